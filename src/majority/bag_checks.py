@@ -1,0 +1,107 @@
+"""What Bags checks of itself: each failure names the place and the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .errors import InputError
+
+CHUNK = 65_536  # instances looked at together, so that a store larger than memory is read piece by piece
+
+
+def whole_numbers(values, what: str) -> np.ndarray:
+    values = np.asarray(values)
+    if not np.issubdtype(values.dtype, np.integer) or values.ndim != 1:
+        raise InputError(f"{what} has dtype {values.dtype} and shape {values.shape}: give one row of integers")
+    return values.astype(np.int64, copy=False)
+
+
+def check_store(store: np.ndarray) -> None:
+    images = store.ndim == 4 and store.dtype == np.uint8
+    vectors = store.ndim == 2 and np.issubdtype(store.dtype, np.floating)
+    if not (images or vectors):
+        raise InputError(
+            f"instances have shape {store.shape[1:]} and dtype {store.dtype}: give images as uint8 "
+            "(n, height, width, channels) or vectors as float (n, d), e.g. X.astype('float32')"
+        )
+    if images and store.shape[3] not in (1, 3):
+        raise InputError(f"images have {store.shape[3]} channels: give grey (1) or colour (3) images")
+    if 0 in store.shape[1:]:
+        raise InputError(f"instances have shape {store.shape[1:]}: an instance needs at least one value")
+
+
+def check_positions(index: np.ndarray, offsets: np.ndarray, stored: int) -> None:
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(index):
+        raise InputError(
+            f"offsets must run from 0 to the number of instances ({len(index)}), one entry more than there are bags"
+        )
+    empty = np.flatnonzero(np.diff(offsets) <= 0)
+    if len(empty):
+        raise InputError(f"bag {empty[0]} is empty: leave it out or give it at least one instance")
+    outside = np.flatnonzero((index < 0) | (index >= stored))
+    if len(outside):
+        bag = np.searchsorted(offsets, outside[0], side="right") - 1
+        raise InputError(
+            f"bag {bag}, instance {outside[0] - offsets[bag]} points at position {index[outside[0]]}: "
+            f"positions in this store run from 0 to {stored - 1}"
+        )
+
+
+def check_lengths(columns: dict[str, Sequence | None], need: int, unit: str) -> None:
+    for what, values in columns.items():
+        if values is not None and len(values) != need:
+            raise InputError(f"{need} {unit}s but {len(values)} {what}: give one for each {unit}")
+
+
+def check_coordinates(coordinates: np.ndarray | None) -> None:
+    if coordinates is not None and coordinates.shape[1:] != (2,):
+        raise InputError(f"coordinates have shape {coordinates.shape}: give an (x, y) for each instance")
+
+
+def first_not_finite(store: np.ndarray, index: np.ndarray) -> int | None:
+    """Position of the first instance in use that holds NaN or infinity."""
+    if store.dtype == np.uint8:
+        return None
+    for start in range(0, len(index), CHUNK):
+        bad = np.flatnonzero(~np.isfinite(store[index[start : start + CHUNK]]).all(axis=1))
+        if len(bad):
+            return int(start + bad[0])
+    return None
+
+
+def encode(labels: Sequence, classes: Sequence[str], where: Callable[[int], str]) -> np.ndarray:
+    """Class names or class numbers -> class numbers, each checked."""
+    labels = np.asarray(labels)
+    if np.issubdtype(labels.dtype, np.integer):
+        codes = labels.astype(np.int64)
+        wrong = np.flatnonzero((codes < 0) | (codes >= len(classes)))
+    elif labels.dtype.kind in "UO":
+        number = {name: i for i, name in enumerate(classes)}
+        codes = np.array([number.get(str(label), -1) for label in labels], dtype=np.int64)
+        wrong = np.flatnonzero(codes < 0)
+    else:
+        raise _wrong_label_type(labels)
+    if len(wrong):
+        known = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
+        raise InputError(
+            f"{where(wrong[0])} has label {labels[wrong[0]]}, outside the {len(classes)} classes ({known}): "
+            "correct the label or name its class"
+        )
+    return codes
+
+
+def name_classes(labels, instance_labels) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
+    """Labels as names, and the classes they name, in sorted order (numbers by value)."""
+    columns = [np.asarray(column) for column in (labels, instance_labels) if column is not None]
+    for column in columns:
+        if column.dtype.kind not in "UOiu":
+            raise _wrong_label_type(column)
+    classes = [str(name) for name in np.unique(np.concatenate(columns))]
+    named = [column.astype(str) for column in columns]
+    return named[0], named[1] if len(named) > 1 else None, classes
+
+
+def _wrong_label_type(labels: np.ndarray) -> InputError:
+    return InputError(f"labels have dtype {labels.dtype}: give class names (text) or class numbers (integers)")

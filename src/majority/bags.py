@@ -1,0 +1,390 @@
+"""Bags: instances in a store, an index into it, offsets that cut the index into bags, a label a bag."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from .bag_checks import (
+    CHUNK,
+    check_coordinates,
+    check_lengths,
+    check_positions,
+    check_store,
+    encode,
+    first_not_finite,
+    name_classes,
+    whole_numbers,
+)
+from .errors import InputError
+
+FORMAT = "majority-bags-1"
+
+
+class Bags:
+    """Bags of instances, each bag with the label that most of its instances have.
+
+    Bag ``i`` holds the instances ``store[index[offsets[i]:offsets[i + 1]]]``. Nothing is padded and
+    bags may be of any mix of sizes from 1 up. ``instance_labels`` are for evaluation alone: training
+    takes ``blind()`` bags unless its method says that it needs them.
+
+    >>> bags = Bags.from_lists([[[0.0], [0.1], [0.9]], [[1.0]]], labels=["cat", "dog"])
+    >>> bags
+    Bags(2 bags of 1 to 3, 4 instances of shape (1,), classes: cat, dog)
+    >>> bags.labels.tolist(), bags.sizes.tolist()
+    ([0, 1], [3, 1])
+    """
+
+    def __init__(
+        self,
+        store: np.ndarray,  # (N, height, width, channels) uint8 or (N, d) floating
+        index: np.ndarray,  # (n,) positions in the store
+        offsets: np.ndarray,  # (b + 1,)
+        labels: Sequence,  # (b,) class names, or class numbers where `classes` is given
+        classes: Sequence[str] | None = None,
+        *,
+        instance_labels: Sequence | None = None,  # (n,) evaluation only
+        groups: Sequence | None = None,  # (b,) patients, sites: never cut by a split
+        coordinates: np.ndarray | None = None,  # (n, 2)
+        names: Sequence[str] | None = None,  # (b,)
+    ):
+        check_store(store)
+        self.store = store
+        self.index = whole_numbers(index, "index")
+        self.offsets = whole_numbers(offsets, "offsets")
+        check_positions(self.index, self.offsets, len(store))
+        self.names = None if names is None else np.asarray([str(name) for name in names])
+        self.groups = None if groups is None else np.asarray(groups)
+        self.coordinates = None if coordinates is None else np.asarray(coordinates)
+        per_bag = {"labels": labels, "groups": groups, "names": names}
+        check_lengths(per_bag, len(self), "bag")
+        check_lengths({"instance labels": instance_labels, "coordinates": coordinates}, len(self.index), "instance")
+        check_coordinates(self.coordinates)
+        if classes is None:
+            labels, instance_labels, classes = name_classes(labels, instance_labels)
+        self.classes = tuple(str(name) for name in classes)
+        self.labels = encode(labels, self.classes, self.describe)
+        self.instance_labels = instance_labels
+        if instance_labels is not None:
+            self.instance_labels = encode(instance_labels, self.classes, self.describe_instance)
+        bad = first_not_finite(store, self.index)
+        if bad is not None:
+            raise InputError(f"{self.describe_instance(bad)} holds NaN or infinity: mend or leave out that instance")
+
+    # ------------------------------------------------------------------ ways to make them
+
+    @classmethod
+    def from_lists(
+        cls, instances: Sequence, labels: Sequence, classes=None, *, instance_labels=None, coordinates=None, **more
+    ) -> Bags:
+        """One array of instances a bag (and, where given, one of instance labels and of coordinates)."""
+        arrays = [np.asarray(bag) for bag in instances]
+        if not arrays:
+            raise InputError("no bags were given: pass at least one array of instances")
+        for i, (name, array) in enumerate(zip(more.get("names") or range(len(arrays)), arrays, strict=False)):
+            if array.ndim == 0 or len(array) == 0:
+                raise InputError(f"bag {name} is empty: leave it out or give it at least one instance")
+            if array.shape[1:] != arrays[0].shape[1:]:
+                raise InputError(
+                    f"bag {name} has instances of shape {array.shape[1:]}, the bags before it "
+                    f"{arrays[0].shape[1:]}: all instances must have one shape"
+                )
+            if array.dtype != arrays[0].dtype:
+                raise InputError(
+                    f"bag {name} has dtype {array.dtype}, the bags before it {arrays[0].dtype}: "
+                    "convert all bags to one dtype"
+                )
+            if instance_labels is not None and (len(instance_labels) <= i or len(instance_labels[i]) != len(array)):
+                have = len(instance_labels[i]) if len(instance_labels) > i else 0
+                raise InputError(
+                    f"bag {name} has {len(array)} instances and {have} instance labels: give one label an instance"
+                )
+            if coordinates is not None and (len(coordinates) <= i or len(coordinates[i]) != len(array)):
+                raise InputError(f"bag {name} needs one (x, y) for each of its {len(array)} instances")
+        offsets = np.concatenate([[0], np.cumsum([len(array) for array in arrays])])
+        return cls(
+            np.concatenate(arrays),
+            np.arange(offsets[-1]),
+            offsets,
+            labels,
+            classes,
+            instance_labels=None
+            if instance_labels is None
+            else np.concatenate([np.asarray(bag) for bag in instance_labels]),
+            coordinates=None if coordinates is None else np.concatenate([np.asarray(bag) for bag in coordinates]),
+            **more,
+        )
+
+    @classmethod
+    def from_table(
+        cls,
+        store: np.ndarray,
+        bag_ids: Sequence,
+        labels: Sequence,
+        classes=None,
+        *,
+        instance_labels=None,
+        groups=None,
+        coordinates=None,
+    ) -> Bags:
+        """Rows with a bag id each; labels (and groups) stand on every row and agree within a bag.
+
+        Rows of one bag need not be neighbours, and the store is not copied.
+
+        >>> Bags.from_table(np.eye(4), ["a", "b", "a", "a"], [7, 9, 7, 7]).classes
+        ('7', '9')
+        """
+        bag_ids, labels = np.asarray(bag_ids), np.asarray(labels)
+        if len(bag_ids) == 0:
+            raise InputError("no rows were given: pass at least one instance")
+        for what, values in {
+            "labels": labels,
+            "instances": store,
+            "instance_labels": instance_labels,
+            "groups": groups,
+            "coordinates": coordinates,
+        }.items():
+            if values is not None and len(values) != len(bag_ids):
+                raise InputError(f"{len(bag_ids)} bag ids but {len(values)} {what}: give one an instance")
+        names, first, which = np.unique(bag_ids, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")  # bags in the order of their first row
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        which = rank[which]
+        index = np.argsort(which, kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(which))])
+        starts = index[offsets[:-1]]
+        groups = None if groups is None else np.asarray(groups)
+        for what, values in {"label": labels, "group": groups}.items():
+            if values is None:
+                continue
+            wrong = np.flatnonzero(values != values[starts][which])
+            if len(wrong):
+                row = wrong[0]
+                raise InputError(
+                    f"bag {bag_ids[row]} has two {what}s, {values[starts][which[row]]} (row {starts[which[row]]}) and "
+                    f"{values[row]} (row {row}): a bag has one {what} on all its rows"
+                )
+        take = lambda values: None if values is None else np.asarray(values)[index]
+        return cls(
+            store,
+            index,
+            offsets,
+            labels[starts],
+            classes,
+            instance_labels=take(instance_labels),
+            groups=None if groups is None else groups[starts],
+            coordinates=take(coordinates),
+            names=names[order],
+        )
+
+    @classmethod
+    def from_indices(
+        cls, store: np.ndarray, indices: Sequence[np.ndarray], labels: Sequence, classes=None, **more
+    ) -> Bags:
+        """One array of positions in a shared store a bag; an instance may be in many bags."""
+        sizes = [len(positions) for positions in indices]
+        if not sizes:
+            raise InputError("no bags were given: pass at least one array of positions")
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        arrays = [np.asarray(positions, dtype=np.int64 if len(positions) == 0 else None) for positions in indices]
+        return cls(store, np.concatenate(arrays), offsets, labels, classes, **more)
+
+    # ------------------------------------------------------------------ what they are
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        sizes = self.sizes
+        span = f"{sizes.min()} to {sizes.max()}" if sizes.min() != sizes.max() else f"{sizes[0]}"
+        shown = ", ".join(self.classes[:10]) + (", ..." if len(self.classes) > 10 else "")
+        instances = f"{len(self.index)} instances of shape {self.store.shape[1:]}"
+        return f"Bags({len(self)} bags of {span}, {instances}, classes: {shown})"
+
+    @property
+    def sizes(self) -> np.ndarray:  # (b,)
+        return np.diff(self.offsets)
+
+    @property
+    def ids(self) -> np.ndarray:  # (n,) the bag of each instance
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def bag_of(self, position: int) -> int:
+        return int(np.searchsorted(self.offsets, position, side="right")) - 1
+
+    def positions(self, bags: np.ndarray) -> np.ndarray:
+        """Where the instances of these bags stand in the index, bag after bag."""
+        sizes = self.sizes[bags]
+        ends = np.cumsum(sizes)
+        return np.repeat(self.offsets[:-1][bags] - (ends - sizes), sizes) + np.arange(ends[-1])
+
+    def describe(self, i: int) -> str:
+        return f"bag {i}" if self.names is None else f"bag {i} ({self.names[i]})"
+
+    def describe_instance(self, position: int) -> str:
+        bag = self.bag_of(position)
+        return f"{self.describe(bag)}, instance {position - self.offsets[bag]}"
+
+    def bag(self, i: int) -> np.ndarray:
+        """The instances of one bag; a view where its positions are neighbours in the store."""
+        positions = self.index[self.offsets[i] : self.offsets[i + 1]]
+        if np.array_equal(positions, np.arange(positions[0], positions[0] + len(positions))):
+            return self.store[positions[0] : positions[0] + len(positions)]
+        return self.store[positions]
+
+    def instances(self) -> np.ndarray:
+        """All instances, bag after bag."""
+        return self.store[self.index]
+
+    def class_counts(self) -> np.ndarray:  # (b, C)
+        """True number of instances of each class in each bag."""
+        if self.instance_labels is None:
+            raise InputError("these bags carry no instance labels: counts of true classes need them")
+        flat = self.ids * len(self.classes) + self.instance_labels
+        return np.bincount(flat, minlength=len(self) * len(self.classes)).reshape(len(self), -1)
+
+    def majority_proportions(self) -> np.ndarray:  # (b,)
+        return self.class_counts().max(axis=1) / self.sizes
+
+    def tie_rate(self) -> float:
+        """Share of bags in which two or more classes share the top count."""
+        counts = self.class_counts()
+        return float(((counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1).mean())
+
+    def fingerprint(self) -> str:
+        """A short hash of everything a training run can see; other data gives another one."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.classes)).encode())
+        for array in (self.offsets, self.labels):
+            digest.update(np.ascontiguousarray(array))
+        for start in range(0, len(self.index), CHUNK):
+            digest.update(np.ascontiguousarray(self.store[self.index[start : start + CHUNK]]))
+        return digest.hexdigest()
+
+    # ------------------------------------------------------------------ other bags from these
+
+    def blind(self) -> Bags:
+        """The same bags without instance labels: all that training and selection may see."""
+        return self._with(instance_labels=None)
+
+    def subset(self, bags: Sequence[int]) -> Bags:
+        """These bags, in this order, on the same store (not copied)."""
+        bags = np.asarray(bags)
+        if bags.dtype == bool:
+            bags = np.flatnonzero(bags)
+        if len(bags) == 0:
+            raise InputError("a subset of no bags: give at least one bag number")
+        outside = bags[(bags < -len(self)) | (bags >= len(self))]
+        if len(outside):
+            raise InputError(f"there is no bag {outside[0]}: the bags are numbered 0 to {len(self) - 1}")
+        sizes = self.sizes[bags]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        positions = self.positions(bags)
+        take = lambda values, where: None if values is None else values[where]
+        return self._with(
+            index=self.index[positions],
+            offsets=offsets,
+            labels=self.labels[bags],
+            instance_labels=take(self.instance_labels, positions),
+            groups=take(self.groups, bags),
+            coordinates=take(self.coordinates, positions),
+            names=take(self.names, bags),
+        )
+
+    def split(self, fractions: Sequence[float], seed: int = 0) -> tuple[Bags, ...]:
+        """Cut into parts of these fractions, stratified by label; bags of one group stay together.
+
+        >>> bags = Bags.from_lists([np.ones((2, 3))] * 10, labels=["a", "b"] * 5)
+        >>> [len(part) for part in bags.split([0.6, 0.4])]
+        [6, 4]
+        """
+        fractions = np.asarray(fractions, float)
+        if fractions.ndim != 1 or (fractions <= 0).any() or abs(fractions.sum() - 1) > 1e-6:
+            raise InputError(f"fractions {fractions.tolist()} must be positive and sum to 1")
+        units = np.arange(len(self)) if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
+        parts = _deal(units, self.labels, fractions, np.random.default_rng(seed))
+        for part, fraction in enumerate(fractions):
+            if not (parts == part).any():
+                what = f"{len(self)} bags" if self.groups is None else f"{units.max() + 1} groups"
+                raise InputError(f"part {part} ({fraction:.0%}) of {what} would be empty: use fewer parts or more bags")
+        return tuple(self.subset(parts == part) for part in range(len(fractions)))
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a folder of .npy files and one bags.json (no pickle); only instances in use are kept."""
+        folder = Path(folder)
+        if folder.exists():
+            raise InputError(f"{folder} exists: choose another folder or remove it")
+        unfinished = folder.with_name(f".{folder.name}.unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        used, index = np.unique(self.index, return_inverse=True)
+        target = np.lib.format.open_memmap(
+            unfinished / "store.npy", "w+", self.store.dtype, (len(used), *self.store.shape[1:])
+        )
+        for start in range(0, len(used), CHUNK):
+            target[start : start + CHUNK] = self.store[used[start : start + CHUNK]]
+        target.flush()
+        arrays = {"index": index, "offsets": self.offsets, "labels": self.labels}
+        arrays |= {
+            "instance_labels": self.instance_labels,
+            "coordinates": self.coordinates,
+            "groups": self.groups,
+            "names": self.names,
+        }
+        for name, array in arrays.items():
+            if array is not None:
+                array = array.astype(str) if array.dtype == object else array
+                np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
+        (unfinished / "bags.json").write_text(json.dumps({"format": FORMAT, "classes": self.classes}, indent=2))
+        unfinished.rename(folder)
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path, in_place: bool = False) -> Bags:
+        """Read what `save` wrote; with `in_place` the store stays on disk and is read as it is used."""
+        folder = Path(folder)
+        try:
+            about = json.loads((folder / "bags.json").read_text())
+        except FileNotFoundError:
+            raise InputError(f"{folder} holds no bags.json: give a folder that Bags.save wrote") from None
+        if about.get("format") != FORMAT:
+            raise InputError(
+                f"{folder} has format {about.get('format')!r}, this version reads {FORMAT!r}: update majority"
+            )
+        read = lambda name: np.load(folder / f"{name}.npy", allow_pickle=False)
+        store = np.load(folder / "store.npy", mmap_mode="r" if in_place else None, allow_pickle=False)
+        more = {
+            name: read(name)
+            for name in ("instance_labels", "coordinates", "groups", "names")
+            if (folder / f"{name}.npy").exists()
+        }
+        return cls(store, read("index"), read("offsets"), read("labels"), about["classes"], **more)
+
+    def _with(self, **changes) -> Bags:
+        """A copy with some fields changed, unchecked: a part of good bags is good."""
+        other = object.__new__(Bags)
+        other.__dict__.update(self.__dict__ | changes)
+        return other
+
+
+def _deal(units: np.ndarray, labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Deal units (bags, or groups of bags) to parts, largest first, each to the part that lacks its labels most."""
+    table = np.zeros((units.max() + 1, labels.max() + 1))  # (units, C)
+    np.add.at(table, (units, labels), 1)
+    total = np.maximum(table.sum(axis=0), 1)
+    lacking = fractions[:, None] * table.sum(axis=0)  # (parts, C)
+    part_of = np.empty(len(table), dtype=np.int64)
+    order = rng.permutation(len(table))
+    for unit in order[np.argsort(-table[order].sum(axis=1), kind="stable")]:
+        wish = (table[unit] * lacking / total).sum(axis=1) + 1e-3 * lacking.sum(axis=1) / len(labels)
+        part_of[unit] = wish.argmax()
+        lacking[part_of[unit]] -= table[unit]
+    return part_of[units]

@@ -1,0 +1,96 @@
+"""Segments: how packed rows fall into bags, and per-bag sums, means, maxima and softmaxes of them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class Segments:
+    """Consecutive runs of rows, one run a bag.
+
+    Where all bags have one size, every operation is a plain reduction over a (bags, size, ...) view;
+    otherwise rows are scattered by their bag number. Both ways give the same results.
+
+    >>> segments = Segments([2, 1])
+    >>> segments.sum(torch.tensor([[1.0], [2.0], [5.0]])).tolist()
+    [[3.0], [5.0]]
+    """
+
+    def __init__(self, sizes, device: torch.device | str = "cpu"):
+        sizes = np.asarray(sizes, dtype=np.int64)
+        if sizes.ndim != 1 or len(sizes) == 0 or sizes.min() < 1:
+            raise ValueError(f"segments need at least one size and sizes from 1 up, got {sizes.tolist()[:10]}")
+        self.n = int(sizes.sum())
+        self.size = int(sizes[0]) if sizes.min() == sizes.max() else None  # the one size, or None where ragged
+        self.host_sizes = sizes  # (b,) read without waiting for the device
+        self.sizes = torch.from_numpy(sizes).to(device, non_blocking=True)  # (b,)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @cached_property
+    def ids(self) -> Tensor:  # (n,) the bag of each row
+        bags = torch.arange(len(self), device=self.sizes.device)
+        return torch.repeat_interleave(bags, self.sizes, output_size=self.n)
+
+    def _rows(self, values: Tensor) -> Tensor:
+        if len(values) != self.n:
+            raise ValueError(f"{len(values)} rows do not fit segments of {self.n} rows")
+        return values
+
+    def _grouped(self, values: Tensor) -> Tensor:  # (b, size, ...), a view
+        return self._rows(values).unflatten(0, (len(self), self.size))
+
+    def _column(self, values: Tensor, like: Tensor) -> Tensor:
+        return values.view(-1, *[1] * (like.ndim - 1))
+
+    def spread(self, values: Tensor) -> Tensor:
+        """(b, ...) -> (n, ...): each bag's value on all its rows."""
+        if self.size is not None:
+            return values.unsqueeze(1).expand(-1, self.size, *values.shape[1:]).flatten(0, 1)
+        return values.index_select(0, self.ids)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (b, ...)"""
+        if self.size is not None:
+            return self._grouped(values).sum(dim=1)
+        total = values.new_zeros(len(self), *values.shape[1:])
+        return total.index_add(0, self.ids, self._rows(values))
+
+    def mean(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (b, ...)"""
+        return self.sum(values) / self._column(self.sizes, values).to(values.dtype)
+
+    def max(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (b, ...); the gradient is shared among equal maxima."""
+        if self.size is not None:
+            return self._grouped(values).amax(dim=1)
+        ids = self._column(self.ids, values).expand_as(self._rows(values))
+        lowest = values.new_full((len(self), *values.shape[1:]), -torch.inf)
+        return lowest.scatter_reduce(0, ids, values, "amax", include_self=False)
+
+    def logsumexp(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (b, ...)"""
+        if self.size is not None:
+            return self._grouped(values).logsumexp(dim=1)
+        top = self.max(values.detach())
+        top = torch.where(top.isfinite(), top, 0.0)
+        return top + self.sum((values - self.spread(top)).exp()).log()
+
+    def softmax(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (n, ...), summing to one within each bag."""
+        if self.size is not None:
+            return self._grouped(values).softmax(dim=1).flatten(0, 1)
+        exponents = (values - self.spread(self.max(values.detach()))).exp()
+        return exponents / self.spread(self.sum(exponents))
+
+    def gram(self, values: Tensor) -> Tensor:
+        """(n, C) -> (b, C, C): per bag, the sum of the outer products, without an (n, C, C) tensor."""
+        if self.size is not None:
+            grouped = self._grouped(values)
+            return grouped.mT @ grouped
+        return torch.stack([self.sum(values * values[:, c : c + 1]) for c in range(values.shape[1])], dim=1)
