@@ -1,0 +1,96 @@
+"""Labelled sets to make benchmark bags of: by name (found or downloaded), or by the path of a file."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import InputError
+from . import cifar, digits, medmnist, svhn
+from .catalogue import Source
+from .files import find
+from .labelled import LabelledSet, Parts
+from .npz import load_npz
+from .published import PUBLISHED
+
+__all__ = ["LabelledSet", "Parts", "SourceInfo", "describe", "load", "names"]
+
+SOURCES = {source.name: source for family in (digits, cifar, svhn, medmnist) for source in family.SOURCES}
+READERS = {".npz": load_npz, ".mat": svhn.load_mat}
+
+
+@dataclass(frozen=True)
+class SourceInfo:
+    """A named source, whether its files are on this machine, and where they are or come from."""
+
+    name: str
+    here: bool
+    where: str
+    classes: tuple[str, ...]
+    instances: int
+    shape: tuple[int, ...]  # of one instance
+    licence: str
+
+
+def names() -> list[str]:
+    """Names that `load` knows.
+
+    >>> names()[:3]
+    ['digits', 'cifar10', 'svhn']
+    """
+    return list(SOURCES)
+
+
+def load(name_or_path: str | Path) -> LabelledSet:
+    """A labelled set by name, or by the path of a .npz (MedMNIST's layout) or .mat (SVHN's layout) file.
+
+    The files of a named set are looked for in the folder that MAJORITY_DATA names, then in the user
+    cache; absent ones are downloaded into the cache from their authors' addresses.
+
+    >>> load("digits").store.shape
+    (1797, 8, 8, 1)
+    """
+    if name_or_path in SOURCES:
+        return SOURCES[name_or_path].load()
+    path = Path(name_or_path).expanduser()
+    suffix = path.suffix.lower()
+    looks_like_path = isinstance(name_or_path, Path) or path.name != name_or_path or suffix in READERS
+    if not os.path.exists(path):
+        raise InputError(f"there is no file {path}: check the path" if looks_like_path else _unknown(name_or_path))
+    if suffix not in READERS or not path.is_file():
+        raise InputError(f"{path} is not a file that ends in .npz or .mat: give one, or a name ({', '.join(SOURCES)})")
+    return READERS[suffix](path)
+
+
+def describe() -> list[SourceInfo]:
+    """Every named source, without reading any data.
+
+    >>> describe()[0].name, describe()[0].here
+    ('digits', True)
+    """
+    return [_describe(source) for source in SOURCES.values()]
+
+
+def _describe(source: Source) -> SourceInfo:
+    here, where = _place(source)
+    return SourceInfo(source.name, here, where, source.classes, source.instances, source.shape, source.licence)
+
+
+def _place(source: Source) -> tuple[bool, str]:
+    if not source.files:
+        return True, "inside scikit-learn"
+    paths = [find(name) for name in source.files]
+    if all(paths):
+        return True, str(paths[0] if len(paths) == 1 else paths[0].parent)
+    archive = source.archive and find(source.archive)
+    return bool(archive), str(archive or PUBLISHED[source.archive or source.files[0]].url)
+
+
+def _unknown(name: str) -> str:
+    if name in medmnist.LEFT_OUT:
+        return f"{name} is not offered, as {medmnist.LEFT_OUT[name]}: give one of {', '.join(SOURCES)}"
+    close = difflib.get_close_matches(name.lower(), SOURCES, n=1)
+    guess = f" (did you mean {close[0]}?)" if close else ""
+    return f"there is no source {name!r}{guess}: give one of {', '.join(SOURCES)}, or a path to .npz / .mat"
