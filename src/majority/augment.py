@@ -1,0 +1,186 @@
+"""Augmentation in batches, on the device the images lie on.
+
+Each function takes float images (n, channels, height, width) in 0..1, before normalisation, and a
+generator on the same device; it draws for every image on its own, loops over none and waits for nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from .errors import InputError
+
+
+def flip(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Half of the images mirrored left to right."""
+    return torch.where(_draw(images, generator) < 0.5, images.flip(3), images)
+
+
+def rotate90(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Quarter turns, 0 to 3 (half turns alone where the images are not square)."""
+    square = images.shape[2] == images.shape[3]
+    turns = torch.randint(4 if square else 2, (len(images), 1, 1, 1), generator=generator, device=images.device)
+    if square:
+        images = torch.where(turns % 2 == 1, images.transpose(2, 3), images)
+    else:
+        turns = 2 * turns
+    images = torch.where((turns == 1) | (turns == 2), images.flip(2), images)
+    return torch.where(turns >= 2, images.flip(3), images)
+
+
+def pad_and_crop(images: Tensor, generator: torch.Generator, pad: int | None = None) -> Tensor:
+    """Shifted by -pad..pad pixels both ways, black where nothing was (pad: an eighth of the side)."""
+    n, _, height, width = images.shape
+    pad = max(1, min(height, width) // 8) if pad is None else pad
+    shifts = torch.randint(-pad, pad + 1, (2, n, 1, 1), generator=generator, device=images.device)
+    rows = shifts[0] + torch.arange(height, device=images.device).view(1, -1, 1)  # (n, height, 1)
+    columns = shifts[1] + torch.arange(width, device=images.device).view(1, 1, -1)  # (n, 1, width)
+    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)  # (n, height, width)
+    image = torch.arange(n, device=images.device).view(-1, 1, 1)
+    shifted = images.permute(0, 2, 3, 1)[image, rows.clamp(0, height - 1), columns.clamp(0, width - 1)]
+    return (shifted * inside.unsqueeze(3)).permute(0, 3, 1, 2)
+
+
+def cutout(images: Tensor, generator: torch.Generator, size: int | None = None) -> Tensor:
+    """A square around a random pixel, cut off at the border, set to the image's mean (size: a quarter of the side).
+
+    DeVries and Taylor, "Improved Regularization of Convolutional Neural Networks with Cutout", 2017.
+    """
+    _, _, height, width = images.shape
+    size = max(1, min(height, width) // 4) if size is None else size
+    covered = []
+    for dim, side in ((2, height), (3, width)):
+        start = (_draw(images, generator) * side).floor() - size // 2
+        shape = [1, 1, 1, 1]
+        shape[dim] = side
+        pixels = torch.arange(side, device=images.device).view(shape)
+        covered.append((pixels >= start) & (pixels < start + size))
+    return torch.where(covered[0] & covered[1], images.mean(dim=(2, 3), keepdim=True), images)
+
+
+def resized_crop(
+    images: Tensor,
+    generator: torch.Generator,
+    scale: tuple[float, float] = (0.2, 1.0),  # share of the image's area
+    ratio: tuple[float, float] = (3 / 4, 4 / 3),  # width to height, relative to the image's
+) -> Tensor:
+    """A random rectangle of each image, brought back to full size (bilinear)."""
+    n, _, height, width = images.shape
+    area = scale[0] + (scale[1] - scale[0]) * torch.rand(n, 1, generator=generator, device=images.device)
+    low, high = (math.log(bound) for bound in ratio)
+    stretch = (low + (high - low) * torch.rand(n, 1, generator=generator, device=images.device)).exp()
+    x = _crop_positions(width, (area * stretch).sqrt().clamp(max=1), generator)  # (n, width)
+    y = _crop_positions(height, (area / stretch).sqrt().clamp(max=1), generator)  # (n, height)
+    grid = torch.stack(torch.broadcast_tensors(x.unsqueeze(1), y.unsqueeze(2)), dim=3)  # (n, height, width, 2)
+    return torch.nn.functional.grid_sample(images, grid.to(images.dtype), padding_mode="border", align_corners=False)
+
+
+def _crop_positions(side: int, share: Tensor, generator: torch.Generator) -> Tensor:
+    """(n, 1) shares -> (n, side): where the pixel centres of a random part fall, with -1..1 the whole image."""
+    centre = (1 - share) * (2 * torch.rand(share.shape, generator=generator, device=share.device) - 1)
+    pixels = (2 * torch.arange(side, device=share.device) + 1) / side - 1
+    return centre + share * pixels
+
+
+def colour(images: Tensor, generator: torch.Generator, strength: float = 0.4) -> Tensor:
+    """Brightness, contrast and, of colour images, saturation, each times 1 - strength .. 1 + strength."""
+    brightness, contrast, saturation = (
+        (1 + strength * (2 * _draw(images, generator) - 1)).clamp(min=0) for _ in range(3)
+    )
+    images = (images * brightness).clamp(0, 1)
+    mean = _grey(images).mean(dim=(2, 3), keepdim=True)
+    images = (mean + contrast * (images - mean)).clamp(0, 1)
+    if images.shape[1] != 3:
+        return images
+    grey = _grey(images)
+    return (grey + saturation * (images - grey)).clamp(0, 1)
+
+
+def _grey(images: Tensor) -> Tensor:  # (n, 1, height, width)
+    if images.shape[1] != 3:
+        return images.mean(dim=1, keepdim=True)
+    red, green, blue = images.split(1, dim=1)
+    return 0.299 * red + 0.587 * green + 0.114 * blue
+
+
+def _draw(images: Tensor, generator: torch.Generator) -> Tensor:
+    """(n, 1, 1, 1), uniform in 0..1."""
+    return torch.rand(len(images), 1, 1, 1, generator=generator, device=images.device)
+
+
+AUGMENTATIONS: dict[str, Callable[..., Tensor]] = {
+    "flip": flip,
+    "rotate90": rotate90,
+    "crop": pad_and_crop,
+    "resized-crop": resized_crop,
+    "cutout": cutout,
+    "colour": colour,
+}
+
+_ANYWHERE = ("crop", "resized-crop", "cutout", "colour")
+
+# What leaves each source's classes as they are.
+LAWFUL: dict[str, tuple[str, ...]] = {
+    "cifar10": ("flip", *_ANYWHERE),
+    "svhn": _ANYWHERE,  # a mirrored or turned digit is another sign
+    "digits": _ANYWHERE,
+    "pathmnist": ("flip", "rotate90", *_ANYWHERE),  # tissue and cells under a microscope have no upright
+    "bloodmnist": ("flip", "rotate90", *_ANYWHERE),
+    "tissuemnist": ("flip", "rotate90", *_ANYWHERE),
+    "dermamnist": ("flip", "rotate90", *_ANYWHERE),
+    "octmnist": ("flip", *_ANYWHERE),  # the mirror of a left eye is a right eye; layers lie level
+    "retinamnist": ("flip", *_ANYWHERE),
+    "breastmnist": ("flip", *_ANYWHERE),  # ultrasound comes from above
+    "pneumoniamnist": _ANYWHERE,  # the heart is on the left
+    "organamnist": _ANYWHERE,  # left and right kidney, lung and femur are classes
+    "organcmnist": _ANYWHERE,
+    "organsmnist": _ANYWHERE,
+}
+
+
+def lawful(source: str) -> tuple[str, ...]:
+    """Names of the augmentations that leave this source's classes as they are; of an unknown source, crop alone.
+
+    >>> "flip" in lawful("cifar10"), "flip" in lawful("svhn"), lawful("my scans")
+    (True, False, ('crop',))
+    """
+    return LAWFUL.get(source, ("crop",))
+
+
+class Augment:
+    """Augmentations one after the other, each a name or a name and its settings.
+
+    >>> augment = Augment(("flip", ("crop", {"pad": 2})))
+    >>> augment(torch.zeros(5, 3, 8, 8), torch.Generator().manual_seed(0)).shape
+    torch.Size([5, 3, 8, 8])
+    """
+
+    def __init__(self, plan: Sequence[str | tuple[str, dict]] = ()):
+        self.plan = tuple((step, {}) if isinstance(step, str) else (step[0], dict(step[1])) for step in plan)
+        for name, settings in self.plan:
+            if name not in AUGMENTATIONS:
+                raise InputError(f"there is no augmentation {name!r}: take one of {', '.join(AUGMENTATIONS)}")
+            known = list(inspect.signature(AUGMENTATIONS[name]).parameters)[2:]
+            for setting in settings:
+                if setting not in known:
+                    raise InputError(
+                        f"augmentation {name} has no setting {setting!r}: it takes {', '.join(known) or 'none'}"
+                    )
+
+    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        if images.ndim != 4 or not images.is_floating_point():
+            raise InputError(
+                f"augmentation needs float images (n, channels, height, width) in 0..1, got {images.dtype} "
+                f"of shape {tuple(images.shape)}: leave it out for vectors, divide uint8 by 255"
+            )
+        for name, settings in self.plan:
+            images = AUGMENTATIONS[name](images, generator, **settings)
+        return images
+
+    def __repr__(self) -> str:
+        return f"Augment({self.plan})"

@@ -1,0 +1,59 @@
+"""The formulas, pure, on (values, segments). Everything is float32 or wider: bf16 cannot count past 256."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .segments import Segments
+
+
+def count_log_probs(
+    instance_log_probs: Tensor, segments: Segments, temperature: float | None, of: str = "proportions"
+) -> Tensor:
+    """(n, C) -> (b, C): the bag's class from its instances' soft counts N.
+
+    With a temperature, log softmax(N / size / temperature), or of N / temperature where ``of="counts"``;
+    without one, the log of the proportions themselves.
+
+    The two instances of the paper's introduction: their summed confidences (0.8, 0.6, 0.6) name class 0,
+    which neither instance has. Sharpened to near one-hot they can be counted, and class 0 is out.
+
+    >>> confidences = torch.tensor([[0.4, 0.5, 0.1], [0.4, 0.1, 0.5]])
+    >>> two = Segments([2])
+    >>> count_log_probs(confidences.log(), two, None).argmax().item()
+    0
+    >>> sharp = (confidences.log() / 0.1).log_softmax(dim=1)
+    >>> two.sum(sharp.exp())
+    tensor([[0.1938, 0.9031, 0.9031]])
+    >>> count_log_probs(sharp, two, 0.1).argmax().item() == 0
+    False
+    """
+    if temperature is None:
+        return mean_log_probs(instance_log_probs, segments)
+    counts = segments.sum(instance_log_probs.exp())  # (b, C)
+    if of == "proportions":
+        counts = counts / segments.sizes.unsqueeze(1)
+    return (counts / temperature).log_softmax(dim=1)
+
+
+def mean_log_probs(instance_log_probs: Tensor, segments: Segments) -> Tensor:
+    """(n, C) -> (b, C): log of the mean probability, stable where a class is next to impossible."""
+    return segments.logsumexp(instance_log_probs) - segments.sizes.to(instance_log_probs.dtype).log().unsqueeze(1)
+
+
+def vote_scores(instance_log_probs: Tensor, segments: Segments) -> Tensor:
+    """(n, C) -> (b, C): log-likelihood that each class wins when every instance casts one random vote.
+
+    Votes are independent draws from the instances' probabilities p. The lead of y over a rival k has
+    mean sum(p_y - p_k) and variance sum(p_y (1 - p_y) + p_k (1 - p_k) + 2 p_y p_k) (all terms positive,
+    so nothing cancels); taken as normal, and rivals as independent, the score sums log Phi(mean / sd).
+    """
+    p = instance_log_probs.exp()
+    counts = segments.sum(p)  # (b, C)
+    own = segments.sum(p * (1 - p))  # (b, C)
+    lead = counts.unsqueeze(2) - counts.unsqueeze(1)  # (b, C, C)
+    variance = own.unsqueeze(2) + own.unsqueeze(1) + 2 * segments.gram(p) + 1e-6
+    against = torch.special.log_ndtr(lead / variance.sqrt())
+    itself = torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
+    return against.masked_fill(itself, 0.0).sum(dim=2)

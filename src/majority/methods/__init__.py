@@ -1,0 +1,79 @@
+"""The methods by name. A new one is a file beside this one, a line below and a test against a plain reference."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+
+from ..errors import InputError
+from .additive import Additive
+from .additive_transmil import AdditiveTransMIL
+from .attention import Attention
+from .base import BagOutput, Head, Target
+from .count import Count
+from .feature_pool import FeaturePool
+from .mean import Naive, Proportion, Supervised
+from .output_mean import OutputMean
+from .vote import Vote
+
+__all__ = ["METHODS", "BagOutput", "Head", "Method", "Target", "create_head", "find_method"]
+
+
+@dataclass(frozen=True)
+class Method:
+    name: str
+    head: type[Head]
+    about: str
+    settings: dict = field(default_factory=dict)
+
+
+def _counting(name: str, t1: float, t2: float | None, about: str) -> Method:
+    return Method(name, Count, about, {"instance_temperature": t1, "bag_temperature": t2})
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        _counting("count", 0.1, 0.1, "the counting network: near one-hot instances, counted, near one-hot winner"),
+        _counting("soft-count", 1.0, 0.1, "the paper's 'w/o Count': confidences summed, near one-hot winner"),
+        _counting("count-only", 0.1, None, "the paper's 'w/o Max class': counted; the proportions are the prediction"),
+        _counting("log-mean", 1.0, None, "log of the mean confidence: a mixture likelihood"),
+        Method("output-mean", OutputMean, "the paper's Output+Mean: softmax of the mean confidence, and softmax again"),
+        Method("feature-mean", FeaturePool, "one classifier on the mean feature and on each", {"pool": "mean"}),
+        Method("feature-max", FeaturePool, "one classifier on the maximal feature and on each", {"pool": "max"}),
+        Method("feature-pnorm", FeaturePool, "one classifier on the features' 4-norm and on each", {"pool": "pnorm"}),
+        Method(
+            "feature-lse", FeaturePool, "one classifier on log-sum-exp of the features and on each", {"pool": "lse"}
+        ),
+        Method("attention", Attention, "one classifier on the attention-weighted feature and on each"),
+        Method("additive", Additive, "attended instances' logits, summed; an instance is read within its bag"),
+        Method("additive-transmil", AdditiveTransMIL, "a transformer over the bag, logits summed; read within its bag"),
+        Method("vote", Vote, "instances vote at random by their confidences; the label must win"),
+        Method("naive", Naive, "every instance gets its bag's label"),
+        Method("proportion", Proportion, "reference line: sees each bag's true proportions"),
+        Method("supervised", Supervised, "reference line: sees every instance's true label"),
+    )
+}
+
+
+def find_method(name: str) -> Method:
+    if name not in METHODS:
+        raise InputError(f"there is no method {name!r}: take one of {', '.join(METHODS)}")
+    return METHODS[name]
+
+
+def create_head(name: str, in_features: int, n_classes: int, **options) -> Head:
+    """A fresh head.
+
+    >>> create_head("count", 8, 3, of="counts").of
+    'counts'
+    """
+    method = find_method(name)
+    known = list(inspect.signature(method.head.__init__).parameters)[3:]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InputError(f"method {name} has no option {unknown[0]!r}: it takes {', '.join(known) or 'none'}")
+    try:
+        return method.head(in_features, n_classes, **method.settings | options)
+    except ValueError as error:
+        raise InputError(f"method {name}: {error}") from None

@@ -1,0 +1,38 @@
+"""AdditiveMIL (Javed et al., "Additive MIL: Intrinsically Interpretable Multiple Instance Learning", NeurIPS 2022).
+
+Each instance's feature, scaled by its attention within the bag, passes through an MLP; the bag's
+logits are the sum over its instances, and an instance's class is read from its own summand.
+In training, batch norm runs over all instances of the batch.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ..norm import BatchNorm1d
+from ..segments import Segments
+from .base import BagOutput, Head
+
+HIDDEN = 256
+
+
+class Additive(Head):
+    needs_bag = True
+
+    def __init__(self, in_features: int, n_classes: int):
+        super().__init__()
+        self.score = nn.Sequential(
+            *(nn.Linear(in_features, HIDDEN), BatchNorm1d(HIDDEN), nn.LeakyReLU(0.2)),
+            *(nn.Linear(HIDDEN, HIDDEN), BatchNorm1d(HIDDEN), nn.LeakyReLU(0.2)),
+            nn.Linear(HIDDEN, 1),
+        )
+        self.classifier = nn.Sequential(
+            *(nn.Linear(in_features, HIDDEN), nn.ReLU()),
+            *(nn.Linear(HIDDEN, HIDDEN), nn.ReLU()),
+            nn.Linear(HIDDEN, n_classes),
+        )
+
+    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
+        weights = segments.softmax(self.score(features))  # (n, 1)
+        summands = self.classifier(weights * features)  # (n, C)
+        return BagOutput(summands.log_softmax(dim=1), segments.sum(summands).log_softmax(dim=1))

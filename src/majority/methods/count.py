@@ -1,0 +1,35 @@
+"""The counting network (Shiku et al., "Counting Network for Learning from Majority Label") and its ablations.
+
+One formula with two temperatures: p = softmax(z / T1) is almost one-hot, so that summing p over a bag
+counts; softmax(proportions / T2) names the winner. (0.1, 0.1) is the paper's network, (1, 0.1) its
+"w/o Count", (0.1, none) its "w/o Max class", (1, none) the plain mean of confidences.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from ..functional import count_log_probs
+from ..segments import Segments
+from .base import BagOutput, Head
+
+
+class Count(Head):
+    def __init__(
+        self,
+        in_features: int,
+        n_classes: int,
+        instance_temperature: float = 0.1,  # T1
+        bag_temperature: float | None = 0.1,  # T2; None: the proportions are the prediction
+        of: str = "proportions",  # as the published program; "counts": raw counts, as the paper's text
+    ):
+        super().__init__()
+        if of not in ("proportions", "counts"):
+            raise ValueError(f"of={of!r}: take 'proportions' (as published) or 'counts' (as the text says)")
+        self.instance_temperature, self.bag_temperature, self.of = instance_temperature, bag_temperature, of
+        self.classifier = nn.Linear(in_features, n_classes)
+
+    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
+        logits = self.classifier(features)  # (n, C)
+        instances = (logits / self.instance_temperature).log_softmax(dim=1)
+        return BagOutput(instances, count_log_probs(instances, segments, self.bag_temperature, self.of))

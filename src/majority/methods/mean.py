@@ -1,0 +1,44 @@
+"""Heads whose bag prediction is the mean confidence of the instances, told apart by what their loss compares.
+
+`Naive` is what people do today: every instance gets its bag's label. `Proportion` and `Supervised` are
+reference lines that see more than a majority and say so.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from torch.nn.functional import one_hot
+
+from ..functional import mean_log_probs
+from ..segments import Segments
+from .base import BagOutput, Head, Target, pick
+
+
+class Mean(Head):
+    def __init__(self, in_features: int, n_classes: int):
+        super().__init__()
+        self.classifier = nn.Linear(in_features, n_classes)
+
+    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
+        instances = self.classifier(features).log_softmax(dim=1)  # (n, C)
+        return BagOutput(instances, mean_log_probs(instances, segments))
+
+
+class Naive(Mean):
+    def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
+        return -segments.mean(pick(output.instance_log_probs, segments.spread(target.labels)))
+
+
+class Proportion(Mean):
+    sees_instance_labels = True  # through the bag's true proportions alone
+
+    def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
+        truth = one_hot(target.instance_labels, output.bag_log_probs.shape[1]).to(output.bag_log_probs.dtype)
+        return -(segments.mean(truth) * output.bag_log_probs).sum(dim=1)
+
+
+class Supervised(Mean):
+    sees_instance_labels = True
+
+    def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
+        return -segments.mean(pick(output.instance_log_probs, target.instance_labels))

@@ -1,0 +1,145 @@
+"""Model: normalisation, backbone, head. What it was made of stands in its `spec`, so that a file can re-make it."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .backbones import create_backbone, features_of
+from .bag_checks import CHUNK
+from .bags import Bags
+from .errors import InputError
+from .methods import BagOutput, create_head
+from .segments import Segments
+
+# Channel means and deviations that the paper's program uses for every data set.
+PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+
+
+TINY_IMAGE = 12  # pixels a side up to which an mlp is as good as a cnn and far faster
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    method: str
+    backbone: str | None  # None: a module of the caller's own
+    classes: tuple[str, ...]
+    instance_shape: tuple[int, ...]  # (height, width, channels) of uint8 images, or (d,) of float vectors
+    channels: int | None  # that the backbone sees; grey is repeated where this is 3
+    method_options: dict = field(default_factory=dict)
+
+    @property
+    def images(self) -> bool:
+        return len(self.instance_shape) == 3
+
+    @property
+    def backbone_shape(self) -> tuple[int, ...]:
+        return (self.channels, *self.instance_shape[:2]) if self.images else self.instance_shape
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict) -> ModelSpec:
+        return cls(**fields | {key: tuple(fields[key]) for key in ("classes", "instance_shape")})
+
+
+class Normalise(nn.Module):
+    """Stored instances, standardised: uint8 (n, h, w, c) becomes (n, channels, h, w), vectors keep their shape."""
+
+    def __init__(self, mean: Tensor, std: Tensor):
+        super().__init__()
+        self.register_buffer("mean", mean.float())
+        self.register_buffer("std", std.float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim == 2:
+            return (x.float() - self.mean) / self.std
+        mean, std = self.mean[:, None, None], self.std[:, None, None]
+        return (x.permute(0, 3, 1, 2).float() / 255 - mean) / std  # grey broadcasts to the channels of the mean
+
+
+class Model(nn.Module):
+    def __init__(self, spec: ModelSpec, normalise: Normalise, backbone: nn.Module):
+        super().__init__()
+        self.spec = spec
+        self.normalise = normalise
+        self.backbone = backbone
+        features = features_of(backbone, spec.backbone_shape)
+        self.head = create_head(spec.method, features, len(spec.classes), **spec.method_options)
+
+    def forward(self, instances: Tensor, segments: Segments) -> BagOutput:
+        """Stored instances (n, ...) -> instance and bag log-probabilities."""
+        return self.aggregate(self.features(instances), segments)
+
+    def features(self, instances: Tensor, chunk: int | None = None) -> Tensor:  # (n, d) float32
+        """With `chunk`, that many at a time (for inference: bounded memory whatever the bag's size)."""
+        pieces = [instances] if chunk is None else instances.split(chunk)
+        features = [self.backbone(self.normalise(piece)).float() for piece in pieces]
+        return features[0] if len(features) == 1 else torch.cat(features)
+
+    def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
+        """Counts and losses stay in float32, whatever the network runs in."""
+        device = features.device.type
+        with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
+            return self.head(features, segments)
+
+
+def build_model(
+    train: Bags,
+    method: str = "count",
+    backbone: str | nn.Module = "auto",
+    *,
+    pixels: str = "data",
+    seed: int = 0,
+    **method_options,
+) -> Model:
+    """A fresh model for these bags: `backbone` by name or any module that gives (n, features).
+
+    `pixels` is "data" (mean and deviation of the training instances) or "published" (the paper's constants,
+    grey repeated to three channels).
+    """
+    shape = train.store.shape[1:]
+    images = len(shape) == 3
+    if backbone == "auto":
+        backbone = "cnn" if images and min(shape[:2]) > TINY_IMAGE else "mlp"
+    if pixels not in ("data", "published"):
+        raise InputError(f"pixels={pixels!r}: take 'data' or 'published'")
+    if images and pixels == "published":
+        mean, std = map(torch.tensor, PUBLISHED_PIXELS)
+    else:
+        mean, std = standardisation(train)
+    name = backbone if isinstance(backbone, str) else None
+    spec = ModelSpec(method, name, train.classes, tuple(shape), len(mean) if images else None, method_options)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Model(spec, Normalise(mean, std), create_backbone(name, spec.backbone_shape) if name else backbone)
+
+
+def rebuild_model(spec: ModelSpec, backbone: nn.Module | None = None) -> Model:
+    """An untrained model of this make; its weights and normalisation come from a file."""
+    if spec.backbone is None and backbone is None:
+        raise InputError("this model has a backbone of its maker's own: pass that module, load(path, backbone=module)")
+    width = spec.channels if spec.images else spec.instance_shape[0]
+    blank = Normalise(torch.zeros(width), torch.ones(width))
+    return Model(
+        spec, blank, backbone if spec.backbone is None else create_backbone(spec.backbone, spec.backbone_shape)
+    )
+
+
+def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each channel (pixels in 0..1) or feature over the instances in these bags."""
+    used = np.unique(bags.index)
+    images = bags.store.ndim == 4
+    total, squares, n = 0.0, 0.0, 0
+    for start in range(0, len(used), CHUNK):
+        block = bags.store[used[start : start + CHUNK]].astype(np.float64)
+        block = block.reshape(-1, block.shape[-1]) / (255 if images else 1)  # (pixels or instances, columns)
+        total, squares, n = total + block.sum(axis=0), squares + (block**2).sum(axis=0), n + len(block)
+    mean = total / n
+    std = np.sqrt(np.maximum(squares / n - mean**2, 0))
+    return torch.from_numpy(mean), torch.from_numpy(np.where(std > 1e-6, std, 1.0))
