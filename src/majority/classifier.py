@@ -1,0 +1,127 @@
+"""Classifier: what a run leaves behind. One safetensors file holds weights, normalisation and class names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from .bags import Bags
+from .batches import ResidentBags
+from .errors import InputError
+from .files import write_atomically
+from .inference import choose_device, outputs
+from .model import Model, ModelSpec, rebuild_model
+
+FORMAT = "majority-classifier-1"
+
+
+class BagPredictions(NamedTuple):
+    counts: np.ndarray  # (b, C) instances predicted as each class
+    majority: np.ndarray  # (b,) class name with the highest count (first class on ties)
+    share: np.ndarray  # (b,) of the bag's instances that are of that class
+    margin: np.ndarray  # (b,) share minus the share of the runner-up
+
+
+class Classifier:
+    """Classifies single instances, and bags by counting them.
+
+    >>> from majority import Bags, build_model
+    >>> bags = Bags.from_lists([np.zeros((3, 2)), np.ones((1, 2))], labels=["cat", "dog"])
+    >>> classifier = Classifier(build_model(bags, "log-mean"))
+    >>> classifier.predict_proba(np.zeros((5, 2), "float32")).shape
+    (5, 2)
+    """
+
+    def __init__(self, model: Model, device: str = "auto"):
+        self.device = choose_device(device)
+        self.model = model.to(self.device).eval()
+        self.classes = np.asarray(model.spec.classes)
+
+    # ------------------------------------------------------------------ single instances
+
+    def predict_proba(self, instances: np.ndarray) -> np.ndarray:  # (n, C)
+        """Probability of each class for each instance (uint8 images as in training, or vectors)."""
+        if self.model.head.needs_bag:
+            raise InputError(
+                f"method {self.model.spec.method} classifies an instance only within its bag: "
+                "use predict_bags, or train a method that classifies single instances"
+            )
+        instances = self._checked(np.asarray(instances))
+        if len(instances) == 0:
+            return np.empty((0, len(self.classes)), np.float32)
+        one_each = Bags(
+            instances, np.arange(len(instances)), np.arange(len(instances) + 1), [0] * len(instances), self.classes
+        )
+        return np.concatenate([probabilities for _, probabilities in self.stream(one_each)])
+
+    def predict(self, instances: np.ndarray) -> np.ndarray:  # (n,)
+        """Class name of each instance."""
+        return self.classes[self.predict_proba(instances).argmax(axis=1)]
+
+    # ------------------------------------------------------------------ bags
+
+    def stream(self, bags: Bags) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Some bags at a time: their numbers (b,) and their instances' probabilities (n, C)."""
+        self._checked(bags.store)
+        for batch, output in outputs(self.model, ResidentBags(bags, self.device)):
+            yield batch.bags, output.instance_log_probs.exp().cpu().numpy()
+
+    def predict_bags(self, bags: Bags) -> BagPredictions:
+        """Count the predicted classes in each bag."""
+        counts = np.zeros((len(bags), len(self.classes)), np.int64)
+        for which, probabilities in self.stream(bags):
+            rows = np.repeat(which, bags.sizes[which])
+            np.add.at(counts, (rows, probabilities.argmax(axis=1)), 1)
+        runner_up, top = np.sort(np.pad(counts, ((0, 0), (1, 0))), axis=1)[:, -2:].T
+        return BagPredictions(
+            counts, self.classes[counts.argmax(axis=1)], top / bags.sizes, (top - runner_up) / bags.sizes
+        )
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path: str | Path, about: dict | None = None) -> Path:
+        """Write one .safetensors file."""
+        path = Path(path)
+        notes = {"format": FORMAT, "spec": self.model.spec.as_dict(), "about": about or {}}
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
+        write_atomically(path, lambda place: save_file(weights, place, {"majority": json.dumps(notes)}))
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto", backbone: nn.Module | None = None) -> Classifier:
+        """Read what `save` wrote; a backbone of your own must be passed again."""
+        path = Path(path)
+        if not path.is_file():
+            raise InputError(f"there is no classifier file {path}: train one first")
+        try:
+            with safe_open(path, "pt") as file:
+                notes = json.loads((file.metadata() or {}).get("majority", "{}"))
+                weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise InputError(f"{path} is no safetensors file or is damaged ({error}): train again") from None
+        if notes.get("format") != FORMAT:
+            raise InputError(f"{path} has format {notes.get('format')!r}, this version reads {FORMAT!r}")
+        model = rebuild_model(ModelSpec.from_dict(notes["spec"]), backbone)
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise InputError(f"{path} does not fit this backbone: {error}") from None
+        return cls(model, device)
+
+    def _checked(self, instances: np.ndarray) -> np.ndarray:
+        spec = self.model.spec
+        kind = instances.dtype == np.uint8 if spec.images else np.issubdtype(instances.dtype, np.floating)
+        if instances.shape[1:] != spec.instance_shape or not kind:
+            need = "uint8 images" if spec.images else "float vectors"
+            raise InputError(
+                f"instances have shape {instances.shape[1:]} and dtype {instances.dtype}: "
+                f"this classifier was trained on {need} of shape {spec.instance_shape}"
+            )
+        return instances

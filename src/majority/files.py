@@ -1,0 +1,39 @@
+"""Files that are whole or not there: written beside their place, then moved into it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from .errors import InputError
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """`write` gets a temporary path in the same folder; its file takes the place of `path` in one step."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        write(unfinished)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: dict) -> None:
+    write_atomically(path, lambda place: place.write_text(json.dumps(content, indent=2) + "\n"))
+
+
+def read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise InputError(f"{path} is damaged ({error}): remove it and run again") from None
+
+
+def read_lines(path: Path) -> list[dict]:
+    """The whole lines of a JSON-lines file; a last line cut short by a kill is left out."""
+    if not path.exists():
+        return []
+    lines = path.read_text().split("\n")[:-1]
+    return [json.loads(line) for line in lines]

@@ -1,0 +1,68 @@
+"""A model over whole sets of bags: streamed in batches, counted on the device, read once at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from .bags import Bags
+from .batches import Batch, ResidentBags
+from .methods import BagOutput
+from .metrics import CALIBRATION_BINS, Outcome
+from .model import Model
+
+BATCH_INSTANCES = 8_192  # that pass through the network together
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+@torch.inference_mode()
+def outputs(model: Model, bags: ResidentBags) -> Iterator[tuple[Batch, BagOutput]]:
+    """Every bag's output in eval mode; a bag of any size, BATCH_INSTANCES at a time through the backbone."""
+    model.eval()
+    for batch in bags.in_order(BATCH_INSTANCES):
+        features = model.features(batch.instances, chunk=BATCH_INSTANCES)
+        yield batch, model.aggregate(features, batch.segments)
+
+
+def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
+    """What the model makes of these bags; instance figures where they carry instance labels."""
+    device = choose_device(device)
+    model.to(device)
+    n_classes, known = len(bags.classes), bags.instance_labels is not None
+    predicted, hard_counts = [], []
+    confusion = torch.zeros(n_classes * n_classes, dtype=torch.int64, device=device)
+    calibration = torch.zeros(CALIBRATION_BINS, 3, dtype=torch.float64, device=device)
+    for batch, output in outputs(model, ResidentBags(bags, device)):
+        confidence, guess = output.instance_log_probs.max(dim=1)  # (n,)
+        predicted.append(output.bag_log_probs.argmax(dim=1))
+        hard_counts.append(batch.segments.sum(_one_hot(guess, n_classes)))
+        if known:
+            truth = batch.target.instance_labels
+            confusion += torch.bincount(truth * n_classes + guess, minlength=n_classes * n_classes)
+            _calibrate(calibration, confidence.exp(), guess == truth)
+    return Outcome(
+        bags.labels,
+        torch.cat(predicted).cpu().numpy(),
+        torch.cat(hard_counts).cpu().numpy(),
+        bags.class_counts() if known else None,
+        confusion.view(n_classes, n_classes).cpu().numpy() if known else None,
+        calibration.cpu().numpy() if known else None,
+    )
+
+
+def _one_hot(classes: Tensor, n_classes: int) -> Tensor:  # (n,) -> (n, C)
+    return torch.nn.functional.one_hot(classes, n_classes)
+
+
+def _calibrate(table: Tensor, confidence: Tensor, right: Tensor) -> None:
+    """Add instances to the bins (0, 1/15], (1/15, 2/15], ... of their confidence."""
+    bins = (confidence * CALIBRATION_BINS).ceil().long().clamp(1, CALIBRATION_BINS) - 1
+    rows = torch.stack([torch.ones_like(confidence), confidence, right.to(confidence.dtype)], dim=1).double()
+    table.index_add_(0, bins, rows)

@@ -1,0 +1,96 @@
+"""Every figure we report, in one place, from counts: what was predicted for whom, how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+CALIBRATION_BINS = 15
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a model made of some bags. The last three are None where instance labels are not known."""
+
+    labels: np.ndarray  # (b,) given
+    predicted: np.ndarray  # (b,) by the method's aggregation
+    hard_counts: np.ndarray  # (b, C) instances predicted as each class
+    true_counts: np.ndarray | None = None  # (b, C)
+    confusion: np.ndarray | None = None  # (C, C) true class, predicted class
+    calibration: np.ndarray | None = None  # (bins, 3) instances, their summed confidence, how many were right
+
+    def summary(self) -> dict:
+        """The figures by name; instance figures only where instance labels are known."""
+        figures = {
+            "bag_accuracy": bag_accuracy(self.labels, self.predicted),
+            "bag_accuracy_by_count": bag_accuracy(self.labels, self.hard_counts.argmax(axis=1)),
+            "consistency_rate": consistency_rate(self.labels, self.predicted, self.hard_counts),
+            "bags": len(self.labels),
+            "instances": int(self.hard_counts.sum()),
+        }
+        if self.confusion is None:
+            return figures
+        over = overestimation(self.labels, self.hard_counts, self.true_counts)
+        return {
+            "instance_accuracy": instance_accuracy(self.confusion),
+            "macro_f1": macro_f1(self.confusion),
+            "mean_iou": mean_iou(self.confusion),
+            "calibration_error": calibration_error(self.calibration),
+            "overestimation": float(over.mean()),
+            "overestimation_quantiles": np.quantile(over, [0, 0.25, 0.5, 0.75, 1]).tolist(),
+            **figures,
+        }
+
+
+def instance_accuracy(confusion: np.ndarray) -> float:
+    """
+    >>> instance_accuracy(np.array([[3, 1], [0, 4]]))
+    0.875
+    """
+    return float(np.trace(confusion) / confusion.sum())
+
+
+def macro_f1(confusion: np.ndarray) -> float:
+    """Mean F1 over the classes that occur or are predicted."""
+    hits, rows, columns = _margins(confusion)
+    return float(np.mean(2 * hits / (rows + columns)))
+
+
+def mean_iou(confusion: np.ndarray) -> float:
+    """Mean intersection over union over the classes that occur or are predicted."""
+    hits, rows, columns = _margins(confusion)
+    return float(np.mean(hits / (rows + columns - hits)))
+
+
+def bag_accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
+    return float(np.mean(labels == predicted))
+
+
+def consistency_rate(labels: np.ndarray, predicted: np.ndarray, hard_counts: np.ndarray) -> float | None:
+    """Among bags predicted right, the share whose hard counts name the same class (lowest class on ties).
+
+    None where no bag was predicted right.
+    """
+    right = labels == predicted
+    if not right.any():
+        return None
+    return float(np.mean(hard_counts[right].argmax(axis=1) == predicted[right]))
+
+
+def overestimation(labels: np.ndarray, hard_counts: np.ndarray, true_counts: np.ndarray) -> np.ndarray:
+    """Per bag, instances predicted as the bag's class minus their true number."""
+    bags = np.arange(len(labels))
+    return hard_counts[bags, labels] - true_counts[bags, labels]
+
+
+def calibration_error(calibration: np.ndarray) -> float:
+    """Expected calibration error: the gap between confidence and accuracy, by equal-width bins of confidence."""
+    _, confidence, right = calibration.T
+    return float(np.abs(confidence - right).sum() / calibration[:, 0].sum())
+
+
+def _margins(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    hits, rows, columns = np.diag(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
+    seen = rows + columns > 0
+    return hits[seen], rows[seen], columns[seen]

@@ -1,0 +1,89 @@
+"""The run folder: config.json, metrics.jsonl, a checkpoint while training, best.safetensors, result.json."""
+
+from __future__ import annotations
+
+import fcntl
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from . import __version__
+from .errors import InputError
+from .files import read_json, write_json
+
+SCHEMA = 1
+CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold the folder, so that two commands never write one run."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder with --out") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"another command is working in {folder}: wait for it or choose another folder") from None
+        yield
+
+
+def open_run(folder: Path, config: dict) -> dict | None:
+    """Begin or continue a run: its result if it is finished, else None. Other settings in the folder are refused."""
+    place = folder / CONFIG
+    if place.exists():
+        _refuse_other(folder, read_json(place), config)
+    else:
+        foreign = [entry.name for entry in folder.iterdir() if entry.name != ".lock"]
+        if foreign:
+            raise InputError(f"{folder} holds {foreign[0]} but no run: choose another folder with --out")
+        write_json(place, {"schema": SCHEMA, **config, "environment": environment()})
+    return read_json(folder / RESULT) if (folder / RESULT).exists() else None
+
+
+def read_config(folder: Path) -> dict:
+    if not (folder / CONFIG).is_file():
+        raise InputError(f"{folder} is no run folder (no {CONFIG}): give the --out of `majority train`")
+    config = read_json(folder / CONFIG)
+    if config.get("schema") != SCHEMA:
+        raise InputError(f"{folder} has schema {config.get('schema')}, this version reads {SCHEMA}: train again")
+    return config
+
+
+def environment() -> dict:
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
+    return {
+        "majority": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": device,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _refuse_other(folder: Path, there: dict, asked: dict) -> None:
+    there, asked = _flat({"schema": SCHEMA, **there}), _flat({"schema": SCHEMA, **asked})
+    names = sorted(name for name in there.keys() | asked.keys() if not name.startswith("environment."))
+    changed = [name for name in names if there.get(name) != asked.get(name)]
+    if changed:
+        shown = "; ".join(f"{name} is {there.get(name)}, asked {asked.get(name)}" for name in changed[:5])
+        raise InputError(
+            f"{folder} holds another run ({shown}): repeat its settings or choose another folder with --out"
+        )
+
+
+def _flat(content: dict, prefix: str = "") -> dict:
+    """{'a': {'b': 1}} -> {'a.b': 1}, lists as tuples: as it reads back from JSON."""
+    flat = {}
+    for key, value in content.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = tuple(value) if isinstance(value, list) else value
+    return flat
