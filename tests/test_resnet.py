@@ -10,7 +10,7 @@ from torch import nn
 
 from majority.backbones import create_backbone, features_of
 from majority.errors import InputError
-from majority.resnet import ResNet18, load_weights
+from majority.resnet import ResNet18, halving_conv, load_weights
 
 # Each convolution of torchvision's resnet18: name, outputs, inputs, kernel; and the batch norm that follows it.
 CONVOLUTIONS = [
@@ -260,3 +260,11 @@ def test_timm_is_asked_for_features_of_these_channels(monkeypatch):
         create_backbone("timm:tin", (2, 8, 8))
     with pytest.raises(InputError, match="timm:tiny needs images"):
         create_backbone("timm:tiny", (5,))
+
+
+@pytest.mark.parametrize(("height", "width"), [(32, 32), (28, 28), (9, 14), (8, 8)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_stem_for_gpus_is_the_same_convolution(channels, height, width):
+    conv = torch.nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False).double()
+    images = torch.randn(2, channels, height, width, dtype=torch.float64)
+    torch.testing.assert_close(halving_conv(images, conv.weight), conv(images))

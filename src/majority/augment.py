@@ -146,10 +146,13 @@ LAWFUL: dict[str, tuple[str, ...]] = {
 def lawful(source: str) -> tuple[str, ...]:
     """Names of the augmentations that leave this source's classes as they are; of an unknown source, crop alone.
 
-    >>> "flip" in lawful("cifar10"), "flip" in lawful("svhn"), lawful("my scans")
+    A file is known by the beginning of its name: svhn28.npz is of SVHN.
+
+    >>> "flip" in lawful("cifar10"), "flip" in lawful("svhn28"), lawful("my scans")
     (True, False, ('crop',))
     """
-    return LAWFUL.get(source, ("crop",))
+    known = [name for name in LAWFUL if source.startswith(name)]
+    return LAWFUL[max(known, key=len)] if known else ("crop",)
 
 
 class Augment:

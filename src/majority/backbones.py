@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from .errors import InputError
+from .norm import BatchNorm2d
 from .resnet import ResNet18
 
 
@@ -35,7 +38,7 @@ class CNN(nn.Module):
         layers: list[nn.Module] = []
         for i in range(3):
             layers += [nn.Conv2d(channels[i], channels[i + 1], 3, padding=1, bias=False)]
-            layers += [nn.BatchNorm2d(channels[i + 1]), nn.ReLU()]
+            layers += [BatchNorm2d(channels[i + 1]), nn.ReLU()]
             layers += [nn.MaxPool2d(2, ceil_mode=True)] if i < 2 else []
         self.out_features = channels[-1]
         self.layers = nn.Sequential(*layers)
@@ -44,11 +47,16 @@ class CNN(nn.Module):
         return self.layers(x).mean(dim=(2, 3))
 
 
+class Backbone(NamedTuple):
+    create: Callable[..., nn.Module]
+    about: str
+
+
 BACKBONES = {
-    "mlp": MLP,
-    "cnn": CNN,
-    "resnet18": ResNet18,  # the paper's: ImageNet's stem, at any image size
-    "resnet18-small": partial(ResNet18, stem="small"),
+    "mlp": Backbone(MLP, "two hidden layers of 128, for vectors and tiny images"),
+    "cnn": Backbone(CNN, "three 3x3 convolutions, for small images on a CPU"),
+    "resnet18": Backbone(ResNet18, "the paper's network: ImageNet's stem, at any image size"),
+    "resnet18-small": Backbone(partial(ResNet18, stem="small"), "ResNet-18 with a 3x3 stem and no pooling"),
 }
 TIMM = "timm:"  # what a name of timm's starts with
 
@@ -65,7 +73,7 @@ def create_backbone(name: str, shape: tuple[int, ...], **options) -> nn.Module:
         raise InputError(f"backbone {name} needs images, these instances are vectors of {shape[0]} values: use mlp")
     if name.startswith(TIMM):
         return _from_timm(name.removeprefix(TIMM), shape, **options)
-    return BACKBONES[name](shape, **options)
+    return BACKBONES[name].create(shape, **options)
 
 
 def _from_timm(name: str, shape: tuple[int, ...], **options) -> nn.Module:

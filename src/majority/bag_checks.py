@@ -73,16 +73,17 @@ def first_not_finite(store: np.ndarray, index: np.ndarray) -> int | None:
 
 def encode(labels: Sequence, classes: Sequence[str], where: Callable[[int], str]) -> np.ndarray:
     """Class names or class numbers -> class numbers, each checked."""
-    labels = np.asarray(labels)
+    labels = label_column(labels)
+    twice = [name for i, name in enumerate(classes) if name in classes[:i]]
+    if twice:
+        raise InputError(f"class {twice[0]} is named twice: give each class one name of its own")
     if np.issubdtype(labels.dtype, np.integer):
         codes = labels.astype(np.int64)
         wrong = np.flatnonzero((codes < 0) | (codes >= len(classes)))
-    elif labels.dtype.kind in "UO":
+    else:
         number = {name: i for i, name in enumerate(classes)}
         codes = np.array([number.get(str(label), -1) for label in labels], dtype=np.int64)
         wrong = np.flatnonzero(codes < 0)
-    else:
-        raise _wrong_label_type(labels)
     if len(wrong):
         known = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
         raise InputError(
@@ -94,14 +95,20 @@ def encode(labels: Sequence, classes: Sequence[str], where: Callable[[int], str]
 
 def name_classes(labels, instance_labels) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
     """Labels as names, and the classes they name, in sorted order (numbers by value)."""
-    columns = [np.asarray(column) for column in (labels, instance_labels) if column is not None]
-    for column in columns:
-        if column.dtype.kind not in "UOiu":
-            raise _wrong_label_type(column)
+    columns = [label_column(column) for column in (labels, instance_labels) if column is not None]
     classes = [str(name) for name in np.unique(np.concatenate(columns))]
     named = [column.astype(str) for column in columns]
     return named[0], named[1] if len(named) > 1 else None, classes
 
 
-def _wrong_label_type(labels: np.ndarray) -> InputError:
-    return InputError(f"labels have dtype {labels.dtype}: give class names (text) or class numbers (integers)")
+def label_column(labels: Sequence) -> np.ndarray:
+    labels = np.asarray(labels)
+    if labels.ndim != 1:
+        raise InputError(f"labels have shape {labels.shape}: give one row of them, e.g. y.ravel()")
+    if labels.dtype.kind not in "UOiu":
+        raise InputError(f"labels have dtype {labels.dtype}: give class names (text) or class numbers (integers)")
+    if labels.dtype == object:
+        odd = [label for label in labels if not isinstance(label, str | int | np.integer)]
+        if odd:
+            raise InputError(f"labels hold {odd[0]}: give every bag and instance a class name or a class number")
+    return labels

@@ -21,6 +21,7 @@ from .bag_checks import (
     name_classes,
     whole_numbers,
 )
+from .dealing import deal_bags, deal_groups
 from .errors import InputError
 
 FORMAT = "majority-bags-1"
@@ -53,8 +54,8 @@ class Bags:
         coordinates: np.ndarray | None = None,  # (n, 2)
         names: Sequence[str] | None = None,  # (b,)
     ):
+        self.store = store = store if isinstance(store, np.ndarray) else np.asarray(store)
         check_store(store)
-        self.store = store
         self.index = whole_numbers(index, "index")
         self.offsets = whole_numbers(offsets, "offsets")
         check_positions(self.index, self.offsets, len(store))
@@ -86,7 +87,8 @@ class Bags:
         arrays = [np.asarray(bag) for bag in instances]
         if not arrays:
             raise InputError("no bags were given: pass at least one array of instances")
-        for i, (name, array) in enumerate(zip(more.get("names") or range(len(arrays)), arrays, strict=False)):
+        names = range(len(arrays)) if more.get("names") is None else more["names"]
+        for i, (name, array) in enumerate(zip(names, arrays, strict=False)):
             if array.ndim == 0 or len(array) == 0:
                 raise InputError(f"bag {name} is empty: leave it out or give it at least one instance")
             if array.shape[1:] != arrays[0].shape[1:]:
@@ -277,9 +279,11 @@ class Bags:
         """These bags, in this order, on the same store (not copied)."""
         bags = np.asarray(bags)
         if bags.dtype == bool:
+            check_lengths({"mask entries": bags}, len(self), "bag")
             bags = np.flatnonzero(bags)
         if len(bags) == 0:
             raise InputError("a subset of no bags: give at least one bag number")
+        bags = whole_numbers(bags, "the list of bags")
         outside = bags[(bags < -len(self)) | (bags >= len(self))]
         if len(outside):
             raise InputError(f"there is no bag {outside[0]}: the bags are numbered 0 to {len(self) - 1}")
@@ -305,13 +309,16 @@ class Bags:
         [6, 4]
         """
         fractions = np.asarray(fractions, float)
-        if fractions.ndim != 1 or (fractions <= 0).any() or abs(fractions.sum() - 1) > 1e-6:
+        if fractions.ndim != 1 or not (fractions > 0).all() or abs(fractions.sum() - 1) > 1e-6:
             raise InputError(f"fractions {fractions.tolist()} must be positive and sum to 1")
-        units = np.arange(len(self)) if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
-        parts = _deal(units, self.labels, fractions, np.random.default_rng(seed))
+        rng, what = np.random.default_rng(seed), f"{len(self)} bags"
+        if self.groups is None:
+            parts = deal_bags(self.labels, fractions / fractions.sum(), rng)
+        else:
+            names, groups = np.unique(self.groups, return_inverse=True)
+            parts, what = deal_groups(groups, self.labels, fractions, rng), f"{len(names)} groups"
         for part, fraction in enumerate(fractions):
             if not (parts == part).any():
-                what = f"{len(self)} bags" if self.groups is None else f"{units.max() + 1} groups"
                 raise InputError(f"part {part} ({fraction:.0%}) of {what} would be empty: use fewer parts or more bags")
         return tuple(self.subset(parts == part) for part in range(len(fractions)))
 
@@ -351,40 +358,22 @@ class Bags:
     def load(cls, folder: str | Path, in_place: bool = False) -> Bags:
         """Read what `save` wrote; with `in_place` the store stays on disk and is read as it is used."""
         folder = Path(folder)
+        if not (folder / "bags.json").is_file():
+            raise InputError(f"{folder} holds no bags.json: give a folder that Bags.save wrote")
+        read = lambda name, mode=None: np.load(folder / f"{name}.npy", mmap_mode=mode, allow_pickle=False)
         try:
             about = json.loads((folder / "bags.json").read_text())
-        except FileNotFoundError:
-            raise InputError(f"{folder} holds no bags.json: give a folder that Bags.save wrote") from None
-        if about.get("format") != FORMAT:
-            raise InputError(
-                f"{folder} has format {about.get('format')!r}, this version reads {FORMAT!r}: update majority"
-            )
-        read = lambda name: np.load(folder / f"{name}.npy", allow_pickle=False)
-        store = np.load(folder / "store.npy", mmap_mode="r" if in_place else None, allow_pickle=False)
-        more = {
-            name: read(name)
-            for name in ("instance_labels", "coordinates", "groups", "names")
-            if (folder / f"{name}.npy").exists()
-        }
-        return cls(store, read("index"), read("offsets"), read("labels"), about["classes"], **more)
+            if about.get("format") == FORMAT:
+                optional = ("instance_labels", "coordinates", "groups", "names")
+                more = {name: read(name) for name in optional if (folder / f"{name}.npy").exists()}
+                store = read("store", "r" if in_place else None)
+                return cls(store, read("index"), read("offsets"), read("labels"), about["classes"], **more)
+        except (OSError, EOFError, ValueError, KeyError) as error:
+            raise InputError(f"{folder} is damaged ({error}): save the bags again") from error
+        raise InputError(f"{folder} has format {about.get('format')!r}, this version reads {FORMAT!r}: update majority")
 
     def _with(self, **changes) -> Bags:
         """A copy with some fields changed, unchecked: a part of good bags is good."""
         other = object.__new__(Bags)
         other.__dict__.update(self.__dict__ | changes)
         return other
-
-
-def _deal(units: np.ndarray, labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Deal units (bags, or groups of bags) to parts, largest first, each to the part that lacks its labels most."""
-    table = np.zeros((units.max() + 1, labels.max() + 1))  # (units, C)
-    np.add.at(table, (units, labels), 1)
-    total = np.maximum(table.sum(axis=0), 1)
-    lacking = fractions[:, None] * table.sum(axis=0)  # (parts, C)
-    part_of = np.empty(len(table), dtype=np.int64)
-    order = rng.permutation(len(table))
-    for unit in order[np.argsort(-table[order].sum(axis=1), kind="stable")]:
-        wish = (table[unit] * lacking / total).sum(axis=1) + 1e-3 * lacking.sum(axis=1) / len(labels)
-        part_of[unit] = wish.argmax()
-        lacking[part_of[unit]] -= table[unit]
-    return part_of[units]

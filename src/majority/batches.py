@@ -1,8 +1,10 @@
-"""Batches: bags on a device. The store is moved there once; a batch is gathered by index."""
+"""Batches: bags on a device. The store is moved there once; a batch is gathered by index, there."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,9 +18,14 @@ from .segments import Segments
 
 class Batch(NamedTuple):
     bags: np.ndarray  # (b,) which
-    instances: Tensor  # (n, ...) as stored
+    store: Tensor  # (N, ...)
+    index: Tensor  # (n,) positions in the store
     segments: Segments
     target: Target
+
+    @property
+    def instances(self) -> Tensor:  # (n, ...) as stored
+        return self.store[self.index]
 
 
 class ResidentBags:
@@ -27,49 +34,46 @@ class ResidentBags:
     def __init__(self, bags: Bags, device: torch.device):
         self.bags, self.device = bags, device
         self.store = _resident(bags.store, device)
-        self.labels = torch.from_numpy(bags.labels).to(device)
-        self.instance_labels = None
-        if bags.instance_labels is not None:
-            self.instance_labels = torch.from_numpy(bags.instance_labels).to(device)
-
-    def batch(
-        self, which: np.ndarray, max_instances: int | None = None, rng: np.random.Generator | None = None
-    ) -> Batch:
-        """These bags; with `max_instances`, a fresh random part of each bag that is larger."""
-        positions, sizes = self.bags.positions(which), self.bags.sizes[which]
-        if max_instances is not None and sizes.max() > max_instances:
-            positions, sizes = _random_parts(positions, sizes, max_instances, rng)
-        where = torch.from_numpy(positions).to(self.device, non_blocking=True)
-        index = torch.from_numpy(self.bags.index[positions]).to(self.device, non_blocking=True)
-        labels = self.labels[torch.from_numpy(which).to(self.device, non_blocking=True)]
-        truth = None if self.instance_labels is None else self.instance_labels[where]
-        return Batch(which, self.store[index], Segments(sizes, self.device), Target(labels, truth))
 
     def shuffled(self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None) -> Iterator[Batch]:
-        """One epoch: every bag once, in a random order."""
+        """One epoch: every bag once, in a random order; of bags larger than `max_instances` a random part."""
         order = rng.permutation(len(self.bags))
-        for start in range(0, len(order), batch_bags):
-            yield self.batch(order[start : start + batch_bags], max_instances, rng)
+        positions, sizes = self.bags.positions(order), self.bags.sizes[order]
+        if max_instances is not None and sizes.max() > max_instances:
+            positions, sizes = _random_parts(positions, sizes, max_instances, rng)
+        bounds = [*range(0, len(order), batch_bags), len(order)]
+        return self._cut(order, positions, sizes, bounds)
 
     def in_order(self, instances: int) -> Iterator[Batch]:
         """All bags as they stand, as many whole bags a batch as stay within `instances` (at least one)."""
-        start = 0
-        while start < len(self.bags):
-            limit = self.bags.offsets[start] + instances
-            stop = max(int(np.searchsorted(self.bags.offsets, limit, side="right")) - 1, start + 1)
-            yield self.batch(np.arange(start, stop))
-            start = stop
+        offsets, bounds = self.bags.offsets, [0]
+        while bounds[-1] < len(self.bags):
+            limit = np.searchsorted(offsets, offsets[bounds[-1]] + instances, side="right") - 1
+            bounds.append(max(int(limit), bounds[-1] + 1))
+        return self._cut(np.arange(len(self.bags)), np.arange(len(self.bags.index)), self.bags.sizes, bounds)
+
+    def _cut(self, which: np.ndarray, positions: np.ndarray, sizes: np.ndarray, bounds: list[int]) -> Iterator[Batch]:
+        """Everything moves to the device at once; the batches are views of it."""
+        bags = self.bags
+        index, labels, lengths = self._there(bags.index[positions]), self._there(bags.labels[which]), self._there(sizes)
+        truth = None if bags.instance_labels is None else self._there(bags.instance_labels[positions])
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        for a, b in pairwise(bounds):
+            rows = slice(starts[a], starts[b])
+            target = Target(labels[a:b], None if truth is None else truth[rows])
+            yield Batch(which[a:b], self.store, index[rows], Segments(sizes[a:b], lengths[a:b]), target)
+
+    def _there(self, values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values).to(self.device, non_blocking=True)
 
 
 def _resident(store: np.ndarray, device: torch.device) -> Tensor:
-    """On the CPU a view of the store, elsewhere a copy on the device."""
-    if not store.flags.writeable:  # torch warns of arrays it could write to; nothing here writes
-        store = store.view()
-        try:
-            store.flags.writeable = True
-        except ValueError:
-            store = store.copy()
-    return torch.from_numpy(store).to(device)
+    """On the CPU a view of the store (a mapped file stays on disk), elsewhere a copy on the device."""
+    if min(store.strides) < 0:  # an array turned round, which torch does not take
+        store = store.copy()
+    with warnings.catch_warnings():  # of arrays that must not be written to: nothing here writes
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(store).to(device)
 
 
 def _random_parts(positions, sizes, limit: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

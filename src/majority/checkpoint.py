@@ -26,7 +26,7 @@ def save_checkpoint(
     tensors |= {f"best.{name}": value for name, value in best.items()}
     for number, state in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{number}.{name}": value for name, value in state.items()}
-    tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    tensors = {name: value.to("cpu", copy=True).contiguous() for name, value in tensors.items()}  # shared ones apart
     write_atomically(path, lambda place: save_file(tensors, place, {"progress": json.dumps(progress)}))
 
 

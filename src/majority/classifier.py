@@ -13,10 +13,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from .bags import Bags
-from .batches import ResidentBags
 from .errors import InputError
 from .files import write_atomically
-from .inference import choose_device, outputs
+from .inference import all_batches, choose_device, outputs
 from .model import Model, ModelSpec, rebuild_model
 
 FORMAT = "majority-classifier-1"
@@ -70,7 +69,7 @@ class Classifier:
     def stream(self, bags: Bags) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Some bags at a time: their numbers (b,) and their instances' probabilities (n, C)."""
         self._checked(bags.store)
-        for batch, output in outputs(self.model, ResidentBags(bags, self.device)):
+        for batch, output in outputs(self.model, all_batches(bags, self.device)):
             yield batch.bags, output.instance_log_probs.exp().cpu().numpy()
 
     def predict_bags(self, bags: Bags) -> BagPredictions:
@@ -90,7 +89,8 @@ class Classifier:
         """Write one .safetensors file."""
         path = Path(path)
         notes = {"format": FORMAT, "spec": self.model.spec.as_dict(), "about": about or {}}
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.model.state_dict().items()}
+        state = self.model.state_dict()
+        weights = {name: value.to("cpu", copy=True).contiguous() for name, value in state.items()}  # shared ones apart
         write_atomically(path, lambda place: save_file(weights, place, {"majority": json.dumps(notes)}))
         return path
 

@@ -38,6 +38,8 @@ MaxInstances = Annotated[int | None, typer.Option(help="Of each larger bag, a fr
 Backbone = Annotated[str | None, typer.Option(help="Network; see `majority list`.")]
 Option = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. of=counts.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+COMPILE_HELP = "On a GPU, compile the network: a quarter faster after a minute (pays in long runs and studies)."
+Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
 
 
 @app.callback(invoke_without_command=True)
@@ -71,6 +73,8 @@ def train(
     seed: Seed = 0,
     data_seed: DataSeed = 0,
     device: Device = "auto",
+    compile_network: Compile = None,
+    eager: Annotated[bool, typer.Option("--eager", help="On a GPU, launch every step from Python (to debug).")] = False,
     out: Annotated[Path | None, typer.Option(help="Run folder [default: runs/SOURCE-SCENARIO-METHOD-foldF].")] = None,
 ) -> None:
     """Train an instance classifier from majority labels, in a run folder. Killed, the same command continues."""
@@ -78,10 +82,10 @@ def train(
 
     data = Data(source, scenario, fold, bags, bag_size, ties, with_replacement, data_seed)
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "batch_bags": batch_bags}
-    changes |= {"learning_rate": learning_rate, "max_instances": max_instances}
+    changes |= {"learning_rate": learning_rate, "max_instances": max_instances, "compile": compile_network}
     experiment = Experiment(data, method, _method_options(option), recipe, seed, **changes)
     folder = out or Path("runs") / f"{Path(source).stem}-{scenario.replace(',', '-')}-{method}-fold{fold}"
-    result = experiment.run(folder, device, say=_say)
+    result = experiment.run(folder, device, _say, eager)
     _print_figures(result["test"], f"test bags of fold {fold}")
     _say(f"run folder: {folder}")
 
@@ -137,6 +141,7 @@ def study(
     seed: Seed = 0,
     data_seed: DataSeed = 0,
     device: Device = "auto",
+    compile_network: Compile = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs and of table.md and table.csv.")] = Path("runs/study"),
 ) -> None:
     """Train every method on every scenario and fold, one table at the end. Killed, the same command continues."""
@@ -147,7 +152,7 @@ def study(
     data = Data(
         sources[0], bags=bags, bag_size=bag_size, ties=ties, with_replacement=with_replacement, data_seed=data_seed
     )
-    common = Experiment(data, recipe=recipe, seed=seed, epochs=epochs, patience=patience)
+    common = Experiment(data, recipe=recipe, seed=seed, epochs=epochs, patience=patience, compile=compile_network)
     grid = Study(tuple(sources), _names(scenarios), _names(methods), _folds(folds), common)
     rows = aggregate(grid.run(out, device, say=_say))
     write_atomically(out / "table.md", lambda place: place.write_text(as_markdown(rows)))
@@ -176,7 +181,7 @@ def list_all() -> None:
     _console().print(table)
     for title, entries in {
         "methods": {name: method.about for name, method in METHODS.items()},
-        "backbones": {name: (module.__doc__ or "").split("\n")[0] for name, module in BACKBONES.items()},
+        "backbones": {name: backbone.about for name, backbone in BACKBONES.items()},
         "recipes": {name: recipe.about for name, recipe in RECIPES.items()},
     }.items():
         table = Table("name", "about", title=title, title_justify="left")

@@ -10,13 +10,15 @@ from . import __version__
 from .classifier import Classifier
 from .errors import InputError
 from .files import write_json
-from .inference import evaluate
+from .inference import choose_device, evaluate
 from .methods import find_method
 from .model import build_model
 from .recipes import DEFAULT, choose
 from .runs import CLASSIFIER, RESULT, claimed, open_run, read_config
 from .sources import Parts, load
 from .training import CHECKPOINT, fit
+
+CHANGEABLE = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile")  # of a recipe's plan
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,23 @@ class Experiment:
     batch_bags: int | None = None
     learning_rate: float | None = None
     max_instances: int | None = None
+    compile: bool | None = None
 
-    def run(self, folder: str | Path, device: str = "auto", say: Callable[[str], None] = lambda line: None) -> dict:
+    def run(
+        self,
+        folder: str | Path,
+        device: str = "auto",
+        say: Callable[[str], None] = lambda line: None,
+        eager: bool = False,
+    ) -> dict:
         """Train and evaluate in the folder, or go on where a killed run was; return the result."""
         folder = Path(folder)
         find_method(self.method)
         with claimed(folder):
             parts = self.data.parts()
-            plan, reason = choose(self.recipe, parts.train)
-            changes = {name: getattr(self, name) for name in ("epochs", "patience", "batch_bags", "learning_rate")}
-            plan = plan.changed(self.backbone, seed=self.seed, max_instances=self.max_instances, **changes)
+            on_gpu = choose_device(device).type == "cuda"
+            plan, reason = choose(self.recipe, parts.train, Path(self.data.source).stem, on_gpu)
+            plan = plan.changed(self.backbone, seed=self.seed, **{name: getattr(self, name) for name in CHANGEABLE})
             config = {
                 "method": self.method,
                 "method_options": self.method_options,
@@ -75,7 +84,8 @@ class Experiment:
                 parts.train, self.method, plan.backbone, pixels=plan.pixels, seed=self.seed, **self.method_options
             )
             title = f"{self.data.source} {self.data.scenario} {self.method} fold {self.data.fold}"
-            fitted = fit(model, parts.train, parts.val, plan.training, device=device, folder=folder, title=title)
+            where = {"device": device, "folder": folder, "title": title, "eager": eager}
+            fitted = fit(model, parts.train, parts.val, plan.training, **where)
             Classifier(model, device).save(folder / CLASSIFIER, about={"source": self.data.source})
             result = {
                 "test": evaluate(model, parts.test, device).summary(),
@@ -83,6 +93,7 @@ class Experiment:
                 "best_epoch": fitted.best_epoch,
                 "epochs": fitted.epochs,
                 "seconds": round(fitted.seconds, 3),
+                "capture_seconds": round(fitted.capture_seconds, 3),
                 "method": self.method,
                 "recipe": plan.recipe,
                 "source": self.data.source,

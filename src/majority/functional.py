@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -54,6 +56,20 @@ def vote_scores(instance_log_probs: Tensor, segments: Segments) -> Tensor:
     own = segments.sum(p * (1 - p))  # (b, C)
     lead = counts.unsqueeze(2) - counts.unsqueeze(1)  # (b, C, C)
     variance = own.unsqueeze(2) + own.unsqueeze(1) + 2 * segments.gram(p) + 1e-6
-    against = torch.special.log_ndtr(lead / variance.sqrt())
+    against = _LogNdtr.apply(lead / variance.sqrt())
     itself = torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
     return against.masked_fill(itself, 0.0).sum(dim=2)
+
+
+class _LogNdtr(torch.autograd.Function):
+    """log Phi(z). torch's own gradient is a difference of squares of z: noise or NaN below about -1,000 in float32."""
+
+    @staticmethod
+    def forward(ctx, z: Tensor) -> Tensor:
+        ctx.save_for_backward(z)
+        return torch.special.log_ndtr(z)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        (z,) = ctx.saved_tensors
+        return gradient * (math.sqrt(2 / math.pi) / torch.special.erfcx(z * -math.sqrt(0.5)))

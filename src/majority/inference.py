@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
 
 from .bags import Bags
 from .batches import Batch, ResidentBags
+from .errors import InputError
 from .methods import BagOutput
 from .metrics import CALIBRATION_BINS, Outcome
 from .model import Model
@@ -17,29 +18,39 @@ BATCH_INSTANCES = 8_192  # that pass through the network together
 
 
 def choose_device(name: str = "auto") -> torch.device:
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
+    if name not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device {name!r}: take auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device cuda: torch sees no GPU here; take --device cpu or auto")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 @torch.inference_mode()
-def outputs(model: Model, bags: ResidentBags) -> Iterator[tuple[Batch, BagOutput]]:
-    """Every bag's output in eval mode; a bag of any size, BATCH_INSTANCES at a time through the backbone."""
+def outputs(model: Model, batches: Iterable[Batch]) -> Iterator[tuple[Batch, BagOutput]]:
+    """Each batch's output in eval mode; a bag of any size, BATCH_INSTANCES at a time through the backbone."""
     model.eval()
-    for batch in bags.in_order(BATCH_INSTANCES):
-        features = model.features(batch.instances, chunk=BATCH_INSTANCES)
+    for batch in batches:
+        pieces = [model.features(batch.store[index]) for index in batch.index.split(BATCH_INSTANCES)]
+        features = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         yield batch, model.aggregate(features, batch.segments)
+
+
+def all_batches(bags: Bags, device: torch.device) -> Iterator[Batch]:
+    """Every bag once, in order, on the device."""
+    return ResidentBags(bags, device).in_order(BATCH_INSTANCES)
 
 
 def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
     """What the model makes of these bags; instance figures where they carry instance labels."""
+    if bags.classes != model.spec.classes:
+        raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: name the model's, in order")
     device = choose_device(device)
     model.to(device)
     n_classes, known = len(bags.classes), bags.instance_labels is not None
     predicted, hard_counts = [], []
     confusion = torch.zeros(n_classes * n_classes, dtype=torch.int64, device=device)
     calibration = torch.zeros(CALIBRATION_BINS, 3, dtype=torch.float64, device=device)
-    for batch, output in outputs(model, ResidentBags(bags, device)):
+    for batch, output in outputs(model, all_batches(bags, device)):
         confidence, guess = output.instance_log_probs.max(dim=1)  # (n,)
         predicted.append(output.bag_log_probs.argmax(dim=1))
         hard_counts.append(batch.segments.sum(_one_hot(guess, n_classes)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 
@@ -19,6 +20,8 @@ from .segments import Segments
 # Channel means and deviations that the paper's program uses for every data set.
 PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 
+
+Augmentation = Callable[[Tensor], Tensor]  # float images (n, c, h, w) in 0..1 -> the same
 
 TINY_IMAGE = 12  # pixels a side up to which an mlp is as good as a cnn and far faster
 
@@ -56,11 +59,13 @@ class Normalise(nn.Module):
         self.register_buffer("mean", mean.float())
         self.register_buffer("std", std.float())
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, augment: Augmentation | None = None) -> Tensor:
         if x.ndim == 2:
             return (x.float() - self.mean) / self.std
-        mean, std = self.mean[:, None, None], self.std[:, None, None]
-        return (x.permute(0, 3, 1, 2).float() / 255 - mean) / std  # grey broadcasts to the channels of the mean
+        x = x.permute(0, 3, 1, 2).float() / 255
+        if augment is not None:
+            x = augment(x)
+        return (x - self.mean[:, None, None]) / self.std[:, None, None]  # grey broadcasts to the mean's channels
 
 
 class Model(nn.Module):
@@ -72,15 +77,12 @@ class Model(nn.Module):
         features = features_of(backbone, spec.backbone_shape)
         self.head = create_head(spec.method, features, len(spec.classes), **spec.method_options)
 
-    def forward(self, instances: Tensor, segments: Segments) -> BagOutput:
+    def forward(self, instances: Tensor, segments: Segments, augment: Augmentation | None = None) -> BagOutput:
         """Stored instances (n, ...) -> instance and bag log-probabilities."""
-        return self.aggregate(self.features(instances), segments)
+        return self.aggregate(self.features(instances, augment), segments)
 
-    def features(self, instances: Tensor, chunk: int | None = None) -> Tensor:  # (n, d) float32
-        """With `chunk`, that many at a time (for inference: bounded memory whatever the bag's size)."""
-        pieces = [instances] if chunk is None else instances.split(chunk)
-        features = [self.backbone(self.normalise(piece)).float() for piece in pieces]
-        return features[0] if len(features) == 1 else torch.cat(features)
+    def features(self, instances: Tensor, augment: Augmentation | None = None) -> Tensor:  # (n, d) float32
+        return self.backbone(self.normalise(instances, augment)).float()
 
     def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
         """Counts and losses stay in float32, whatever the network runs in."""
@@ -126,9 +128,9 @@ def rebuild_model(spec: ModelSpec, backbone: nn.Module | None = None) -> Model:
         raise InputError("this model has a backbone of its maker's own: pass that module, load(path, backbone=module)")
     width = spec.channels if spec.images else spec.instance_shape[0]
     blank = Normalise(torch.zeros(width), torch.ones(width))
-    return Model(
-        spec, blank, backbone if spec.backbone is None else create_backbone(spec.backbone, spec.backbone_shape)
-    )
+    with torch.random.fork_rng(devices=[]):
+        named = spec.backbone is not None
+        return Model(spec, blank, create_backbone(spec.backbone, spec.backbone_shape) if named else backbone)
 
 
 def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
@@ -142,4 +144,4 @@ def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
         total, squares, n = total + block.sum(axis=0), squares + (block**2).sum(axis=0), n + len(block)
     mean = total / n
     std = np.sqrt(np.maximum(squares / n - mean**2, 0))
-    return torch.from_numpy(mean), torch.from_numpy(np.where(std > 1e-6, std, 1.0))
+    return torch.from_numpy(mean), torch.from_numpy(np.where(std > 1e-7 * np.abs(mean), std, 1.0))  # a constant is left

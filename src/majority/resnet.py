@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn.functional import conv2d, pad, pixel_unshuffle
 
 from .errors import InputError
 from .norm import BatchNorm2d
@@ -47,7 +48,8 @@ class ResNet18(nn.Module):
         if stem not in STEMS:
             raise InputError(f"resnet18 has no stem {stem!r}: take one of {', '.join(STEMS)}")
         self.out_features = 512
-        if stem == "imagenet":
+        self.halves = stem == "imagenet"
+        if self.halves:
             self.conv1 = nn.Conv2d(shape[0], 64, 7, stride=2, padding=3, bias=False)
             self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
         else:
@@ -64,9 +66,20 @@ class ResNet18(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, x: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, 512)
-        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = halving_conv(x, self.conv1.weight) if self.halves and x.is_cuda else self.conv1(x)
+        x = self.maxpool(self.relu(self.bn1(x)))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
         return x.mean(dim=(2, 3))
+
+
+def halving_conv(x: Tensor, weight: Tensor) -> Tensor:
+    """The 7x7 convolution with stride 2 and padding 3, as a 4x4 one over 2x2 blocks of pixels laid out as channels.
+
+    The same sums; a GPU's matrix units, starved by three channels, do them far faster.
+    """
+    bottom, right = (3 + side % 2 for side in x.shape[2:])
+    blocks = pixel_unshuffle(pad(x, (3, right, 3, bottom)), 2)  # (n, 4 channels, ...)
+    return conv2d(blocks, pixel_unshuffle(pad(weight, (0, 1, 0, 1)), 2))
 
 
 def load_weights(backbone: nn.Module, path: str | Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,7 +69,8 @@ def environment() -> dict:
 
 
 def _refuse_other(folder: Path, there: dict, asked: dict) -> None:
-    there, asked = _flat({"schema": SCHEMA, **there}), _flat({"schema": SCHEMA, **asked})
+    asked = json.loads(json.dumps({"schema": SCHEMA, **asked}))  # as it would read back
+    there, asked = _flat(there), _flat(asked)
     names = sorted(name for name in there.keys() | asked.keys() if not name.startswith("environment."))
     changed = [name for name in names if there.get(name) != asked.get(name)]
     if changed:
@@ -79,11 +81,11 @@ def _refuse_other(folder: Path, there: dict, asked: dict) -> None:
 
 
 def _flat(content: dict, prefix: str = "") -> dict:
-    """{'a': {'b': 1}} -> {'a.b': 1}, lists as tuples: as it reads back from JSON."""
+    """{'a': {'b': 1}} -> {'a.b': 1}"""
     flat = {}
     for key, value in content.items():
         if isinstance(value, dict):
             flat |= _flat(value, f"{prefix}{key}.")
         else:
-            flat[f"{prefix}{key}"] = tuple(value) if isinstance(value, list) else value
+            flat[f"{prefix}{key}"] = value
     return flat

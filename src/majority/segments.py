@@ -20,14 +20,15 @@ class Segments:
     [[3.0], [5.0]]
     """
 
-    def __init__(self, sizes, device: torch.device | str = "cpu"):
+    def __init__(self, sizes, on_device: Tensor | None = None):
+        """Sizes as numbers; `on_device`, the same as a tensor where the rows lie (None: on the CPU)."""
         sizes = np.asarray(sizes, dtype=np.int64)
         if sizes.ndim != 1 or len(sizes) == 0 or sizes.min() < 1:
             raise ValueError(f"segments need at least one size and sizes from 1 up, got {sizes.tolist()[:10]}")
         self.n = int(sizes.sum())
         self.size = int(sizes[0]) if sizes.min() == sizes.max() else None  # the one size, or None where ragged
         self.host_sizes = sizes  # (b,) read without waiting for the device
-        self.sizes = torch.from_numpy(sizes).to(device, non_blocking=True)  # (b,)
+        self.sizes = torch.from_numpy(sizes) if on_device is None else on_device  # (b,)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -50,6 +51,8 @@ class Segments:
 
     def spread(self, values: Tensor) -> Tensor:
         """(b, ...) -> (n, ...): each bag's value on all its rows."""
+        if len(values) != len(self):
+            raise ValueError(f"{len(values)} values do not fit {len(self)} segments")
         if self.size is not None:
             return values.unsqueeze(1).expand(-1, self.size, *values.shape[1:]).flatten(0, 1)
         return values.index_select(0, self.ids)

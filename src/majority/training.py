@@ -5,21 +5,27 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from .augment import Augment
 from .bags import Bags
-from .batches import ResidentBags
+from .batches import Batch, ResidentBags
+from .capture import Captured, compiled
 from .checkpoint import Weights, load_checkpoint, save_checkpoint
 from .errors import InputError, TrainingError
 from .files import read_lines, write_atomically
-from .inference import choose_device, outputs
+from .inference import all_batches, choose_device, outputs
+from .methods import Target
 from .model import Model
 from .progress import epochs_shown
+from .segments import Segments
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 GPU_CHECKPOINT_SECONDS = 30.0
@@ -29,7 +35,7 @@ GPU_CHECKPOINT_SECONDS = 30.0
 class Settings:
     """How to train. The defaults are the `quick` recipe's: for small data on a CPU."""
 
-    epochs: int = 60
+    epochs: int = 40
     batch_bags: int = 16
     optimizer: str = "adamw"  # or "adam"
     learning_rate: float = 3e-3
@@ -38,7 +44,9 @@ class Settings:
     warmup_epochs: float = 3.0  # of linear rise; cosine only
     patience: int | None = None  # epochs without a better validation loss before stopping
     max_instances: int | None = None  # of a bag in a step: a fresh random part of larger bags
+    augment: tuple = ()  # of images: names, or (name, settings) pairs
     precision: str = "float32"  # or "bf16": autocast on a GPU; counts and losses stay float32
+    compile: bool = False  # on a GPU: fewer kernels, after a minute of compilation (seconds when cached)
     seed: int = 0
 
     def __post_init__(self):
@@ -62,7 +70,8 @@ class Fitted:
 
     best_epoch: int = -1
     best_loss: float = math.inf
-    seconds: float = 0.0
+    seconds: float = 0.0  # of epochs, without a GPU's one-time capture
+    capture_seconds: float = 0.0
     history: list[dict] = field(default_factory=list)
 
     @property
@@ -79,39 +88,59 @@ def fit(
     device: str = "auto",
     folder: str | Path | None = None,
     title: str = "training",
+    eager: bool = False,
 ) -> Fitted:
     """Train on bag labels alone, choose the epoch by the validation bags' loss, leave the model at that epoch.
 
     With a `folder`, every epoch is written to metrics.jsonl and a checkpoint lets the same call continue
-    after it was killed; the end is the same as without the interruption.
+    after it was killed; the end is the same as without the interruption. On a GPU the steps are captured
+    and replayed unless `eager`.
     """
     settings = settings or Settings()
     train, val = _permitted(model, train), _permitted(model, val)
     device = choose_device(device)
-    model.to(device)
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    on_gpu = device.type == "cuda"
+    fast = on_gpu and not eager
+    with (
+        torch.random.fork_rng(devices=[device] if on_gpu else []),
+        torch.backends.cudnn.flags(enabled=True, benchmark=on_gpu),
+        compiled(model.backbone) if fast and settings.compile else nullcontext(),
+    ):
         loop = _Loop(model, train, val, settings, device, Path(folder) if folder else None)
-        return loop.run(title)
+        return loop.run(title, capture=fast)
 
 
 class _Loop:
     def __init__(self, model: Model, train: Bags, val: Bags, settings: Settings, device: torch.device, folder):
         self.model, self.settings, self.device, self.folder = model, settings, device, folder
-        self.train, self.val = ResidentBags(train, device), ResidentBags(val, device)
-        self.optimiser = _optimiser(model, settings)
+        model.to(device)
+        if model.spec.images:  # as the stored images are laid out
+            model.to(memory_format=torch.channels_last)
+        self.train = ResidentBags(train, device)
+        self.val_batches = list(all_batches(val, device))
+        self.val_bags = len(val)
+        sizes = np.minimum(train.sizes, settings.max_instances or train.sizes.max())
+        self.size = int(sizes[0]) if sizes.min() == sizes.max() else None  # of all bags in a step, or None: ragged
+        self.optimiser = _optimiser(model, settings, device)
+        self.augment = self._augmentation() if settings.augment and model.spec.images else None
+        self.sums = torch.zeros(4, device=device)  # training loss and bags right, validation loss and bags right
         self.steps_per_epoch = math.ceil(len(train) / settings.batch_bags)
         self.fitted = Fitted()
         self.best: Weights = {}
         self.saved_at = time.monotonic()
+        self.step: Callable[[Batch], None] = self._step
+        self.validate: Callable[[], None] = self._validate
+        self.captured: list[Captured] = []
 
-    def run(self, title: str) -> Fitted:
+    def run(self, title: str, capture: bool) -> Fitted:
         self._resume()
         fitted, settings = self.fitted, self.settings
+        if capture:
+            self._capture()
         with epochs_shown(title, fitted.epochs, settings.epochs) as show:
             while fitted.epochs < settings.epochs and not self._out_of_patience():
                 epoch, start = fitted.epochs, time.perf_counter()
-                record = {"epoch": epoch, **self._train_epoch(epoch), **self._validate()}
+                record = self._epoch(epoch)
                 _check_finite(record)
                 if record["val_loss"] < fitted.best_loss:  # the first epoch wins ties
                     fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]
@@ -121,60 +150,102 @@ class _Loop:
                 fitted.history.append(record)
                 self._note(record)
                 show(record)
+        fitted.capture_seconds = sum(captured.seconds for captured in self.captured)
+        fitted.seconds -= fitted.capture_seconds
         self._checkpoint(force=True)
         self.model.load_state_dict(self.best)
         return fitted
 
     # ------------------------------------------------------------------ one epoch
 
-    def _train_epoch(self, epoch: int) -> dict:
-        torch.manual_seed(_seed_of(self.settings.seed, epoch))  # dropout
-        rng = np.random.default_rng([self.settings.seed, epoch])  # order of bags, parts of bags
+    def _epoch(self, epoch: int) -> dict:
+        seed = self.settings.seed
+        torch.manual_seed(_seed_of(seed, epoch))  # dropout, augmentation
+        rng = np.random.default_rng([seed, epoch])  # order of bags, parts of bags
+        self.sums.zero_()
         self.model.train()
-        loss_sum = torch.zeros((), device=self.device)
-        right = torch.zeros((), device=self.device)
         batches = self.train.shuffled(self.settings.batch_bags, rng, self.settings.max_instances)
         for step, batch in enumerate(batches, start=epoch * self.steps_per_epoch):
-            self._set_rate(step)
-            with self._autocast():
-                output = self.model(batch.instances, batch.segments)
-            losses = self.model.head.losses(output, batch.segments, batch.target)
-            self.optimiser.zero_grad(set_to_none=True)
-            losses.mean().backward()
-            self.optimiser.step()
-            loss_sum += losses.detach().sum()
-            right += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
-        n = len(self.train.bags)
-        rate = self.optimiser.param_groups[0]["lr"]
-        return {"train_loss": loss_sum.item() / n, "train_bag_accuracy": right.item() / n, "learning_rate": rate}
+            rate = self._set_rate(step)
+            self.step(batch)
+        self.validate()
+        loss, right, val_loss, val_right = self.sums.tolist()  # the epoch's one wait for the device
+        bags = len(self.train.bags)
+        return {
+            "epoch": epoch,
+            "train_loss": loss / bags,
+            "train_bag_accuracy": right / bags,
+            "learning_rate": rate,
+            "val_loss": val_loss / self.val_bags,
+            "val_bag_accuracy": val_right / self.val_bags,
+        }
 
-    def _validate(self) -> dict:
-        loss_sum = torch.zeros((), device=self.device)
-        right = torch.zeros((), device=self.device)
+    def _step(self, batch: Batch) -> None:
         with self._autocast():
-            for batch, output in outputs(self.model, self.val):
-                loss_sum += self.model.head.losses(output, batch.segments, batch.target).sum()
-                right += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
-        n = len(self.val.bags)
-        return {"val_loss": loss_sum.item() / n, "val_bag_accuracy": right.item() / n}
+            output = self.model(batch.instances, batch.segments, self.augment)
+        losses = self.model.head.losses(output, batch.segments, batch.target)
+        self.optimiser.zero_grad(set_to_none=True)
+        losses.mean().backward()
+        self.optimiser.step()
+        self.sums[0] += losses.detach().sum()
+        self.sums[1] += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
+
+    def _validate(self) -> None:
+        with self._autocast():
+            for batch, output in outputs(self.model, self.val_batches):
+                self.sums[2] += self.model.head.losses(output, batch.segments, batch.target).sum()
+                self.sums[3] += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
 
     def _autocast(self):
         enabled = self.settings.precision == "bf16" and self.device.type == "cuda"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled)
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
 
-    def _set_rate(self, step: int) -> None:
+    def _augmentation(self) -> Callable[[Tensor], Tensor]:
+        on_gpu = self.device.type == "cuda"
+        generator = torch.cuda.default_generators[self.device.index or 0] if on_gpu else torch.default_generator
+        augment = Augment(self.settings.augment)
+        return lambda images: augment(images, generator)
+
+    def _set_rate(self, step: int) -> float:
         s = self.settings
+        rate = s.learning_rate
         if s.schedule == "cosine":
             total, warm = s.epochs * self.steps_per_epoch, s.warmup_epochs * self.steps_per_epoch
-            rate = s.learning_rate * min((step + 1) / max(warm, 1), 1)
+            rate *= min((step + 1) / max(warm, 1), 1)
             if step >= warm:
                 rate *= 0.5 * (1 + math.cos(math.pi * (step - warm) / max(total - warm, 1)))
-            for group in self.optimiser.param_groups:
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
                 group["lr"] = rate
+        return rate
 
     def _out_of_patience(self) -> bool:
         patience = self.settings.patience
         return patience is not None and self.fitted.epochs - 1 - self.fitted.best_epoch >= patience
+
+    # ------------------------------------------------------------------ on a GPU
+
+    def _capture(self) -> None:
+        """Replay work instead of launching it: validation always, training steps where bags have one size."""
+        state = lambda: {"sums": self.sums} | self.model.state_dict() | _moments(self.optimiser)
+        self.captured.append(Captured(self._validate, state))
+        self.validate = self.captured[0]
+        if self.size is None:
+            return
+        segments: dict[int, Segments] = {}
+
+        def step(index: Tensor, labels: Tensor, *truth: Tensor) -> None:
+            bags = len(labels)
+            if bags not in segments:
+                sizes = torch.full((bags,), self.size, device=self.device)
+                segments[bags] = Segments(np.full(bags, self.size), sizes)
+            self._step(Batch(np.arange(bags), self.train.store, index, segments[bags], Target(labels, *truth)))
+
+        replayed = Captured(step, state)
+        self.captured.append(replayed)
+        self.step = lambda batch: replayed(batch.index, *(tensor for tensor in batch.target if tensor is not None))
 
     # ------------------------------------------------------------------ files
 
@@ -212,22 +283,26 @@ class _Loop:
 def _permitted(model: Model, bags: Bags) -> Bags:
     """Instance labels reach the loop only for a method that says that it sees them."""
     if bags.classes != model.spec.classes:
-        raise InputError(
-            f"the bags have classes {bags.classes}, the model {model.spec.classes}: build it from these bags"
-        )
+        raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: build it from these bags")
     if not model.head.sees_instance_labels:
         return bags.blind()
     if bags.instance_labels is None:
-        raise InputError(
-            f"method {model.spec.method} is a reference line that needs instance labels, these bags have none"
-        )
+        raise InputError(f"method {model.spec.method} is a reference line: it needs bags with instance labels")
     return bags
 
 
-def _optimiser(model: nn.Module, settings: Settings) -> torch.optim.Optimizer:
+def _optimiser(model: nn.Module, settings: Settings, device: torch.device) -> torch.optim.Optimizer:
+    on_gpu = device.type == "cuda"
+    rate = torch.tensor(settings.learning_rate, device=device) if on_gpu else settings.learning_rate
+    common = {"lr": rate, "fused": True, "capturable": on_gpu}
     if settings.optimizer == "adam":
-        return torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
-    return torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+        return torch.optim.Adam(model.parameters(), **common)
+    return torch.optim.AdamW(model.parameters(), weight_decay=settings.weight_decay, **common)
+
+
+def _moments(optimiser: torch.optim.Optimizer) -> dict[object, Tensor]:
+    states = optimiser.state.items()
+    return {(parameter, name): value for parameter, state in states for name, value in state.items()}
 
 
 def _seed_of(*numbers: int) -> int:

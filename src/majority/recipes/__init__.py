@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 
+from ..augment import lawful
 from ..bags import Bags
 from ..errors import InputError
+from ..model import TINY_IMAGE
 from ..training import Settings
+
+DEFAULT = "default"
 
 
 @dataclass(frozen=True)
@@ -27,23 +32,60 @@ class Plan:
 
 @dataclass(frozen=True)
 class Recipe:
+    name: str
     about: str
-    plan: Plan
+    plan: Callable[[str], Plan]  # of the source's name: what may be done to its images depends on it
+
+
+def _quick(source: str) -> Plan:
+    return Plan("quick")
+
+
+def _paper(source: str) -> Plan:
+    training = Settings(
+        epochs=1500, batch_bags=64, optimizer="adam", learning_rate=3e-4, schedule="constant", precision="bf16"
+    )
+    return Plan("paper", "resnet18", "published", training)
+
+
+def _augmented(source: str) -> Plan:
+    allowed = lawful(source)
+    training = Settings(
+        epochs=200,
+        batch_bags=32,
+        learning_rate=2e-3,
+        weight_decay=5e-2,
+        warmup_epochs=5,
+        augment=tuple(name for name in ("flip", "crop") if name in allowed),
+        precision="bf16",
+    )
+    return Plan("augmented", "resnet18-small", "data", training)
 
 
 RECIPES = {
-    "quick": Recipe(
-        "small data on a CPU: cnn or mlp, AdamW, cosine, 60 epochs, no augmentation",
-        Plan("quick", training=Settings()),
-    ),
+    recipe.name: recipe
+    for recipe in (
+        Recipe("quick", "for a CPU: mlp (vectors, tiny images) or cnn, AdamW with a cosine, 40 epochs", _quick),
+        Recipe("paper", "the published protocol: ResNet-18, Adam 3e-4, 64 bags a step, 1,500 epochs", _paper),
+        Recipe("augmented", "small-stem ResNet-18, lawful flips and crops, AdamW and a cosine, 200 epochs", _augmented),
+    )
 }
-DEFAULT = "default"
 
 
-def choose(name: str, train: Bags) -> tuple[Plan, str]:
+def choose(name: str, train: Bags, source: str, on_gpu: bool) -> tuple[Plan, str]:
     """A recipe's plan and, for `default`, why it was chosen."""
+    reason = ""
     if name == DEFAULT:
-        return RECIPES["quick"].plan, "recipe default: quick (the only one yet)"
+        name, reason = _default(train, on_gpu)
     if name not in RECIPES:
         raise InputError(f"there is no recipe {name!r}: take one of {', '.join([DEFAULT, *RECIPES])}")
-    return RECIPES[name].plan, f"recipe {name}"
+    return RECIPES[name].plan(source), f"recipe {name}{reason}"
+
+
+def _default(train: Bags, on_gpu: bool) -> tuple[str, str]:
+    shape = train.store.shape[1:]
+    if len(shape) == 1:
+        return "quick", " (chosen for vectors)"
+    if min(shape[:2]) <= TINY_IMAGE:
+        return "quick", f" (chosen for images of {shape[0]}x{shape[1]})"
+    return ("augmented", " (chosen for images on a GPU)") if on_gpu else ("quick", " (chosen for images on a CPU)")

@@ -1,0 +1,242 @@
+"""Seconds per epoch of four loops on one machine, in one run: published, eager, shipped, floor.
+
+    python benchmarks/speed.py --out results/speed/h200.json      on a GPU
+    python benchmarks/speed.py --tiny --out /tmp/speed.json       on a CPU: tries the code, says nothing about speed
+
+published  a straightforward loop in the published way: a DataLoader without workers, one Python transform an
+           image, float32, validation and test every epoch, losses read every step
+eager      `majority.fit(..., eager=True)`: resident data, bf16, every kernel launched from Python
+shipped    `majority.fit(...)` as it comes: captured steps, one read an epoch
+floor      the network's forward and backward alone (and the validation images' forward), captured, on random
+           float images that are already there: no gather, no normalisation, no bag loss, no optimiser
+
+An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from majority import Bags, build_model, fit
+from majority.files import write_json
+from majority.inference import BATCH_INSTANCES, choose_device
+from majority.model import Model
+from majority.recipes import RECIPES
+from majority.runs import environment
+from majority.segments import Segments
+from majority.training import Settings
+
+N_CLASSES = 10
+
+
+def random_bags(sizes: np.ndarray, side: int, seed: int, stored: int = 60_000) -> Bags:
+    """Bags of random pixels: what a loop costs does not depend on what the pixels show."""
+    rng = np.random.default_rng(seed)
+    store = rng.integers(0, 256, (min(stored, int(sizes.sum())), side, side, 3), dtype=np.uint8)
+    index = rng.integers(0, len(store), sizes.sum())
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return Bags(store, index, offsets, rng.integers(0, N_CLASSES, len(sizes)), [str(c) for c in range(N_CLASSES)])
+
+
+def paper_settings(epochs: int, **changes) -> Settings:
+    return RECIPES["paper"].plan("random").changed(epochs=epochs, **changes).training
+
+
+def epoch_of_fit(train: Bags, val: Bags, backbone: str, settings: Settings, eager: bool) -> dict:
+    """Median seconds of an epoch, as a user gets it: with metrics and checkpoints written to a run folder."""
+    model = build_model(train, "count", backbone, pixels="published")
+    _reset_peak()
+    with tempfile.TemporaryDirectory() as folder:
+        fitted = fit(model, train, val, settings, folder=folder, eager=eager)
+    seconds = [record["seconds"] for record in fitted.history[1:]] or [fitted.history[0]["seconds"]]
+    return {
+        "seconds": statistics.median(seconds),
+        "capture_seconds": fitted.capture_seconds,
+        "peak_gib": _peak_gib(),
+    }
+
+
+class OneBagAtATime(Dataset):
+    """A bag's images, each transformed on its own in Python."""
+
+    def __init__(self, bags: Bags):
+        self.bags = bags
+        self.mean, self.std = torch.rand(3, 1, 1), torch.rand(3, 1, 1) + 0.5
+
+    def __len__(self) -> int:
+        return len(self.bags)
+
+    def __getitem__(self, i: int):
+        images = [torch.from_numpy(image).permute(2, 0, 1).float().div(255) for image in self.bags.bag(i)]
+        return torch.stack([(image - self.mean) / self.std for image in images]), int(self.bags.labels[i])
+
+
+def epoch_of_published_way(train: Bags, val: Bags, test: Bags, backbone: str, device: torch.device) -> dict:
+    model = build_model(train, "count", backbone, pixels="published").to(device)
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-4)
+    loaders = [DataLoader(OneBagAtATime(bags), 64, shuffle=bags is train) for bags in (train, val, test)]
+    _reset_peak()
+    start = time.perf_counter()
+    for loader in loaders:
+        model.train(loader is loaders[0])
+        for images, labels in loader:
+            with torch.set_grad_enabled(model.training):
+                features = model.backbone(images.flatten(0, 1).to(device))
+                segments = Segments([images.shape[1]] * len(images))
+                segments.sizes = segments.sizes.to(device)
+                output = model.head(features, segments)
+                loss = torch.nn.functional.nll_loss(output.bag_log_probs, labels.to(device))
+            if model.training:
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+            loss.item()
+    return {"seconds": time.perf_counter() - start, "peak_gib": _peak_gib()}
+
+
+def epoch_of_floor(train: Bags, val: Bags, backbone: str, side: int, device: torch.device) -> dict:
+    model = build_model(train, "count", backbone, pixels="published").to(device)
+    on_gpu = device.type == "cuda"
+    body = model.backbone.to(memory_format=torch.channels_last)
+    steps = [min(64, len(train) - start) * int(train.sizes[0]) for start in range(0, len(train), 64)]
+    forwards = [len(rows) for rows in torch.arange(len(val.index)).split(BATCH_INSTANCES)]
+    _reset_peak()
+    total = 0.0
+    for n, backward in [*((n, True) for n in steps), *((n, False) for n in forwards)]:
+        total += _network_seconds(model, body, n, side, backward, device, on_gpu)
+    return {"seconds": total, "peak_gib": _peak_gib()}
+
+
+def _network_seconds(model: Model, body, n: int, side: int, backward: bool, device, on_gpu: bool) -> float:
+    images = torch.randn(n, 3, side, side, device=device).to(memory_format=torch.channels_last)
+    model.train(backward)
+
+    def work():
+        with (
+            torch.set_grad_enabled(backward),
+            torch.autocast(device.type, torch.bfloat16, enabled=on_gpu, cache_enabled=False),
+        ):
+            features = body(images)
+            if backward:
+                model.zero_grad(set_to_none=True)
+                features.float().square().mean().backward()
+
+    if not on_gpu:
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+    side_stream = torch.cuda.Stream()
+    with torch.cuda.stream(side_stream), torch.backends.cudnn.flags(enabled=True, benchmark=True):
+        for _ in range(3):
+            work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    times = []
+    for _ in range(10):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end) / 1000)
+    return statistics.median(times)
+
+
+def _reset_peak() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def _peak_gib() -> float | None:
+    return torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+
+
+def four_loops(side: int, backbone: str, bags: int, size: int, epochs: int, device: torch.device) -> dict:
+    train, val, test = (
+        random_bags(np.full(n, size), side, seed) for seed, n in enumerate((bags, bags // 4, bags // 4))
+    )
+    row = {
+        "published": epoch_of_published_way(train, val, test, backbone, device),
+        "eager": epoch_of_fit(train, val, backbone, paper_settings(max(epochs // 2, 2)), eager=True),
+        "shipped": epoch_of_fit(train, val, backbone, paper_settings(epochs), eager=False),
+        "floor": epoch_of_floor(train, val, backbone, side, device),
+    }
+    print(f"{side}x{side} {backbone}: " + ", ".join(f"{name} {loop['seconds']:.4f} s" for name, loop in row.items()))
+    return row
+
+
+def growth(cases: dict[str, np.ndarray], side: int, backbone: str, epochs: int) -> list[dict]:
+    """The shipped loop over other numbers and sizes of bags."""
+    rows = []
+    for name, sizes in cases.items():
+        train, val = random_bags(sizes, side, 0), random_bags(sizes[: max(len(sizes) // 4, 1)], side, 1)
+        batch_bags = max(1, min(64, 65_536 // int(sizes.max())))
+        row = epoch_of_fit(train, val, backbone, paper_settings(epochs, batch_bags=batch_bags), eager=False)
+        row |= {"case": name, "bags": len(sizes), "instances": int(sizes.sum()), "batch_bags": batch_bags}
+        row["images_per_second"] = (len(train.index) + len(val.index)) / row["seconds"]
+        rows.append(row)
+        print(f"{name}: {row['seconds']:.4f} s an epoch, {row['images_per_second']:.0f} images/s", flush=True)
+    return rows
+
+
+def growth_cases(tiny: bool) -> dict[str, np.ndarray]:
+    if tiny:
+        return {"8 bags of 4": np.full(8, 4), "ragged 1 to 6": np.arange(1, 7)}
+    cases = {f"{n} bags of 64": np.full(n, 64) for n in (100, 400, 1600, 6400)}
+    cases |= {f"{25_600 // size} bags of {size}": np.full(25_600 // size, size) for size in (1, 16, 256, 4096)}
+    cases["400 ragged bags of 1 to 127"] = np.random.default_rng(0).integers(1, 128, 400)
+    return cases
+
+
+def commit() -> str:
+    try:
+        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tiny", action="store_true", help="8 bags of 4 images of 8x8, to try the code")
+    parser.add_argument("--epochs", type=int, default=30, help="of the shipped loop")
+    parser.add_argument("--commit", default=None, help="where this is no git checkout")
+    options = parser.parse_args()
+    device = choose_device()
+    bags, size, sides, epochs = (8, 4, (8,), 2) if options.tiny else (400, 64, (32, 28), options.epochs)
+    loops = {
+        f"{side}x{side} {backbone}": four_loops(side, backbone, bags, size, epochs, device)
+        for side in sides
+        for backbone in ("resnet18", "resnet18-small")
+    }
+    first = next(iter(loops.values()))
+    write_json(
+        options.out,
+        {
+            "epoch_seconds": {name: loop["seconds"] for name, loop in first.items()},
+            "command": "python benchmarks/speed.py --out ...",
+            "commit": options.commit or commit(),
+            "environment": environment(),
+            "loops": loops,
+            "growth": growth(growth_cases(options.tiny), sides[0], "resnet18", max(epochs // 3, 2)),
+        },
+    )
+    print(json.dumps({name: round(loop["seconds"], 4) for name, loop in first.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Which part each bag goes to when bags are split: labels stratified, groups kept whole."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def deal_bags(labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (b,) -> (b,)
+    """Each part gets its fraction of each label's bags, rounded up or down as the parts' whole sizes ask.
+
+    >>> parts = deal_bags(np.arange(20) % 10, np.array([0.8, 0.2]), np.random.default_rng(0))
+    >>> np.bincount(parts).tolist()
+    [16, 4]
+    """
+    totals = np.bincount(labels)  # (C,)
+    exact = fractions[:, None] * totals  # (parts, C)
+    counts = np.floor(exact + 1e-9).astype(np.int64)
+    for label in rng.permutation(len(totals)):
+        may_round_up = exact[:, label] - counts[:, label] > 1e-9
+        lacking = np.where(may_round_up, (exact - counts).sum(axis=1), -np.inf)
+        left = totals[label] - counts[:, label].sum()
+        counts[np.argsort(-lacking, kind="stable")[:left], label] += 1
+    parts = np.empty(len(labels), dtype=np.int64)
+    for label, numbers in enumerate(counts.T):
+        shuffled = rng.permutation(np.flatnonzero(labels == label))
+        parts[shuffled] = np.repeat(np.arange(len(fractions)), numbers)
+    return parts
+
+
+def deal_groups(
+    groups: np.ndarray, labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:  # (b,) -> (b,)
+    """Largest group first, each to the part that lacks its labels most; the last ones to parts that are empty."""
+    table = np.zeros((groups.max() + 1, labels.max() + 1))  # (groups, C)
+    np.add.at(table, (groups, labels), 1)
+    total = np.maximum(table.sum(axis=0), 1)
+    lacking = fractions[:, None] * table.sum(axis=0)  # (parts, C)
+    part_of = np.full(len(table), -1)
+    order = rng.permutation(len(table))
+    for dealt, group in enumerate(order[np.argsort(-table[order].sum(axis=1), kind="stable")]):
+        wish = (table[group] * lacking / total).sum(axis=1) + 1e-3 * lacking.sum(axis=1) / len(labels)
+        empty = ~np.isin(np.arange(len(fractions)), part_of)
+        if empty.sum() >= len(table) - dealt:
+            wish[~empty] = -np.inf
+        part_of[group] = wish.argmax()
+        lacking[part_of[group]] -= table[group]
+    return part_of[groups]
