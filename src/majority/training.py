@@ -145,13 +145,13 @@ class _Loop:
                 if record["val_loss"] < fitted.best_loss:  # the first epoch wins ties
                     fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]
                     self.best = {name: value.clone() for name, value in self.model.state_dict().items()}
-                record["seconds"] = time.perf_counter() - start
+                captures = sum(captured.seconds for captured in self.captured) - fitted.capture_seconds
+                record["seconds"] = time.perf_counter() - start - captures
                 fitted.seconds += record["seconds"]
+                fitted.capture_seconds += captures
                 fitted.history.append(record)
                 self._note(record)
                 show(record)
-        fitted.capture_seconds = sum(captured.seconds for captured in self.captured)
-        fitted.seconds -= fitted.capture_seconds
         self._checkpoint(force=True)
         self.model.load_state_dict(self.best)
         return fitted
