@@ -1,0 +1,106 @@
+"""The GPU's fast path. What can be told without one: what is captured is the plain step, with its own inputs."""
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Settings, build_model, fit, make_bags
+from majority import training as training_room
+from majority.capture import Captured, compiled
+from majority.training import _Loop
+
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+def bags(n_bags=10, size=4, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, 300)
+    store = (np.eye(3)[labels] + 0.3 * rng.standard_normal((300, 3))).astype(np.float32)
+    return make_bags(store, labels, ["a", "b", "c"], n_bags=n_bags, size=size, scenario="large", rng=rng)
+
+
+class Replayed:
+    """In the place of `Captured`: copies inputs as it does, and calls instead of replaying."""
+
+    seconds = 0.0
+
+    def __init__(self, function, state):
+        self.function, self.state = function, state
+        self.shapes = set()
+
+    def __call__(self, *inputs):
+        self.shapes.add(tuple(tensor.shape for tensor in inputs))
+        assert all(isinstance(tensor, torch.Tensor) for tensor in self.state().values())
+        self.function(*[tensor.clone() for tensor in inputs])
+
+
+@pytest.mark.parametrize("method", ["count", "vote", "attention", "additive", "supervised"])
+def test_the_fast_loop_ends_where_the_plain_one_does(method, monkeypatch):
+    monkeypatch.setattr(training_room, "Captured", Replayed)
+    train, val, settings = bags(), bags(4, seed=1), Settings(epochs=3, batch_bags=4)
+    plain, fast = build_model(train, method), build_model(train, method)
+    fitted = fit(plain, train, val, settings, device="cpu")
+    permitted = [part if plain.head.sees_instance_labels else part.blind() for part in (train, val)]
+    loop = _Loop(fast, *permitted, settings, torch.device("cpu"), None)
+    again = loop.run("fast", capture=True)
+    for one, other in zip(fitted.history, again.history, strict=True):
+        assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-6)
+        assert other["val_loss"] == pytest.approx(one["val_loss"], rel=1e-6)
+    for name, value in plain.state_dict().items():
+        torch.testing.assert_close(fast.state_dict()[name], value)
+    step = loop.captured[1]
+    assert len(step.shapes) == 2, "ten bags, four a step: one shape for full steps, one for the last"
+
+
+def test_ragged_bags_capture_validation_alone(monkeypatch):
+    monkeypatch.setattr(training_room, "Captured", Replayed)
+    train = bags()
+    train = train._with(offsets=np.array([0, 1, *range(8, 41, 4)]))
+    loop = _Loop(
+        build_model(train), train.blind(), bags(4, seed=1).blind(), Settings(epochs=1), torch.device("cpu"), None
+    )
+    loop.run("ragged", capture=True)
+    assert loop.size is None
+    assert len(loop.captured) == 1
+
+
+def test_compiled_leaves_the_module_as_it_was():
+    module = torch.nn.Linear(2, 2)
+    names = list(module.state_dict())
+    with compiled(module):
+        assert module._compiled_call_impl is not None
+    assert module._compiled_call_impl is None
+    assert list(module.state_dict()) == names
+
+
+@gpu
+def test_a_captured_function_replays_with_new_inputs_and_keeps_its_state():
+    total = torch.zeros(3, device="cuda")
+    add = Captured(total.add_, lambda: {"total": total})
+    add(torch.ones(3, device="cuda"))
+    add(torch.full((3,), 5.0, device="cuda"))
+    assert total.tolist() == [6.0, 6.0, 6.0]
+
+
+@gpu
+def test_what_cannot_be_captured_runs_all_the_same(capsys):
+    total = torch.zeros(3, device="cuda")
+
+    def reads(values):
+        total.add_(values * values.sum().item())
+
+    add = Captured(reads, lambda: {"total": total})
+    add(torch.ones(3, device="cuda"))
+    assert total.tolist() == [3.0, 3.0, 3.0]
+    assert "could not be captured" in capsys.readouterr().err
+
+
+@gpu
+@pytest.mark.parametrize("method", ["count", "log-mean", "attention"])
+def test_on_a_gpu_the_fast_loop_follows_the_eager_one(method):
+    train, val, settings = bags(), bags(4, seed=1), Settings(epochs=3, batch_bags=4)
+    eager, fast = build_model(train, method), build_model(train, method)
+    one = fit(eager, train, val, settings, device="cuda", eager=True)
+    other = fit(fast, train, val, settings, device="cuda")
+    for a, b in zip(one.history, other.history, strict=True):
+        assert b["val_loss"] == pytest.approx(a["val_loss"], rel=1e-3)

@@ -1,0 +1,186 @@
+"""The command as a person types it: what it prints, what it leaves, how it fails."""
+
+import csv
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from majority import __version__
+from majority.cli import main
+
+TINY = ["--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
+
+
+@pytest.fixture
+def majority(monkeypatch, capsys):
+    """Run the command in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["majority", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        printed = capsys.readouterr()
+        return exit_.value.code or 0, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def finished_run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "run"
+    command = [sys.executable, "-m", "majority", "train", "digits", "--method", "log-mean", *TINY, "--out", out]
+    subprocess.run(command, check=True, capture_output=True)
+    return out
+
+
+def test_help_answers_at_once():
+    command = [
+        sys.executable,
+        "-c",
+        "from majority.cli import main; import sys; sys.argv = ['majority', '--help']; main()",
+    ]
+    best = 9.0
+    for _ in range(3):
+        start = time.perf_counter()
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        best = min(best, time.perf_counter() - start)
+    assert "train" in printed
+    assert best < 1.5, "torch was imported to print help"  # half a second on a quiet machine
+
+
+def test_help_does_not_import_torch():
+    code = "import sys; import majority, majority.cli; sys.exit('torch' in sys.modules or 'sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_version(majority):
+    assert majority("--version") == (0, f"{__version__}\n", "")
+
+
+def test_train_prints_figures_and_leaves_a_run(majority, tmp_path):
+    code, out, _ = majority(
+        "train", "digits", "--method", "vote", *TINY, "--scenario", "large", "--out", tmp_path / "run"
+    )
+    assert code == 0
+    assert "recipe quick" in out
+    assert "instance accuracy" in out
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["method"], result["scenario"], result["epochs"]) == ("vote", "large", 2)
+
+
+def test_train_names_its_folder_by_what_it_does(majority, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert majority("train", "digits", *TINY, "--scenario", "0.3,0.6")[0] == 0
+    assert (tmp_path / "runs" / "digits-0.3-0.6-count-fold0" / "result.json").exists()
+
+
+def test_every_option_of_train_reaches_the_run(majority, tmp_path):
+    options = ["--fold", 2, "--seed", 3, "--data-seed", 4, "--batch-bags", 5, "--learning-rate", 0.01]
+    options += ["--max-instances", 4, "--patience", 7, "--backbone", "mlp", "--ties", "resample", "--with-replacement"]
+    code, _, err = majority("train", "digits", *TINY, *options, "--option", "of=counts", "--out", tmp_path / "run")
+    assert code == 0, err
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["data"] | {"fold": 2, "data_seed": 4, "ties": "resample", "with_replacement": True} == config["data"]
+    training = {"seed": 3, "batch_bags": 5, "learning_rate": 0.01, "max_instances": 4, "patience": 7, "epochs": 2}
+    assert config["plan"]["training"] | training == config["plan"]["training"]
+    assert config["plan"]["backbone"] == "mlp"
+    assert config["method_options"] == {"of": "counts"}
+
+
+def test_evaluate_repeats_the_figures_of_the_run(majority, finished_run):
+    code, out, _ = majority("evaluate", finished_run, "--device", "cpu")
+    accuracy = json.loads((finished_run / "result.json").read_text())["test"]["instance_accuracy"]
+    assert code == 0
+    assert f"{accuracy:.4f}" in out
+    code, out, _ = majority("evaluate", finished_run, "--all", "--device", "cpu")
+    assert [part in out for part in ("train bags", "val bags", "test bags")] == [True] * 3
+
+
+def test_predict_writes_a_row_an_instance(majority, finished_run, tmp_path):
+    code, out, _ = majority("predict", finished_run, "--out", tmp_path / "p.csv", "--device", "cpu")
+    assert code == 0
+    rows = list(csv.DictReader((tmp_path / "p.csv").open()))
+    assert len(rows) == 5 * 8
+    assert "40 instances" in out
+    probabilities = np.array([[float(row[f"p({c})"]) for c in range(10)] for row in rows])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-4)
+    assert [row["class"] for row in rows] == [str(c) for c in probabilities.argmax(axis=1)]
+    assert majority("predict", finished_run, "--all", "--out", tmp_path / "all.csv", "--device", "cpu")[0] == 0
+    assert len(list(csv.DictReader((tmp_path / "all.csv").open()))) == (20 + 5 + 5) * 8
+
+
+def test_list_shows_sources_methods_backbones_and_recipes(majority):
+    code, out, _ = majority("list")
+    assert code == 0
+    for name in ("digits", "pathmnist", "log-mean", "additive-transmil", "resnet18-small", "augmented", "CC BY 4.0"):
+        assert name in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "digist"], "digits"),
+        (["train", "digits", "--method", "counting"], "there is no method 'counting': take one of count"),
+        (["train", "digits", "--recipe", "soup"], "there is no recipe 'soup'"),
+        (["train", "digits", "--scenario", "tiny"], "tiny"),
+        (["train", "digits", "--fold", "7"], "there is no fold 7"),
+        (["train", "digits", "--bags", "2"], "at least 4"),
+        (["train", "digits", "--bag-size", "500"], "--with-replacement"),
+        (["train", "digits", "--epochs", "0"], "epochs is 0"),
+        (["train", "digits", "--backbone", "vgg"], "there is no backbone 'vgg'"),
+        (["train", "digits", "--option", "of"], "KEY=VALUE"),
+        (["train", "digits", "--option", "off=counts"], "has no option 'off'"),
+        (["train", "digits", "--device", "tpu"], "auto, cpu or cuda"),
+        (["train", "nowhere.npz"], "there is no file nowhere.npz"),
+        (["evaluate", "nowhere"], "is no run folder"),
+        (["study", "digits", "--folds", "a"], "write 0, 0-4 or 0,2"),
+        (["study", "digits", "--methods", ","], "an empty list"),
+    ],
+)
+def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = majority(*arguments)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.rglob("result.json"))
+
+
+def test_an_unknown_option_is_exit_2(majority):
+    assert majority("train", "digits", "--colour", "blue")[0] == 2
+
+
+def test_predict_refuses_a_place_it_cannot_write(majority, finished_run, tmp_path):
+    code, _, err = majority("predict", finished_run, "--out", tmp_path / "no" / "p.csv")
+    assert (code, "folder that exists" in err) == (2, True)
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    from majority import InputError
+
+    monkeypatch.setattr(sys, "argv", ["majority", "--debug", "train", "digist"])
+    with pytest.raises(InputError):
+        main()
+
+
+def test_training_that_fails_is_exit_1(majority, tmp_path):
+    arguments = ["train", "digits", *TINY, "--epochs", 30, "--learning-rate", 1e38, "--out", tmp_path / "run"]
+    code, _, err = majority(*arguments)
+    assert code == 1
+    assert "lower learning rate" in err
+    assert not (tmp_path / "run" / "best.safetensors").exists()
+
+
+def test_an_interrupt_is_exit_130_without_a_traceback(majority, monkeypatch):
+    from majority import experiments
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiments.Experiment, "run", interrupted)
+    code, _, err = majority("train", "digits")
+    assert (code, "Traceback" in err) == (130, False)

@@ -1,0 +1,147 @@
+"""The run folder: begun, continued, refused, finished; killed at any moment it loses nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from majority import InputError
+from majority.experiments import Data, Experiment, reopen
+from majority.runs import claimed, open_run, read_config
+
+DATA = Data("digits", bags=20, bag_size=8)
+TINY = Experiment(DATA, "log-mean", epochs=2)
+COMMAND = [sys.executable, "-m", "majority", "train", "digits", "--method", "count", "--bags", "60", "--bag-size", "8"]
+COMMAND += ["--epochs", "40", "--device", "cpu"]
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
+
+
+def test_a_run_leaves_what_the_design_says(tmp_path):
+    result = TINY.run(tmp_path / "run", "cpu")
+    files = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
+    assert files >= {"config.json", "metrics.jsonl", "best.safetensors", "result.json"}
+    assert "checkpoint.safetensors" not in files, "a finished run needs none"
+    assert result == json.loads((tmp_path / "run" / "result.json").read_text())
+    needed = {"test", "val", "best_epoch", "epochs", "seconds", "method", "recipe", "source", "scenario"}
+    assert result.keys() >= needed | {"fold", "seed", "data_seed", "version"}
+    figures = {"instance_accuracy", "bag_accuracy", "consistency_rate", "overestimation", "macro_f1"}
+    assert result["test"].keys() >= figures
+    assert result["val"].keys() >= figures
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["schema"] == 1
+    assert len(config["data"]["fingerprint"]) == 3
+    assert config["environment"]["torch"]
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_finished_run_is_not_run_again(tmp_path):
+    first = TINY.run(tmp_path, "cpu")
+    stamp = (tmp_path / "best.safetensors").stat().st_mtime_ns
+    said = []
+    assert TINY.run(tmp_path, "cpu", said.append) == first
+    assert (tmp_path / "best.safetensors").stat().st_mtime_ns == stamp
+    assert "is finished" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("other", "difference"),
+    [
+        (Experiment(DATA, "count", epochs=2), "method is log-mean, asked count"),
+        (Experiment(DATA, "log-mean", epochs=3), "plan.training.epochs is 2, asked 3"),
+        (Experiment(DATA, "log-mean", epochs=2, seed=1), "plan.training.seed is 0, asked 1"),
+        (Experiment(Data("digits", bags=20, bag_size=8, fold=1), "log-mean", epochs=2), "data.fold is 0, asked 1"),
+    ],
+)
+def test_other_settings_in_the_same_folder_are_refused_with_the_difference(tmp_path, other, difference):
+    TINY.run(tmp_path, "cpu")
+    before = (tmp_path / "result.json").read_bytes()
+    with pytest.raises(InputError, match=difference):
+        other.run(tmp_path, "cpu")
+    assert (tmp_path / "result.json").read_bytes() == before
+
+
+def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(InputError, match=r"holds thesis\.tex but no run"):
+        TINY.run(tmp_path, "cpu")
+    assert (tmp_path / "thesis.tex").read_text() == "precious"
+
+
+def test_two_commands_never_write_one_run(tmp_path):
+    with claimed(tmp_path), pytest.raises(InputError, match="another command is working"), claimed(tmp_path):
+        pass
+    with claimed(tmp_path):
+        pass
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"), claimed(tmp_path / "file" / "run"):
+        pass
+
+
+def test_a_damaged_config_is_named(tmp_path):
+    (tmp_path / "config.json").write_text('{"schema": 1')
+    with pytest.raises(InputError, match=r"config\.json is damaged"):
+        open_run(tmp_path, {"method": "count"})
+
+
+def test_what_is_no_run_folder(tmp_path):
+    with pytest.raises(InputError, match="is no run folder"):
+        read_config(tmp_path)
+    (tmp_path / "config.json").write_text('{"schema": 99}')
+    with pytest.raises(InputError, match="schema 99"):
+        read_config(tmp_path)
+
+
+def test_reopen_gives_the_classifier_and_the_same_bags(tmp_path):
+    result = TINY.run(tmp_path, "cpu")
+    classifier, parts = reopen(tmp_path, device="cpu")
+    right = classifier.predict(parts.test.instances()) == classifier.classes[parts.test.instance_labels]
+    assert right.mean() == pytest.approx(result["test"]["instance_accuracy"])
+
+
+def test_reopen_notices_changed_data_and_unfinished_runs(tmp_path):
+    TINY.run(tmp_path, "cpu")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["data"]["fingerprint"][0] = "0" * 32
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="has changed since"):
+        reopen(tmp_path)
+    (tmp_path / "best.safetensors").unlink()
+    with pytest.raises(InputError, match="is not finished"):
+        reopen(tmp_path)
+
+
+def run_and_kill(out: Path, after_epochs: int) -> None:
+    """kill -9 as soon as so many epochs are noted."""
+    process = subprocess.Popen([*COMMAND, "--out", out], env=ENVIRONMENT, stdout=subprocess.DEVNULL)
+    metrics = out / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None:
+        if metrics.exists() and metrics.read_bytes().count(b"\n") >= after_epochs:
+            break
+        time.sleep(0.002)
+    assert process.poll() is None, "it ended before it could be killed: train longer"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def test_killed_twice_it_ends_with_the_same_bits(tmp_path):
+    whole = tmp_path / "whole"
+    subprocess.run([*COMMAND, "--out", whole], env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+    killed = tmp_path / "killed"
+    for after_epochs in (3, 11):
+        run_and_kill(killed, after_epochs)
+        assert not (killed / "result.json").exists()
+    subprocess.run([*COMMAND, "--out", killed], env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
+    assert (killed / "best.safetensors").read_bytes() == (whole / "best.safetensors").read_bytes()
+    results = [json.loads((folder / "result.json").read_text()) for folder in (whole, killed)]
+    assert results[0]["test"] == results[1]["test"]
+    assert results[0]["best_epoch"] == results[1]["best_epoch"]
+    assert not list(killed.glob(".*unfinished"))
