@@ -11,12 +11,17 @@ from .segments import Segments
 
 
 def count_log_probs(
-    instance_log_probs: Tensor, segments: Segments, temperature: float | None, of: str = "proportions"
+    instance_log_probs: Tensor,
+    segments: Segments,
+    temperature: float | None,
+    of: str = "proportions",
+    phantom: float | None = None,
 ) -> Tensor:
     """(n, C) -> (b, C): the bag's class from its instances' soft counts N.
 
     With a temperature, log softmax(N / size / temperature), or of N / temperature where ``of="counts"``;
-    without one, the log of the proportions themselves.
+    without one, the log of the proportions themselves. With ``phantom`` votes, rows may sum to less than one
+    (the rest does not vote) and proportions are those of ``vote_log_proportions``.
 
     The two instances of the paper's introduction: their summed confidences (0.8, 0.6, 0.6) name class 0,
     which neither instance has. Sharpened to near one-hot they can be counted, and class 0 is out.
@@ -31,6 +36,9 @@ def count_log_probs(
     >>> count_log_probs(sharp, two, 0.1).argmax().item() == 0
     False
     """
+    if phantom is not None and (temperature is None or of == "proportions"):
+        log_proportions = vote_log_proportions(instance_log_probs, segments, phantom)
+        return log_proportions if temperature is None else (log_proportions.exp() / temperature).log_softmax(dim=1)
     if temperature is None:
         return mean_log_probs(instance_log_probs, segments)
     counts = segments.sum(instance_log_probs.exp())  # (b, C)
@@ -42,6 +50,40 @@ def count_log_probs(
 def mean_log_probs(instance_log_probs: Tensor, segments: Segments) -> Tensor:
     """(n, C) -> (b, C): log of the mean probability, stable where a class is next to impossible."""
     return segments.logsumexp(instance_log_probs) - segments.sizes.to(instance_log_probs.dtype).log().unsqueeze(1)
+
+
+def vote_log_proportions(vote_log_probs: Tensor, segments: Segments, phantom: float) -> Tensor:
+    """(n, C) -> (b, C): log of each class's share of a bag's votes, where rows sum to less than one.
+
+    The shares of what votes do not change when every instance votes a thousand times less, so they cannot tell
+    a bag of voters from one of next to none. Phantom votes can: `phantom` times the bag's size, spread evenly over
+    the classes, make a bag in which few vote undecided.
+
+    >>> votes = torch.tensor([[0.6, 0.2], [0.2, 0.2]])
+    >>> two = Segments([2])
+    >>> few = votes / 100
+    >>> [vote_log_proportions(p.log(), two, phantom=0.0).exp()[0, 0].item() for p in (votes, few)]
+    [0.666..., 0.666...]
+    >>> [vote_log_proportions(p.log(), two, phantom=0.5).exp()[0, 0].item() for p in (votes, few)]
+    [0.590..., 0.501...]
+    """
+    log_shares = mean_log_probs(vote_log_probs, segments)
+    if phantom > 0:
+        each = torch.full_like(log_shares, math.log(phantom / log_shares.shape[1]))
+        log_shares = torch.logaddexp(log_shares, each)
+    return log_shares.log_softmax(dim=1)
+
+
+def share_divergence(instance_log_probs: Tensor, background: int, share: float) -> Tensor:
+    """(n, K) -> (): Kullback-Leibler divergence of a given share from the mean probability q of the background.
+
+    KL((share, 1 - share) || (q, 1 - q)) grows without bound as q nears 0 or 1: nobody votes, everybody votes.
+    """
+    log_n = math.log(len(instance_log_probs))
+    log_masses = instance_log_probs.logsumexp(dim=0) - log_n  # (K,)
+    voting = torch.cat([log_masses[:background], log_masses[background + 1 :]]).logsumexp(dim=0)
+    entropy = share * math.log(share) + (1 - share) * math.log1p(-share)
+    return entropy - share * log_masses[background] - (1 - share) * voting
 
 
 def vote_scores(instance_log_probs: Tensor, segments: Segments) -> Tensor:

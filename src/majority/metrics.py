@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .background import majority_of
+
 CALIBRATION_BINS = 15
 
 
@@ -19,16 +21,20 @@ class Outcome:
     true_counts: np.ndarray | None = None  # (b, C)
     confusion: np.ndarray | None = None  # (C, C) true class, predicted class
     calibration: np.ndarray | None = None  # (bins, 3) instances, their summed confidence, how many were right
+    background: int | None = None  # a class that does not vote
 
     def summary(self) -> dict:
         """The figures by name; instance figures only where instance labels are known."""
+        by_count = majority_of(self.hard_counts, self.background)
         figures = {
             "bag_accuracy": bag_accuracy(self.labels, self.predicted),
-            "bag_accuracy_by_count": bag_accuracy(self.labels, self.hard_counts.argmax(axis=1)),
-            "consistency_rate": consistency_rate(self.labels, self.predicted, self.hard_counts),
+            "bag_accuracy_by_count": bag_accuracy(self.labels, by_count),
+            "consistency_rate": consistency_rate(self.labels, self.predicted, self.hard_counts, self.background),
             "bags": len(self.labels),
             "instances": int(self.hard_counts.sum()),
         }
+        if self.background is not None:
+            figures["background_share"] = float(self.hard_counts[:, self.background].sum() / self.hard_counts.sum())
         if self.confusion is None:
             return figures
         over = overestimation(self.labels, self.hard_counts, self.true_counts)
@@ -40,6 +46,7 @@ class Outcome:
             "overestimation": float(over.mean()),
             "overestimation_quantiles": np.quantile(over, [0, 0.25, 0.5, 0.75, 1]).tolist(),
             **figures,
+            **({} if self.background is None else background_figures(self.confusion, self.background)),
         }
 
 
@@ -67,7 +74,9 @@ def bag_accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
     return float(np.mean(labels == predicted))
 
 
-def consistency_rate(labels: np.ndarray, predicted: np.ndarray, hard_counts: np.ndarray) -> float | None:
+def consistency_rate(
+    labels: np.ndarray, predicted: np.ndarray, hard_counts: np.ndarray, background: int | None = None
+) -> float | None:
     """Among bags predicted right, the share whose hard counts name the same class (lowest class on ties).
 
     None where no bag was predicted right.
@@ -75,7 +84,7 @@ def consistency_rate(labels: np.ndarray, predicted: np.ndarray, hard_counts: np.
     right = labels == predicted
     if not right.any():
         return None
-    return float(np.mean(hard_counts[right].argmax(axis=1) == predicted[right]))
+    return float(np.mean(majority_of(hard_counts[right], background) == predicted[right]))
 
 
 def overestimation(labels: np.ndarray, hard_counts: np.ndarray, true_counts: np.ndarray) -> np.ndarray:
@@ -88,6 +97,20 @@ def calibration_error(calibration: np.ndarray) -> float:
     """Expected calibration error: the gap between confidence and accuracy, by equal-width bins of confidence."""
     _, confidence, right = calibration.T
     return float(np.abs(confidence - right).sum() / calibration[:, 0].sum())
+
+
+def background_figures(confusion: np.ndarray, background: int) -> dict[str, float | None]:
+    """How well the background is found, and the accuracy over the instances that are not of it.
+
+    None where the background is never predicted (precision) or never there (recall).
+    """
+    hits, rows, columns = confusion[background, background], confusion[background].sum(), confusion[:, background].sum()
+    others = np.delete(confusion, background, axis=0)
+    return {
+        "background_precision": float(hits / columns) if columns else None,
+        "background_recall": float(hits / rows) if rows else None,
+        "voter_accuracy": float((np.trace(confusion) - hits) / others.sum()) if others.sum() else None,
+    }
 
 
 def _margins(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, field
 
+from ..background import Background
 from ..errors import InputError
 from .additive import Additive
 from .additive_transmil import AdditiveTransMIL
@@ -15,6 +16,7 @@ from .feature_pool import FeaturePool
 from .mean import Naive, Proportion, Supervised
 from .output_mean import OutputMean
 from .vote import Vote
+from .voting import Voting
 
 __all__ = ["METHODS", "BagOutput", "Head", "Method", "Target", "create_head", "find_method"]
 
@@ -62,18 +64,24 @@ def find_method(name: str) -> Method:
     return METHODS[name]
 
 
-def create_head(name: str, in_features: int, n_classes: int, **options) -> Head:
-    """A fresh head.
+def create_head(name: str, in_features: int, n_classes: int, background: Background | None = None, **options) -> Head:
+    """A fresh head; with a background, one that leaves that class out of its count.
 
     >>> create_head("count", 8, 3, of="counts").of
     'counts'
     """
     method = find_method(name)
+    if background is not None and not issubclass(method.head, Voting):
+        able = ", ".join(other.name for other in METHODS.values() if issubclass(other.head, Voting))
+        raise InputError(f"method {name} cannot leave a background out of the count: take one of {able}")
     known = list(inspect.signature(method.head.__init__).parameters)[3:]
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise InputError(f"method {name} has no option {unknown[0]!r}: it takes {', '.join(known) or 'none'}")
     try:
-        return method.head(in_features, n_classes, **method.settings | options)
+        head = method.head(in_features, n_classes, **method.settings | options)
     except ValueError as error:
         raise InputError(f"method {name}: {error}") from None
+    if background is not None:
+        head.background = background
+    return head

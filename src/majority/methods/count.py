@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from ..functional import count_log_probs
 from ..segments import Segments
-from .base import BagOutput, Head
+from .voting import Voting
 
 
-class Count(Head):
+class Count(Voting):
     def __init__(
         self,
         in_features: int,
@@ -32,7 +32,9 @@ class Count(Head):
         self.instance_temperature, self.bag_temperature, self.of = instance_temperature, bag_temperature, of
         self.classifier = nn.Linear(in_features, n_classes)
 
-    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
-        logits = self.classifier(features)  # (n, C)
-        instances = (logits / self.instance_temperature).log_softmax(dim=1)
-        return BagOutput(instances, count_log_probs(instances, segments, self.bag_temperature, self.of))
+    def classify(self, features: Tensor) -> Tensor:
+        return (self.classifier(features) / self.instance_temperature).log_softmax(dim=1)
+
+    def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor]:
+        phantom = None if self.background is None else self.background.phantom
+        return (count_log_probs(votes, segments, self.bag_temperature, self.of, phantom),)

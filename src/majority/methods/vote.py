@@ -6,18 +6,17 @@ from torch import Tensor, nn
 
 from ..functional import vote_scores
 from ..segments import Segments
-from .base import BagOutput, Head, Target, pick
+from .voting import Voting
 
 
-class Vote(Head):
+class Vote(Voting):
     def __init__(self, in_features: int, n_classes: int):
         super().__init__()
         self.classifier = nn.Linear(in_features, n_classes)
 
-    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
-        instances = self.classifier(features).log_softmax(dim=1)  # (n, C)
-        scores = vote_scores(instances, segments)  # (b, C)
-        return BagOutput(instances, scores.log_softmax(dim=1), scores)
+    def classify(self, features: Tensor) -> Tensor:
+        return self.classifier(features).log_softmax(dim=1)
 
-    def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
-        return -pick(output.bag_scores, target.labels)
+    def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
+        scores = vote_scores(votes, segments)  # (b, C)
+        return scores.log_softmax(dim=1), scores

@@ -1,0 +1,66 @@
+"""A class that does not vote: instances may belong to it, bag labels never name it, counts leave it out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import InputError
+
+
+@dataclass(frozen=True)
+class Background:
+    """Which class does not vote and, where it is known, which share of all instances is of it."""
+
+    index: int  # among the classes
+    share: float | None = None  # prior; None: nothing is said about it
+    weight: float = 1.0  # of the prior against a bag's loss
+    phantom: float = 0.25  # votes added to a bag, as a share of its size, where proportions of votes are compared
+
+    def __post_init__(self):
+        if self.share is not None and not 0 < self.share < 1:
+            raise InputError(
+                f"background share {self.share}: give the share of all instances that do not vote, between 0 and 1"
+            )
+        if not (self.weight > 0 and math.isfinite(self.weight)):
+            raise InputError(f"background weight {self.weight}: it must be above 0")
+        if not (self.phantom >= 0 and math.isfinite(self.phantom)):
+            raise InputError(f"background phantom {self.phantom}: it must be 0 or above")
+
+
+def place_background(name: str, classes: tuple[str, ...], labels: np.ndarray, describe) -> tuple[tuple[str, ...], int]:
+    """The classes with the background among them (last where it was not), and its number; no label may be it."""
+    if name not in classes:
+        classes = (*classes, name)
+    index = classes.index(name)
+    wrong = np.flatnonzero(labels == index)
+    if len(wrong):
+        raise InputError(
+            f"{describe(wrong[0])} has the label {name}, the background, and {len(wrong)} of {len(labels)} bags have: "
+            "the background does not vote and cannot win; label a bag with the class that most of its other "
+            "instances have, leave bags without any out, or name another background"
+        )
+    if len(classes) < 3:
+        raise InputError(f"{len(classes) - 1} classes besides the background {name}: a majority needs at least 2")
+    return classes, index
+
+
+def voter_counts(counts: np.ndarray, background: int | None) -> np.ndarray:  # (b, K) -> (b, K), 0 at the background
+    if background is None:
+        return counts
+    return np.where(np.arange(counts.shape[1]) == background, 0, counts)
+
+
+def majority_of(counts: np.ndarray, background: int | None = None) -> np.ndarray:
+    """(b, K) instances of each class -> (b,) the class with most votes, the first of those that tie.
+
+    A bag in which nobody votes has no majority: its class is the background.
+
+    >>> majority_of(np.array([[9, 1, 2], [9, 0, 0]]), background=0).tolist()
+    [2, 0]
+    """
+    votes = voter_counts(counts, background)
+    winners = votes.argmax(axis=1)
+    return winners if background is None else np.where(votes.any(axis=1), winners, background)

@@ -1,0 +1,58 @@
+"""Voting: heads that classify each instance and count. A background class, where there is one, is not counted."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..background import Background
+from ..functional import share_divergence
+from ..segments import Segments
+from .base import BagOutput, Head, Target, pick
+
+
+class Voting(Head):
+    """A subclass classifies instances and counts votes; `background` is set by `create_head`."""
+
+    background: Background | None = None
+
+    def classify(self, features: Tensor) -> Tensor:  # (n, in_features) -> (n, K) log-probabilities
+        raise NotImplementedError
+
+    def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor, ...]:
+        """Log-probabilities (n, C) of what votes -> bag log-probs (b, C), and scores where a loss reads those.
+
+        With a background the rows sum to less than one: the rest does not vote.
+        """
+        raise NotImplementedError
+
+    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
+        instances = self.classify(features)  # (n, K)
+        if self.background is None:
+            return BagOutput(instances, *self.count(instances, segments))
+        column = self.background.index
+        counted = self.count(without_column(instances, column), segments)
+        return BagOutput(instances, *(with_impossible(values, column) for values in counted))
+
+    def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
+        """The label's negative log-likelihood and, where the background's share is given, its prior.
+
+        The prior is on the share among all instances of the batch: bags may differ.
+        """
+        scores = output.bag_log_probs if output.bag_scores is None else output.bag_scores
+        losses = -pick(scores, target.labels)
+        background = self.background
+        if background is None or background.share is None:
+            return losses
+        return losses + background.weight * share_divergence(
+            output.instance_log_probs, background.index, background.share
+        )
+
+
+def without_column(values: Tensor, column: int) -> Tensor:  # (n, K) -> (n, K - 1)
+    return torch.cat([values[:, :column], values[:, column + 1 :]], dim=1)
+
+
+def with_impossible(values: Tensor, column: int) -> Tensor:  # (b, K - 1) -> (b, K), -inf in that column
+    impossible = values.new_full((len(values), 1), -torch.inf)
+    return torch.cat([values[:, :column], impossible, values[:, column:]], dim=1)
