@@ -1,0 +1,242 @@
+"""RUN/report.html: what was trained on what, how it went, and what the classifier makes of the bags."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from ..bags import Bags
+from ..classifier import Classifier
+from ..errors import InputError
+from ..files import read_json, read_lines, write_atomically
+from ..runs import RESULT, read_config
+from ..training import METRICS
+from . import sections
+from .figures import box_plot, confusion_matrix, curves
+from .reading import Reading, read
+
+REPORT = "report.html"
+MATRIX_CLASSES = 150  # up to which the confusion matrix is drawn
+FIGURES = {  # of a result: how it is called, how it is shown, what it says
+    "instance_accuracy": ("instance accuracy", "share", "instances classified right"),
+    "voter_accuracy": ("voter accuracy", "share", "of the instances that are not background"),
+    "macro_f1": ("macro F1", "share", "mean over classes"),
+    "mean_iou": ("mean IoU", "share", "mean over classes"),
+    "bag_accuracy": ("bag accuracy", "share", "bags whose majority was predicted right"),
+    "bag_accuracy_by_count": ("bag accuracy by count", "share", "by counting instance predictions"),
+    "consistency_rate": ("consistency", "share", "of bags predicted right, those whose counts agree"),
+    "overestimation": ("overestimation", "signed", "instances of the bag's class too many, mean"),
+    "background_share": ("background", "share", "of instances predicted as the background"),
+    "background_precision": ("background precision", "share", "of those, truly background"),
+    "background_recall": ("background recall", "share", "of the background's instances, found"),
+    "calibration_error": ("calibration error", "share", "gap of confidence and accuracy"),
+}
+PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
+
+
+def require_finished(folder: Path) -> Path:
+    read_config(folder)
+    if not (folder / RESULT).is_file():
+        raise InputError(f"{folder} is not finished: repeat its `majority train` command, it continues where it was")
+    return folder
+
+
+def write_page(folder: Path, classifier: Classifier, parts) -> Path:
+    """Write the report of a finished run; `parts` are its bags: train, val and, where there are any, test."""
+    require_finished(folder)
+    page = render(folder, classifier, parts)
+    path = folder / REPORT
+    write_atomically(path, lambda place: place.write_text(page, encoding="utf-8", errors="replace"))
+    return path
+
+
+def render(folder: Path, classifier: Classifier, parts) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("majority.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"share": _share, "signed": _signed, "number": lambda value: f"{value:,}"}
+    return environment.get_template("template.html.jinja").render(_content(folder, classifier, parts))
+
+
+def _content(folder: Path, classifier: Classifier, parts) -> dict:
+    config, result = read_config(folder), read_json(folder / RESULT)
+    part = "val" if getattr(parts, "test", None) is None else "test"
+    reading = read(classifier, getattr(parts, part))
+    bags, classes = reading.bags, reading.classes
+    known = bags.instance_labels is not None
+    matrix = reading.confusion()
+    data = config["data"]
+    return {
+        "title": " · ".join(str(piece) for piece in (Path(data["source"]).name, config["method"])),
+        "part": PART_NAMES[part],
+        "background": None if reading.background is None else classes[reading.background],
+        "about": _about(config, result, classifier),
+        "command": command(config),
+        "settings": _flat(config),
+        "parts": _parts(parts),
+        "figures": _figures(result.get(part) or {}),
+        "curves": _curves(read_lines(folder / METRICS), result["best_epoch"]),
+        "classes": sections.class_keys(classes),
+        "known": known,
+        "unit": "instances" if known else "bags",
+        "class_table": sections.class_table(matrix, classes),
+        "confused": sections.most_confused(matrix, classes),
+        "matrix": _matrix(matrix, classes, known),
+        "boxes": _boxes(reading) if known else None,
+        "boxes_left_out": max(0, len(set(bags.labels.tolist())) - sections.BOXES),
+        "wrong_bags": int((~reading.right).sum()),
+        "bars": sections.bars(reading),
+        "maps": sections.maps(reading) if bags.coordinates is not None else None,
+        "mosaics": sections.mosaics(reading) if _images(bags) else None,
+        "gallery": sections.gallery(reading) if _images(bags) else None,
+        "never_predicted": [name for name, count in zip(classes, reading.counts.sum(axis=0), strict=True) if not count],
+    }
+
+
+# ---------------------------------------------------------------------- what was trained on what
+
+
+def command(config: dict) -> str:
+    """The `majority train` line that repeats the run's settings.
+
+    >>> command({"method": "count", "method_options": {}, "data": {"source": "my bags.csv", "fold": 1}, "plan": {}})
+    "majority train 'my bags.csv' --method count --fold 1"
+    """
+    plan, data = config.get("plan", {}), dict(config["data"])
+    training = plan.get("training", {})
+    data.pop("fingerprint", None)
+    options = {"method": config["method"], "recipe": plan.get("recipe"), "backbone": plan.get("backbone")}
+    options = {name: value for name, value in options.items() if value != "auto"}
+    options["background_share"] = config.get("background_share")
+    words = ["majority", "train", str(data.pop("source"))]
+    chosen = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile", "seed")
+    for name, value in (options | data | {name: training.get(name) for name in chosen}).items():
+        if value is True:
+            words.append(f"--{name.replace('_', '-')}")
+        elif value is not None and value is not False and value != []:
+            shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+            words += [f"--{name.replace('_', '-')}", shown]
+    for name, value in config["method_options"].items():
+        words += ["--option", f"{name}={value}"]
+    return shlex.join(words)
+
+
+def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]:
+    data, plan, environment = config["data"], config["plan"], config["environment"]
+    shape = "×".join(map(str, classifier.model.spec.instance_shape))
+    kind = "images" if classifier.model.spec.images else "feature vectors"
+    about = {
+        "source": data["source"],
+        "scenario": data.get("scenario"),
+        "fold": data.get("fold"),
+        "instances": f"{shape} {kind}",
+        "classes": len(classifier.classes),
+        "method": config["method"],
+        "recipe": plan["recipe"],
+        "backbone": classifier.model.spec.backbone or "a module of the caller's own",
+        "epochs": f"{result['epochs']}, the best was number {result['best_epoch']} (from 0)",
+        "training time": _seconds(result["seconds"]),
+        "seeds": f"{plan['training']['seed']} (weights, order), {data.get('data_seed', '–')} (data)",
+        "made with": f"majority {environment['majority']}, torch {environment['torch']}, {environment['device']}",
+    }
+    return {name: str(value) for name, value in about.items() if value is not None}
+
+
+def _parts(parts) -> list[dict]:
+    rows = []
+    for name, title in PART_NAMES.items():
+        bags = getattr(parts, name, None)
+        if bags is None:
+            continue
+        sizes = bags.sizes
+        known = bags.instance_labels is not None
+        rows.append(
+            {
+                "name": title,
+                "bags": len(bags),
+                "instances": len(bags.index),
+                "smallest": int(sizes.min()),
+                "largest": int(sizes.max()),
+                "majority": float(bags.majority_proportions().mean()) if known else None,
+            }
+        )
+    return rows
+
+
+def _figures(figures: dict) -> list[dict]:
+    return [
+        {"title": title, "value": _share(figures[name]) if how == "share" else _signed(figures[name]), "about": about}
+        for name, (title, how, about) in FIGURES.items()
+        if figures.get(name) is not None
+    ]
+
+
+# ---------------------------------------------------------------------- drawings
+
+
+def _curves(history: list[dict], best_epoch: int) -> list[str]:
+    if not history:
+        return []
+    line = lambda name: [record[name] for record in history]
+    loss = {"training": line("train_loss"), "validation": line("val_loss")}
+    right = {"training": line("train_bag_accuracy"), "validation": line("val_bag_accuracy")}
+    return [curves("Loss a bag", loss, best_epoch), curves("Bags right", right, best_epoch, share=True)]
+
+
+def _matrix(matrix, classes: tuple[str, ...], known: bool) -> str | None:
+    if len(classes) > MATRIX_CLASSES:
+        return None
+    rows, columns = ("true class", "predicted class") if known else ("bag label", "predicted label")
+    return confusion_matrix(matrix, sections.brief(classes), rows, columns)
+
+
+def _boxes(reading: Reading) -> str:
+    axis = "predicted minus true number of instances of the bag's class"
+    return box_plot(sections.overestimation_boxes(reading), axis)
+
+
+def _images(bags: Bags) -> bool:
+    return bags.store.ndim == 4
+
+
+# ---------------------------------------------------------------------- numbers as text
+
+
+def _share(value: float | None) -> str:
+    """
+    >>> _share(0.1234), _share(None)
+    ('12.3 %', '–')
+    """
+    return "–" if value is None else f"{100 * value:.1f} %"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def _seconds(seconds: float) -> str:
+    """
+    >>> _seconds(0.07), _seconds(75), _seconds(7322)
+    ('0.07 s', '1 min 15 s', '2 h 2 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _flat(content: dict, prefix: str = "") -> dict[str, str]:
+    """Nested settings by dotted name; hashes of the data are left out."""
+    flat = {}
+    for key, value in content.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        elif key != "fingerprint":
+            flat[f"{prefix}{key}"] = "–" if value is None else str(value)
+    return flat

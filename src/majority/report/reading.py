@@ -1,0 +1,67 @@
+"""What a report is made of: one pass of a run's classifier over its bags, and the bags in the order shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..background import majority_of
+from ..bags import Bags
+from ..classifier import Classifier
+from ..inference import all_batches, outputs
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Bags and what the classifier made of them."""
+
+    bags: Bags
+    classes: tuple[str, ...]
+    predicted: np.ndarray  # (b,) by the method's aggregation
+    counts: np.ndarray  # (b, C) instances predicted as each class
+    guess: np.ndarray  # (n,) predicted class of each instance
+    confidence: np.ndarray  # (n,) its probability
+    background: int | None = None  # a class that does not vote
+
+    @property
+    def right(self) -> np.ndarray:  # (b,)
+        return self.predicted == self.bags.labels
+
+    @property
+    def counted(self) -> np.ndarray:  # (b,) by the instance predictions
+        return majority_of(self.counts, self.background)
+
+    def wrong_first(self) -> np.ndarray:
+        """Bag numbers: wrong bags first, in each half those with the smallest share of their label first."""
+        share = self.counts[np.arange(len(self.bags)), self.bags.labels] / self.bags.sizes
+        return np.lexsort((share, self.right))
+
+    def instances_of(self, bag: int) -> np.ndarray:
+        return np.arange(self.bags.offsets[bag], self.bags.offsets[bag + 1])
+
+    def wrong_instances(self) -> np.ndarray:  # (n,) all False where the truth is not known
+        truth = self.bags.instance_labels
+        return np.zeros(len(self.guess), bool) if truth is None else self.guess != truth
+
+    def confusion(self) -> np.ndarray:  # (C, C)
+        """Of instances, true by predicted class; of bags, label by predicted class, where instances have no labels."""
+        n, truth = len(self.classes), self.bags.instance_labels
+        true, guess = (self.bags.labels, self.predicted) if truth is None else (truth, self.guess)
+        return np.bincount(true * n + guess, minlength=n * n).reshape(n, n)
+
+
+def read(classifier: Classifier, bags: Bags) -> Reading:
+    classes = tuple(map(str, classifier.classes))
+    predicted, guesses, confidences = [], [], []
+    for _, output in outputs(classifier.model, all_batches(bags, classifier.device)):
+        confidence, guess = output.instance_log_probs.max(dim=1)
+        predicted.append(output.bag_log_probs.argmax(dim=1).cpu().numpy())
+        guesses.append(guess.cpu().numpy())
+        confidences.append(confidence.exp().float().cpu().numpy())
+    guess = np.concatenate(guesses)
+    cells = np.bincount(bags.ids * len(classes) + guess, minlength=len(bags) * len(classes))
+    counts = cells.reshape(len(bags), len(classes))
+    background = classifier.model.spec.background
+    index = None if background is None else background.index
+    return Reading(bags, classes, np.concatenate(predicted), counts, guess, np.concatenate(confidences), index)

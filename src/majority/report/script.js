@@ -1,0 +1,32 @@
+"use strict";
+const filter = document.getElementById("filter");
+const bags = [...document.querySelectorAll(".bag")];
+const sections = [...document.querySelectorAll("section")].filter((section) => section.querySelector(".bag"));
+
+function fits(bag, chosen, right) {
+  const { label, predicted } = bag.dataset;
+  return (!chosen || chosen === label || chosen === predicted) && (!right || right === bag.dataset.right);
+}
+
+function apply() {
+  const chosen = filter.elements["class"].value;
+  const right = filter.elements["right"].value;
+  for (const bag of bags) bag.hidden = !fits(bag, chosen, right);
+  for (const row of document.querySelectorAll("[data-class]")) row.hidden = Boolean(chosen) && chosen !== row.dataset["class"];
+  for (const section of sections) {
+    const all = section.querySelectorAll(".bag").length;
+    const left = section.querySelectorAll(".bag:not([hidden])").length;
+    const text = left === all ? `${all} bags shown` : `${left} of ${all} bags shown`;
+    section.querySelector(".tally").textContent = text;
+    section.querySelector(".nothing").hidden = left > 0;
+    if (section.id === "bags") filter.querySelector("output").textContent = text;
+  }
+}
+
+filter.hidden = false;
+filter.addEventListener("change", apply);
+filter.addEventListener("submit", (event) => event.preventDefault());
+window.addEventListener("beforeprint", () => {
+  for (const details of document.querySelectorAll("details")) details.open = true;
+});
+apply();

@@ -1,0 +1,186 @@
+"""The page's parts about classes, bags and instances, as plain values for the template."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..metrics import overestimation
+from .colours import colour, ink_on
+from .figures import Box, box, instance_map
+from .pictures import Tile, mosaic
+from .reading import Reading
+
+# What is drawn at most, so that a page stays small and readable; it says what it leaves out.
+BARS, SEGMENTS = 200, 12  # bags, and classes apart in a bag's bar
+MOSAICS, MOSAIC_TILES, MOSAIC_COLUMNS, MOSAIC_SIDE = 24, 48, 8, 32
+GALLERY_TILES, GALLERY_ROW, GALLERY_SIDE = 360, 8, 44
+MAPS, MAP_INSTANCES = 24, 2_000
+BOXES = 30
+CONFUSIONS = 10
+
+
+@dataclass(frozen=True)
+class Section:
+    """What is shown of how many."""
+
+    shown: list[dict]
+    total: int
+
+    @property
+    def left_out(self) -> int:
+        return self.total - len(self.shown)
+
+
+def class_keys(classes: tuple[str, ...]) -> list[dict]:
+    return [
+        {"number": i, "name": name, "colour": colour(i), "ink": ink_on(colour(i))} for i, name in enumerate(classes)
+    ]
+
+
+def brief(classes: tuple[str, ...]) -> list[str]:
+    """The names without the words that all of them begin with.
+
+    >>> brief(("tissue 1", "tissue 2")), brief(("cat", "catfish"))
+    (['1', '2'], ['cat', 'catfish'])
+    """
+    first, last = min(classes), max(classes)  # what these two share, all share
+    same = next((i for i, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    shared = max(first.rfind(mark, 0, same) for mark in " _-") + 1
+    return [name[shared:] or name for name in classes]
+
+
+# ---------------------------------------------------------------------- classes
+
+
+def class_table(matrix: np.ndarray, classes: tuple[str, ...]) -> list[dict]:
+    """Precision, recall and F1 of each class; None where they are not defined."""
+    hits, support, predicted = np.diag(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
+    ratio = lambda part, whole: float(part / whole) if whole else None
+    return [
+        key
+        | {
+            "precision": ratio(hits[i], predicted[i]),
+            "recall": ratio(hits[i], support[i]),
+            "f1": ratio(2 * hits[i], support[i] + predicted[i]),
+            "support": int(support[i]),
+            "predicted": int(predicted[i]),
+        }
+        for i, key in enumerate(class_keys(classes))
+    ]
+
+
+def most_confused(matrix: np.ndarray, classes: tuple[str, ...]) -> list[dict]:
+    wrong = matrix * (1 - np.eye(len(matrix), dtype=matrix.dtype))
+    cells = np.argsort(wrong, axis=None, kind="stable")[::-1][:CONFUSIONS]
+    pairs = [divmod(int(cell), len(matrix)) for cell in cells]
+    return [
+        {"true": classes[a], "guess": classes[b], "count": int(wrong[a, b]), "share": wrong[a, b] / matrix[a].sum()}
+        for a, b in pairs
+        if wrong[a, b]
+    ]
+
+
+def overestimation_boxes(reading: Reading) -> list[Box]:
+    """Of all bags, then by the bags' label, the classes with most bags first."""
+    bags = reading.bags
+    over = overestimation(bags.labels, reading.counts, bags.class_counts())
+    frequent = np.argsort(-np.bincount(bags.labels), kind="stable")[:BOXES]
+    names = brief(reading.classes)
+    by_class = [(names[number], over[bags.labels == number]) for number in sorted(frequent.tolist())]
+    return [box("all bags", over), *(box(name, values) for name, values in by_class if len(values))]
+
+
+# ---------------------------------------------------------------------- bags
+
+
+def bars(reading: Reading) -> Section:
+    order = reading.wrong_first()
+    return Section([_bar(reading, bag) for bag in order[:BARS].tolist()], len(order))
+
+
+def mosaics(reading: Reading) -> Section:
+    bags, names, wrong = reading.bags, brief(reading.classes), reading.wrong_instances()
+    shown = []
+    for bag in reading.wrong_first()[:MOSAICS].tolist():
+        where = _spread(reading.instances_of(bag), MOSAIC_TILES)
+        tiles = [_tile(reading, i, names[reading.guess[i]], wrong[i]) for i in where.tolist()]
+        about = _bag(reading, bag)
+        label = f"{len(tiles)} instances of bag {about['name']}"
+        drawn = mosaic(bags.store, tiles, MOSAIC_COLUMNS, MOSAIC_SIDE, label)
+        shown.append(about | {"drawing": drawn, "drawn": len(tiles)})
+    return Section(shown, len(bags))
+
+
+def maps(reading: Reading) -> Section:
+    shown = []
+    for bag in reading.wrong_first()[:MAPS].tolist():
+        where = _spread(reading.instances_of(bag), MAP_INSTANCES)
+        drawn = instance_map(reading.bags.coordinates[where].astype(float), reading.guess[where], reading.classes)
+        shown.append(_bag(reading, bag) | {"drawing": drawn, "drawn": len(where)})
+    return Section(shown, len(reading.bags))
+
+
+def gallery(reading: Reading) -> list[dict]:
+    """Of each predicted class the most and the least certain images; none twice."""
+    wrong = reading.wrong_instances()
+    numbers = np.unique(reading.guess).tolist()
+    each = min(GALLERY_ROW, max(2, GALLERY_TILES // (2 * len(numbers))))
+    keys = class_keys(reading.classes)
+    rows = []
+    for number in numbers:
+        members = np.flatnonzero(reading.guess == number)
+        members = members[np.unique(reading.bags.index[members], return_index=True)[1]]
+        members = members[np.argsort(-reading.confidence[members], kind="stable")]
+        least = members[max(each, len(members) - each) :][::-1]
+        drawn = {}
+        for title, chosen in {"most certain": members[:each], "least certain": least}.items():
+            if len(chosen):
+                tiles = [_tile(reading, i, f"{reading.confidence[i]:.0%}", wrong[i]) for i in chosen.tolist()]
+                label = f"{title} images of class {reading.classes[number]}"
+                drawn[title] = mosaic(reading.bags.store, tiles, each, GALLERY_SIDE, label)
+        rows.append(keys[number] | {"drawn": drawn, "count": len(members)})
+    return rows
+
+
+def _bag(reading: Reading, bag: int) -> dict:
+    bags = reading.bags
+    label, predicted, counts = int(bags.labels[bag]), int(reading.predicted[bag]), reading.counts[bag]
+    return {
+        "name": str(bag) if bags.names is None else str(bags.names[bag]),
+        "label": label,
+        "predicted": predicted,
+        "counted": int(reading.counted[bag]),
+        "right": label == predicted,
+        "size": int(bags.sizes[bag]),
+        "label_count": int(counts[label]),
+    }
+
+
+def _bar(reading: Reading, bag: int) -> dict:
+    """The largest counts apart, the label's own always, in class order; the rest in one."""
+    counts, about = reading.counts[bag], _bag(reading, bag)
+    largest = np.argsort(-counts, kind="stable")[:SEGMENTS].tolist()
+    apart = sorted({number for number in [*largest, about["label"]] if counts[number]})
+    segments = [{"number": number, "count": int(counts[number])} for number in apart]
+    rest = about["size"] - sum(segment["count"] for segment in segments)
+    truth = reading.bags.instance_labels
+    if truth is not None:
+        about["true_count"] = int((truth[reading.instances_of(bag)] == about["label"]).sum())
+    return about | {"segments": segments, "rest": rest}
+
+
+def _tile(reading: Reading, i: int, caption: str, wrong: bool) -> Tile:
+    bags, guess = reading.bags, int(reading.guess[i])
+    said = f"{reading.classes[guess]}, {reading.confidence[i]:.1%}"
+    if bags.instance_labels is not None:
+        said += f"; truly {reading.classes[bags.instance_labels[i]]}"
+    return Tile(int(bags.index[i]), guess, caption, said, bool(wrong))
+
+
+def _spread(positions: np.ndarray, limit: int) -> np.ndarray:
+    """At most `limit` of them, evenly spaced."""
+    if len(positions) <= limit:
+        return positions
+    return positions[np.linspace(0, len(positions) - 1, limit).astype(int)]

@@ -1,0 +1,48 @@
+"""SVG as escaped text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+
+
+def tag(name: str, *children: str, **attributes) -> str:
+    """An element; children are markup already, attributes are escaped and `_` in their names becomes `-`.
+
+    >>> tag("rect", x=1.5, stroke_width=2)
+    '<rect x="1.5" stroke-width="2"/>'
+    """
+    written = "".join(f' {key.rstrip("_").replace("_", "-")}="{_value(value)}"' for key, value in attributes.items())
+    inside = "".join(children)
+    return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
+
+
+def words(content: object, **attributes) -> str:
+    return tag("text", escape(str(content)), **attributes)
+
+
+def hint(content: object) -> str:
+    """What a pointer that rests on the parent shows."""
+    return tag("title", escape(str(content)))
+
+
+def drawing(width: float, height: float, parts: Iterable[str], label: str, **attributes) -> str:
+    """A whole figure, as wide as its place allows; `label` is read aloud instead of it."""
+    box = f"0 0 {_value(width)} {_value(height)}"
+    return tag(
+        "svg", *parts, xmlns="http://www.w3.org/2000/svg", viewBox=box, role="img", aria_label=label, **attributes
+    )
+
+
+def shortened(name: str, letters: int) -> str:
+    """
+    >>> shortened("adipose tissue", 8)
+    'adipose…'
+    """
+    return name if len(name) <= letters else name[: letters - 1].rstrip() + "…"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}".rstrip("0").rstrip(".")
+    return escape(str(value))

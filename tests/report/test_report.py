@@ -1,0 +1,313 @@
+"""The report page: its figures against the outcome, hostile names, and the page used in a real browser."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from majority import Bags, Classifier, InputError, build_model, evaluate
+from majority.experiments import Data, Experiment, reopen
+from majority.report import sections, write_report
+from majority.report.colours import PALETTE
+from majority.report.figures import box, box_plot, confusion_matrix, curves, instance_map, nice_ticks
+from majority.report.page import command, write_page
+from majority.report.pictures import png
+from majority.report.reading import read
+
+CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
+HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "digits"
+    Experiment(Data("digits", bags=80, bag_size=8), epochs=6).run(folder, "cpu")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def report(run):
+    return write_report(run, "cpu")
+
+
+@pytest.fixture
+def elsewhere(run, tmp_path):
+    """A copy of the run's folder, to write the report of other bags into."""
+    return Path(shutil.copytree(run, tmp_path / "run"))
+
+
+def slides(names=HOSTILE):
+    """Feature bags with names and coordinates and without instance labels."""
+    rng = np.random.default_rng(0)
+    bags = [rng.normal(size=(n, 8)).astype("float32") for n in (1, 3_000, 40)]
+    places = [rng.integers(0, 50, (len(bag), 2)) * 256 for bag in bags]
+    return Bags.from_lists(bags, [0, 1, 2], names, names=["<i>one</i>", '"two" &amp;', "three"], coordinates=places)
+
+
+def page_of(folder, bags, backbone="mlp"):
+    parts = SimpleNamespace(train=bags, val=bags, test=None)
+    return write_page(folder, Classifier(build_model(bags, "count", backbone), "cpu"), parts).read_text()
+
+
+# ---------------------------------------------------------------------- figures
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 7, 1500])
+def test_curves_are_xml_with_a_point_an_epoch(epochs):
+    line = np.linspace(3, 0.1, epochs).tolist()
+    drawn = ElementTree.fromstring(curves("Loss", {"training": line, "validation": line}, epochs - 1))
+    lines = drawn.findall("{*}polyline")
+    assert [len(one.get("points").split()) for one in lines] == [epochs, epochs]
+    assert f"best: {epochs - 1}" in "".join(drawn.itertext())
+
+
+def test_box_quantiles_are_the_metrics():
+    values = np.array([-3, -1, 0, 4, 10, 11])
+    assert box("x", values).quantiles == tuple(np.quantile(values, [0, 0.25, 0.5, 0.75, 1]))
+    drawn = ElementTree.fromstring(box_plot([box("<all>", values), box("one", np.array([2]))], "too many"))
+    assert "<all>: lowest -3, quartiles -0.75, 2, 8.5, highest 11" in "".join(drawn.itertext())
+
+
+@pytest.mark.parametrize("n", [2, 24, 100])
+def test_confusion_matrix_draws_each_cell_that_is_not_empty(n):
+    matrix = np.diag(np.arange(1, n + 1))
+    matrix[0, 1] = 7
+    drawn = ElementTree.fromstring(confusion_matrix(matrix, [f"<{i}>" for i in range(n)], "true", "predicted"))
+    assert len(drawn.findall("{*}rect/{*}title")) == n + 1
+
+
+def test_ticks_enclose_the_values():
+    for low, high in [(0, 0.003), (-7, 2), (0, 1500), (5, 5)]:
+        ticks = nice_ticks(low, high)
+        assert ticks[0] <= low
+        assert ticks[-1] >= high
+        assert 2 <= len(ticks) <= 8
+
+
+def test_map_has_a_dot_an_instance_even_where_all_lie_in_one_place():
+    for places in (np.zeros((5, 2)), np.random.default_rng(0).random((5, 2)), np.array([[1.0, 2.0]])):
+        drawn = ElementTree.fromstring(instance_map(places, np.arange(len(places)) % 2, ["a", "b"]))
+        assert sum(path.get("d").count("M") for path in drawn.findall("{*}path")) == len(places)
+
+
+def test_png_keeps_grey_pixels_and_the_size_of_colour():
+    from base64 import b64decode
+    from io import BytesIO
+
+    from PIL import Image
+
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 7, 3), dtype=np.uint8)
+    opened = lambda uri: Image.open(BytesIO(b64decode(uri.partition(",")[2])))
+    assert np.array_equal(np.asarray(opened(png(pixels[:, :, :1]))), pixels[:, :, 0])
+    assert opened(png(pixels)).size == (7, 9)
+
+
+def test_colours_differ_to_normal_and_colour_blind_eyes():
+    rgb = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in PALETTE])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    deuteranopia = [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+    protanopia = [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+    for sight in (np.eye(3), np.array(deuteranopia), np.array(protanopia)):
+        seen = np.clip(linear @ sight.T, 0, 1) ** (1 / 2.2)
+        apart = np.linalg.norm(seen[:, None] - seen[None], axis=2) + np.eye(len(PALETTE)) * 9
+        assert apart.min() > 0.06
+        assert apart[:8, :8].min() > 0.12
+    assert len(set(PALETTE)) >= 20
+
+
+# ---------------------------------------------------------------------- content
+
+
+def test_bars_and_classes_are_the_outcome(run):
+    classifier, parts = reopen(run, device="cpu")
+    reading, outcome = read(classifier, parts.test), evaluate(classifier.model, parts.test, "cpu")
+    assert np.array_equal(reading.counts, outcome.hard_counts)
+    assert np.array_equal(reading.predicted, outcome.predicted)
+    assert np.array_equal(reading.confusion(), outcome.confusion)
+    shown = sections.bars(reading).shown
+    assert [bag["right"] for bag in shown] == sorted(bag["right"] for bag in shown)  # wrong ones first
+    for bag in shown:
+        number = int(bag["name"])
+        assert bag["label_count"] == outcome.hard_counts[number, bag["label"]]
+        assert bag["true_count"] == outcome.true_counts[number, bag["label"]]
+        assert sum(piece["count"] for piece in bag["segments"]) + bag["rest"] == bag["size"]
+    table = sections.class_table(outcome.confusion, reading.classes)
+    f1 = [row["f1"] for row in table if row["f1"] is not None]
+    assert np.mean(f1) == pytest.approx(outcome.summary()["macro_f1"])
+    assert sections.overestimation_boxes(reading)[0].quantiles == tuple(outcome.summary()["overestimation_quantiles"])
+
+
+def test_page_says_what_was_trained(report, run):
+    page = report.read_text()
+    result = json.loads((run / "result.json").read_text())
+    assert f"{100 * result['test']['instance_accuracy']:.1f} %" in page
+    assert "majority train digits --method log-mean" in page
+    assert report.stat().st_size < 1_000_000
+    assert not re.search(r"(src|href)=\"(?!data:|#)", page)  # nothing is fetched
+
+
+def test_command_reads_as_the_options_do():
+    config = {"method": "vote", "method_options": {"of": "counts"}, "plan": {"recipe": "quick", "backbone": "auto"}}
+    config["data"] = {"source": "a.csv", "features": ["x", "y"], "with_replacement": True, "fold": 0, "ties": None}
+    expected = "majority train a.csv --method vote --recipe quick --features x,y --with-replacement --fold 0"
+    assert command(config) == f"{expected} --option of=counts"
+
+
+def test_features_without_instance_labels_have_maps_and_no_gallery(elsewhere):
+    page = page_of(elsewhere, slides())
+    assert 'id="maps"' in page
+    assert "2,000 of 3,000 instances" in page
+    assert "no instance labels" in page
+    assert "There are no test bags" in page
+    for absent in ('id="gallery"', 'id="mosaics"', "Overestimation of"):
+        assert absent not in page
+
+
+def test_hostile_names_are_escaped(elsewhere):
+    page = page_of(elsewhere, slides())
+    assert page.count("<script>") == 1
+    assert "<b>'" not in page
+    assert "<i>one" not in page
+    assert "&lt;i&gt;one&lt;/i&gt;" in page
+    assert "🦊 fox" in page
+
+
+def test_many_classes_and_bags_are_capped_and_said(elsewhere):
+    rng, n = np.random.default_rng(0), 3_000
+    store = rng.integers(0, 256, (500, 40, 30, 3), dtype=np.uint8)
+    offsets, names = np.arange(n + 1) * 4, [f"class {i}" for i in range(100)]
+    bags = Bags(store, rng.integers(0, 500, 4 * n), offsets, rng.integers(0, 100, n), names)
+    assert sections.brief(bags.classes)[-1] == "99"
+    bags = bags.subset(np.arange(600))
+    page = page_of(elsewhere, bags)
+    assert "400 of 600 bags are left out" in page
+    assert "576 of 600 bags are left out" in page
+    assert "Colours repeat after 24 classes" in page
+    assert len(page) < 4_000_000
+
+
+def test_background_is_named_and_does_not_vote(elsewhere):
+    plain = Bags.from_lists([np.eye(4, dtype="float32")] * 3, ["a", "b", "a"])
+    page = page_of(elsewhere, plain.with_background("empty & void"))
+    assert "empty &amp; void is the background" in page
+
+
+@pytest.mark.parametrize("missing", ["result.json", "best.safetensors", "config.json"])
+def test_unfinished_run_is_refused_and_nothing_written(elsewhere, missing):
+    (elsewhere / missing).unlink()
+    (elsewhere / "report.html").unlink(missing_ok=True)
+    with pytest.raises(InputError, match="not finished" if missing != "config.json" else "no run folder"):
+        write_report(elsewhere, "cpu")
+    assert not [entry for entry in elsewhere.iterdir() if "report" in entry.name]
+
+
+def test_command_line_prints_the_path(run):
+    from typer.testing import CliRunner
+
+    from majority.cli import app
+
+    answer = CliRunner().invoke(app, ["report", str(run), "--device", "cpu"])
+    assert answer.exit_code == 0, answer.output
+    assert answer.output.strip() == str(run / "report.html")
+
+
+# ---------------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if not CHROMIUM.exists():
+        pytest.skip(f"no {CHROMIUM}: the page is not opened in a browser")
+    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: the page is not opened in a browser")
+    with playwright.sync_playwright() as engine:
+        chromium = engine.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_ARGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def opened(browser):
+    """Open a file; at the end of the test nothing was complained of and nothing else was fetched."""
+    pages, complaints, requests = [], [], []
+
+    def show(path):
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        pages.append(page)
+        return page
+
+    yield show
+    for page in pages:
+        page.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    assert len([url for url in requests if url.startswith("file:")]) == len(pages)
+
+
+def seen(page, section):
+    """(label, predicted, right) of the bags that can be seen."""
+    visible = page.locator(f"#{section} .bag:visible")
+    return visible.evaluate_all("bags => bags.map(b => [b.dataset.label, b.dataset.predicted, b.dataset.right])")
+
+
+def test_filters_change_what_is_seen(opened, report):
+    page = opened(report)
+    assert page.title() == "digits · log-mean · majority report"
+    everything = {section: seen(page, section) for section in ("bags", "mosaics")}
+    assert len(everything["bags"]) == 20
+    assert {right for _, _, right in everything["bags"]} == {"yes", "no"}
+    page.locator("#filter span", has_text="wrong").click()
+    for section, bags in everything.items():
+        assert seen(page, section) == [bag for bag in bags if bag[2] == "no"]
+    chosen = everything["bags"][0][0]
+    page.select_option("#filter select", chosen)
+    for section, bags in everything.items():
+        assert seen(page, section) == [bag for bag in bags if bag[2] == "no" and chosen in bag[:2]]
+    assert f"of {len(everything['bags'])} bags shown" in page.locator("#filter output").inner_text()
+    assert page.locator("#gallery article:visible").count() <= 1
+    page.locator("#filter span", has_text="all").click()
+    page.select_option("#filter select", "")
+    assert seen(page, "bags") == everything["bags"]
+
+
+def test_images_are_really_there(opened, report):
+    page = opened(report)
+    decoded = "async uri => { const i = new Image(); i.src = uri; await i.decode(); return i.naturalWidth }"
+    uris = page.locator("#mosaics image, #gallery image").evaluate_all("all => all.map(i => i.getAttribute('href'))")
+    assert len(uris) > 20
+    assert all(page.evaluate(decoded, uri) > 8 for uri in uris[:3] + uris[-3:])
+
+
+def test_no_page_is_wider_than_its_screen(opened, report, elsewhere):
+    page_of(elsewhere, slides(("long" * 40, *HOSTILE[1:])))
+    for path in (report, elsewhere / "report.html"):
+        page = opened(path)
+        for width in (320, 375, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_on_paper_everything_is_open_and_the_filter_is_gone(opened, report):
+    page = opened(report)
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    assert page.evaluate("[...document.querySelectorAll('details')].every(d => d.open)")
+    page.emulate_media(media="print")
+    assert not page.locator("#filter").is_visible()
+    assert page.locator("#bags .bag:visible").count() == 20
+
+
+def test_names_run_no_script_in_a_browser(opened, elsewhere):
+    page_of(elsewhere, slides())
+    page = opened(elsewhere / "report.html")
+    assert page.locator("#bags .bag").count() == 3
+    assert page.locator("#filter option").nth(3).inner_text() == HOSTILE[2]
