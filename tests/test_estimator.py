@@ -1,0 +1,314 @@
+"""MajorityLabelClassifier under scikit-learn's own checks, with bags, and inside its model selection."""
+
+import runpy
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+from majority import Bags, InputError, MajorityLabelClassifier, bag_accuracy
+from majority.methods import METHODS
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "sklearn_arrays.py"
+NAMES = np.array(["owl", "ant", "bee"])
+
+
+@parametrize_with_checks([MajorityLabelClassifier()])
+def test_scikit_learn_s_own_checks(estimator, check):
+    check(estimator)
+
+
+def make_table(bags=60, size=7, noise=0.4, seed=0):
+    """Clouds of three classes; in each bag 4 of 7 rows are of its label, the others of one other class."""
+    rng = np.random.default_rng(seed)
+    winner = rng.permutation(np.arange(bags) % 3)
+    truth = np.repeat(winner[:, None], size, axis=1)
+    truth[:, 4:] = (winner + 1 + np.arange(bags) // 3 % 2)[:, None] % 3
+    X = 3 * np.eye(3)[truth.ravel()] + noise * rng.normal(size=(bags * size, 3))
+    order = rng.permutation(bags * size)  # rows of a bag are not neighbours
+    return (
+        X[order],
+        NAMES[np.repeat(winner, size)][order],
+        np.repeat(np.arange(bags), size)[order],
+        NAMES[truth.ravel()][order],
+    )
+
+
+def quick(**changes):
+    return MajorityLabelClassifier(**{"epochs": 15, "random_state": 0} | changes)
+
+
+# ---------------------------------------------------------------- bags
+
+
+def test_rows_are_classified_from_bag_labels_alone():
+    X, y, groups, truth = make_table()
+    model = quick().fit(X, y, groups=groups)
+    assert model.classes_.tolist() == ["ant", "bee", "owl"]
+    assert (model.predict(X) == truth).mean() > 0.98  # 4 of 7 for a model that learns the labels of rows by heart
+    assert model.score(X, y, groups=groups) == 1
+    assert model.predict_proba(X[:5]).dtype == np.float64
+    assert model.n_features_in_ == 3
+    assert model.validation_bags_ == 12
+    assert len(model.history_) == 15
+    assert model.best_epoch_ == min(model.history_, key=lambda record: record["val_loss"])["epoch"]
+
+
+def test_groups_change_what_is_learned():
+    X, y, groups, _ = make_table()
+    confidence = lambda model: model.predict_proba(X).max(axis=1).mean()
+    assert confidence(quick().fit(X, y, groups=groups)) > confidence(quick().fit(X, y)) + 0.2
+
+
+def test_the_same_random_state_gives_the_same_model():
+    X, y, groups, _ = make_table()
+    one, same, other = (quick(epochs=3, random_state=seed).fit(X, y, groups) for seed in (1, 1, 2))
+    assert np.array_equal(one.predict_proba(X), same.predict_proba(X))
+    assert not np.array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
+def test_data_frames_and_integers_and_text_ids():
+    X, y, groups, _ = make_table()
+    whole = np.rint(100 * X).astype(int)
+    ids = pd.Series([f"bag {number}" for number in groups])
+    frame = pd.DataFrame(whole, columns=["a", "b", "c"])
+    model = quick(epochs=3).fit(frame, pd.Series(y), groups=ids)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    by_number = np.unique(ids, return_inverse=True)[1]
+    assert np.array_equal(model.predict_proba(frame), quick(epochs=3).fit(whole, y, ids.tolist()).predict_proba(whole))
+    assert model.score(frame, y, ids) == model.score(frame, y, by_number)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [name for name, method in METHODS.items() if not (method.head.needs_bag or method.head.sees_instance_labels)],
+)
+def test_every_method_of_single_instances(method):
+    X, y, groups, _ = make_table(bags=12)
+    probabilities = quick(method=method, epochs=2).fit(X, y, groups).predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [("additive", "only within its bag"), ("supervised", "instance labels"), ("magic", "no method")],
+)
+def test_other_methods_are_refused(method, reason):
+    X, y, groups, _ = make_table(bags=12)
+    with pytest.raises(InputError, match=reason):
+        quick(method=method).fit(X, y, groups)
+
+
+def test_a_backbone_of_one_s_own_is_copied():
+    X, y, groups, truth = make_table()
+    module = nn.Sequential(nn.Linear(3, 16), nn.ReLU())
+    before = module[0].weight.detach().clone()
+    model = quick(backbone=module, epochs=30).fit(X, y, groups)
+    assert (model.predict(X) == truth).mean() > 0.9
+    assert module[0].weight.equal(before)
+
+
+def test_options_reach_the_method():
+    X, y, groups, _ = make_table(bags=12)
+    options = {"instance_temperature": 1.0, "bag_temperature": None}  # what log-mean is made of
+    mean, same, other = (
+        quick(epochs=2, method=method, method_options=options).fit(X, y, groups).predict_proba(X)
+        for method, options in [("log-mean", None), ("count", options), ("count", None)]
+    )
+    assert np.array_equal(mean, same)
+    assert not np.array_equal(mean, other)
+
+
+# ---------------------------------------------------------------- score
+
+
+class Fixed:
+    """Says of each row what its only column holds."""
+
+    def predict(self, X):
+        return NAMES[np.asarray(X)[:, 0].astype(int)]
+
+
+def test_bag_accuracy_counts_hard_predictions():
+    said = np.array([[0], [1], [1], [2], [0], [2], [1]])
+    groups = ["p", "p", "p", "q", "q", "q", "r"]
+    y = ["ant", "ant", "ant", "bee", "bee", "bee", "owl"]  # the bags say ant (2 of 3), bee (2 of 3), ant
+    assert bag_accuracy(Fixed(), said, y, groups) == pytest.approx(2 / 3)
+    tied = np.array([[0], [1]])  # owl and ant, one each: the first in sorted order
+    assert bag_accuracy(Fixed(), tied, ["ant", "ant"], [5, 5]) == 1
+    assert bag_accuracy(Fixed(), tied, ["owl", "owl"], [5, 5]) == 0
+
+
+def test_score_without_groups_is_accuracy():
+    X, y, groups, _ = make_table()
+    model = quick().fit(X, y, groups)
+    assert model.score(X, y) == (model.predict(X) == y).mean()
+    assert model.score(X, y) < 0.7 < model.score(X, y, groups)
+
+
+# ---------------------------------------------------------------- which bags choose the epoch
+
+
+@pytest.mark.parametrize(
+    ("labels", "fraction", "held_out"),
+    [
+        ("ab" * 5, 0.2, 2),
+        ("ab" * 4, 0.2, 0),  # 1.6 bags for two classes
+        ("ab" * 5, 0, 0),
+        ("aaaaaaaaab", 0.9, 0),  # b would be held out
+    ],
+)
+def test_too_few_bags_are_all_trained_on(labels, fraction, held_out):
+    y, groups = np.repeat(list(labels), 2), np.repeat(np.arange(len(labels)), 2)
+    X = np.random.default_rng(0).normal(size=(len(y), 2))
+    model = quick(epochs=1, validation_fraction=fraction).fit(X, y, groups)
+    assert model.validation_bags_ == held_out
+
+
+def test_a_fraction_outside_its_range():
+    with pytest.raises(InputError, match=r"validation_fraction is 1\.5: it must be"):
+        quick(validation_fraction=1.5).fit(np.eye(2), [0, 1])
+
+
+# ---------------------------------------------------------------- wrong input
+
+
+def test_a_bag_with_two_labels_is_named():
+    X, y, groups, _ = make_table(bags=6)
+    row = np.flatnonzero(groups == 4)[-1]
+    y[row] = "owl" if y[row] != "owl" else "ant"
+    with pytest.raises(InputError, match=r"bag 4 has two labels, .*(owl.*ant|ant.*owl|bee.*owl|owl.*bee).*one label"):
+        quick().fit(X, y, groups)
+    model = quick(epochs=1).fit(*make_table(bags=6)[:3])
+    with pytest.raises(InputError, match="bag 4 has two labels"):
+        model.score(X, y, groups)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_a_row_without_a_bag_id(missing):
+    X, y, groups, _ = make_table(bags=6)
+    ids = groups.astype(object)
+    ids[3] = missing
+    with pytest.raises(InputError, match="row 3 has no bag id"):
+        quick().fit(X, y, ids)
+
+
+def test_too_few_groups():
+    X, y, groups, _ = make_table(bags=6)
+    with pytest.raises(InputError, match="42 rows but 41 groups"):
+        quick().fit(X, y, groups[1:])
+
+
+def warnings_of(y, groups=None):
+    X = np.random.default_rng(0).normal(size=(len(y), 2))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        quick(epochs=1).fit(X, y, groups)
+    return [str(warning.message) for warning in caught]
+
+
+def test_a_warning_where_bags_seem_forgotten():
+    rng = np.random.default_rng(0)
+    bag_labels = np.repeat(rng.integers(3, size=12), 8)
+    assert any("runs of" in message and "groups=bag_ids" in message for message in warnings_of(bag_labels))
+    assert any("runs of" in message for message in warnings_of(np.sort(bag_labels)))
+    assert warnings_of(bag_labels, groups=range(len(bag_labels))) == []  # said with intent
+    assert warnings_of(rng.permutation(bag_labels)) == []
+    assert warnings_of((rng.random(300) < 0.03).astype(int)) == []  # a rare class makes long runs of the other
+    assert warnings_of(np.zeros(50, int)) == []
+
+
+# ---------------------------------------------------------------- model selection
+
+
+@pytest.fixture
+def routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.fixture
+def bags_seen(monkeypatch):
+    """The sizes of the bags that each fit is given."""
+    seen = []
+    original = MajorityLabelClassifier._split
+    monkeypatch.setattr(
+        MajorityLabelClassifier,
+        "_split",
+        lambda self, bags, seed: seen.append(bags.sizes) or original(self, bags, seed),
+    )
+    return seen
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_grid_search_routes_groups_to_splitter_fit_and_score(asked, routing, bags_seen):
+    X, y, groups, truth = make_table(bags=30)
+    model = quick()
+    if asked:
+        model = model.set_fit_request(groups=True).set_score_request(groups=True)
+    search = GridSearchCV(model, {"epochs": [1, 15]}, cv=GroupKFold(3))
+    search.fit(X, y, groups=groups)
+    assert [len(sizes) for sizes in bags_seen] == [20] * 6 + [30]
+    assert all((sizes == 7).all() for sizes in bags_seen)
+    assert search.best_params_ == {"epochs": 15}
+    assert search.best_score_ > 0.9  # of single rows 4 of 7 have their bag's label
+    assert (search.predict(X) == truth).mean() > 0.95
+    assert search.score(X, y, groups=groups) == 1
+
+
+def test_bag_accuracy_as_scoring(routing, bags_seen):
+    X, y, groups, _ = make_table(bags=30)
+    pipeline = make_pipeline(StandardScaler(), quick())
+    search = GridSearchCV(pipeline, {"majoritylabelclassifier__epochs": [15]}, scoring=bag_accuracy, cv=GroupKFold(3))
+    search.fit(X, y, groups=groups)
+    assert [len(sizes) for sizes in bags_seen] == [20, 20, 20, 30]
+    assert search.best_score_ > 0.9
+    results = cross_validate(
+        quick(), X, y, scoring={"bags": bag_accuracy, "rows": "accuracy"}, cv=GroupKFold(3), params={"groups": groups}
+    )
+    assert results["test_bags"].mean() > 0.9 > 0.7 > results["test_rows"].mean()
+
+
+def test_without_routing_groups_do_not_reach_fit_and_both_say_so(bags_seen):
+    """Why routing is needed: scikit-learn gives groups to the splitter alone."""
+    X, y, groups, _ = make_table(bags=30)
+    order = np.argsort(groups, kind="stable")
+    search = GridSearchCV(quick(epochs=1), {"epochs": [1]}, scoring=bag_accuracy, cv=GroupKFold(3), error_score="raise")
+    with pytest.warns(UserWarning, match="groups is None"), pytest.raises(InputError, match="enable_metadata_routing"):
+        search.fit(X[order], y[order], groups=groups[order])
+    assert len(bags_seen[0]) == 140  # each row its own bag
+
+
+def test_groups_can_be_declined(routing, bags_seen):
+    X, y, groups, _ = make_table(bags=30)
+    model = quick(epochs=1).set_fit_request(groups=False)
+    GridSearchCV(clone(model), {"epochs": [1]}, cv=GroupKFold(3), refit=False).fit(X, y, groups=groups)
+    assert len(bags_seen[0]) == 140
+
+
+def test_what_was_learned_is_a_classifier(tmp_path):
+    from majority import Classifier
+
+    X, y, groups, _ = make_table(bags=12)
+    model = quick(epochs=2).fit(X, y, groups)
+    loaded = Classifier.load(model.classifier_.save(tmp_path / "model.safetensors"), "cpu")
+    np.testing.assert_allclose(loaded.predict_proba(X.astype("float32")), model.predict_proba(X), atol=1e-5)
+    counted = loaded.predict_bags(Bags.from_table(X.astype("float32"), groups, y))
+    assert len(counted.majority) == 12
+
+
+def test_the_example_runs(capsys):
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "bag accuracy" in printed
+    share = float(printed.split("single digits right: ")[1].split("%")[0])
+    assert share > 70
