@@ -1,4 +1,7 @@
-"""Batches: bags on a device. The store is moved there once; a batch is gathered by index, there."""
+"""Batches: bags on a device. A store in memory is moved there once, and a batch gathered by index, there.
+
+Bags whose store stays on disk: see streams.py, which also chooses between the two.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,16 @@ class Batch(NamedTuple):
     def instances(self) -> Tensor:  # (n, ...) as stored
         return self.store[self.index]
 
+    def pieces(self, instances: int) -> Iterator[Tensor]:
+        """The same, at most so many at a time."""
+        return (self.store[index] for index in self.index.split(instances))
 
-class ResidentBags:
-    """Bags whose instances lie on the device."""
+
+class PlacedBags:
+    """Bags as a model meets them. Where their instances come from is for `_cut` to say."""
 
     def __init__(self, bags: Bags, device: torch.device):
         self.bags, self.device = bags, device
-        self.store = _resident(bags.store, device)
 
     def shuffled(self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None) -> Iterator[Batch]:
         """One epoch: every bag once, in a random order; of bags larger than `max_instances` a random part."""
@@ -50,21 +56,48 @@ class ResidentBags:
         while bounds[-1] < len(self.bags):
             limit = np.searchsorted(offsets, offsets[bounds[-1]] + instances, side="right") - 1
             bounds.append(max(int(limit), bounds[-1] + 1))
-        return self._cut(np.arange(len(self.bags)), np.arange(len(self.bags.index)), self.bags.sizes, bounds)
+        positions = np.arange(len(self.bags.index))
+        return self._cut(np.arange(len(self.bags)), positions, self.bags.sizes, bounds, instances)
 
-    def _cut(self, which: np.ndarray, positions: np.ndarray, sizes: np.ndarray, bounds: list[int]) -> Iterator[Batch]:
-        """Everything moves to the device at once; the batches are views of it."""
-        bags = self.bags
-        index, labels, lengths = self._there(bags.index[positions]), self._there(bags.labels[which]), self._there(sizes)
-        truth = None if bags.instance_labels is None else self._there(bags.instance_labels[positions])
+    def _cut(
+        self,
+        which: np.ndarray,  # (b,) bags
+        positions: np.ndarray,  # (n,) of their instances in the bags' index
+        sizes: np.ndarray,  # (b,) instances of each
+        bounds: list[int],  # where, among these bags, one batch ends and the next begins
+        piece: int | None = None,  # instances that will be asked for at a time; None: a whole batch
+    ) -> Iterator[Batch]:
+        raise NotImplementedError
+
+    def _described(self, which, positions, sizes, bounds) -> Iterator[tuple[slice, np.ndarray, Segments, Target]]:
+        """Of each batch its place in `positions`, its bags, their segments and labels.
+
+        Everything moves to the device at once; the batches are views of it.
+        """
+        labels, lengths, truth = self._there(self.bags.labels[which]), self._there(sizes), None
+        if self.bags.instance_labels is not None:
+            truth = self._there(self.bags.instance_labels[positions])
         starts = np.concatenate([[0], np.cumsum(sizes)])
         for a, b in pairwise(bounds):
             rows = slice(starts[a], starts[b])
             target = Target(labels[a:b], None if truth is None else truth[rows])
-            yield Batch(which[a:b], self.store, index[rows], Segments(sizes[a:b], lengths[a:b]), target)
+            yield rows, which[a:b], Segments(sizes[a:b], lengths[a:b]), target
 
     def _there(self, values: np.ndarray) -> Tensor:
         return torch.from_numpy(values).to(self.device, non_blocking=True)
+
+
+class ResidentBags(PlacedBags):
+    """Bags whose instances lie on the device."""
+
+    def __init__(self, bags: Bags, device: torch.device):
+        super().__init__(bags, device)
+        self.store = _resident(bags.store, device)
+
+    def _cut(self, which, positions, sizes, bounds, piece=None) -> Iterator[Batch]:
+        index = self._there(self.bags.index[positions])
+        for rows, bags, segments, target in self._described(which, positions, sizes, bounds):
+            yield Batch(bags, self.store, index[rows], segments, target)
 
 
 def _resident(store: np.ndarray, device: torch.device) -> Tensor:

@@ -1,0 +1,136 @@
+"""One feature file: what it holds, and what is wrong with it. `.npy`, `.npz`, `.h5` or `.pt`, rows an instance each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .errors import InputError
+
+SUFFIXES = (".npy", ".npz", ".h5", ".pt")
+FLOATS = tuple(map(np.dtype, ("float16", "float32", "float64")))
+
+
+@dataclass(frozen=True)
+class FeatureFile:
+    path: Path
+    rows: int
+    width: int
+    dtype: np.dtype
+    has_coordinates: bool
+    offset: int | None = None  # of the first row, where rows lie one after the other in an .npy file
+
+
+def look(path: str | Path) -> FeatureFile:
+    """Open one feature file; an InputError says what is wrong with it. `.npz` and `.pt` are read whole."""
+    path = Path(path)
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"{path} is no feature file: give {', '.join(SUFFIXES)}")
+    if not path.is_file():
+        raise InputError(f"there is no feature file {path}: correct its name or leave it out")
+    if path.suffix == ".npy":
+        with told(path):
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        in_place = isinstance(mapped, np.memmap) and mapped.flags.c_contiguous
+        return _checked(path, mapped, None, mapped.offset if in_place else None)
+    if path.suffix == ".h5":
+        with with_h5(path) as file:
+            return _checked(path, file["features"], file.get("coords"))
+    arrays = read_whole(path)
+    return _checked(path, arrays["features"], arrays.get("coords"))
+
+
+def check_alike(file: FeatureFile, first: FeatureFile) -> None:
+    if file.width != first.width:
+        raise InputError(
+            f"{file.path} has {file.width} features, {first.path} has {first.width}: take all files from one extractor"
+        )
+    if file.dtype != first.dtype:
+        raise InputError(
+            f"{file.path} has dtype {file.dtype}, {first.path} has {first.dtype}: convert all files to one dtype"
+        )
+
+
+def read_whole(path: Path) -> dict[str, np.ndarray]:
+    """`features`, and `coords` where the file has them, of a file that cannot be read in place."""
+    with told(path):
+        if path.suffix == ".npy":
+            return {"features": np.load(path, allow_pickle=False)}
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return {name: archive[key] for name, key in _named(path, archive.files).items()}
+        import torch
+
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = {"features": content} if isinstance(content, torch.Tensor) else content
+        if not isinstance(content, dict):
+            raise InputError(f"{path} holds a {type(content).__name__}: save a tensor (n, d) or a dict with 'features'")
+        return {name: _as_array(content[key]) for name, key in _named(path, list(content)).items()}
+
+
+def read_coordinates(path: Path) -> np.ndarray:  # (n, 2)
+    if path.suffix == ".h5":
+        with with_h5(path) as file:
+            return file["coords"][:]
+    return read_whole(path)["coords"]
+
+
+@contextmanager
+def told(path: Path) -> Iterator[None]:
+    """Whatever a reader raises over a damaged file (each has its own ways) becomes one clear line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"{path} cannot be read ({reason}): write the file again or leave it out") from error
+
+
+@contextmanager
+def with_h5(path: Path) -> Iterator:
+    """The open file; it has `features`."""
+    try:
+        import h5py
+    except ImportError:
+        raise InputError(
+            f"{path} needs the package h5py, which is not installed: pip install majority[features]"
+        ) from None
+    with told(path), h5py.File(path, "r") as file:
+        _named(path, [name for name, entry in file.items() if isinstance(entry, h5py.Dataset)], alone=False)
+        yield file
+
+
+def _named(path: Path, keys: list, alone: bool = True) -> dict[str, str]:
+    """Which key holds the features (a single array may have any name), and which the coordinates."""
+    named = {name: name for name in ("features", "coords") if name in keys}
+    if "features" not in named:
+        if not (alone and len(keys) == 1):
+            holds = ", ".join(map(str, keys)) or "nothing"
+            raise InputError(f"{path} holds {holds}: name its array of features 'features'")
+        named = {"features": keys[0]}
+    return named
+
+
+def _as_array(tensor) -> np.ndarray:
+    import torch
+
+    tensor = torch.as_tensor(tensor)
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
+
+
+def _checked(path: Path, features, coordinates, offset: int | None = None) -> FeatureFile:
+    shape, dtype = features.shape, features.dtype
+    if len(shape) != 2:
+        raise InputError(f"{path} has features of shape {shape}: save a row an instance, (n, d)")
+    if 0 in shape:
+        raise InputError(f"{path} has features of shape {shape}, nothing to learn from: fill it or leave it out")
+    if dtype not in FLOATS:
+        raise InputError(f"{path} has features of dtype {dtype}: save them as float16 or float32")
+    if coordinates is not None and coordinates.shape != (shape[0], 2):
+        raise InputError(f"{path} has {shape[0]} rows and coords of shape {coordinates.shape}: save an (x, y) a row")
+    return FeatureFile(path, int(shape[0]), int(shape[1]), np.dtype(dtype), coordinates is not None, offset)
