@@ -148,7 +148,7 @@ def test_data_pixels_standardise_the_training_images(channels):
 
 
 def test_vectors_are_standardised_over_the_instances_in_use(monkeypatch):
-    monkeypatch.setattr("majority.model.CHUNK", 5)
+    monkeypatch.setattr("majority.store.CHUNK", 5)
     store = np.random.default_rng(0).normal(3, 7, size=(30, 4))
     store[20:] = 1e6  # in no bag
     bags = Bags.from_indices(store, [range(10), [*range(5, 20)]], ["a", "b"])

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from majority import bags as bags_module
 from majority.bags import Bags
 from majority.errors import InputError
 
@@ -171,7 +170,7 @@ def test_refusals_name_the_place_and_the_cure(changes, message):
 
 
 def test_nan_is_found_beyond_the_first_chunk_and_only_where_used(monkeypatch):
-    monkeypatch.setattr("majority.bag_checks.CHUNK", 4)
+    monkeypatch.setattr("majority.store.CHUNK", 4)
     store = spoiled(np.nan)
     with pytest.raises(InputError, match=r"bag 2 \(three\), instance 1 holds NaN"):
         make(store=store)
@@ -257,7 +256,7 @@ def test_fingerprint_is_of_what_training_sees(monkeypatch):
     assert {bags.fingerprint() for bags in same} == {own}
     grey, turned = images(), images().reshape(4, 3, 2, 1)  # the same bytes in another shape
     assert len({Bags.from_indices(store, [range(4)], ["a"]).fingerprint() for store in (grey, turned)}) == 2
-    monkeypatch.setattr(bags_module, "CHUNK", 3)
+    monkeypatch.setattr("majority.store.CHUNK", 3)
     assert make().fingerprint() == own
 
 
@@ -344,7 +343,7 @@ def test_split_refuses_what_are_no_fractions(fractions):
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_saved_bags_come_back(tmp_path, in_place, monkeypatch):
-    monkeypatch.setattr(bags_module, "CHUNK", 3)
+    monkeypatch.setattr("majority.store.CHUNK", 3)
     colour = images(12, (4, 2, 3))
     for number, bags in enumerate([make(), make(store=colour), make().subset([1]), Bags.from_lists([A], ["x"])]):
         folder = bags.save(tmp_path / "deep" / str(number))

@@ -4,7 +4,6 @@ import csv
 import json
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -37,24 +36,10 @@ def finished_run(tmp_path_factory):
     return out
 
 
-def test_help_answers_at_once():
-    command = [
-        sys.executable,
-        "-c",
-        "from majority.cli import main; import sys; sys.argv = ['majority', '--help']; main()",
-    ]
-    best = 9.0
-    for _ in range(3):
-        start = time.perf_counter()
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        best = min(best, time.perf_counter() - start)
-    assert "train" in printed
-    assert best < 1.5, "torch was imported to print help"  # half a second on a quiet machine
-
-
-def test_help_does_not_import_torch():
-    code = "import sys; import majority, majority.cli; sys.exit('torch' in sys.modules or 'sklearn' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+def test_help_imports_nothing_heavy():
+    heavy = "{'torch', 'sklearn', 'scipy', 'pandas'} & set(sys.modules)"
+    code = f"import sys; import majority, majority.cli; sys.exit(len({heavy}))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0, "help must answer at once"
 
 
 def test_version(majority):
@@ -75,13 +60,15 @@ def test_train_prints_figures_and_leaves_a_run(majority, tmp_path):
 def test_train_names_its_folder_by_what_it_does(majority, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert majority("train", "digits", *TINY, "--scenario", "0.3,0.6")[0] == 0
-    assert (tmp_path / "runs" / "digits-0.3-0.6-count-fold0" / "result.json").exists()
+    assert (tmp_path / "runs" / "digits-0.3-0.6-log-mean-fold0" / "result.json").exists()
 
 
 def test_every_option_of_train_reaches_the_run(majority, tmp_path):
     options = ["--fold", 2, "--seed", 3, "--data-seed", 4, "--batch-bags", 5, "--learning-rate", 0.01]
     options += ["--max-instances", 4, "--patience", 7, "--backbone", "mlp", "--ties", "resample", "--with-replacement"]
-    code, _, err = majority("train", "digits", *TINY, *options, "--option", "of=counts", "--out", tmp_path / "run")
+    code, _, err = majority(
+        "train", "digits", "--method", "count", *TINY, *options, "--option", "of=counts", "--out", tmp_path / "run"
+    )
     assert code == 0, err
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["data"] | {"fold": 2, "data_seed": 4, "ties": "resample", "with_replacement": True} == config["data"]

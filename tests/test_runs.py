@@ -24,7 +24,7 @@ ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 def test_a_run_leaves_what_the_design_says(tmp_path):
     result = TINY.run(tmp_path / "run", "cpu")
     files = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
-    assert files >= {"config.json", "metrics.jsonl", "best.safetensors", "result.json"}
+    assert files >= {"config.json", "metrics.jsonl", "best.safetensors", "result.json", "report.html"}
     assert "checkpoint.safetensors" not in files, "a finished run needs none"
     assert result == json.loads((tmp_path / "run" / "result.json").read_text())
     needed = {"test", "val", "best_epoch", "epochs", "seconds", "method", "recipe", "source", "scenario"}

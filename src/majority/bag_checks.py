@@ -7,8 +7,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .errors import InputError
+from .store import chunks
 
-CHUNK = 65_536  # instances looked at together, so that a store larger than memory is read piece by piece
+
+def as_array(values) -> np.ndarray:
+    """Arrays, lists, pandas frames and columns, and tensors of any device, as arrays."""
+    if hasattr(values, "detach"):  # a tensor; numpy has no bfloat16
+        values = values.detach().cpu()
+        return (values.float() if str(values.dtype) == "torch.bfloat16" else values).numpy()
+    return np.asarray(values)
 
 
 def whole_numbers(values, what: str) -> np.ndarray:
@@ -64,10 +71,12 @@ def first_not_finite(store: np.ndarray, index: np.ndarray) -> int | None:
     """Position of the first instance in use that holds NaN or infinity."""
     if store.dtype == np.uint8:
         return None
-    for start in range(0, len(index), CHUNK):
-        bad = np.flatnonzero(~np.isfinite(store[index[start : start + CHUNK]]).all(axis=1))
+    start = 0
+    for block in chunks(store, index):
+        bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
         if len(bad):
             return int(start + bad[0])
+        start += len(block)
     return None
 
 
@@ -102,7 +111,7 @@ def name_classes(labels, instance_labels) -> tuple[np.ndarray, np.ndarray | None
 
 
 def label_column(labels: Sequence) -> np.ndarray:
-    labels = np.asarray(labels)
+    labels = as_array(labels)
     if labels.ndim != 1:
         raise InputError(f"labels have shape {labels.shape}: give one row of them, e.g. y.ravel()")
     if labels.dtype.kind not in "UOiu":

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from .background import place_background, voter_counts
 from .bag_checks import (
-    CHUNK,
+    as_array,
     check_coordinates,
     check_lengths,
     check_positions,
@@ -23,6 +24,7 @@ from .bag_checks import (
 )
 from .dealing import deal_bags, deal_groups
 from .errors import InputError
+from .store import chunks, on_disk, write_npy
 
 FORMAT = "majority-bags-1"
 
@@ -41,9 +43,11 @@ class Bags:
     ([0, 1], [3, 1])
     """
 
+    background: int | None = None  # a class that does not vote; see `with_background`
+
     def __init__(
         self,
-        store: np.ndarray,  # (N, height, width, channels) uint8 or (N, d) floating
+        store: np.ndarray,  # (N, height, width, channels) uint8 or (N, d) floating; or a store on disk (store.py)
         index: np.ndarray,  # (n,) positions in the store
         offsets: np.ndarray,  # (b + 1,)
         labels: Sequence,  # (b,) class names, or class numbers where `classes` is given
@@ -54,7 +58,7 @@ class Bags:
         coordinates: np.ndarray | None = None,  # (n, 2)
         names: Sequence[str] | None = None,  # (b,)
     ):
-        self.store = store = store if isinstance(store, np.ndarray) else np.asarray(store)
+        self.store = store = store if isinstance(store, np.ndarray) or on_disk(store) else as_array(store)
         check_store(store)
         self.index = whole_numbers(index, "index")
         self.offsets = whole_numbers(offsets, "offsets")
@@ -83,8 +87,8 @@ class Bags:
     def from_lists(
         cls, instances: Sequence, labels: Sequence, classes=None, *, instance_labels=None, coordinates=None, **more
     ) -> Bags:
-        """One array of instances a bag (and, where given, one of instance labels and of coordinates)."""
-        arrays = [np.asarray(bag) for bag in instances]
+        """One array, tensor or frame of instances a bag (and, where given, one of instance labels, of coordinates)."""
+        arrays = [as_array(bag) for bag in instances]
         if not arrays:
             raise InputError("no bags were given: pass at least one array of instances")
         names = range(len(arrays)) if more.get("names") is None else more["names"]
@@ -117,8 +121,8 @@ class Bags:
             classes,
             instance_labels=None
             if instance_labels is None
-            else np.concatenate([np.asarray(bag) for bag in instance_labels]),
-            coordinates=None if coordinates is None else np.concatenate([np.asarray(bag) for bag in coordinates]),
+            else np.concatenate([as_array(bag) for bag in instance_labels]),
+            coordinates=None if coordinates is None else np.concatenate([as_array(bag) for bag in coordinates]),
             **more,
         )
 
@@ -136,12 +140,12 @@ class Bags:
     ) -> Bags:
         """Rows with a bag id each; labels (and groups) stand on every row and agree within a bag.
 
-        Rows of one bag need not be neighbours, and the store is not copied.
+        Rows of one bag need not be neighbours, and the store, if it is an array, is not copied.
 
         >>> Bags.from_table(np.eye(4), ["a", "b", "a", "a"], [7, 9, 7, 7]).classes
         ('7', '9')
         """
-        bag_ids, labels = np.asarray(bag_ids), np.asarray(labels)
+        bag_ids, labels = as_array(bag_ids), as_array(labels)
         if len(bag_ids) == 0:
             raise InputError("no rows were given: pass at least one instance")
         for what, values in {
@@ -161,7 +165,7 @@ class Bags:
         index = np.argsort(which, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(which))])
         starts = index[offsets[:-1]]
-        groups = None if groups is None else np.asarray(groups)
+        groups = None if groups is None else as_array(groups)
         for what, values in {"label": labels, "group": groups}.items():
             if values is None:
                 continue
@@ -172,7 +176,7 @@ class Bags:
                     f"bag {bag_ids[row]} has two {what}s, {values[starts][which[row]]} (row {starts[which[row]]}) and "
                     f"{values[row]} (row {row}): a bag has one {what} on all its rows"
                 )
-        take = lambda values: None if values is None else np.asarray(values)[index]
+        take = lambda values: None if values is None else as_array(values)[index]
         return cls(
             store,
             index,
@@ -251,22 +255,24 @@ class Bags:
         flat = self.ids * len(self.classes) + self.instance_labels
         return np.bincount(flat, minlength=len(self) * len(self.classes)).reshape(len(self), -1)
 
-    def majority_proportions(self) -> np.ndarray:  # (b,)
-        return self.class_counts().max(axis=1) / self.sizes
+    def majority_proportions(self) -> np.ndarray:  # (b,) of the instances that vote; 0 where none does
+        counts = voter_counts(self.class_counts(), self.background)
+        return counts.max(axis=1) / np.maximum(counts.sum(axis=1), 1)
 
     def tie_rate(self) -> float:
         """Share of bags in which two or more classes share the top count."""
-        counts = self.class_counts()
+        counts = voter_counts(self.class_counts(), self.background)
         return float(((counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1).mean())
 
     def fingerprint(self) -> str:
         """A short hash of everything a training run can see; other data gives another one."""
         digest = hashlib.blake2b(digest_size=16)
-        digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.classes)).encode())
+        background = () if self.background is None else (self.background,)
+        digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.classes, *background)).encode())
         for array in (self.offsets, self.labels):
             digest.update(np.ascontiguousarray(array))
-        for start in range(0, len(self.index), CHUNK):
-            digest.update(np.ascontiguousarray(self.store[self.index[start : start + CHUNK]]))
+        for block in chunks(self.store, self.index):
+            digest.update(np.ascontiguousarray(block))
         return digest.hexdigest()
 
     # ------------------------------------------------------------------ other bags from these
@@ -274,6 +280,16 @@ class Bags:
     def blind(self) -> Bags:
         """The same bags without instance labels: all that training and selection may see."""
         return self._with(instance_labels=None)
+
+    def with_background(self, name: str) -> Bags:
+        """The same bags, one class of which does not vote; a class that is not there yet is added, last.
+
+        >>> bags = Bags.from_lists([np.ones((2, 3))] * 2, labels=["tumour", "stroma"]).with_background("normal")
+        >>> bags.classes, bags.background
+        (('stroma', 'tumour', 'normal'), 2)
+        """
+        classes, background = place_background(name, self.classes, self.labels, self.describe)
+        return self._with(classes=classes, background=background)
 
     def subset(self, bags: Sequence[int]) -> Bags:
         """These bags, in this order, on the same store (not copied)."""
@@ -333,12 +349,7 @@ class Bags:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         used, index = np.unique(self.index, return_inverse=True)
-        target = np.lib.format.open_memmap(
-            unfinished / "store.npy", "w+", self.store.dtype, (len(used), *self.store.shape[1:])
-        )
-        for start in range(0, len(used), CHUNK):
-            target[start : start + CHUNK] = self.store[used[start : start + CHUNK]]
-        target.flush()
+        write_npy(unfinished / "store.npy", self.store, used)
         arrays = {"index": index, "offsets": self.offsets, "labels": self.labels}
         arrays |= {
             "instance_labels": self.instance_labels,
@@ -350,7 +361,10 @@ class Bags:
             if array is not None:
                 array = array.astype(str) if array.dtype == object else array
                 np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
-        (unfinished / "bags.json").write_text(json.dumps({"format": FORMAT, "classes": self.classes}, indent=2))
+        about = {"format": FORMAT, "classes": self.classes}
+        if self.background is not None:
+            about["background"] = self.classes[self.background]
+        (unfinished / "bags.json").write_text(json.dumps(about, indent=2))
         unfinished.rename(folder)
         return folder
 
@@ -367,7 +381,8 @@ class Bags:
                 optional = ("instance_labels", "coordinates", "groups", "names")
                 more = {name: read(name) for name in optional if (folder / f"{name}.npy").exists()}
                 store = read("store", "r" if in_place else None)
-                return cls(store, read("index"), read("offsets"), read("labels"), about["classes"], **more)
+                bags = cls(store, read("index"), read("offsets"), read("labels"), about["classes"], **more)
+                return bags.with_background(about["background"]) if "background" in about else bags
         except (OSError, EOFError, ValueError, KeyError) as error:
             raise InputError(f"{folder} is damaged ({error}): save the bags again") from error
         raise InputError(f"{folder} has format {about.get('format')!r}, this version reads {FORMAT!r}: update majority")

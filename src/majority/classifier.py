@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import nn
 
+from .background import majority_of, voter_counts
 from .bags import Bags
 from .errors import InputError
 from .files import write_atomically
@@ -23,8 +24,8 @@ FORMAT = "majority-classifier-1"
 
 class BagPredictions(NamedTuple):
     counts: np.ndarray  # (b, C) instances predicted as each class
-    majority: np.ndarray  # (b,) class name with the highest count (first class on ties)
-    share: np.ndarray  # (b,) of the bag's instances that are of that class
+    majority: np.ndarray  # (b,) class name with the highest count (first class on ties; the background if none votes)
+    share: np.ndarray  # (b,) of the bag's voting instances that are of that class; 0 where none votes
     margin: np.ndarray  # (b,) share minus the share of the runner-up
 
 
@@ -78,10 +79,12 @@ class Classifier:
         for which, probabilities in self.stream(bags):
             rows = np.repeat(which, bags.sizes[which])
             np.add.at(counts, (rows, probabilities.argmax(axis=1)), 1)
-        runner_up, top = np.sort(np.pad(counts, ((0, 0), (1, 0))), axis=1)[:, -2:].T
-        return BagPredictions(
-            counts, self.classes[counts.argmax(axis=1)], top / bags.sizes, (top - runner_up) / bags.sizes
-        )
+        background = self.model.spec.background and self.model.spec.background.index
+        votes = voter_counts(counts, background)
+        runner_up, top = np.sort(np.pad(votes, ((0, 0), (1, 0))), axis=1)[:, -2:].T
+        voters = np.maximum(votes.sum(axis=1), 1)
+        majority = self.classes[majority_of(counts, background)]
+        return BagPredictions(counts, majority, top / voters, (top - runner_up) / voters)
 
     # ------------------------------------------------------------------ files
 

@@ -19,14 +19,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-SOURCE_HELP = "A name from `majority list`, or a .npz (MedMNIST's layout) or .mat (SVHN's layout) file."
+SOURCE_HELP = (
+    "A name from `majority list`, a .npz (MedMNIST's layout) or .mat (SVHN's layout) file; or bags of your own: "
+    "a manifest (.csv, .parquet) or a folder of feature files (docs/data.md)."
+)
 Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
 Run = Annotated[Path, typer.Argument(help="A run folder: the --out of `majority train`.")]
 OtherSource = Annotated[str | None, typer.Argument(help="Bags of this source instead of the run's own.")]
 Recipe = Annotated[str, typer.Option(help="How to train; see `majority list`.")]
 Bags = Annotated[int | None, typer.Option(help="Training bags; a quarter as many to validate and to test.")]
 BagSize = Annotated[int | None, typer.Option(help="Instances a bag.")]
-Ties = Annotated[str, typer.Option(help="Bags whose top count is shared: lowest (class wins), resample, error.")]
+Ties = Annotated[
+    str | None, typer.Option(help="Bags whose top count is shared: lowest (class wins; the default), resample, error.")
+]
 WithReplacement = Annotated[bool, typer.Option("--with-replacement", help="An instance may be twice in a bag.")]
 Seed = Annotated[int, typer.Option(help="Weights, order of bags.")]
 DataSeed = Annotated[int, typer.Option(help="Folds and bags.")]
@@ -37,6 +42,10 @@ LearningRate = Annotated[float | None, typer.Option(help="Instead of the recipe'
 MaxInstances = Annotated[int | None, typer.Option(help="Of each larger bag, a fresh random part this large a step.")]
 Backbone = Annotated[str | None, typer.Option(help="Network; see `majority list`.")]
 Option = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. of=counts.")]
+ImageSize = Annotated[int | None, typer.Option(help="Resize a manifest's images to so many pixels a side.")]
+Features = Annotated[str | None, typer.Option(help="Columns of a manifest with commas between them: the features.")]
+Background = Annotated[str | None, typer.Option(help="A class that does not vote; bag labels never name it.")]
+BackgroundShare = Annotated[float | None, typer.Option(help="Its share of all instances, where it is known.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 COMPILE_HELP = "On a GPU, compile the network: a quarter faster after a minute (pays in long runs and studies)."
 Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
@@ -55,10 +64,15 @@ def _options(
 @app.command()
 def train(
     source: Source,
-    method: Annotated[str, typer.Option(help="See `majority list`.")] = "count",
+    method: Annotated[str, typer.Option(help="See `majority list`.")] = "log-mean",
     recipe: Recipe = "default",
-    scenario: Annotated[str, typer.Option(help="small, various, large, or LOW,HIGH majority proportions.")] = "various",
-    fold: Annotated[int, typer.Option(help="0 to 4.")] = 0,
+    scenario: Annotated[
+        str | None, typer.Option(help="small, various (the default), large, or LOW,HIGH majority proportions.")
+    ] = None,
+    fold: Annotated[int | None, typer.Option(help="0 to 4; of your own bags 0 to --folds - 1 [default: 0].")] = None,
+    folds: Annotated[int | None, typer.Option(help="Cross-validate your own bags; without --fold, all folds.")] = None,
+    image_size: ImageSize = None,
+    features: Features = None,
     epochs: Epochs = None,
     patience: Patience = None,
     bags: Bags = None,
@@ -68,25 +82,33 @@ def train(
     max_instances: MaxInstances = None,
     backbone: Backbone = None,
     option: Option = None,
-    ties: Ties = "lowest",
+    background: Background = None,
+    background_share: BackgroundShare = None,
+    ties: Ties = None,
     with_replacement: WithReplacement = False,
     seed: Seed = 0,
     data_seed: DataSeed = 0,
     device: Device = "auto",
     compile_network: Compile = None,
     eager: Annotated[bool, typer.Option("--eager", help="On a GPU, launch every step from Python (to debug).")] = False,
-    out: Annotated[Path | None, typer.Option(help="Run folder [default: runs/SOURCE-SCENARIO-METHOD-foldF].")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder [default: runs/SOURCE[-SCENARIO]-METHOD-foldF].")] = None,
 ) -> None:
     """Train an instance classifier from majority labels, in a run folder. Killed, the same command continues."""
     from .experiments import Data, Experiment
 
-    data = Data(source, scenario, fold, bags, bag_size, ties, with_replacement, data_seed)
+    own = (folds, image_size, _names(features) if features is not None else None, background)
+    data = Data(source, scenario, fold or 0, bags, bag_size, ties, with_replacement, data_seed, *own).settled()
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "batch_bags": batch_bags}
     changes |= {"learning_rate": learning_rate, "max_instances": max_instances, "compile": compile_network}
+    changes |= {"background_share": background_share}
     experiment = Experiment(data, method, _method_options(option), recipe, seed, **changes)
-    folder = out or Path("runs") / f"{Path(source).stem}-{scenario.replace(',', '-')}-{method}-fold{fold}"
+    stem = "-".join(filter(None, [Path(source).resolve().stem, (data.scenario or "").replace(",", "-"), method]))
+    if folds is not None and fold is None:
+        _cross_validate(experiment, folds, out or Path("runs") / stem, device, eager)
+        return
+    folder = out or Path("runs") / f"{stem}-fold{data.fold}"
     result = experiment.run(folder, device, _say, eager)
-    _print_figures(result["test"], f"test bags of fold {fold}")
+    _print_result(result)
     _say(f"run folder: {folder}")
 
 
@@ -97,32 +119,75 @@ def evaluate(
     all_parts: Annotated[bool, typer.Option("--all", help="Training and validation bags too.")] = False,
     device: Device = "auto",
 ) -> None:
-    """Figures of a run's classifier on the test bags of its fold."""
-    from .experiments import reopen
+    """Figures of a run's classifier on the test bags of its fold, or on all bags of a SOURCE of your own."""
+    from .experiments import open_bags
     from .inference import evaluate as measure
 
-    classifier, parts = reopen(run, source, device)
-    for part in parts._fields if all_parts else ["test"]:
-        _print_figures(measure(classifier.model, getattr(parts, part), device).summary(), f"{part} bags")
+    classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, device=device)
+    for part, of_part in bags.items():
+        _print_figures(measure(classifier.model, of_part, device).summary(), f"{part} bags")
 
 
 @app.command()
 def predict(
     run: Run,
     source: OtherSource = None,
-    out: Annotated[Path, typer.Option(help="A .csv file, a row an instance.")] = Path("predictions.csv"),
+    out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("predictions.csv"),
+    by_bag: Annotated[bool, typer.Option("--bags", help="A row a bag instead of a row an instance.")] = False,
     all_parts: Annotated[bool, typer.Option("--all", help="Training and validation bags too.")] = False,
     device: Device = "auto",
 ) -> None:
-    """Classify every instance of the test bags of a run's fold."""
-    from .experiments import reopen
-    from .predictions import write_predictions
+    """Classify every instance of the test bags of a run's fold, or of all bags of a SOURCE of your own."""
+    from .experiments import open_bags
+    from .predictions import check_place, write_bag_predictions, write_predictions
 
-    if out.suffix != ".csv" or not out.parent.is_dir():
-        raise InputError(f"--out {out}: give a file that ends in .csv, in a folder that exists")
-    classifier, parts = reopen(run, source, device)
-    chosen = parts._asdict() if all_parts else {"test": parts.test}
-    _say(f"{write_predictions(out, classifier, chosen)} instances: {out}")
+    check_place(out)
+    classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device)
+    if by_bag:
+        _say(f"{write_bag_predictions(out, classifier, bags)} bags: {out}")
+    else:
+        _say(f"{write_predictions(out, classifier, bags, opened)} instances: {out}")
+
+
+@app.command()
+def export(run: Run, out: Annotated[Path, typer.Option(help="An .onnx file.")] = Path("model.onnx")) -> None:
+    """Write a run's instance classifier as ONNX: stored instances in, probabilities out, checked in onnxruntime."""
+    from .classifier import Classifier
+    from .export import export_onnx
+    from .runs import CLASSIFIER, read_config
+
+    read_config(run)
+    _say(str(export_onnx(Classifier.load(run / CLASSIFIER, "cpu"), out)))
+
+
+@app.command()
+def check(source: Source, image_size: ImageSize = None, features: Features = None) -> None:
+    """Read everything of a source, say what it holds and every problem: file, row, cure. Exit 1 on problems."""
+    from rich.table import Table
+
+    from .checks import check_source
+
+    found = check_source(source, image_size, _names(features) if features is not None else None)
+    if found.summary:
+        table = Table(title=source, title_justify="left", show_header=False)
+        for name, value in found.summary.items():
+            table.add_row(name, value)
+        _console().print(table)
+    for warning in found.warnings:
+        _say(f"warning: {warning}")
+    for problem in found.problems:
+        _say(f"problem: {problem}")
+    _say(f"{len(found.problems)} problems, {len(found.warnings)} warnings")
+    if found.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(run: Run, device: Device = "auto") -> None:
+    """Write RUN/report.html: one page, no network, with the figures, curves, classes, bags and images of a run."""
+    from .report import write_report
+
+    _say(str(write_report(run, device)))
 
 
 @app.command()
@@ -136,7 +201,7 @@ def study(
     patience: Patience = None,
     bags: Bags = None,
     bag_size: BagSize = None,
-    ties: Ties = "lowest",
+    ties: Ties = None,
     with_replacement: WithReplacement = False,
     seed: Seed = 0,
     data_seed: DataSeed = 0,
@@ -199,9 +264,6 @@ def main() -> None:
             raise
         print(f"majority: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, InputError) else 1)
-    except KeyboardInterrupt:
-        print("majority: interrupted; the same command continues where it was", file=sys.stderr)
-        sys.exit(130)
 
 
 def _console():
@@ -213,6 +275,28 @@ def _console():
 
 def _say(line: str) -> None:
     print(line, flush=True)
+
+
+def _cross_validate(experiment, folds: int, out: Path, device: str, eager: bool) -> None:
+    """Every fold in a folder of its own below `out`, one line of means at the end."""
+    from dataclasses import replace
+
+    from .study import aggregate
+
+    results = []
+    for fold in range(folds):
+        of_fold = replace(experiment, data=replace(experiment.data, fold=fold))
+        results.append(of_fold.run(out / f"fold{fold}", device, _say, eager))
+    _print_rows(aggregate(results))
+    _say(f"run folders: {out}/fold0 to fold{folds - 1}")
+
+
+def _print_result(result: dict) -> None:
+    if result["test"]:
+        _print_figures(result["test"], f"test bags of fold {result['fold']}")
+    else:
+        _print_figures(result["val"], "validation bags")
+        _say("there are no test bags: these figures are of the bags by which the epoch was chosen, and flatter it")
 
 
 def _print_figures(figures: dict, title: str) -> None:
@@ -235,7 +319,7 @@ def _print_rows(rows: list[dict]) -> None:
         if before and before["scenario"] != row["scenario"]:
             table.add_section()
         figures = [shown(row, figure) for figure in FIGURES]
-        table.add_row(row["source"], row["scenario"], row["method"], str(row["n"]), *figures)
+        table.add_row(row["source"], row["scenario"] or "-", row["method"], str(row["n"]), *figures)
     _console().print(table)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from . import __version__
+from .bags import Bags
 from .classifier import Classifier
 from .errors import InputError
 from .files import write_json
@@ -14,8 +16,11 @@ from .inference import choose_device, evaluate
 from .methods import find_method
 from .model import build_model
 from .recipes import DEFAULT, choose
+from .report.page import write_page
 from .runs import CLASSIFIER, RESULT, claimed, open_run, read_config
-from .sources import Parts, load
+from .sources import LabelledSet, OwnBags, Parts, is_own_source, load
+from .sources.own import Wish
+from .sources.own.checking import load_own
 from .training import CHECKPOINT, fit
 
 CHANGEABLE = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile")  # of a recipe's plan
@@ -26,23 +31,43 @@ class Data:
     """Which bags: the same for every method, so that comparisons are paired."""
 
     source: str
-    scenario: str = "various"
+    scenario: str | None = None  # None: various, where bags are made; bags of one's own are taken as they are
     fold: int = 0
     bags: int | None = None  # None: the source's own number
     bag_size: int | None = None
-    ties: str = "lowest"
+    ties: str | None = None  # None: lowest
     with_replacement: bool = False
     data_seed: int = 0
+    folds: int | None = None  # of one's own bags
+    image_size: int | None = None  # of a manifest, like features
+    features: tuple[str, ...] | None = None
+    background: str | None = None  # a class that does not vote
 
-    def parts(self) -> Parts:
-        choices = asdict(self)
-        return load(choices.pop("source")).make_parts(**choices)
+    def settled(self) -> Data:
+        """With the defaults of the source's kind written out."""
+        if is_own_source(self.source):
+            return self
+        if self.folds is not None:
+            raise InputError(f"--folds {self.folds}: benchmark sets always have five folds; choose one with --fold")
+        return replace(self, scenario=self.scenario or "various", ties=self.ties or "lowest")
+
+    def open(self) -> LabelledSet | OwnBags:
+        return load(self.source, self.image_size, self.features)
+
+    def parts(self, source: LabelledSet | OwnBags | None = None) -> Parts:
+        choices = asdict(self.settled())
+        for name in ("source", "image_size", "features"):
+            choices.pop(name)
+        source = source or self.open()
+        if isinstance(source, LabelledSet):
+            choices.pop("folds")
+        return source.make_parts(**choices)
 
 
 @dataclass(frozen=True)
 class Experiment:
     data: Data
-    method: str = "count"
+    method: str = "log-mean"
     method_options: dict = field(default_factory=dict)
     recipe: str = DEFAULT
     seed: int = 0
@@ -53,6 +78,7 @@ class Experiment:
     learning_rate: float | None = None
     max_instances: int | None = None
     compile: bool | None = None
+    background_share: float | None = None  # of all instances; None: not known
 
     def run(
         self,
@@ -65,30 +91,35 @@ class Experiment:
         folder = Path(folder)
         find_method(self.method)
         with claimed(folder):
-            parts = self.data.parts()
+            data = self.data.settled()
+            source = data.open()
+            parts = data.parts(source)
             on_gpu = choose_device(device).type == "cuda"
             plan, reason = choose(self.recipe, parts.train, Path(self.data.source).stem, on_gpu)
             plan = plan.changed(self.backbone, seed=self.seed, **{name: getattr(self, name) for name in CHANGEABLE})
             config = {
                 "method": self.method,
                 "method_options": self.method_options,
-                "data": asdict(self.data) | {"fingerprint": [part.fingerprint() for part in parts]},
+                "background_share": self.background_share,
+                "data": asdict(data) | {"fingerprint": _fingerprints(parts)},
                 "plan": plan.as_dict(),
             }
+            if isinstance(source, OwnBags):
+                config["columns"] = source.columns
             finished = open_run(folder, config)
             if finished:
                 say(f"{folder} is finished (epoch {finished['best_epoch']} of {finished['epochs']} was best)")
                 return finished
             say(f"{reason}; {parts.train}")
-            model = build_model(
-                parts.train, self.method, plan.backbone, pixels=plan.pixels, seed=self.seed, **self.method_options
-            )
-            title = f"{self.data.source} {self.data.scenario} {self.method} fold {self.data.fold}"
+            made = {"pixels": plan.pixels, "seed": self.seed, "background_share": self.background_share}
+            model = build_model(parts.train, self.method, plan.backbone, **made, **self.method_options)
+            title = " ".join(filter(None, [data.source, data.scenario, self.method, f"fold {data.fold}"]))
             where = {"device": device, "folder": folder, "title": title, "eager": eager}
             fitted = fit(model, parts.train, parts.val, plan.training, **where)
-            Classifier(model, device).save(folder / CLASSIFIER, about={"source": self.data.source})
+            classifier = Classifier(model, device)
+            classifier.save(folder / CLASSIFIER, about={"source": self.data.source})
             result = {
-                "test": evaluate(model, parts.test, device).summary(),
+                "test": {} if parts.test is None else evaluate(model, parts.test, device).summary(),
                 "val": evaluate(model, parts.val, device).summary(),
                 "best_epoch": fitted.best_epoch,
                 "epochs": fitted.epochs,
@@ -97,7 +128,7 @@ class Experiment:
                 "method": self.method,
                 "recipe": plan.recipe,
                 "source": self.data.source,
-                "scenario": self.data.scenario,
+                "scenario": data.scenario,
                 "fold": self.data.fold,
                 "seed": self.seed,
                 "data_seed": self.data.data_seed,
@@ -105,25 +136,76 @@ class Experiment:
             }
             write_json(folder / RESULT, result)
             (folder / CHECKPOINT).unlink(missing_ok=True)
+            write_page(folder, classifier, parts)
             return result
 
 
+class Opened(NamedTuple):
+    classifier: Classifier
+    bags: dict[str, Bags]  # by part; "all" of a source of one's own
+    source: LabelledSet | OwnBags
+
+
 def reopen(folder: str | Path, source: str | None = None, device: str = "auto") -> tuple[Classifier, Parts]:
-    """A run's classifier and the bags it is for: those it was trained with, or of another source made alike."""
+    """A run's classifier and the bags it is for: those it was trained with, or of another source made alike.
+
+    The test bags are None where the run's source gives none.
+    """
+    classifier, parts, _ = _reopen(Path(folder), source, device)
+    return classifier, parts
+
+
+def open_bags(
+    folder: str | Path, source: str | None = None, *, labels: bool, all_parts: bool = False, device: str = "auto"
+) -> Opened:
+    """A run's classifier and bags for it: all bags of another source of one's own (whose labels may be needed
+    or not); else the test bags, or all parts, of the run's source or of another one made alike."""
     folder = Path(folder)
+    if source is not None and is_own_source(source):
+        config, classifier = read_config(folder), _classifier(folder, device)
+        own = load_own(Path(source).expanduser(), _wish(classifier, config.get("columns"), labels))
+        return Opened(classifier, {"all": own.bags}, own)
+    classifier, parts, opened = _reopen(folder, source, device)
+    if parts.test is None and not all_parts:
+        raise InputError(f"{folder} has no test bags: its source marks none; take --all, or give a SOURCE")
+    chosen = parts._asdict() if all_parts else {"test": parts.test}
+    return Opened(classifier, {part: bags for part, bags in chosen.items() if bags is not None}, opened)
+
+
+def _reopen(folder: Path, source: str | None, device: str) -> tuple[Classifier, Parts, LabelledSet | OwnBags]:
     choices = read_config(folder)["data"]
     recorded = choices.pop("fingerprint")
-    if not (folder / CLASSIFIER).is_file():
-        raise InputError(f"{folder} is not finished: repeat its `majority train` command, it continues where it was")
-    parts = Data(**choices | {"source": source or choices["source"]}).parts()
-    if source is None and [part.fingerprint() for part in parts] != recorded:
+    classifier = _classifier(folder, device)
+    if source is not None:
+        choices |= {"source": source, "folds": None, "image_size": None, "features": None}
+    data = Data(**choices)
+    opened = data.open()
+    parts = data.parts(opened)
+    if source is None and _fingerprints(parts) != recorded:
         raise InputError(
             f"{choices['source']} has changed since {folder} was trained: put the old files back or train again"
         )
-    classifier = Classifier.load(folder / CLASSIFIER, device)
-    if parts.test.classes != tuple(classifier.classes):
+    if parts.train.classes != tuple(classifier.classes):
         raise InputError(
-            f"{source} has classes {', '.join(parts.test.classes)}; "
+            f"{source} has classes {', '.join(parts.train.classes)}; "
             f"{folder} was trained on {', '.join(classifier.classes)}"
         )
-    return classifier, parts
+    return classifier, parts, opened
+
+
+def _classifier(folder: Path, device: str) -> Classifier:
+    read_config(folder)
+    if not (folder / CLASSIFIER).is_file():
+        raise InputError(f"{folder} is not finished: repeat its `majority train` command, it continues where it was")
+    return Classifier.load(folder / CLASSIFIER, device)
+
+
+def _wish(classifier: Classifier, columns: list[str] | None, labels: bool) -> Wish:
+    """Other files are read as those that the classifier was trained on."""
+    spec = classifier.model.spec
+    size, channels = (spec.instance_shape[:2], spec.instance_shape[2]) if spec.images else (None, None)
+    return Wish(labels, False, spec.classes, size, channels, tuple(columns) if columns else None)
+
+
+def _fingerprints(parts: Parts) -> list[str | None]:
+    return [part and part.fingerprint() for part in parts]

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from .bags import Bags
-from .batches import Batch, ResidentBags
+from .batches import Batch
 from .errors import InputError
 from .methods import BagOutput
 from .metrics import CALIBRATION_BINS, Outcome
 from .model import Model
+from .streams import placed
 
 BATCH_INSTANCES = 8_192  # that pass through the network together
 
@@ -30,20 +31,23 @@ def outputs(model: Model, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Bag
     """Each batch's output in eval mode; a bag of any size, BATCH_INSTANCES at a time through the backbone."""
     model.eval()
     for batch in batches:
-        pieces = [model.features(batch.store[index]) for index in batch.index.split(BATCH_INSTANCES)]
+        pieces = [model.features(piece) for piece in batch.pieces(BATCH_INSTANCES)]
         features = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         yield batch, model.aggregate(features, batch.segments)
 
 
 def all_batches(bags: Bags, device: torch.device) -> Iterator[Batch]:
     """Every bag once, in order, on the device."""
-    return ResidentBags(bags, device).in_order(BATCH_INSTANCES)
+    return placed(bags, device).in_order(BATCH_INSTANCES)
 
 
 def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
     """What the model makes of these bags; instance figures where they carry instance labels."""
     if bags.classes != model.spec.classes:
         raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: name the model's, in order")
+    background = model.spec.background
+    if background is not None:
+        bags = bags.with_background(bags.classes[background.index])
     device = choose_device(device)
     model.to(device)
     n_classes, known = len(bags.classes), bags.instance_labels is not None
@@ -65,6 +69,7 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
         bags.class_counts() if known else None,
         confusion.view(n_classes, n_classes).cpu().numpy() if known else None,
         calibration.cpu().numpy() if known else None,
+        bags.background,
     )
 
 

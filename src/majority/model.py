@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from .backbones import create_backbone, features_of
-from .bag_checks import CHUNK
+from .background import Background
 from .bags import Bags
 from .errors import InputError
 from .methods import BagOutput, create_head
 from .segments import Segments
+from .store import chunks
 
 # Channel means and deviations that the paper's program uses for every data set.
 PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
@@ -34,6 +35,7 @@ class ModelSpec:
     instance_shape: tuple[int, ...]  # (height, width, channels) of uint8 images, or (d,) of float vectors
     channels: int | None  # that the backbone sees; grey is repeated where this is 3
     method_options: dict = field(default_factory=dict)
+    background: Background | None = None  # a class that does not vote
 
     @property
     def images(self) -> bool:
@@ -48,7 +50,9 @@ class ModelSpec:
 
     @classmethod
     def from_dict(cls, fields: dict) -> ModelSpec:
-        return cls(**fields | {key: tuple(fields[key]) for key in ("classes", "instance_shape")})
+        background = fields.get("background")
+        whole = {key: tuple(fields[key]) for key in ("classes", "instance_shape")}
+        return cls(**fields | whole | {"background": background and Background(**background)})
 
 
 class Normalise(nn.Module):
@@ -75,7 +79,7 @@ class Model(nn.Module):
         self.normalise = normalise
         self.backbone = backbone
         features = features_of(backbone, spec.backbone_shape)
-        self.head = create_head(spec.method, features, len(spec.classes), **spec.method_options)
+        self.head = create_head(spec.method, features, len(spec.classes), spec.background, **spec.method_options)
 
     def forward(self, instances: Tensor, segments: Segments, augment: Augmentation | None = None) -> BagOutput:
         """Stored instances (n, ...) -> instance and bag log-probabilities."""
@@ -93,18 +97,26 @@ class Model(nn.Module):
 
 def build_model(
     train: Bags,
-    method: str = "count",
+    method: str = "log-mean",
     backbone: str | nn.Module = "auto",
     *,
     pixels: str = "data",
     seed: int = 0,
+    background_share: float | None = None,
+    background_weight: float = 1.0,
     **method_options,
 ) -> Model:
     """A fresh model for these bags: `backbone` by name or any module that gives (n, features).
 
     `pixels` is "data" (mean and deviation of the training instances) or "published" (the paper's constants,
-    grey repeated to three channels).
+    grey repeated to three channels). Where the bags have a background, `background_share` says how much of all
+    instances it is, and `background_weight` how much that counts against a bag's loss.
     """
+    background = None
+    if train.background is not None:
+        background = Background(train.background, background_share, background_weight)
+    elif background_share is not None:
+        raise InputError("a background share, but no background: name it too, bags.with_background(NAME)")
     shape = train.store.shape[1:]
     images = len(shape) == 3
     if backbone == "auto":
@@ -116,7 +128,8 @@ def build_model(
     else:
         mean, std = standardisation(train)
     name = backbone if isinstance(backbone, str) else None
-    spec = ModelSpec(method, name, train.classes, tuple(shape), len(mean) if images else None, method_options)
+    channels = len(mean) if images else None
+    spec = ModelSpec(method, name, train.classes, tuple(shape), channels, method_options, background)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Model(spec, Normalise(mean, std), create_backbone(name, spec.backbone_shape) if name else backbone)
@@ -138,10 +151,11 @@ def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
     used = np.unique(bags.index)
     images = bags.store.ndim == 4
     total, squares, n = 0.0, 0.0, 0
-    for start in range(0, len(used), CHUNK):
-        block = bags.store[used[start : start + CHUNK]].astype(np.float64)
-        block = block.reshape(-1, block.shape[-1]) / (255 if images else 1)  # (pixels or instances, columns)
-        total, squares, n = total + block.sum(axis=0), squares + (block**2).sum(axis=0), n + len(block)
+    for block in chunks(bags.store, used):
+        block = block.reshape(-1, block.shape[-1]).astype(np.float64)  # (pixels or instances, columns)
+        block /= 255 if images else 1
+        total, n = total + block.sum(axis=0), n + len(block)
+        squares = squares + np.square(block, out=block).sum(axis=0)
     mean = total / n
     std = np.sqrt(np.maximum(squares / n - mean**2, 0))
     return torch.from_numpy(mean), torch.from_numpy(np.where(std > 1e-7 * np.abs(mean), std, 1.0))  # a constant is left

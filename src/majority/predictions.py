@@ -1,36 +1,139 @@
-"""Predictions as rows of a CSV file, streamed bag by bag."""
+"""Predictions as rows of a CSV or Parquet file, written batch by batch: memory does not grow with the input."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from .bags import Bags
 from .classifier import Classifier
+from .errors import InputError
 from .files import write_atomically
 
+ROWS_AT_ONCE = 65_536  # of a Parquet row group
 
-def write_predictions(path: Path, classifier: Classifier, parts: dict[str, Bags]) -> int:
-    """A row an instance: part, bag, instance (its position in the source), class, probability of each class."""
+Columns = dict[str, np.ndarray]  # name -> (rows,), the same names in every batch
+
+
+def check_place(path: Path) -> None:
+    if path.suffix not in WRITERS or not path.parent.is_dir():
+        raise InputError(f"--out {path}: give a file that ends in .csv or .parquet, in a folder that exists")
+    if path.suffix == ".parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise InputError(f"--out {path}: Parquet needs pyarrow: pip install 'majority[features]'") from None
+
+
+def write_predictions(path: Path, classifier: Classifier, parts: dict[str, Bags], source=None) -> int:
+    """A row an instance: part, bag, which instance, x and y where known, class, probability of each class.
+
+    An instance is known by its `path` where the source is a manifest of images, else by `instance`: its
+    number within its bag's feature file, or its position in the source (the manifest's row below the header).
+    """
+
+    def batches() -> Iterator[Columns]:
+        for part, bags in parts.items():
+            for which, probabilities in classifier.stream(bags):
+                yield _instance_rows(part, bags, which, probabilities, classifier.classes, source)
+
+    return _write(path, batches())
+
+
+def write_bag_predictions(path: Path, classifier: Classifier, parts: dict[str, Bags]) -> int:
+    """A row a bag: part, bag, instances of each class, the majority, its share and its margin over the next."""
+
+    def batches() -> Iterator[Columns]:
+        for part, bags in parts.items():
+            counts, majority, share, margin = classifier.predict_bags(bags)
+            named = {f"n({name})": counts[:, c] for c, name in enumerate(classifier.classes)}
+            columns = {"part": np.full(len(bags), part), "bag": _bag_names(bags, np.arange(len(bags)))}
+            yield columns | named | {"majority": majority, "share": share, "margin": margin}
+
+    return _write(path, batches())
+
+
+def _instance_rows(part: str, bags: Bags, which, probabilities, classes, source) -> Columns:
+    positions, sizes = bags.positions(which), bags.sizes[which]
+    columns = {"part": np.full(len(positions), part), "bag": np.repeat(_bag_names(bags, which), sizes)}
+    if getattr(source, "paths", None) is not None:
+        columns["path"] = source.paths[bags.index[positions]]
+    elif getattr(source, "numbered_within_bags", False):
+        columns["instance"] = positions - np.repeat(bags.offsets[:-1][which], sizes)
+    else:
+        columns["instance"] = bags.index[positions]
+    if bags.coordinates is not None:
+        columns["x"], columns["y"] = bags.coordinates[positions].T
+    columns["class"] = classes[probabilities.argmax(axis=1)]
+    return columns | {f"p({name})": probabilities[:, c] for c, name in enumerate(classes)}
+
+
+def _bag_names(bags: Bags, which: np.ndarray) -> np.ndarray:
+    return which if bags.names is None else bags.names[which]
+
+
+def _write(path: Path, batches: Iterator[Columns]) -> int:
     rows = 0
 
     def write(place: Path) -> None:
         nonlocal rows
-        with place.open("w", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(["part", "bag", "instance", "class", *(f"p({name})" for name in classifier.classes)])
-            for part, bags in parts.items():
-                for which, probabilities in classifier.stream(bags):
-                    instances = bags.index[bags.positions(which)]
-                    bag = np.repeat(which, bags.sizes[which]) if bags.names is None else bags.names[bags.ids]
-                    names = classifier.classes[probabilities.argmax(axis=1)]
-                    shown = np.char.mod("%.6g", probabilities)
-                    table.writerows(
-                        [part, b, i, name, *p] for b, i, name, p in zip(bag, instances, names, shown, strict=True)
-                    )
-                    rows += len(names)
+        with WRITERS[path.suffix](place) as add:
+            for columns in batches:
+                add(columns)
+                rows += len(columns["part"])
 
     write_atomically(path, write)
     return rows
+
+
+@contextmanager
+def _csv_file(place: Path) -> Iterator[Callable[[Columns], None]]:
+    with place.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        begun = False
+
+        def add(columns: Columns) -> None:
+            nonlocal begun
+            if not begun:
+                table.writerow(columns)
+                begun = True
+            shown = (np.char.mod("%.6g", values) if values.dtype.kind == "f" else values for values in columns.values())
+            table.writerows(zip(*shown, strict=True))
+
+        yield add
+
+
+@contextmanager
+def _parquet_file(place: Path) -> Iterator[Callable[[Columns], None]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer: pq.ParquetWriter | None = None
+    waiting: list[pa.Table] = []
+
+    def flush() -> None:
+        nonlocal writer
+        if waiting:
+            table = pa.concat_tables(waiting)
+            writer = writer or pq.ParquetWriter(place, table.schema)
+            writer.write_table(table)
+            waiting.clear()
+
+    def add(columns: Columns) -> None:
+        waiting.append(pa.table({name: np.ascontiguousarray(values) for name, values in columns.items()}))
+        if sum(map(len, waiting)) >= ROWS_AT_ONCE:
+            flush()
+
+    try:
+        yield add
+        flush()
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+WRITERS = {".csv": _csv_file, ".parquet": _parquet_file}

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def epochs_shown(title: str, done: int, total: int) -> Iterator[Callable[[dict], None]]:
-    """Yield a function that takes each epoch's record."""
+def epochs_shown(title: str | None, done: int, total: int) -> Iterator[Callable[[dict], None]]:
+    """Yield a function that takes each epoch's record; without a title nothing is shown."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -20,8 +20,9 @@ def epochs_shown(title: str, done: int, total: int) -> Iterator[Callable[[dict],
         TextColumn("loss {task.fields[loss]} · validation {task.fields[val_loss]} · bags right {task.fields[right]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
-        task = progress.add_task(title, total=total, completed=done, loss="-", val_loss="-", right="-")
+    hidden = title is None or not console.is_terminal
+    with Progress(*columns, console=console, disable=hidden, transient=True) as progress:
+        task = progress.add_task(title or "", total=total, completed=done, loss="-", val_loss="-", right="-")
 
         def show(record: dict) -> None:
             progress.update(

@@ -16,6 +16,7 @@ from .errors import InputError
 
 SCENARIOS = {"small": (None, 0.4), "various": (None, 1.0), "large": (0.6, 1.0)}  # None: 1/C
 STRATA = 10
+BACKGROUND_SHARES = (0.0, 0.6)
 TIES = ("lowest", "resample", "error")
 ONE_CLASS = "a majority needs rivals, here are {} classes: give at least 2"
 TABLE_ENTRIES = 2_000_000  # of the sampler's table held at once: 16 MB
@@ -77,16 +78,20 @@ def sample_proportions(majorities: np.ndarray, n_classes: int, rng: np.random.Ge
     return proportions
 
 
-def round_counts(proportions: np.ndarray, size: int) -> np.ndarray:
+def round_counts(proportions: np.ndarray, size: int | np.ndarray) -> np.ndarray:
     """Largest remainder: (b, C) proportions -> (b, C) counts that sum to size, each within one of size * p.
+
+    `size` is one number or one for each row.
 
     Equal remainders favour the earlier column, so a majority in column 0 is never overtaken, only tied.
 
     >>> round_counts([[0.5, 0.25, 0.25], [0.36, 0.34, 0.3]], size=6).tolist()
     [[3, 2, 1], [2, 2, 2]]
     """
-    exact = size * np.asarray(proportions, dtype=float)
-    if not np.allclose(exact.sum(axis=1), size, rtol=1e-9) or (exact < 0).any():
+    proportions = np.asarray(proportions, dtype=float)
+    size = np.broadcast_to(size, len(proportions))[:, None]  # (b, 1)
+    exact = size * proportions
+    if not np.allclose(exact.sum(axis=1, keepdims=True), size, rtol=1e-9) or (exact < 0).any():
         raise InputError("proportions must be non-negative and sum to 1 in each row: divide each row by its sum")
     counts = np.floor(exact).astype(np.int64)
     missing = size - counts.sum(axis=1, keepdims=True)  # (b, 1)
@@ -107,7 +112,9 @@ def make_bags(
     rng: np.random.Generator,
     positions: np.ndarray | None = None,  # of the instances in the store that this part may use
     part: str = "data",
-    winner_prior: Sequence[float] | None = None,  # (C,) weights
+    winner_prior: Sequence[float] | None = None,  # weights of the classes that can win
+    background: str | None = None,  # a class that does not vote
+    background_shares: tuple[float, float] = BACKGROUND_SHARES,  # of a bag, uniform from low to high
     shared: bool = True,
     with_replacement: bool = False,
     ties: str = "lowest",
@@ -124,6 +131,9 @@ def make_bags(
     - "resample": a tied bag gets a new majority of the same stratum and new proportions for the same winner.
     - "error": any tie is refused.
 
+    With a `background`, each bag gets a random share of that class and the scenario is that of its other
+    instances, the voters: the label is the class that most of them have.
+
     >>> store, labels = np.zeros((300, 2)), np.arange(300) % 3
     >>> bags = make_bags(store, labels, "abc", n_bags=20, size=10, scenario="large", rng=np.random.default_rng(0))
     >>> bags
@@ -137,24 +147,32 @@ def make_bags(
         raise InputError("with_replacement repeats instances and shared=False forbids it: choose one of them")
     if n_bags < 1:
         raise InputError(f"{n_bags} bags were asked for: give at least 1")
-    n_classes = len(classes)
-    limits = majority_range(scenario, n_classes, size)
+    voting = np.arange(len(classes))
+    voters = size  # of a bag, or (b,) where some instances do not vote
+    if background is not None:
+        voting = _other_classes(background, classes)
+        voters = size - _draw_background(n_bags, size, background_shares, rng)
+    n_classes = len(voting)
+    limits = majority_range(scenario, n_classes, int(np.min(voters)))
     winner_prior = _check_prior(winner_prior, n_classes)
     check_lengths({"labels": labels}, len(store), "instance")
     labels = encode(labels, classes, lambda i: f"instance {i}")
     positions = _check_positions(positions, len(store), part)
-    counts = _draw_counts(n_bags, size, n_classes, limits, ties, max_tries, rng)  # (b, C), the winner's first
+    counts = _draw_counts(n_bags, voters, n_classes, limits, ties, max_tries, rng)  # (b, C), the winner's first
     winners = rng.choice(n_classes, size=n_bags, p=winner_prior)
     place = rng.random((n_bags, n_classes))
     place[np.arange(n_bags), winners] = -1
-    class_counts = np.empty_like(counts)
-    np.put_along_axis(class_counts, place.argsort(axis=1), counts, axis=1)
-    pools = [positions[labels[positions] == c] for c in range(n_classes)]
+    votes = np.empty_like(counts)
+    np.put_along_axis(votes, place.argsort(axis=1), counts, axis=1)
+    class_counts = np.tile((size - votes.sum(axis=1))[:, None], len(classes))  # (b, classes), all of the background
+    class_counts[:, voting] = votes
+    pools = [positions[labels[positions] == c] for c in range(len(classes))]
     _check_enough(class_counts, pools, classes, part, shared, with_replacement)
     index = _draw_instances(class_counts, pools, shared, with_replacement, rng)  # (b, size)
     offsets = np.arange(n_bags + 1) * size
-    bag_labels = class_counts.argmax(axis=1)
-    return Bags(store, index.ravel(), offsets, bag_labels, classes, instance_labels=labels[index.ravel()])
+    bag_labels = voting[votes.argmax(axis=1)]
+    bags = Bags(store, index.ravel(), offsets, bag_labels, classes, instance_labels=labels[index.ravel()])
+    return bags if background is None else bags.with_background(background)
 
 
 def _fixed_sum_points(sums: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -208,32 +226,48 @@ def _uniform_sum_densities(sums: np.ndarray, n: int) -> np.ndarray:
 
 
 def _draw_counts(
-    n_bags: int, size: int, n_classes: int, limits: tuple[float, float], ties: str, max_tries: int, rng
+    n_bags: int, size: int | np.ndarray, n_classes: int, limits: tuple[float, float], ties: str, max_tries: int, rng
 ) -> np.ndarray:  # (b, C), the top count in column 0
     low, high = limits
+    sizes = np.broadcast_to(size, n_bags)
     strata = rng.permutation(np.arange(n_bags) * STRATA // n_bags)
 
-    def draw(strata: np.ndarray) -> np.ndarray:
-        majorities = low + (high - low) * (strata + rng.random(len(strata))) / STRATA
-        return round_counts(sample_proportions(np.minimum(majorities, 1), n_classes, rng), size)
+    def draw(rows) -> np.ndarray:
+        majorities = low + (high - low) * (strata[rows] + rng.random(len(strata[rows]))) / STRATA
+        return round_counts(sample_proportions(np.minimum(majorities, 1), n_classes, rng), sizes[rows])
 
     def tied_rows(counts: np.ndarray) -> np.ndarray:
         return np.flatnonzero(counts[:, 1:].max(axis=1) == counts[:, 0])
 
-    counts = draw(strata)
+    counts = draw(slice(None))
     tied = tied_rows(counts)
     tries = 0
     while ties == "resample" and len(tied) and tries < max_tries:
-        counts[tied] = draw(strata[tied])
+        counts[tied] = draw(tied)
         tied = tied[tied_rows(counts[tied])]
         tries += 1
     if len(tied) and ties != "lowest":
         still, cure = (f" still, after {tries} tries", "") if ties == "resample" else ("", "ties='resample' or ")
         raise InputError(
-            f"{len(tied)} of {n_bags} bags of {size} tie at the top{still} (majority proportions {low:g} to "
+            f"{len(tied)} of {n_bags} bags of {sizes.min()} tie at the top{still} (majority proportions {low:g} to "
             f"{high:g}, {n_classes} classes): use larger bags, another range, or {cure}ties='lowest'"
         )
     return counts
+
+
+def _other_classes(background: str, classes: Sequence[str]) -> np.ndarray:
+    if background not in classes:
+        raise InputError(f"there is no class {background!r} to be the background: take one of {', '.join(classes)}")
+    return np.array([c for c, name in enumerate(classes) if name != background])
+
+
+def _draw_background(n_bags: int, size: int, shares: tuple[float, float], rng) -> np.ndarray:  # (b,) instances
+    low, high = shares
+    if not 0 <= low <= high < 1 or round(high * size) >= size:
+        raise InputError(
+            f"background shares from {low:g} to {high:g} of bags of {size}: use 0 <= LOW <= HIGH < 1 and leave voters"
+        )
+    return np.rint(size * rng.uniform(low, high, size=n_bags)).astype(np.int64)
 
 
 def _draw_instances(

@@ -21,11 +21,12 @@ from .capture import Captured, compiled
 from .checkpoint import Weights, load_checkpoint, save_checkpoint
 from .errors import InputError, TrainingError
 from .files import read_lines, write_atomically
-from .inference import all_batches, choose_device, outputs
+from .inference import BATCH_INSTANCES, choose_device, outputs
 from .methods import Target
 from .model import Model
 from .progress import epochs_shown
 from .segments import Segments
+from .streams import placed
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 GPU_CHECKPOINT_SECONDS = 30.0
@@ -36,7 +37,7 @@ class Settings:
     """How to train. The defaults are the `quick` recipe's: for small data on a CPU."""
 
     epochs: int = 40
-    batch_bags: int = 16
+    batch_bags: int = 16  # a step's memory grows with the instances in so many bags, or with max_instances in each
     optimizer: str = "adamw"  # or "adam"
     learning_rate: float = 3e-3
     weight_decay: float = 1e-2  # adamw only
@@ -87,7 +88,7 @@ def fit(
     *,
     device: str = "auto",
     folder: str | Path | None = None,
-    title: str = "training",
+    title: str | None = "training",  # of the progress bar; None: no bar
     eager: bool = False,
 ) -> Fitted:
     """Train on bag labels alone, choose the epoch by the validation bags' loss, leave the model at that epoch.
@@ -116,9 +117,8 @@ class _Loop:
         model.to(device)
         if model.spec.images:  # as the stored images are laid out
             model.to(memory_format=torch.channels_last)
-        self.train = ResidentBags(train, device)
-        self.val_batches = list(all_batches(val, device))
-        self.val_bags = len(val)
+        self.train, self.val = placed(train, device), placed(val, device)
+        self.val_held = list(self.val.in_order(BATCH_INSTANCES)) if isinstance(self.val, ResidentBags) else None
         sizes = np.minimum(train.sizes, settings.max_instances or train.sizes.max())
         self.size = int(sizes[0]) if sizes.min() == sizes.max() else None  # of all bags in a step, or None: ragged
         self.optimiser = _optimiser(model, settings, device)
@@ -132,7 +132,7 @@ class _Loop:
         self.validate: Callable[[], None] = self._validate
         self.captured: list[Captured] = []
 
-    def run(self, title: str, capture: bool) -> Fitted:
+    def run(self, title: str | None, capture: bool) -> Fitted:
         self._resume()
         fitted, settings = self.fitted, self.settings
         if capture:
@@ -176,8 +176,8 @@ class _Loop:
             "train_loss": loss / bags,
             "train_bag_accuracy": right / bags,
             "learning_rate": rate,
-            "val_loss": val_loss / self.val_bags,
-            "val_bag_accuracy": val_right / self.val_bags,
+            "val_loss": val_loss / len(self.val.bags),
+            "val_bag_accuracy": val_right / len(self.val.bags),
         }
 
     def _step(self, batch: Batch) -> None:
@@ -192,7 +192,7 @@ class _Loop:
 
     def _validate(self) -> None:
         with self._autocast():
-            for batch, output in outputs(self.model, self.val_batches):
+            for batch, output in outputs(self.model, self.val_held or self.val.in_order(BATCH_INSTANCES)):
                 self.sums[2] += self.model.head.losses(output, batch.segments, batch.target).sum()
                 self.sums[3] += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
 
@@ -228,11 +228,12 @@ class _Loop:
     # ------------------------------------------------------------------ on a GPU
 
     def _capture(self) -> None:
-        """Replay work instead of launching it: validation always, training steps where bags have one size."""
+        """Replay work instead of launching it: of bags on the device, and training steps where they have one size."""
         state = lambda: {"sums": self.sums} | self.model.state_dict() | _moments(self.optimiser)
-        self.captured.append(Captured(self._validate, state))
-        self.validate = self.captured[0]
-        if self.size is None:
+        if isinstance(self.val, ResidentBags):
+            self.validate = Captured(self._validate, state)
+            self.captured.append(self.validate)
+        if self.size is None or not isinstance(self.train, ResidentBags):
             return
         segments: dict[int, Segments] = {}
 
@@ -284,6 +285,9 @@ def _permitted(model: Model, bags: Bags) -> Bags:
     """Instance labels reach the loop only for a method that says that it sees them."""
     if bags.classes != model.spec.classes:
         raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: build it from these bags")
+    background = model.spec.background
+    if bags.background != (background and background.index):
+        raise InputError("the model and the bags differ in the class that does not vote: build it from these bags")
     if not model.head.sees_instance_labels:
         return bags.blind()
     if bags.instance_labels is None:

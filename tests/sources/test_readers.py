@@ -197,11 +197,11 @@ def test_unknown_names_and_paths(tmp_path):
     for absent in ("absent.npz", "folder/absent", tmp_path / "absent"):
         with pytest.raises(InputError, match=r"there is no file .*absent"):
             sources.load(absent)
-    (tmp_path / "table.csv").write_text("a,b")
-    with pytest.raises(InputError, match=r"table\.csv is not a file that ends in \.npz or \.mat"):
-        sources.load(tmp_path / "table.csv")
+    (tmp_path / "table.txt").write_text("a,b")
+    with pytest.raises(InputError, match=r"table\.txt is not a file that ends in \.npz, \.mat, \.csv or \.parquet"):
+        sources.load(tmp_path / "table.txt")
     (tmp_path / "folder.npz").mkdir()
-    with pytest.raises(InputError, match=r"folder\.npz is not a file"):
+    with pytest.raises(InputError, match=r"folder\.npz: there are no feature files"):
         sources.load(tmp_path / "folder.npz")
     with pytest.raises(InputError, match="no source"):
         sources.load("n" * 5000)

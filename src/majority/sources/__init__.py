@@ -1,9 +1,10 @@
-"""Labelled sets to make benchmark bags of: by name (found or downloaded), or by the path of a file."""
+"""Sources: labelled sets to make benchmark bags of (by name, or a file), and bags of one's own (table or folder)."""
 
 from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,10 @@ from .catalogue import Source
 from .files import find
 from .labelled import LabelledSet, Parts
 from .npz import load_npz
+from .own import OwnBags, Wish, is_own, pixels
 from .published import PUBLISHED
 
-__all__ = ["LabelledSet", "Parts", "SourceInfo", "describe", "load", "names"]
+__all__ = ["LabelledSet", "OwnBags", "Parts", "SourceInfo", "describe", "is_own_source", "load", "names"]
 
 SOURCES = {source.name: source for family in (digits, cifar, svhn, medmnist) for source in family.SOURCES}
 READERS = {".npz": load_npz, ".mat": svhn.load_mat}
@@ -43,15 +45,28 @@ def names() -> list[str]:
     return list(SOURCES)
 
 
-def load(name_or_path: str | Path) -> LabelledSet:
-    """A labelled set by name, or by the path of a .npz (MedMNIST's layout) or .mat (SVHN's layout) file.
+def load(
+    name_or_path: str | Path, image_size: int | None = None, features: Sequence[str] | None = None
+) -> LabelledSet | OwnBags:
+    """A labelled set by name, or by the path of a .npz (MedMNIST's layout) or .mat (SVHN's layout) file;
+    bags of one's own by the path of a manifest (.csv, .parquet) or of a folder of feature files.
 
     The files of a named set are looked for in the folder that MAJORITY_DATA names, then in the user
     cache; absent ones are downloaded into the cache from their authors' addresses.
 
+    `image_size` (pixels a side) and `features` (names of columns) are for manifests.
+
     >>> load("digits").store.shape
     (1797, 8, 8, 1)
     """
+    if is_own_source(name_or_path):
+        from .own.checking import load_own
+
+        wish = Wish(image_size=pixels(image_size), features=tuple(features) if features else None)
+        return load_own(Path(name_or_path).expanduser(), wish)
+    if image_size or features:
+        given = "an image size" if image_size else "features"
+        raise InputError(f"{given} given for {name_or_path}: only a manifest of your own takes it; leave it out")
     if name_or_path in SOURCES:
         return SOURCES[name_or_path].load()
     path = Path(name_or_path).expanduser()
@@ -60,8 +75,16 @@ def load(name_or_path: str | Path) -> LabelledSet:
     if not os.path.exists(path):
         raise InputError(f"there is no file {path}: check the path" if looks_like_path else _unknown(name_or_path))
     if suffix not in READERS or not path.is_file():
-        raise InputError(f"{path} is not a file that ends in .npz or .mat: give one, or a name ({', '.join(SOURCES)})")
+        raise InputError(
+            f"{path} is not a file that ends in .npz, .mat, .csv or .parquet: give one, a folder of feature files, "
+            f"or a name ({', '.join(SOURCES)})"
+        )
     return READERS[suffix](path)
+
+
+def is_own_source(name_or_path: str | Path) -> bool:
+    """Whether it is a manifest or a folder, whose bags are taken as they are."""
+    return name_or_path not in SOURCES and is_own(Path(name_or_path).expanduser())
 
 
 def describe() -> list[SourceInfo]:
@@ -93,4 +116,5 @@ def _unknown(name: str) -> str:
         return f"{name} is not offered, as {medmnist.LEFT_OUT[name]}: give one of {', '.join(SOURCES)}"
     close = difflib.get_close_matches(name.lower(), SOURCES, n=1)
     guess = f" (did you mean {close[0]}?)" if close else ""
-    return f"there is no source {name!r}{guess}: give one of {', '.join(SOURCES)}, or a path to .npz / .mat"
+    kinds = "a path to .npz, .mat, .csv or .parquet, or a folder of feature files"
+    return f"there is no source {name!r}{guess}: give one of {', '.join(SOURCES)}, or {kinds}"

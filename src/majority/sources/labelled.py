@@ -12,7 +12,7 @@ import numpy as np
 from ..bag_checks import check_lengths, check_store, encode, whole_numbers
 from ..bags import Bags
 from ..errors import InputError
-from ..scenarios import make_bags
+from ..scenarios import BACKGROUND_SHARES, make_bags
 
 N_FOLDS = 5
 
@@ -88,6 +88,8 @@ class LabelledSet:
         with_replacement: bool = False,
         ties: str = "lowest",
         winner_prior: Sequence[float] | None = None,
+        background: str | None = None,
+        background_shares: tuple[float, float] = BACKGROUND_SHARES,
     ) -> Parts:
         """Bags of one fold: it tests on its own part, validates on the next, trains on the other three.
 
@@ -119,6 +121,8 @@ class LabelledSet:
                 positions=positions[part],
                 part=part,
                 winner_prior=winner_prior,
+                background=background,
+                background_shares=background_shares,
                 shared=shared,
                 with_replacement=with_replacement,
                 ties=ties,

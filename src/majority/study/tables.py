@@ -46,7 +46,7 @@ def as_markdown(rows: list[dict]) -> str:
     head = ["source", "scenario", "method", "n", *FIGURES.values()]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
-        cells = [row["source"], row["scenario"], row["method"], str(row["n"]), *(shown(row, f) for f in FIGURES)]
+        cells = [row["source"], row["scenario"] or "-", row["method"], str(row["n"]), *(shown(row, f) for f in FIGURES)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,81 @@
+"""The table of bags that every kind of source ends in, and the checks that do not depend on the kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from .own_bags import SPLITS
+from .problems import Findings
+
+FEW_WINS = 10
+
+
+def check_filled(frame: pd.DataFrame, file: Path, columns: Iterable[str], findings: Findings) -> None:
+    """Every cell of these text columns is filled."""
+    for name in columns:
+        for row in frame.index[frame[name] == ""]:
+            findings.problem(file, row, f"{name} is empty", f"fill the cell, or remove the column {name} if optional")
+
+
+def check_split_names(frame: pd.DataFrame, file: Path, findings: Findings) -> None:
+    if "split" in frame:
+        for row, name in frame["split"][~frame["split"].isin([*SPLITS, ""])].items():
+            findings.problem(file, row, f"split is {name!r}", "write train, val or test")
+
+
+def check_one_each(
+    frame: pd.DataFrame, file: Path, owner: str, columns: Iterable[str], cure: str, findings: Findings
+) -> None:
+    """All rows of one bag (or group) agree in these columns; the first row that differs is named."""
+    for column in columns:
+        first = frame.groupby(owner, sort=False)[column].transform("first")
+        differing = frame[(frame[column] != first) & (frame[column] != "") & (first != "") & (frame[owner] != "")]
+        for row, entry in differing.drop_duplicates(owner).iterrows():
+            where = f"{first[row]!r} in its first row, {entry[column]!r} here"
+            findings.problem(file, row, f"{owner} {entry[owner]} has two {column}s ({where})", cure)
+
+
+def check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
+    """Of bags with `label` and perhaps `split`: two classes at least, each in every split that is used."""
+    labels = bags["label"][bags["label"] != ""]
+    wins = labels.value_counts()
+    if len(wins) == 1:
+        findings.problem(file, None, f"all bags have the label {wins.index[0]!r}", "give bags of two or more classes")
+    for name, count in wins.sort_index().items():
+        if count < FEW_WINS:
+            bags_won = "1 bag" if count == 1 else f"{count} bags"
+            findings.warn(f"class {name} wins {bags_won} only: ten or more are needed to learn and measure it")
+    if "split" not in bags:
+        return
+    used = [split for split in SPLITS if (bags["split"] == split).any()]
+    if used and "train" not in used:
+        findings.problem(
+            file, None, "no bag is in split train", "mark the bags to train on, or remove the split column"
+        )
+    for split in used:
+        missing = sorted(set(wins.index) - set(labels[bags["split"] == split]))
+        for name in missing:
+            findings.problem(
+                file,
+                None,
+                f"class {name} has no bag in split {split}",
+                f"move a bag of it to {split}, or remove the split column to have the bags dealt by class",
+            )
+
+
+def sorted_classes(names: Iterable[str]) -> tuple[str, ...]:
+    """By value where all are numbers, else by letters.
+
+    >>> sorted_classes(["10", "9", "2"]), sorted_classes(["b", "10", "a"])
+    (('2', '9', '10'), ('10', 'a', 'b'))
+    """
+    names = sorted(set(names))
+    try:
+        values = [float(name) for name in names]
+    except ValueError:
+        return tuple(names)
+    return tuple(names[i] for i in np.argsort(values, kind="stable"))

@@ -1,0 +1,93 @@
+"""check: read everything of a source, say what it holds and everything that is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import InputError
+from .bag_table import sorted_classes
+from .folder import read_folder
+from .manifest import read_manifest
+from .own_bags import SPLITS, OwnBags
+from .problems import Findings, Problem, UnreadableError
+from .reading import Content, check_known_classes
+from .wish import Wish, pixels
+
+
+@dataclass(frozen=True)
+class Check:
+    summary: dict[str, str]  # what the source holds; empty where it could not be read
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def check(path: str | Path, image_size: int | None = None, features: tuple[str, ...] | None = None) -> Check:
+    """The summary of a manifest or a folder, every problem, and warnings."""
+    wish = Wish(image_size=pixels(image_size), features=features)
+    content, findings = _read(Path(path), wish)
+    if content is not None and not findings.problems:
+        content.make(Path(path).resolve().stem, wish)  # what Bags itself refuses is refused here
+    return Check({} if content is None else summarise(content), findings.problems, findings.warnings)
+
+
+def load_own(path: Path, wish: Wish) -> OwnBags:
+    """The bags of a manifest or a folder; all problems in one message where there are any."""
+    content, findings = _read(path, wish)
+    findings.refuse(path)
+    return content.make(path.resolve().stem, wish)
+
+
+def _read(path: Path, wish: Wish) -> tuple[Content | None, Findings]:
+    if not path.exists():
+        raise InputError(f"there is no file or folder {path}: check the path")
+    findings = Findings()
+    try:
+        content = read_folder(path, wish, findings) if path.is_dir() else read_manifest(path, wish, findings)
+    except UnreadableError:
+        return None, findings
+    check_known_classes(content, wish, findings)
+    if wish.training and content.instance_labels is not None:
+        _compare_with_truth(content, findings)
+    return content, findings
+
+
+def _compare_with_truth(content: Content, findings: Findings) -> None:
+    """Warnings about bag labels that the instances' true labels do not bear out."""
+    labels = content.bags["label"]
+    counts = content.true_counts()  # (b, C)
+    never = [name for name in counts if name and name not in set(labels)]
+    for name in never:
+        findings.warn(f"class {name} wins no bag: majority labels cannot teach it, unless it is a --background")
+    counts = counts.drop(columns=never)
+    own = np.array([row.get(label, 0) for (_, row), label in zip(counts.iterrows(), labels, strict=True)])
+    outvoted = np.flatnonzero(own < counts.max(axis=1).to_numpy())
+    if len(outvoted):
+        example = content.bags["bag"].iloc[outvoted[0]]
+        findings.warn(f"{len(outvoted)} bags have a label other than their most common true class, e.g. {example}")
+
+
+def summarise(content: Content) -> dict[str, str]:
+    """What was found, problems or not."""
+    bags, sizes, store = content.bags, content.sizes, content.store
+    shape = "" if store is None else "x".join(map(str, store.shape[1:]))
+    kind = "images" if content.paths is not None else f"vectors ({store.dtype})"
+    wins = bags["label"].value_counts()
+    splits = ", ".join(f"{split} {(bags['split'] == split).sum()}" for split in SPLITS) if "split" in bags else ""
+    summary = {
+        "bags": f"{len(bags):,}",
+        "instances": f"{sizes.sum():,} {kind}" + (f" of {shape}" if shape else ""),
+        "bag sizes": f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}",
+        "classes": ", ".join(f"{name} wins {wins[name]}" for name in sorted_classes(set(wins.index) - {""})),
+        "splits": splits or "none given: dealt 60/20/20 by class",
+        "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
+    }
+    if content.instance_labels is not None:
+        counts = content.true_counts().to_numpy()
+        top = counts.max(axis=1)
+        shares, ties = top / counts.sum(axis=1), ((counts == top[:, None]).sum(axis=1) > 1).sum()
+        summary["majority"] = f"{shares.min():.0%} to {shares.max():.0%} of a bag, median {np.median(shares):.0%}"
+        summary["ties"] = f"{ties} of {len(bags)} bags"
+    return summary

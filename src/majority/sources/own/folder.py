@@ -1,0 +1,161 @@
+"""A folder of feature files, one a bag, and a table of the bags' labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...errors import InputError
+from ...feature_files import SUFFIXES, FeatureFile, check_alike, look
+from ...store import FeatureFiles, chunks
+from .bag_table import check_classes, check_filled, check_one_each, check_split_names
+from .problems import Findings, UnreadableError
+from .reading import Content
+from .tables import read_table
+from .wish import Wish
+
+TEXT = ("bag", "label", "split", "group")
+LABELS = "labels.csv"
+
+
+def read_folder(folder: Path, wish: Wish, findings: Findings) -> Content:
+    files = _files(folder, findings)
+    table, bags = _labels(folder, wish, findings) if wish.labels else (folder, pd.DataFrame({"bag": list(files)}))
+    _match(bags, files, table, findings)
+    seen = {name: _look(files[name], findings) for name in bags["bag"].drop_duplicates() if name in files}
+    good = {name: file for name, file in seen.items() if file is not None}
+    alike = _alike(list(good.values()), findings)
+    if not alike:
+        raise UnreadableError
+    store = FeatureFiles([file.path for file in alike])
+    coordinates = _coordinates(store, findings)
+    held = store.held_if_small()
+    for file, start, end in zip(alike, store.starts[:-1], store.starts[1:], strict=True):
+        _check_finite(file, held, np.arange(start, end), findings)
+    return Content(
+        table,
+        bags,
+        sizes=store.sizes,
+        store=held,
+        index=np.arange(len(store)),
+        coordinates=coordinates,
+        numbered_within_bags=True,
+    )
+
+
+def _files(folder: Path, findings: Findings) -> dict[str, Path]:
+    """Bag -> its feature file."""
+    files: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in SUFFIXES or path.name.startswith("."):
+            continue
+        if path.stem in files:
+            what = f"bag {path.stem} has a second file, {files[path.stem].name}"
+            findings.problem(path, None, what, "keep one file a bag")
+        else:
+            files[path.stem] = path
+    if not files:
+        findings.problem(
+            folder, None, "there are no feature files", f"put {', '.join(SUFFIXES)} files there, one a bag"
+        )
+        raise UnreadableError
+    return files
+
+
+def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.DataFrame]:
+    tables = sorted(folder.glob("*.csv"))
+    table = folder / LABELS if folder / LABELS in tables or len(tables) != 1 else tables[0]
+    if not table.is_file():
+        what = "there is no table of labels" if not tables else f"there are {len(tables)} CSV files"
+        findings.problem(folder, None, what, f"name the one with the columns bag and label {LABELS}")
+        raise UnreadableError
+    frame = read_table(table, TEXT, findings)
+    missing = [name for name in ("bag", "label") if name not in frame]
+    for name in missing:
+        findings.problem(table, 1, f"there is no column {name}", "the table has the columns bag, label[, split, group]")
+    if missing:
+        raise UnreadableError
+    bags = frame[[name for name in TEXT if name in frame]]
+    check_filled(bags, table, bags.columns, findings)
+    check_split_names(bags, table, findings)
+    check_one_each(bags, table, "bag", bags.columns[1:], "a bag has one; correct the rows", findings)
+    first = bags.drop_duplicates("bag")
+    for row in bags.index.difference(first.index):
+        name = bags["bag"][row]
+        if name:
+            where = first.index[first["bag"] == name][0]
+            findings.problem(table, row, f"bag {name} stands in row {where} too", "keep one row a bag")
+    if "split" in bags and "group" in bags:
+        check_one_each(first, table, "group", ["split"], "move all bags of a group to one split", findings)
+    if wish.training:
+        check_classes(first, table, findings)
+    return table, first[first["bag"] != ""]
+
+
+def _match(bags: pd.DataFrame, files: dict[str, Path], table: Path, findings: Findings) -> None:
+    """Every bag of the table has a file, and every file a row."""
+    for row, name in bags["bag"].items():
+        if name not in files:
+            ending = Path(name).suffix in SUFFIXES
+            cure = "write the file's name without its ending" if ending else "add the file, or leave the bag out"
+            findings.problem(table, row, f"bag {name} is empty: it has no file in {table.parent}", cure)
+    listed = set(bags["bag"])
+    for name, path in files.items():
+        if name not in listed:
+            cure = f"add bag {name} to {table.name}, or take the file out of the folder"
+            findings.problem(path, None, f"it has no row in {table.name}", cure)
+
+
+def _look(path: Path, findings: Findings) -> FeatureFile | None:
+    try:
+        return look(path)
+    except InputError as error:
+        what, _, cure = str(error).removeprefix(f"{path} ").rpartition(": ")
+        if path.suffix == ".npy" and _holds_nothing(path):
+            what, cure = "the bag is empty (no rows)", "fill the file or leave it out"
+        findings.problem(path, None, what, cure)
+        return None
+
+
+def _holds_nothing(path: Path) -> bool:
+    try:
+        return np.load(path, allow_pickle=False).size == 0
+    except (OSError, ValueError, EOFError):
+        return False
+
+
+def _alike(files: list[FeatureFile], findings: Findings) -> list[FeatureFile]:
+    """Files of the width and dtype that most have; the others are problems."""
+    if not files:
+        return []
+    kinds = [(file.width, file.dtype) for file in files]
+    usual = files[kinds.index(max(kinds, key=kinds.count))]
+    good = []
+    for file in files:
+        try:
+            check_alike(file, usual)
+            good.append(file)
+        except InputError as error:
+            what, _, cure = str(error).removeprefix(f"{file.path} ").rpartition(": ")
+            findings.problem(file.path, None, what, cure)
+    return good
+
+
+def _coordinates(store: FeatureFiles, findings: Findings) -> np.ndarray | None:
+    try:
+        return store.coordinates()
+    except InputError as error:
+        without = next(file.path for file in store.files if not file.has_coordinates)
+        what, _, cure = str(error).removeprefix(f"{without} ").rpartition(": ")
+        findings.problem(without, None, what, cure)
+        return None
+
+
+def _check_finite(file: FeatureFile, store, positions: np.ndarray, findings: Findings) -> None:
+    bad = np.concatenate([~np.isfinite(block).all(axis=1) for block in chunks(store, positions)])
+    if bad.any():
+        more = "" if bad.sum() == 1 else f" (and {bad.sum() - 1} more rows)"
+        what = f"features [{bad.argmax()}]{more} hold NaN or infinity"
+        findings.problem(file.path, None, what, "extract the features again, or leave those rows out")

@@ -1,0 +1,167 @@
+"""Image files decoded in parallel, at one size, grey or colour; each that cannot be used has a reason."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from ...errors import InputError
+from .image_cache import ImageCache
+
+FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
+MOST_PIXELS = 64_000_000  # of one file: more is taken for a decompression bomb
+LARGEST_KEPT = 256  # pixels a side: images that all have one size up to this keep it
+OTHERWISE = 64  # pixels a side
+AT_ONCE = 64  # images a task
+ORIENTATION, TURNED = 0x0112, range(5, 9)  # EXIF: orientations that exchange width and height
+
+
+class Picture(NamedTuple):
+    """A file as it was when it was looked at."""
+
+    bytes: int
+    changed_ns: int
+    height: int
+    width: int
+    grey: bool
+
+
+def load_images(
+    manifest: Path, paths: Sequence[Path], size: tuple[int, int] | None = None, channels: int | None = None
+) -> tuple[np.ndarray | None, dict[int, str]]:
+    """The images (n, height, width, channels) and no faults; or None and what is wrong with which of them.
+
+    Without a size: their own where all have one of up to 256 pixels a side, else 64 x 64. Without
+    channels: 1 where all are grey, else 3. The pixels are kept in the user cache and read from there.
+    """
+    cache = ImageCache(manifest, size, channels)
+    pictures: dict[int, Picture] = {}
+    faults: dict[int, str] = {}
+
+    def each(work: Callable[[int], object], title: str) -> None:
+        def tried(i: int) -> None:
+            try:
+                if i not in faults:
+                    work(i)
+            except Exception as error:  # Pillow's decoders raise whatever they stumble over
+                faults[i] = _reason(error)
+
+        _in_parallel(tried, len(paths), title)
+
+    def look(i: int) -> None:
+        about = paths[i].stat()
+        stamp, noted = [about.st_size, about.st_mtime_ns], cache.notes.get(str(paths[i]))
+        pictures[i] = Picture(*noted) if noted and noted[:2] == stamp else Picture(*stamp, *_look(paths[i]))
+
+    each(look, "looking at images")
+    if not pictures:
+        return None, faults
+    common = channels or (1 if all(picture.grey for picture in pictures.values()) else 3)
+    shape = (*(size or _common_size(pictures.values())), common)
+    if faults:  # nothing can be kept, but the other images are tried
+        each(lambda i: decoded(paths[i], shape), "decoding images")
+        return None, faults
+    names, rows, old = [str(path) for path in paths], cache.rows(shape), cache.pixels
+    reuse = [rows.get(name) if cache.notes.get(name) == list(pictures[i]) else None for i, name in enumerate(names)]
+    if reuse == list(range(cache.count)):
+        return old, {}
+
+    def decode(i: int) -> None:
+        target[i] = decoded(paths[i], shape) if reuse[i] is None else old[reuse[i]]
+
+    with cache.replaced((len(paths), *shape)) as target:
+        each(decode, "decoding images")
+        if not faults:
+            cache.keep({name: list(pictures[i]) for i, name in enumerate(names)})
+    return (None, faults) if faults else (cache.pixels, {})
+
+
+def decoded(path: Path, shape: tuple[int, int, int]) -> np.ndarray:
+    """One image as uint8 of this (height, width, channels); of several pages, the first."""
+    height, width, channels = shape
+    with _opened(path) as image:
+        image.draft("L" if channels == 1 else "RGB", (width, height))  # a large JPEG is decoded small
+        image = _eight_bits(image)
+        image = ImageOps.exif_transpose(image).convert("L" if channels == 1 else "RGB")
+        if image.size != (width, height):
+            image = image.resize((width, height), Image.Resampling.BILINEAR)
+        return np.asarray(image, np.uint8).reshape(shape)
+
+
+def _look(path: Path) -> tuple[int, int, bool]:
+    """Height, width, whether it is grey; the pixels are not decoded."""
+    with _opened(path) as image:
+        width, height = image.size
+        if image.format != "PNG" and image.getexif().get(ORIENTATION) in TURNED:  # a PNG would be decoded for it
+            width, height = height, width
+        return height, width, image.mode in ("1", "L", "LA") or image.mode.startswith("I")
+
+
+def _opened(path: Path) -> Image.Image:
+    try:
+        image = Image.open(path, formats=FORMATS)
+    except Image.DecompressionBombError:
+        raise InputError(f"it has more than {MOST_PIXELS // 10**6} million pixels") from None
+    if image.width * image.height > MOST_PIXELS:
+        image.close()
+        raise InputError(f"it has {image.width} x {image.height} pixels, more than {MOST_PIXELS // 10**6} million")
+    return image
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    if image.mode == "F":
+        raise InputError("it holds floating-point pixels, which have no fixed range")
+    if not image.mode.startswith("I"):
+        return image
+    pixels = np.asarray(image)
+    if pixels.min() < 0 or pixels.max() > 0xFFFF:
+        raise InputError("it holds pixels outside 0 to 65,535")
+    return Image.fromarray((pixels.astype(np.uint16) >> 8).astype(np.uint8))
+
+
+def _common_size(pictures: Iterable[Picture]) -> tuple[int, int]:
+    sizes = {(picture.height, picture.width) for picture in pictures}
+    only = next(iter(sizes))
+    return only if len(sizes) == 1 and max(only) <= LARGEST_KEPT else (OTHERWISE, OTHERWISE)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "there is no such image"
+    if isinstance(error, InputError):
+        return str(error)
+    if isinstance(error, Image.UnidentifiedImageError):
+        return f"it is no {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image, or is damaged"
+    return f"it cannot be decoded ({str(error).strip() or type(error).__name__})"
+
+
+def _in_parallel(work: Callable[[int], None], count: int, title: str) -> None:
+    """`work` on every number below `count`, with a progress bar on a terminal's stderr."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    def some(start: int) -> int:
+        numbers = range(start, min(start + AT_ONCE, count))
+        for i in numbers:
+            work(i)
+        return len(numbers)
+
+    console = Console(stderr=True)
+    with (
+        warnings.catch_warnings(),
+        Progress(console=console, disable=not console.is_terminal, transient=True) as progress,
+        ThreadPoolExecutor(
+            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        ) as pool,
+    ):
+        warnings.simplefilter("ignore")  # of Pillow, about files that _opened judges itself
+        task = progress.add_task(title, total=count)
+        for done in pool.map(some, range(0, count, AT_ONCE)):
+            progress.advance(task, done)

@@ -1,0 +1,160 @@
+"""A manifest: a CSV or Parquet table, a row an instance, that names images or holds features."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from .bag_table import check_classes, check_filled, check_one_each, check_split_names
+from .images import load_images
+from .problems import Findings, UnreadableError
+from .reading import Content
+from .tables import as_numbers, as_text, read_table
+from .wish import Wish
+
+TEXT = ("bag", "bag_label", "path", "split", "group", "label")
+RESERVED = (*TEXT, "x", "y")
+MOSTLY = 0.5  # share of number cells from which a column is taken for numbers with mistakes in it
+
+
+def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
+    frame = read_table(path, TEXT, findings)
+    needed = ["bag", "bag_label"] if wish.labels else ["bag"]
+    for name in needed:
+        if name not in frame:
+            what = f"there is no column {name}"
+            findings.problem(path, 1, what, "a manifest has the columns bag, bag_label, and path or numbers")
+    if not set(needed) <= set(frame):
+        raise UnreadableError
+    optional = ["split", "group", "label"] if wish.labels else ["group"]
+    used = [*needed, *(name for name in ("path", *optional) if name in frame)]
+    check_filled(frame, path, used, findings)
+    if wish.labels:
+        check_split_names(frame, path, findings)
+    agreeing = [name for name in used if name in ("bag_label", "split", "group")]
+    check_one_each(frame, path, "bag", agreeing, "a bag has one on all its rows; correct the rows", findings)
+    bags = frame.drop_duplicates("bag")[["bag", *agreeing]].rename(columns={"bag_label": "label"})
+    if wish.labels:
+        if "split" in bags and "group" in bags:
+            check_one_each(bags, path, "group", ["split"], "move all bags of a group to one split", findings)
+        if wish.training:
+            check_classes(bags, path, findings)
+        _check_shared_images(frame, path, findings)
+    if "path" in frame:
+        store, index, names = _images(frame, path, wish, findings)
+        columns = None
+    else:
+        store, columns = _features(frame, path, wish, findings)
+        index, names = np.arange(len(frame)), None
+    _check_duplicates(frame, path, findings)
+    which = pd.factorize(frame["bag"])[0]  # bags in the order of their first row
+    order = np.argsort(which, kind="stable")
+    coordinates = _coordinates(frame, path, findings)
+    return Content(
+        path,
+        bags,
+        sizes=np.bincount(which),
+        store=store,
+        index=index[order],
+        instance_labels=frame["label"].to_numpy()[order] if wish.labels and "label" in frame else None,
+        coordinates=None if coordinates is None else coordinates[order],
+        paths=names,
+        columns=columns,
+    )
+
+
+def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
+    names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
+    files = [path.parent / name for name in names]
+    store, faults = load_images(path, files, wish.image_size, wish.channels)
+    for i in sorted(faults, key=lambda i: first[i]):
+        if names[i]:  # an empty cell is reported as such
+            cure = "correct the path (relative to the manifest)" if not files[i].exists() else "mend it or leave it out"
+            findings.problem(files[i], None, f"{faults[i]} (row {frame.index[first[i]]} of {path.name})", cure)
+    return store, index, names
+
+
+def _features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
+    """(n, d) float32 and the columns' names."""
+    columns = _named(frame, path, wish.features, findings) if wish.features else _numeric(frame, path, findings)
+    if not columns:
+        findings.problem(path, 1, "there are no features", "add a column path, or columns of numbers")
+        raise UnreadableError
+    numbers = np.stack([as_numbers(frame[name]) for name in columns], axis=1)  # (n, d)
+    numbers[np.abs(numbers) > np.finfo(np.float32).max] = np.inf
+    bad = ~np.isfinite(numbers)
+    for row in np.flatnonzero(bad.any(axis=1)):
+        name = columns[bad[row].argmax()]
+        cell = frame[name].iloc[row]
+        shown = "empty or NaN" if pd.isna(cell) else f"{cell!r}" if isinstance(cell, str) else f"{cell}"
+        more = f" (and {bad[row].sum() - 1} more of the row)" if bad[row].sum() > 1 else ""
+        cure = "write a finite number, or leave the row or the column out"
+        findings.problem(path, frame.index[row], f"feature {name} is {shown}{more}", cure)
+    return numbers.astype(np.float32), tuple(columns)
+
+
+def _named(frame: pd.DataFrame, path: Path, wished: tuple[str, ...], findings: Findings) -> list[str]:
+    for name in wished:
+        if name not in frame or name in RESERVED:
+            numbers = ", ".join([name for name in frame if name not in RESERVED][:10]) or "none"
+            why = f"there is no column {name}" if name not in frame else f"column {name} has a meaning of its own"
+            findings.problem(path, 1, f"{why}, asked for as a feature", f"name other columns ({numbers})")
+    return [name for name in wished if name in frame and name not in RESERVED]
+
+
+def _numeric(frame: pd.DataFrame, path: Path, findings: Findings) -> list[str]:
+    """All other columns of numbers; one that is mostly numbers counts, and its other cells are problems."""
+    columns = []
+    for name in frame.columns:
+        if name in RESERVED:
+            continue
+        if np.isfinite(as_numbers(frame[name])).mean() >= MOSTLY and not pd.api.types.is_bool_dtype(frame[name]):
+            columns.append(name)
+        else:
+            findings.warn(f"column {name} is not used: it holds text")
+    return columns
+
+
+def _coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndarray | None:  # (n, 2)
+    there = [name for name in ("x", "y") if name in frame]
+    if not there:
+        return None
+    if len(there) == 1:
+        findings.problem(path, 1, f"there is a column {there[0]} alone", "give both x and y, or neither")
+        return None
+    columns = []
+    for name in there:
+        numbers = as_numbers(frame[name])
+        for row in frame.index[~np.isfinite(numbers)]:
+            cell = as_text(frame[name])[row] or "empty"
+            findings.problem(path, row, f"{name} is {cell}", "write a number, or remove the columns x and y")
+        columns.append(numbers)
+    both = np.stack(columns, axis=1)
+    return both.astype(np.int64) if np.isfinite(both).all() and (both % 1 == 0).all() else both
+
+
+def _check_duplicates(frame: pd.DataFrame, path: Path, findings: Findings) -> None:
+    """An image twice in a bag; without images, a row that is another one in every cell."""
+    by = ["bag", "path"] if "path" in frame else list(frame.columns)
+    first = frame.groupby(by, sort=False, dropna=False).ngroup()
+    original = dict(zip(first[~first.duplicated()], first.index[~first.duplicated()], strict=True))
+    cure = "remove one of the two" if "path" in frame else "remove one, or tell them apart in a column of text"
+    for row in frame.index[first.duplicated()]:
+        same = "names the image of" if "path" in frame else "is the same as"
+        findings.problem(path, row, f"it {same} row {original[first[row]]}, in the same bag", cure)
+
+
+def _check_shared_images(frame: pd.DataFrame, path: Path, findings: Findings) -> None:
+    """One image in two splits would be trained on and tested on."""
+    if {"path", "split"} <= set(frame):
+        check_one_each(frame, path, "path", ["split"], "an image belongs to one split; leave it out of one", findings)
+    elif "path" in frame:
+        bags = frame.groupby("path")["bag"].nunique()
+        if (bags > 1).any():
+            count, example = int((bags > 1).sum()), bags.index[bags > 1][0]
+            findings.warn(
+                f"{count} images are in two or more bags (e.g. {example}): give a split or group column, "
+                "else the same image may be trained and tested on"
+            )

@@ -1,0 +1,57 @@
+"""Problem: one thing that is wrong with a source, where, and its cure. Findings gather all of them, not the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import InputError
+
+SHOWN = 20  # problems in one message
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows are counted as a spreadsheet counts them: the header of a CSV file is row 1.
+
+    >>> print(Problem(Path("bags.csv"), 7, "bag_label is empty", "write the bag's label"))
+    bags.csv, row 7: bag_label is empty: write the bag's label
+    """
+
+    file: Path
+    row: int | None
+    what: str
+    cure: str
+
+    def __str__(self) -> str:
+        place = str(self.file) if self.row is None else f"{self.file}, row {self.row}"
+        return f"{place}: {self.what}: {self.cure}"
+
+
+@dataclass
+class Findings:
+    """What a reader met on its way."""
+
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def problem(self, file: Path, row: int | None, what: str, cure: str) -> None:
+        self.problems.append(Problem(file, None if row is None else int(row), what, cure))
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def refuse(self, source: Path) -> None:
+        """One message with the first problems, where there are any."""
+        if not self.problems:
+            return
+        count = "a problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        lines = [f"{source} has {count}; `majority check {source}` lists all:"]
+        lines += [f"  {problem}" for problem in self.problems[:SHOWN]]
+        if len(self.problems) > SHOWN:
+            lines.append(f"  and {len(self.problems) - SHOWN} more")
+        raise InputError("\n".join(lines))
+
+
+class UnreadableError(Exception):
+    """The findings say why reading cannot go on; caught where reading began."""

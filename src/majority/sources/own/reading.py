@@ -1,0 +1,72 @@
+"""What a reader gives back, and the bags that are made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...bags import Bags
+from .bag_table import sorted_classes
+from .own_bags import OwnBags
+from .problems import Findings
+from .wish import Wish
+
+
+@dataclass
+class Content:
+    """What a source holds, bag after bag; good only where the findings hold no problem."""
+
+    file: Path  # the table
+    bags: pd.DataFrame  # bag; label, split, group where given
+    sizes: np.ndarray  # (b,)
+    store: object  # (N, ...) array or files read in place; None where images are faulty
+    index: np.ndarray  # (n,) into the store
+    instance_labels: np.ndarray | None = None  # (n,) text
+    coordinates: np.ndarray | None = None  # (n, 2)
+    paths: np.ndarray | None = None  # (N,)
+    columns: tuple[str, ...] | None = None
+    numbered_within_bags: bool = False
+
+    def column(self, name: str) -> np.ndarray | None:
+        return self.bags[name].to_numpy(str) if name in self.bags else None
+
+    def true_counts(self) -> pd.DataFrame:  # (b, classes)
+        bag = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        return pd.crosstab(bag, self.instance_labels)
+
+    def make(self, name: str, wish: Wish) -> OwnBags:
+        labels = self.column("label") if wish.labels else None
+        truth = self.instance_labels
+        classes = wish.classes
+        if classes is None:
+            classes = sorted_classes([*labels, *([] if truth is None else np.unique(truth))])
+        bags = Bags(
+            self.store,
+            self.index,
+            np.concatenate([[0], np.cumsum(self.sizes)]),
+            np.zeros(len(self.bags), np.int64) if labels is None else labels,
+            classes,
+            instance_labels=truth,
+            groups=self.column("group"),
+            coordinates=self.coordinates,
+            names=self.column("bag"),
+        )
+        split = self.column("split") if wish.labels else None
+        return OwnBags(name, bags, split, self.paths, self.columns, self.numbered_within_bags)
+
+
+def check_known_classes(content: Content, wish: Wish, findings: Findings) -> None:
+    """Of bags for a classifier that exists: it knows every label."""
+    if not wish.labels or wish.classes is None:
+        return
+    for row, label in content.bags["label"].items():
+        if label and label not in wish.classes:
+            what = f"bag {content.bags['bag'][row]} has label {label}, the run knows {', '.join(wish.classes)}"
+            findings.problem(content.file, row, what, "correct the label or leave the bag out")
+    if content.instance_labels is not None:
+        for label in sorted(set(content.instance_labels) - {"", *wish.classes}):
+            what = f"instances have label {label}, the run knows {', '.join(wish.classes)}"
+            findings.problem(content.file, None, what, "correct the labels or remove the column label")

@@ -1,0 +1,117 @@
+"""CSV and Parquet tables: names and labels as the text they were written as, all other columns as they are."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from .problems import Findings, UnreadableError
+
+EMPTY = ["", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A"]  # of numbers alone
+
+
+def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
+    """The table; its index holds each row's number in the file. Blank lines are passed over.
+
+    `text_columns` come as stripped text ("" where empty), so that a class 7 or 007 keeps its name.
+    """
+    problems = len(findings.problems)
+    try:
+        frame = _read_csv(path, text_columns, findings) if path.suffix.lower() == ".csv" else _read_parquet(path)
+    except UnreadableError:
+        raise
+    except ImportError:
+        findings.problem(path, None, "Parquet needs pyarrow", "pip install 'majority[features]', or save it as CSV")
+    except Exception as error:  # pandas, pyarrow and the operating system each raise their own kinds
+        reason = str(error).strip().split("\n")[0]
+        kind = path.suffix.lower().removeprefix(".").upper()
+        findings.problem(path, None, f"it cannot be read as {kind} ({reason})", "save it again (CSV: UTF-8, commas)")
+    else:
+        _check_names(path, list(frame.columns), findings)
+        if len(frame) == 0:
+            findings.problem(path, None, "it has no rows", "write one for each instance or bag below the header")
+    if len(findings.problems) > problems:
+        raise UnreadableError
+    for name in set(text_columns) & set(frame.columns):
+        frame[name] = as_text(frame[name])
+    return frame
+
+
+def as_text(column: pd.Series) -> pd.Series:
+    """Text without blanks around it, "" where empty; whole numbers without a decimal point."""
+    if pd.api.types.is_float_dtype(column) and (column.dropna() % 1 == 0).all():
+        column = column.astype("Int64")
+    return column.astype(object).map(lambda value: "" if pd.isna(value) else str(value).strip()).astype(object)
+
+
+def as_numbers(column: pd.Series) -> np.ndarray:
+    """(n,) float64, NaN where a cell is empty or is no number."""
+    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file)
+        header, first = [name.strip() for name in next(lines, [])], next(lines, [])
+    _check_names(path, header, findings)
+    if len(first) > len(header):
+        _name_long_rows(path, len(header), findings)
+    try:
+        frame = pd.read_csv(
+            path,
+            header=None,
+            names=header,
+            skiprows=1,
+            index_col=False,
+            dtype=dict.fromkeys(set(text_columns) & set(header), str),
+            keep_default_na=False,
+            na_values={name: EMPTY for name in header if name not in text_columns},
+            skip_blank_lines=False,
+            encoding="utf-8-sig",
+            low_memory=False,
+        )
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame(columns=header)
+    except pd.errors.ParserError:
+        _name_long_rows(path, len(header), findings)
+        raise
+    frame.index = np.arange(2, len(frame) + 2)
+    text = set(text_columns) & set(header)
+    cells = (frame[name].isna() | (frame[name] == "") if name in text else frame[name].isna() for name in header)
+    blank = np.logical_and.reduce(list(cells))
+    return frame[~blank].copy() if blank.any() else frame
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    frame = pd.read_parquet(path)
+    frame.columns = [str(name).strip() for name in frame.columns]
+    frame.index = np.arange(1, len(frame) + 1)
+    return frame
+
+
+def _name_long_rows(path: Path, width: int, findings: Findings) -> None:
+    """Rows with more cells than the header, each a problem."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        for number, cells in enumerate(csv.reader(file), start=1):
+            if len(cells) > width:
+                what = f"it has {len(cells)} cells, the header {width}"
+                findings.problem(path, number, what, "give every row as many cells as the header has")
+    if findings.problems:
+        raise UnreadableError
+
+
+def _check_names(path: Path, header: list[str], findings: Findings) -> None:
+    twice = [name for name, count in Counter(header).items() if count > 1]
+    if not header:
+        findings.problem(path, None, "it is empty", "write a header and a row for each instance or bag")
+    elif len(header) == 1 and (";" in header[0] or "\t" in header[0]):
+        findings.problem(path, 1, "it is not separated by commas", "save it as CSV with commas")
+    elif twice:
+        findings.problem(path, 1, f"two columns are named {twice[0]!r}", "give each column a name of its own")
+    else:
+        return
+    raise UnreadableError

@@ -1,0 +1,162 @@
+"""Folders of feature files: every kind of file, and every way in which files and table disagree."""
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from majority import load_source
+
+TRAIN = ("--epochs", 3, "--device", "cpu")
+
+
+def write_npz(place, features):
+    np.savez(place, features=features, coords=np.arange(2 * len(features)).reshape(-1, 2))
+
+
+def write_h5(place, features):
+    with h5py.File(place, "w") as file:
+        file["features"], file["coords"] = features, np.arange(2 * len(features)).reshape(-1, 2)
+
+
+def write_pt(place, features):
+    torch.save({"features": torch.from_numpy(features), "coords": torch.arange(2 * len(features)).view(-1, 2)}, place)
+
+
+KINDS = {
+    ".npy": np.save,
+    ".npz": write_npz,
+    ".h5": write_h5,
+    ".pt": write_pt,
+}
+
+
+@pytest.mark.parametrize("suffix", KINDS)
+def test_every_kind_of_file(tmp_path, majority, make, suffix):
+    make.folder(tmp_path / "slides", suffix=suffix, write=KINDS[suffix])
+    source = load_source(tmp_path / "slides")
+    assert source.bags.classes == ("stroma", "tumour")
+    assert len(source.bags) == 30
+    assert (source.bags.coordinates is None) == (suffix == ".npy")
+    code, out, err = majority("train", tmp_path / "slides", *TRAIN, "--out", tmp_path / "run")
+    assert (code, err) == (0, "")
+    assert "bag accuracy" in out
+    code, _, err = majority("predict", tmp_path / "run", tmp_path / "slides", "--out", tmp_path / "p.csv")
+    assert (code, err) == (0, "")
+    rows = pd.read_csv(tmp_path / "p.csv")
+    assert ("x" in rows) == (suffix != ".npy")
+    second = rows[rows["bag"] == "s1"]
+    assert second["instance"].tolist() == list(range(len(second)))
+    if suffix != ".npy":
+        assert second["x"].tolist() == list(range(0, 2 * len(second), 2))
+
+
+def test_a_bare_tensor_and_any_name_for_the_table(tmp_path, make):
+    make.folder(tmp_path, suffix=".pt", write=lambda place, features: torch.save(torch.from_numpy(features), place))
+    (tmp_path / "labels.csv").rename(tmp_path / "clinic.csv")
+    assert len(load_source(tmp_path).bags) == 30
+
+
+def test_a_folder_without_a_table_is_enough_to_predict(tmp_path, majority, make):
+    make.folder(tmp_path / "slides")
+    assert majority("train", tmp_path / "slides", *TRAIN, "--out", tmp_path / "run")[0] == 0
+    make.folder(tmp_path / "new", bags=4, seed=1)
+    (tmp_path / "new/labels.csv").unlink()
+    code, out, _ = majority("predict", tmp_path / "run", tmp_path / "new", "--bags", "--out", tmp_path / "p.csv")
+    assert code == 0
+    assert "4 bags" in out
+    code, _, err = majority("evaluate", tmp_path / "run", tmp_path / "new")
+    assert code == 2
+    assert "there is no table of labels" in err
+
+
+def remove(name):
+    return lambda folder: (folder / name).unlink()
+
+
+def rewrite(name, features):
+    return lambda folder: np.save(folder / name, features)
+
+
+def edit_table(edit):
+    def change(folder):
+        table = pd.read_csv(folder / "labels.csv", dtype=str)
+        edit(table).to_csv(folder / "labels.csv", index=False)
+
+    return change
+
+
+def groups_and_splits(table):
+    table["split"] = (["train"] * 3 + ["val", "val", "test", "test", "train", "train", "train"]) * 3
+    table["group"] = "p1"
+    return table
+
+
+def unpickled(folder):
+    torch.save({"features": object}, folder / "s0.pt")
+    (folder / "s0.npy").unlink()
+
+
+ONES = np.ones((3, 3), np.float32)
+WRONG = {
+    "a bag without file": (remove("s3.npy"), "labels.csv, row 5: bag s3 is empty: it has no file in"),
+    "a file without label": (rewrite("extra.npy", ONES), "extra.npy: it has no row in labels.csv: add bag extra"),
+    "a file without rows": (rewrite("s3.npy", ONES[:0]), "s3.npy: the bag is empty (no rows)"),
+    "another width": (rewrite("s3.npy", np.ones((3, 5), np.float32)), "s3.npy: has 5 features"),
+    "another dtype": (rewrite("s3.npy", ONES.astype(np.float16)), "s3.npy: has dtype float16"),
+    "integers": (rewrite("s3.npy", np.ones((3, 3), int)), "s3.npy: has features of dtype int64"),
+    "one row only as a vector": (rewrite("s3.npy", ONES[0]), "s3.npy: has features of shape (3,)"),
+    "NaN": (rewrite("s3.npy", np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)), "s3.npy: features [1] hold NaN"),
+    "damaged": (lambda f: (f / "s3.npy").write_bytes(b"?"), "s3.npy: cannot be read"),
+    "a pickle": (unpickled, "s0.pt: cannot be read"),
+    "two files of a bag": (lambda f: torch.save(torch.ones(2, 3), f / "s3.pt"), "bag s3 has a second file"),
+    "no table": (remove("labels.csv"), "there is no table of labels: name the one with the columns bag and label"),
+    "two tables": (
+        lambda f: [(f / "a.csv").write_text("bag"), (f / "labels.csv").rename(f / "b.csv")],
+        "there are 2 CSV files",
+    ),
+    "no label column": (edit_table(lambda t: t.drop(columns="label")), "there is no column label"),
+    "a bag twice": (edit_table(lambda t: pd.concat([t, t.iloc[[0]]])), "row 32: bag s0 stands in row 2 too"),
+    "two labels": (
+        edit_table(lambda t: pd.concat([t, t.iloc[[0]].assign(label="stroma")])),
+        "row 32: bag s0 has two labels",
+    ),
+    "an empty label": (edit_table(lambda t: t.assign(label=["", *t["label"][1:]])), "row 2: label is empty"),
+    "an ending in the table": (edit_table(lambda t: t.assign(bag=t["bag"] + ".npy")), "name without its ending"),
+    "a group in two splits": (edit_table(groups_and_splits), "group p1 has two splits"),
+    "an unknown split": (edit_table(lambda t: t.assign(split="dev")), "split is 'dev': write train, val or test"),
+    "no feature files": (lambda f: [p.unlink() for p in f.glob("*.npy")], "there are no feature files"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_folder_is_refused_by_check_and_by_train(tmp_path, majority, make, wrong):
+    damage, message = WRONG[wrong]
+    folder = tmp_path / "slides"
+    make.folder(folder)
+    damage(folder)
+    code, out, err = majority("check", folder)
+    assert (code, err) == (1, "")
+    assert message in out
+    code, _, err = majority("train", folder, *TRAIN, "--out", tmp_path / "run")
+    assert code == 2
+    assert message in err
+
+
+def test_some_files_with_coordinates(tmp_path, majority, make):
+    make.folder(tmp_path, suffix=".npz", write=write_npz)
+    np.savez(tmp_path / "s4.npz", features=ONES)
+    code, out, _ = majority("check", tmp_path)
+    assert code == 1
+    assert "s4.npz: has no coords, other files do: give every file an (x, y) a row, or none" in out
+
+
+def test_problems_of_many_files_come_together(tmp_path, majority, make):
+    make.folder(tmp_path)
+    for damage in ("another width", "NaN"):
+        WRONG[damage][0](tmp_path)
+        (tmp_path / "s3.npy").rename(tmp_path / f"{damage}.npy")
+    code, out, _ = majority("check", tmp_path)
+    assert code == 1
+    assert out.count("problem: ") == 3  # two files without label, a label without file

@@ -1,0 +1,168 @@
+"""Manifests of images: formats, sizes, the cache, and images that cannot be used."""
+
+import json
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from majority import load_source
+from majority.sources.own import images as images_room
+
+
+def save(table, folder):
+    table.to_csv(folder / "bags.csv", index=False)
+    return folder / "bags.csv"
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif", ".webp"])
+def test_every_format_colour_and_grey(tmp_path, make, suffix):
+    for grey in (False, True):
+        source = load_source(save(make.images(tmp_path, bags=4, suffix=suffix, grey=grey), tmp_path))
+        assert source.bags.store.shape == (12, 8, 8, 1 if grey and suffix != ".webp" else 3)  # WebP has no grey
+        assert source.bags.store.dtype == np.uint8
+    position = list(source.paths).index(f"images/0-0{suffix}")
+    pixels = np.asarray(Image.open(tmp_path / f"images/0-0{suffix}"))
+    assert np.array_equal(source.bags.store[position].squeeze(), pixels)
+
+
+def test_one_grey_image_among_colours_is_repeated(tmp_path, make):
+    table = make.images(tmp_path, bags=4)
+    Image.new("L", (8, 8), 77).save(tmp_path / "images/0-0.png")
+    source = load_source(save(table, tmp_path))
+    position = list(source.paths).index("images/0-0.png")
+    assert (source.bags.store[position] == 77).all()
+
+
+def test_sizes(tmp_path, make):
+    place = save(make.images(tmp_path, bags=4, pixels=(10, 12)), tmp_path)
+    assert load_source(place).bags.store.shape[1:] == (10, 12, 3)  # all have one size
+    assert load_source(place, image_size=16).bags.store.shape[1:] == (16, 16, 3)
+    Image.new("RGB", (30, 20)).save(tmp_path / "images/0-0.png")
+    assert load_source(place).bags.store.shape[1:] == (64, 64, 3)
+
+
+def test_deep_pixels_become_eight_bits(tmp_path, make):
+    table = make.images(tmp_path, bags=4, grey=True)
+    Image.fromarray(np.full((8, 8), 40_000, np.uint16)).save(tmp_path / "images/0-0.png")
+    source = load_source(save(table, tmp_path))
+    assert source.bags.store.shape[3] == 1
+    assert (source.bags.store[list(source.paths).index("images/0-0.png")] == 40_000 >> 8).all()
+
+
+def test_images_are_turned_as_their_camera_says(tmp_path, make):
+    table = make.images(tmp_path, bags=4)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turn by 90 degrees
+    pixels = np.zeros((8, 8, 3), np.uint8)
+    pixels[0] = 255  # the top row becomes the right column
+    Image.fromarray(pixels).save(tmp_path / "images/0-0.png", exif=exif)
+    source = load_source(save(table, tmp_path))
+    turned = source.bags.store[list(source.paths).index("images/0-0.png")]
+    assert (turned[:, -1] == 255).all()
+    assert (turned[:, :-1] == 0).all()
+
+
+def test_the_cache_is_reused_and_notices_changes(tmp_path, make, monkeypatch):
+    place = save(make.images(tmp_path, bags=4), tmp_path)
+    calls = []
+    true = images_room.decoded
+    monkeypatch.setattr(images_room, "decoded", lambda path, shape: calls.append(path.name) or true(path, shape))
+    before = np.array(load_source(place).bags.store)
+    assert len(calls) == 12
+    calls.clear()
+    assert np.array_equal(load_source(place).bags.store, before)
+    assert calls == []
+    changed = tmp_path / "images/1-1.png"
+    Image.new("RGB", (8, 8), (1, 2, 3)).save(changed)
+    os.utime(changed, ns=(1, 10**18))
+    source = load_source(place)
+    assert calls == ["1-1.png"]
+    position = list(source.paths).index("images/1-1.png")
+    assert source.bags.store[position, 0, 0].tolist() == [1, 2, 3]
+    assert np.array_equal(np.delete(source.bags.store, position, axis=0), np.delete(before, position, axis=0))
+    calls.clear()
+    table = pd.read_csv(place)
+    save(table[table["bag"] != "b0"], tmp_path)  # rows that go need no decoding
+    assert load_source(place).bags.store.shape[0] == 9
+    assert calls == []
+
+
+def test_a_damaged_cache_is_made_again(tmp_path, make, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    place = save(make.images(tmp_path, bags=4), tmp_path)
+    before = np.array(load_source(place).bags.store)
+    folder = tmp_path / "cache/majority/images"
+    kept = sorted(entry.name for entry in folder.iterdir())
+    assert len(kept) == 2  # pixels and their note
+    next(folder.glob("*.npy")).write_bytes(b"damaged")
+    assert np.array_equal(load_source(place).bags.store, before)
+    next(folder.glob("*.json")).write_text("{")
+    assert np.array_equal(load_source(place).bags.store, before)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path, make, monkeypatch):
+    (tmp_path / "a-file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a-file"))
+    assert len(load_source(save(make.images(tmp_path, bags=4), tmp_path)).bags) == 4
+
+
+def test_wrong_images_are_all_named(tmp_path, majority, make):
+    table = make.images(tmp_path)
+    (tmp_path / "images/0-0.png").unlink()
+    (tmp_path / "images/1-0.png").write_bytes(b"no image")
+    whole = (tmp_path / "images/2-0.png").read_bytes()
+    (tmp_path / "images/2-0.png").write_bytes(whole[: len(whole) // 2])
+    Image.new("1", (20_000, 20_000)).save(tmp_path / "images/3-0.png")  # 400 million pixels in a small file
+    Image.fromarray(np.zeros((8, 8), np.float32)).save(tmp_path / "images/4-0.tif")
+    table.loc[12, "path"] = "images/4-0.tif"
+    table.loc[15, "path"] = ""
+    place = save(table, tmp_path)
+    code, out, err = majority("check", place)
+    assert (code, err) == (1, "")
+    flat = " ".join(out.split())
+    assert "0-0.png: there is no such image (row 2 of bags.csv): correct the path" in flat
+    assert "1-0.png: it is no PNG, JPEG, TIFF or WEBP image, or is damaged (row 5 of bags.csv)" in flat
+    assert "3-0.png: it has more than 64 million pixels" in flat
+    assert "row 17: path is empty" in flat
+    assert "2-0.png: it cannot be decoded" in flat
+    assert "4-0.tif: it holds floating-point pixels" in flat
+    assert out.count("problem: ") == 6
+
+
+def test_the_same_image_twice(tmp_path, majority, make):
+    table = make.images(tmp_path)
+    table.loc[1, "path"] = table.loc[0, "path"]
+    code, out, _ = majority("check", save(table, tmp_path))
+    assert code == 1
+    assert "row 3: it names the image of row 2, in the same bag: remove one of the two" in out
+    table = make.images(tmp_path)
+    table.loc[0, "path"] = table.loc[3, "path"]
+    code, out, _ = majority("check", save(table, tmp_path))
+    assert code == 0
+    assert "warning: 1 images are in two or more bags" in out
+    table["split"] = ["train"] * 3 + ["val"] * 3 + ["train"] * 15 + ["val"] * 15
+    code, out, _ = majority("check", save(table, tmp_path))
+    assert code == 1
+    assert "has two splits" in out
+
+
+def test_train_and_predict_images(tmp_path, majority, make):
+    place = save(make.images(tmp_path, bags=20), tmp_path)
+    words = ("--epochs", 6, "--device", "cpu", "--image-size", 8, "--out", tmp_path / "run")
+    code, _, err = majority("train", place, *words)
+    assert (code, err) == (0, "")
+    assert json.loads((tmp_path / "run/config.json").read_text())["data"]["image_size"] == 8
+    other = tmp_path / "other"
+    other.mkdir()
+    table = make.images(other, bags=3, pixels=(20, 20)).drop(columns="bag_label")
+    table.to_csv(other / "new.csv", index=False)
+    out = tmp_path / "predictions.csv"
+    code, _, err = majority("predict", tmp_path / "run", other / "new.csv", "--out", out)
+    assert (code, err) == (0, "")
+    rows = pd.read_csv(out)
+    assert rows["path"].tolist() == table["path"].tolist()
+    assert rows["bag"].tolist() == table["bag"].tolist()
+    assert (rows["class"] == np.where(rows["p(red)"] > 0.5, "red", "blue")).all()

@@ -1,0 +1,270 @@
+"""A manifest of features: what a user writes, what comes out, and every way to get it wrong."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from majority import InputError, load_source
+
+TRAIN = ("--epochs", 3, "--device", "cpu")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_from_a_table_to_figures(tmp_path, majority, make, suffix):
+    table, place, run = make.table(), tmp_path / f"bags{suffix}", tmp_path / "run"
+    if suffix == ".csv":
+        table.to_csv(place, index=False)
+    else:
+        table.assign(bag_label=table["bag_label"].astype(int)).to_parquet(place)
+    code, out, err = majority("train", place, "--epochs", 10, "--device", "cpu", "--out", run)
+    assert (code, err) == (0, "")
+    assert "test bags of fold 0" in out
+    result = json.loads((run / "result.json").read_text())
+    assert result["test"]["instance_accuracy"] > 0.8
+    assert result["scenario"] is None
+    code, out, _ = majority("evaluate", run)
+    assert code == 0
+    assert "instance accuracy" in out
+
+
+def test_numbers_keep_their_text_and_are_sorted_by_value(tmp_path, make):
+    make.table().to_csv(tmp_path / "bags.csv", index=False)
+    bags = load_source(tmp_path / "bags.csv").bags
+    assert bags.classes == ("7", "12")
+    assert bags.names[0] == "slide0"
+    assert bags.store.dtype == np.float32
+
+
+def test_rows_of_a_bag_need_not_be_neighbours(tmp_path, make):
+    table = make.table()
+    shuffled = table.sample(frac=1, random_state=0)
+    shuffled.to_csv(tmp_path / "bags.csv", index=False)
+    bags = load_source(tmp_path / "bags.csv").bags
+    for i, name in enumerate(bags.names):
+        rows = shuffled[shuffled["bag"] == name]
+        assert np.allclose(bags.bag(i), rows[["a", "b"]])
+        assert bags.classes[bags.labels[i]] == rows["bag_label"].iloc[0]
+
+
+def test_features_by_name_and_text_columns_left_out(tmp_path, majority, make):
+    make.table(site="north").to_csv(tmp_path / "bags.csv", index=False)
+    assert load_source(tmp_path / "bags.csv").columns == ("a", "b")
+    assert load_source(tmp_path / "bags.csv", features=["b"]).bags.store.shape[1:] == (1,)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0
+    assert "warning: column site is not used" in out
+
+
+def test_names_that_look_like_nothing_are_names(tmp_path, make):
+    table = make.table()
+    table["bag_label"] = table["label"] = table["bag_label"].map({"7": "None", "12": "NA"})
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    assert load_source(tmp_path / "bags.csv").bags.classes == ("NA", "None")
+
+
+def test_summary(tmp_path, majority, make):
+    table = make.table()
+    table["group"] = make.column(table, ["p1", "p2", "p3", "p4", "p5", "p6"])
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0
+    for piece in (
+        "150 vectors",
+        "5 to 5, median 5",
+        "7 wins 15, 12 wins 15",
+        "dealt 60/20/20",
+        "60% to 60%",
+        "0 of 30",
+    ):
+        assert piece in out
+    assert "0 problems, 0 warnings" in out
+
+
+def test_summary_of_a_benchmark_set(majority):
+    code, out, _ = majority("check", "digits")
+    assert code == 0
+    assert "1,797" in out
+
+
+# ---------------------------------------------------------------------- every wrong input
+
+
+def change(row, column, value):
+    def edit(table, make):
+        table[column] = table[column].astype(object)
+        table.loc[row, column] = value
+        return table
+
+    return edit
+
+
+def with_splits(values):
+    return lambda table, make: table.assign(split=make.column(table, values))
+
+
+def a_bag_in_two_splits(table, make):
+    table = table.assign(split=make.column(table, ["train", "train", "val", "val", "test", "test"]))
+    table.loc[1, "split"] = "test"
+    return table
+
+
+def a_group_in_two_splits(table, make):
+    table = with_splits(["train", "train", "val", "val", "test", "test"])(table, make)
+    return table.assign(group=make.column(table, ["p1", "p2", "p3", "p1", "p5", "p6"]))
+
+
+WRONG = {  # what was done to a good table -> what the user reads
+    "no bag column": (lambda t, m: t.drop(columns="bag"), ["row 1: there is no column bag:"]),
+    "no label column": (lambda t, m: t.drop(columns="bag_label"), ["row 1: there is no column bag_label:"]),
+    "no features": (lambda t, m: t.drop(columns=["a", "b"]), ["row 1: there are no features: add a column path"]),
+    "empty label": (change(3, "bag_label", ""), ["row 5: bag_label is empty: fill the cell"]),
+    "empty bag name": (change(3, "bag", ""), ["row 5: bag is empty"]),
+    "empty true label": (change(3, "label", ""), ["row 5: label is empty", "remove the column label if optional"]),
+    "NaN": (change(4, "a", np.nan), ["row 6: feature a is empty or NaN: write a finite number"]),
+    "infinite": (change(4, "a", np.inf), ["row 6: feature a is inf"]),
+    "too large": (change(4, "a", 1e300), ["row 6: feature a is 1e+300"]),
+    "text among numbers": (change(4, "b", "o.5"), ["row 6: feature b is 'o.5'"]),
+    "duplicate row": (
+        lambda t, m: pd.concat([t, t.iloc[[2]]]),
+        ["row 152: it is the same as row 4, in the same bag: remove one"],
+    ),
+    "two labels": (
+        change(2, "bag_label", "12"),
+        ["row 4: bag slide0 has two bag_labels ('7' in its first row, '12' here"],
+    ),
+    "unknown split": (with_splits(["train", "tset"]), ["row 7: split is 'tset': write train, val or test"]),
+    "empty split": (with_splits(["train", "train", ""]), ["row 12: split is empty"]),
+    "bag in two splits": (a_bag_in_two_splits, ["row 3: bag slide0 has two splits"]),
+    "group in two splits": (a_group_in_two_splits, ["group p1 has two splits", "move all bags of a group"]),
+    "class missing from a split": (
+        with_splits(["train", "train", "val", "train", "test", "test"]),
+        ["class 12 has no bag in split val: move a bag of it to val"],
+    ),
+    "nothing to train on": (with_splits(["test"]), ["no bag is in split train"]),
+    "one class": (lambda t, m: t.assign(bag_label="7"), ["all bags have the label '7'"]),
+    "x without y": (lambda t, m: t.assign(x=1), ["row 1: there is a column x alone: give both"]),
+    "x that is no number": (lambda t, m: change(0, "x", "left")(t.assign(x=1, y=2), m), ["row 2: x is left"]),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_table_is_refused_by_check_and_by_train_in_the_same_words(tmp_path, majority, make, wrong):
+    edit, pieces = WRONG[wrong]
+    place = tmp_path / "bags.csv"
+    edit(make.table(), make).to_csv(place, index=False)
+    code, out, err = majority("check", place)
+    assert (code, err) == (1, "")
+    for piece in pieces:
+        assert piece in out
+    code, _, err = majority("train", place, *TRAIN, "--out", tmp_path / "run")
+    assert code == 2
+    for piece in pieces:
+        assert piece in err
+    assert "Traceback" not in err
+
+
+def test_all_problems_are_told_not_the_first_alone(tmp_path, majority, make):
+    table = make.table()
+    table.loc[:24, "a"] = np.nan
+    table.loc[30, "bag_label"] = ""
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 1
+    assert out.count("problem: ") == 26
+    code, _, err = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
+    assert code == 2
+    assert "has 26 problems" in err
+    assert "and 6 more" in err
+
+
+def test_classes_that_win_few_bags_are_warned_of(tmp_path, majority, make):
+    make.table(bags=13).to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0
+    assert "warning: class 12 wins 6 bags only" in out
+
+
+def test_labels_that_the_truth_does_not_bear_out_are_warned_of(tmp_path, majority, make):
+    table = make.table()
+    table.loc[table["bag"] == "slide3", "label"] = "7"
+    table.loc[0, "label"] = "99"
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    _, out, _ = majority("check", tmp_path / "bags.csv")
+    assert "1 bags have a label other than their most common true class, e.g. slide3" in out
+    assert "class 99 wins no bag" in out
+
+
+BAD_FILES = {
+    "": "it is empty",
+    "bag,bag_label,a\n": "it has no rows",
+    "bag;bag_label;a\n1;x;2\n": "row 1: it is not separated by commas",
+    "bag,bag,a\n1,x,2\n": "row 1: two columns are named 'bag'",
+    "bag,bag_label,a\n1,x,2\n1,x,2,3\n1,x,4,5\n": "row 3: it has 4 cells, the header 3",
+    "bag,bag_label,a\n1,x,2,3\n1,x,2,3\n": "row 2: it has 4 cells, the header 3",
+}
+
+
+@pytest.mark.parametrize("text", BAD_FILES)
+def test_files_that_are_no_table(tmp_path, majority, text):
+    (tmp_path / "bags.csv").write_text(text)
+    code, out, err = majority("check", tmp_path / "bags.csv")
+    assert (code, err) == (1, "")
+    assert BAD_FILES[text] in out
+
+
+def test_binary_files_that_are_no_table(tmp_path, majority):
+    for name in ("bags.csv", "bags.parquet"):
+        (tmp_path / name).write_bytes(bytes(range(256)))
+        code, out, _ = majority("check", tmp_path / name)
+        assert code == 1
+        assert "cannot be read as" in out
+
+
+def test_blank_lines_and_a_byte_order_mark_do_no_harm(tmp_path, make):
+    text = make.table(bags=4).to_csv(index=False).replace("slide1", "\n\nslide1", 1)
+    (tmp_path / "bags.csv").write_text("\ufeff" + text + "\n\n", encoding="utf-8")
+    assert len(load_source(tmp_path / "bags.csv").bags) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--scenario", "small"), "the bags of bags are taken as they are: leave out --scenario"),
+        (("--bag-size", "10", "--ties", "error"), "leave out --bag-size and --ties"),
+        (("--with-replacement",), "leave out --with-replacement"),
+        (("--bags", "10"), "leave out --bags"),
+        (("--fold", "1"), "--fold 1 without --folds"),
+        (("--folds", "2"), "give --folds 3 or more"),
+        (("--features", "nose"), "there is no column nose, asked for as a feature: name other columns (a, b)"),
+        (("--features", "label"), "column label has a meaning of its own"),
+        (("--image-size", "0"), "--image-size 0: give the pixels a side"),
+        (("--data-seed", "-1"), "data seed"),
+    ],
+)
+def test_options_that_do_not_fit(tmp_path, majority, make, words, message):
+    make.table().to_csv(tmp_path / "bags.csv", index=False)
+    code, _, err = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run", *words)
+    assert code == 2
+    assert message in err
+
+
+def test_options_of_own_bags_on_a_benchmark_set(majority, tmp_path):
+    for words, message in [(("--folds", 4), "always have five folds"), (("--image-size", 8), "leave it out")]:
+        code, _, err = majority("train", "digits", *words, "--out", tmp_path / "run")
+        assert code == 2
+        assert message in err
+
+
+def test_a_path_that_is_not_there(tmp_path, majority):
+    for name in ("absent.csv", "absent.parquet"):
+        code, _, err = majority("check", tmp_path / name)
+        assert code == 2
+        assert "check the path" in err
+
+
+def test_a_message_names_the_cure_from_python_too(tmp_path, make):
+    make.table().drop(columns="bag").to_csv(tmp_path / "bags.csv", index=False)
+    with pytest.raises(InputError, match="there is no column bag"):
+        load_source(tmp_path / "bags.csv")

@@ -1,0 +1,41 @@
+"""docs/data.md runs as it is written."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from majority import cli
+
+ROOT = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_every_block_of_the_data_page(tmp_path, monkeypatch, capsys):
+    names = {}
+    for kind, name, text in BLOCK.findall((ROOT / "docs/data.md").read_text()):
+        if kind == "csv":
+            Path(name).write_text(text)
+        elif kind == "python":
+            exec(text, names)
+        else:
+            for line in text.splitlines():
+                monkeypatch.setattr(sys, "argv", shlex.split(line))
+                with pytest.raises(SystemExit) as stopped:
+                    cli.main()
+                assert not stopped.value.code, (line, capsys.readouterr().err)
+    rows = pd.read_csv("predictions.csv")
+    assert rows.columns.tolist() == ["part", "bag", "instance", "class", "p(stroma)", "p(tumour)"]
+    assert len(rows) == 10
+    assert pd.read_parquet("by-bag.parquet")["bag"].tolist() == ["s1", "s2", "s3", "s4", "s5", "s6"]
+    assert (pd.read_csv("slides.csv")["share"] > 0.5).all()
+    assert Path("slide-folds/fold2/result.json").exists()

@@ -1,0 +1,66 @@
+"""The tutorial and the examples, executed as a reader would."""
+
+import csv
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENT = os.environ | {
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+def fenced(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+
+
+def test_the_tutorial_runs_from_images_to_a_report(tmp_path):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    cache = ENVIRONMENT | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    commands = [line[2:] for block in fenced("tutorial.md", "console") for line in block.splitlines()]
+    assert len(commands) == 7
+    for command in commands:
+        done = subprocess.run(command, shell=True, cwd=tmp_path, env=cache, capture_output=True, text=True)
+        assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+    with (tmp_path / "classes.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 300 * 16
+    with (tmp_path / "digits" / "bags.csv").open() as file:
+        truth = {row["path"]: row["label"] for row in csv.DictReader(file)}
+    right = [row["class"] == truth[row["path"]] for row in rows]
+    assert sum(right) / len(right) > 0.9
+    assert (tmp_path / "run" / "report.html").stat().st_size > 50_000
+    assert (tmp_path / "model.onnx").exists()
+    (snippet,) = fenced("tutorial.md", "python")
+    done = subprocess.run(
+        [sys.executable, "-c", snippet], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True
+    )
+    assert re.fullmatch(r"\['\d'\]", done.stdout.strip()), done.stderr
+
+
+@pytest.mark.parametrize("script", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
+def test_examples_run(script, tmp_path):
+    cache = ENVIRONMENT | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, ROOT / "examples" / script]
+    done = subprocess.run(command, cwd=tmp_path, env=cache, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip()
+
+
+def test_every_link_of_the_documents_leads_somewhere():
+    for page in [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "results/README.md",
+        *(ROOT / "docs").glob("*.md"),
+    ]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
