@@ -1,7 +1,7 @@
 """Seconds per epoch of four loops on one machine, in one run: published, eager, shipped, floor.
 
     python benchmarks/speed.py --out results/speed/h200.json      on a GPU
-    python benchmarks/speed.py --tiny --out /tmp/speed.json       on a CPU: tries the code, says nothing about speed
+    python benchmarks/speed.py --tiny --out speed.json            on a CPU: tries the code, says nothing about speed
 
 published  a straightforward loop in the published way: a DataLoader without workers, one Python transform an
            image, float32, validation and test every epoch, losses read every step

@@ -96,12 +96,12 @@ def test_the_share_prior_is_the_divergence_of_two_coins():
 
 
 @every_able
-def test_the_prior_adds_its_weight_to_every_bag(name):
+def test_the_prior_is_added_to_every_bag(name):
     segments, features, target = Segments([3, 4]), make_features(7), Target(torch.tensor([1, 4]))
-    plain, weighed = make_head(name, Background(2)), make_head(name, Background(2, share=0.4, weight=3.0))
+    plain, weighed = make_head(name, Background(2)), make_head(name, Background(2, share=0.4))
     output = plain(features, segments)
     penalty = share_divergence(output.instance_log_probs, 2, 0.4)
-    expected = plain.losses(output, segments, target) + 3.0 * penalty
+    expected = plain.losses(output, segments, target) + penalty
     torch.testing.assert_close(weighed.losses(weighed(features, segments), segments, target), expected)
     assert penalty > 1e-3
 
@@ -203,10 +203,10 @@ def test_files_keep_the_background(tmp_path):
     assert (again.classes, again.background, again.fingerprint()) == (bags.classes, 2, bags.fingerprint())
     unmarked = again._with(background=None)
     assert unmarked.fingerprint() != bags.fingerprint()
-    classifier = Classifier(build_model(bags, "vote", "mlp", background_share=0.3, background_weight=2.0), "cpu")
+    classifier = Classifier(build_model(bags, "vote", "mlp", background_share=0.3), "cpu")
     loaded = Classifier.load(classifier.save(tmp_path / "best.safetensors"), "cpu")
     assert loaded.model.spec == classifier.model.spec
-    assert loaded.model.head.background == Background(2, 0.3, 2.0)
+    assert loaded.model.head.background == Background(2, 0.3)
     plain = Classifier(build_model(unmarked, "vote", "mlp"), "cpu").save(tmp_path / "plain.safetensors")
     assert Classifier.load(plain, "cpu").model.head.background is None
 
@@ -303,7 +303,6 @@ def test_other_methods_refuse_it(name):
         (lambda: two_bags().with_background("b"), r"bag 1 \(slide-2\) has the label b, the background.*leave bags"),
         (lambda: two_bags(["a", "a"]).with_background("n"), "1 classes besides the background n: .* at least 2"),
         (lambda: Background(0, share=1.0), "background share 1.0: .* between 0 and 1"),
-        (lambda: Background(0, weight=0.0), "background weight 0.0"),
         (lambda: Background(0, phantom=-1.0), "background phantom -1.0"),
         (lambda: build_model(two_bags(), "vote", background_share=0.2), "no background: name it too"),
         (lambda: blobs(4, 0, background="z"), "no class 'z' to be the background: take one of a, b, c, d"),

@@ -126,6 +126,7 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["evaluate", "nowhere"], "is no run folder"),
         (["study", "digits", "--folds", "a"], "write 0, 0-4 or 0,2"),
         (["study", "digits", "--methods", ","], "an empty list"),
+        (["study", "."], "take train --folds K"),
     ],
 )
 def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_path, monkeypatch):
@@ -144,6 +145,8 @@ def test_an_unknown_option_is_exit_2(majority):
 def test_predict_refuses_a_place_it_cannot_write(majority, finished_run, tmp_path):
     code, _, err = majority("predict", finished_run, "--out", tmp_path / "no" / "p.csv")
     assert (code, "folder that exists" in err) == (2, True)
+    code, _, err = majority("predict", finished_run, "--out", "/proc/p.csv", "--device", "cpu")
+    assert (code, "cannot be written" in err) == (2, True)
 
 
 def test_debug_shows_the_traceback(monkeypatch):
@@ -171,3 +174,18 @@ def test_an_interrupt_is_exit_130_without_a_traceback(majority, monkeypatch):
     monkeypatch.setattr(experiments.Experiment, "run", interrupted)
     code, _, err = majority("train", "digits")
     assert (code, "Traceback" in err) == (130, False)
+
+
+def test_predictions_never_replace_their_source(majority, finished_run, tmp_path):
+    manifest = tmp_path / "new.csv"
+    manifest.write_text("bag,path\n")
+    code, _, err = majority("predict", finished_run, manifest, "--out", manifest)
+    assert (code, "is the source itself" in err) == (2, True)
+    assert manifest.read_text() == "bag,path\n"
+
+
+def test_a_background_share_needs_a_background(majority, tmp_path):
+    code, _, err = majority("train", "digits", "--background-share", 0.3, "--out", tmp_path / "run")
+    assert (code, "--background NAME" in err) == (2, True)
+    code, _, err = majority("train", "digits", "--background", "", "--out", tmp_path / "run")
+    assert (code, "to be the background" in err) == (2, True)

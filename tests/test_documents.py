@@ -64,3 +64,10 @@ def test_every_link_of_the_documents_leads_somewhere():
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_architecture_page_names_every_room():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    named = re.findall(r"^\| `([\w/]+\.py)` \|", page, re.MULTILINE)
+    package = ROOT / "src" / "majority"
+    assert sorted(named) == sorted(str(path.relative_to(package)) for path in package.rglob("*.py"))

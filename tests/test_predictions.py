@@ -1,5 +1,6 @@
 """Prediction files as a user reads them: a row an instance or a row a bag, CSV or Parquet, written in pieces."""
 
+import subprocess
 import sys
 
 import numpy as np
@@ -81,6 +82,49 @@ def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path, classifier, m
         with pytest.raises(RuntimeError):
             write_predictions(tmp_path / name, classifier, {"test": bags_of([2, 2])})
     assert list(tmp_path.iterdir()) == []
+
+
+GROWTH = """
+import sys
+from pathlib import Path
+from majority import Classifier, store
+from majority.predictions import write_predictions
+from majority.sources.own import Wish
+from majority.sources.own.checking import load_own
+
+def resident(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) / 1024
+
+folder, run, held = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+store.IN_MEMORY_BYTES, store.CHUNK_VALUES = held, 2**22
+classifier = Classifier.load(run, "cpu")
+before = resident("VmRSS")
+source = load_own(folder, Wish(labels=False, training=False, classes=tuple(classifier.classes)))
+rows = write_predictions(folder / "p.csv", classifier, {"all": source.bags}, source)
+print(rows, resident("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_does_not_grow_with_features_on_disk(tmp_path):
+    """384 MiB of features, 24 batches: within a bound where they are read in place, beyond it where held."""
+    few = Bags.from_lists([np.ones((2, 1024), np.float16), np.zeros((2, 1024), np.float16)], ["cat", "dog"])
+    place = Classifier(build_model(few), device="cpu").save(tmp_path / "classifier.safetensors")
+    folder = tmp_path / "slides"
+    folder.mkdir()
+    for bag in range(48):
+        np.lib.format.open_memmap(folder / f"{bag}.npy", "w+", np.float16, (4_096, 1024))  # zeros: no place on disk
+
+    def grown(held):
+        command = [sys.executable, "-c", GROWTH, folder, place, str(held)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        rows, mebibytes = done.stdout.split()
+        assert int(rows) == 48 * 4_096
+        return float(mebibytes)
+
+    assert grown(held=0) < 300
+    assert grown(held=2**30) > 384  # what is measured would be seen
 
 
 @pytest.fixture

@@ -65,6 +65,16 @@ def test_other_settings_in_the_same_folder_are_refused_with_the_difference(tmp_p
     assert (tmp_path / "result.json").read_bytes() == before
 
 
+def test_a_run_killed_before_its_page_gets_it_on_repetition(tmp_path):
+    TINY.run(tmp_path, "cpu")
+    page = (tmp_path / "report.html").read_bytes()
+    (tmp_path / "report.html").unlink()
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"left behind")
+    TINY.run(tmp_path, "cpu")
+    assert (tmp_path / "report.html").read_bytes() == page
+    assert not (tmp_path / "checkpoint.safetensors").exists()
+
+
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(InputError, match=r"holds thesis\.tex but no run"):
@@ -145,3 +155,30 @@ def test_killed_twice_it_ends_with_the_same_bits(tmp_path):
     assert results[0]["test"] == results[1]["test"]
     assert results[0]["best_epoch"] == results[1]["best_epoch"]
     assert not list(killed.glob(".*unfinished"))
+
+
+def test_a_refused_run_leaves_no_folder_behind(tmp_path):
+    with pytest.raises(InputError):
+        Experiment(Data("digits", bags=2), "count").run(tmp_path / "run", "cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_changed_data_is_called_by_its_name(tmp_path):
+    TINY.run(tmp_path, "cpu")
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["data"]["fingerprint"][0] = "0" * 32
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="the data has changed since"):
+        TINY.run(tmp_path, "cpu")
+
+
+def test_colleagues_can_read_the_classifier(tmp_path):
+    TINY.run(tmp_path, "cpu")
+    modes = {(tmp_path / name).stat().st_mode & 0o777 for name in ("best.safetensors", "result.json", "config.json")}
+    assert len(modes) == 1
+
+
+def test_the_runs_of_a_cross_validation_are_pointed_at(tmp_path):
+    TINY.run(tmp_path / "fold0", "cpu")
+    with pytest.raises(InputError, match=r"give one of them, such as .*fold0"):
+        read_config(tmp_path)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from majority import Bags, InputError, build_model
 from majority import store as store_module
-from majority.feature_files import check_alike, look
+from majority.feature_files import FeatureFileError, check_alike, look
 from majority.model import standardisation
 from majority.store import FeatureFiles, MappedRows, on_disk, rows_of
 
@@ -190,7 +190,7 @@ def cut_short(path):
 GOOD = features(40)
 BAD_FILES = {
     "text": (lambda f: (f / "a.csv").write_text("1") and f / "a.csv", r"a\.csv is no feature file: give \.npy, "),
-    "absent": (lambda f: f / "absent.npy", r"there is no feature file .*absent\.npy"),
+    "absent": (lambda f: f / "absent.npy", r"absent\.npy is not there: correct its name"),
     "flat": (lambda f: write(f / "a.npy", GOOD[0]), r"a\.npy has features of shape \(6,\): save a row an instance"),
     "empty": (lambda f: write(f / "a.npy", GOOD[:0]), r"a\.npy has features of shape \(0, 6\), nothing to learn"),
     "empty h5": (lambda f: write(f / "a.h5", GOOD[:0]), r"shape \(0, 6\), nothing to learn"),
@@ -269,6 +269,23 @@ def test_mapped_files_are_read_past_their_map(tmp_path):
     for in_memory in (mapped[3:], changed, images):
         assert rows_of(in_memory) is in_memory
         assert not on_disk(in_memory)
+
+
+def test_rows_of_a_mapped_file_outlive_the_file(tmp_path):
+    images = np.arange(24, dtype=np.uint8).reshape(6, 2, 2, 1)
+    np.save(tmp_path / "images.npy", images)
+    rows = rows_of(np.load(tmp_path / "images.npy", mmap_mode="r"))
+    (tmp_path / "images.npy").unlink()
+    assert np.array_equal(rows[[5, 0, 3]], images[[5, 0, 3]])
+    np.save(tmp_path / "images.npy", images[::-1].copy())  # another file of that name
+    assert np.array_equal(rows[:], images)
+
+
+def test_the_fault_of_a_file_has_its_cure_apart(tmp_path):
+    with pytest.raises(FeatureFileError) as raised:
+        look(write(tmp_path / "a: b.npy", GOOD[0]))
+    assert (raised.value.what, raised.value.cure) == ("has features of shape (6,)", "save a row an instance, (n, d)")
+    assert str(raised.value) == f"{tmp_path / 'a: b.npy'} {raised.value.what}: {raised.value.cure}"
 
 
 @pytest.mark.parametrize("kind", ["files", "mapped"])

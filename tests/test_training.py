@@ -104,6 +104,13 @@ def test_metrics_after_the_checkpoint_and_half_a_line_are_dropped_on_resume(tmp_
     assert len((tmp_path / METRICS).read_text().splitlines()) == 4
 
 
+def test_a_checkpoint_without_its_metrics_is_refused(tmp_path):
+    trained(tmp_path)
+    (tmp_path / METRICS).unlink()
+    with pytest.raises(InputError, match=r"checkpoint of 4 epochs but 0 in metrics\.jsonl"):
+        trained(tmp_path)
+
+
 def test_a_damaged_checkpoint_is_named(tmp_path):
     (tmp_path / CHECKPOINT).write_bytes(b"not a checkpoint")
     with pytest.raises(InputError, match=r"checkpoint.safetensors is damaged.*remove it"):

@@ -16,7 +16,6 @@ class Background:
 
     index: int  # among the classes
     share: float | None = None  # prior; None: nothing is said about it
-    weight: float = 1.0  # of the prior against a bag's loss
     phantom: float = 0.25  # votes added to a bag, as a share of its size, where proportions of votes are compared
 
     def __post_init__(self):
@@ -24,14 +23,14 @@ class Background:
             raise InputError(
                 f"background share {self.share}: give the share of all instances that do not vote, between 0 and 1"
             )
-        if not (self.weight > 0 and math.isfinite(self.weight)):
-            raise InputError(f"background weight {self.weight}: it must be above 0")
         if not (self.phantom >= 0 and math.isfinite(self.phantom)):
             raise InputError(f"background phantom {self.phantom}: it must be 0 or above")
 
 
 def place_background(name: str, classes: tuple[str, ...], labels: np.ndarray, describe) -> tuple[tuple[str, ...], int]:
     """The classes with the background among them (last where it was not), and its number; no label may be it."""
+    if not name.strip():
+        raise InputError("the background has no name: give one, such as normal")
     if name not in classes:
         classes = (*classes, name)
     index = classes.index(name)

@@ -265,12 +265,13 @@ class Bags:
         return float(((counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1).mean())
 
     def fingerprint(self) -> str:
-        """A short hash of everything a training run can see; other data gives another one."""
+        """A short hash of all that these bags hold; `blind()` bags differ only in what any method may see."""
         digest = hashlib.blake2b(digest_size=16)
         background = () if self.background is None else (self.background,)
         digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.classes, *background)).encode())
-        for array in (self.offsets, self.labels):
-            digest.update(np.ascontiguousarray(array))
+        for array in (self.offsets, self.labels, self.instance_labels):
+            if array is not None:
+                digest.update(np.ascontiguousarray(array))
         for block in chunks(self.store, self.index):
             digest.update(np.ascontiguousarray(block))
         return digest.hexdigest()

@@ -111,7 +111,11 @@ class Classifier:
             raise InputError(f"{path} is no safetensors file or is damaged ({error}): train again") from None
         if notes.get("format") != FORMAT:
             raise InputError(f"{path} has format {notes.get('format')!r}, this version reads {FORMAT!r}")
-        model = rebuild_model(ModelSpec.from_dict(notes["spec"]), backbone)
+        try:
+            spec = ModelSpec.from_dict(notes["spec"])
+        except TypeError as error:
+            raise InputError(f"{path} was written by another version of majority ({error}): train again") from None
+        model = rebuild_model(spec, backbone)
         try:
             model.load_state_dict(weights)
         except RuntimeError as error:

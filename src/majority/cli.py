@@ -47,7 +47,7 @@ Features = Annotated[str | None, typer.Option(help="Columns of a manifest with c
 Background = Annotated[str | None, typer.Option(help="A class that does not vote; bag labels never name it.")]
 BackgroundShare = Annotated[float | None, typer.Option(help="Its share of all instances, where it is known.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-COMPILE_HELP = "On a GPU, compile the network: a quarter faster after a minute (pays in long runs and studies)."
+COMPILE_HELP = "On a GPU, compile the network first: a minute that long runs and studies win back."
 Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
 
 
@@ -96,6 +96,8 @@ def train(
     """Train an instance classifier from majority labels, in a run folder. Killed, the same command continues."""
     from .experiments import Data, Experiment
 
+    if background_share is not None and background is None:
+        raise InputError("--background-share: name the background too, with --background NAME")
     own = (folds, image_size, _names(features) if features is not None else None, background)
     data = Data(source, scenario, fold or 0, bags, bag_size, ties, with_replacement, data_seed, *own).settled()
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "batch_bags": batch_bags}
@@ -140,8 +142,15 @@ def predict(
     """Classify every instance of the test bags of a run's fold, or of all bags of a SOURCE of your own."""
     from .experiments import open_bags
     from .predictions import check_place, write_bag_predictions, write_predictions
+    from .runs import read_config
 
     check_place(out)
+    own = Path(read_config(run)["data"]["source"])
+    for place in filter(None, [source, own]):
+        if out.exists() and out.resolve() == Path(place).resolve():
+            raise InputError(f"--out {out} is the source itself: choose another file")
+    if source is not None and Path(source).resolve() == own.resolve():
+        _say("note: the run was trained on bags of this source; they are among those predicted here")
     classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device)
     if by_bag:
         _say(f"{write_bag_predictions(out, classifier, bags)} bags: {out}")
@@ -152,12 +161,10 @@ def predict(
 @app.command()
 def export(run: Run, out: Annotated[Path, typer.Option(help="An .onnx file.")] = Path("model.onnx")) -> None:
     """Write a run's instance classifier as ONNX: stored instances in, probabilities out, checked in onnxruntime."""
-    from .classifier import Classifier
+    from .experiments import open_classifier
     from .export import export_onnx
-    from .runs import CLASSIFIER, read_config
 
-    read_config(run)
-    _say(str(export_onnx(Classifier.load(run / CLASSIFIER, "cpu"), out)))
+    _say(str(export_onnx(open_classifier(run, "cpu"), out)))
 
 
 @app.command()
@@ -192,7 +199,7 @@ def report(run: Run, device: Device = "auto") -> None:
 
 @app.command()
 def study(
-    sources: Annotated[list[str], typer.Argument(help=SOURCE_HELP)],
+    sources: Annotated[list[str], typer.Argument(help="Names from `majority list`, or labelled .npz or .mat files.")],
     methods: Annotated[str, typer.Option(help="Names with commas between them.")] = "count,log-mean,vote,naive",
     scenarios: Annotated[str, typer.Option(help="Names with commas between them.")] = "small,various,large",
     folds: Annotated[str, typer.Option(help="0, 0-4 or 0,2.")] = "0",
@@ -212,8 +219,11 @@ def study(
     """Train every method on every scenario and fold, one table at the end. Killed, the same command continues."""
     from .experiments import Data, Experiment
     from .files import write_atomically
+    from .sources import is_own_source
     from .study import Study, aggregate, as_csv, as_markdown
 
+    for source in filter(is_own_source, sources):
+        raise InputError(f"{source} holds bags of your own, study makes bags of labelled sets: take train --folds K")
     data = Data(
         sources[0], bags=bags, bag_size=bag_size, ties=ties, with_replacement=with_replacement, data_seed=data_seed
     )

@@ -8,6 +8,8 @@ import numpy as np
 def deal_bags(labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (b,) -> (b,)
     """Each part gets its fraction of each label's bags, rounded up or down as the parts' whole sizes ask.
 
+    A label with too few bags for every part has one in the part that is larger than the others, which trains.
+
     >>> parts = deal_bags(np.arange(20) % 10, np.array([0.8, 0.2]), np.random.default_rng(0))
     >>> np.bincount(parts).tolist()
     [16, 4]
@@ -15,6 +17,9 @@ def deal_bags(labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generato
     totals = np.bincount(labels)  # (C,)
     exact = fractions[:, None] * totals  # (parts, C)
     counts = np.floor(exact + 1e-9).astype(np.int64)
+    largest = fractions.argmax()
+    if (np.delete(fractions, largest) < fractions[largest] - 1e-9).all():  # folds are alike
+        counts[largest] = np.maximum(counts[largest], totals > 0)
     for label in rng.permutation(len(totals)):
         may_round_up = exact[:, label] - counts[:, label] > 1e-9
         lacking = np.where(may_round_up, (exact - counts).sum(axis=1), -np.inf)

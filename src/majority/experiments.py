@@ -16,7 +16,7 @@ from .inference import choose_device, evaluate
 from .methods import find_method
 from .model import build_model
 from .recipes import DEFAULT, choose
-from .report.page import write_page
+from .report.page import REPORT, write_page
 from .runs import CLASSIFIER, RESULT, claimed, open_run, read_config
 from .sources import LabelledSet, OwnBags, Parts, is_own_source, load
 from .sources.own import Wish
@@ -93,6 +93,8 @@ class Experiment:
         with claimed(folder):
             data = self.data.settled()
             source = data.open()
+            for warning in source.warnings if isinstance(source, OwnBags) else ():
+                say(f"warning: {warning}")
             parts = data.parts(source)
             on_gpu = choose_device(device).type == "cuda"
             plan, reason = choose(self.recipe, parts.train, Path(self.data.source).stem, on_gpu)
@@ -101,16 +103,21 @@ class Experiment:
                 "method": self.method,
                 "method_options": self.method_options,
                 "background_share": self.background_share,
-                "data": asdict(data) | {"fingerprint": _fingerprints(parts)},
+                "data": asdict(data) | {"fingerprint": _fingerprints(parts, self.method)},
                 "plan": plan.as_dict(),
             }
             if isinstance(source, OwnBags):
                 config["columns"] = source.columns
             finished = open_run(folder, config)
             if finished:
+                if not (folder / REPORT).exists():  # killed between the result and the page
+                    write_page(folder, Classifier.load(folder / CLASSIFIER, device), parts)
+                (folder / CHECKPOINT).unlink(missing_ok=True)
                 say(f"{folder} is finished (epoch {finished['best_epoch']} of {finished['epochs']} was best)")
                 return finished
             say(f"{reason}; {parts.train}")
+            if (folder / CHECKPOINT).exists():
+                say(f"{folder} was interrupted: going on where it was")
             made = {"pixels": plan.pixels, "seed": self.seed, "background_share": self.background_share}
             model = build_model(parts.train, self.method, plan.backbone, **made, **self.method_options)
             title = " ".join(filter(None, [data.source, data.scenario, self.method, f"fold {data.fold}"]))
@@ -135,8 +142,8 @@ class Experiment:
                 "version": __version__,
             }
             write_json(folder / RESULT, result)
-            (folder / CHECKPOINT).unlink(missing_ok=True)
             write_page(folder, classifier, parts)
+            (folder / CHECKPOINT).unlink(missing_ok=True)
             return result
 
 
@@ -162,7 +169,7 @@ def open_bags(
     or not); else the test bags, or all parts, of the run's source or of another one made alike."""
     folder = Path(folder)
     if source is not None and is_own_source(source):
-        config, classifier = read_config(folder), _classifier(folder, device)
+        config, classifier = read_config(folder), open_classifier(folder, device)
         own = load_own(Path(source).expanduser(), _wish(classifier, config.get("columns"), labels))
         return Opened(classifier, {"all": own.bags}, own)
     classifier, parts, opened = _reopen(folder, source, device)
@@ -173,15 +180,16 @@ def open_bags(
 
 
 def _reopen(folder: Path, source: str | None, device: str) -> tuple[Classifier, Parts, LabelledSet | OwnBags]:
-    choices = read_config(folder)["data"]
+    config = read_config(folder)
+    choices = config["data"]
     recorded = choices.pop("fingerprint")
-    classifier = _classifier(folder, device)
+    classifier = open_classifier(folder, device)
     if source is not None:
         choices |= {"source": source, "folds": None, "image_size": None, "features": None}
     data = Data(**choices)
     opened = data.open()
     parts = data.parts(opened)
-    if source is None and _fingerprints(parts) != recorded:
+    if source is None and _fingerprints(parts, config["method"]) != recorded:
         raise InputError(
             f"{choices['source']} has changed since {folder} was trained: put the old files back or train again"
         )
@@ -193,7 +201,8 @@ def _reopen(folder: Path, source: str | None, device: str) -> tuple[Classifier, 
     return classifier, parts, opened
 
 
-def _classifier(folder: Path, device: str) -> Classifier:
+def open_classifier(folder: Path, device: str = "auto") -> Classifier:
+    """What a finished run left."""
     read_config(folder)
     if not (folder / CLASSIFIER).is_file():
         raise InputError(f"{folder} is not finished: repeat its `majority train` command, it continues where it was")
@@ -207,5 +216,7 @@ def _wish(classifier: Classifier, columns: list[str] | None, labels: bool) -> Wi
     return Wish(labels, False, spec.classes, size, channels, tuple(columns) if columns else None)
 
 
-def _fingerprints(parts: Parts) -> list[str | None]:
-    return [part and part.fingerprint() for part in parts]
+def _fingerprints(parts: Parts, method: str) -> list[str | None]:
+    """Hashes of what the method's training can see."""
+    truth = find_method(method).head.sees_instance_labels
+    return [part and (part if truth else part.blind()).fingerprint() for part in parts]

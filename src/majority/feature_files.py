@@ -15,6 +15,14 @@ SUFFIXES = (".npy", ".npz", ".h5", ".pt")
 FLOATS = tuple(map(np.dtype, ("float16", "float32", "float64")))
 
 
+class FeatureFileError(InputError):
+    """What is wrong with one file, and its cure."""
+
+    def __init__(self, path: Path, what: str, cure: str):
+        super().__init__(f"{path} {what}: {cure}")
+        self.path, self.what, self.cure = path, what, cure
+
+
 @dataclass(frozen=True)
 class FeatureFile:
     path: Path
@@ -26,12 +34,12 @@ class FeatureFile:
 
 
 def look(path: str | Path) -> FeatureFile:
-    """Open one feature file; an InputError says what is wrong with it. `.npz` and `.pt` are read whole."""
+    """Open one feature file; a FeatureFileError says what is wrong with it. `.npz` and `.pt` are read whole."""
     path = Path(path)
     if path.suffix not in SUFFIXES:
-        raise InputError(f"{path} is no feature file: give {', '.join(SUFFIXES)}")
+        raise FeatureFileError(path, "is no feature file", f"give {', '.join(SUFFIXES)}")
     if not path.is_file():
-        raise InputError(f"there is no feature file {path}: correct its name or leave it out")
+        raise FeatureFileError(path, "is not there", "correct its name or leave it out")
     if path.suffix == ".npy":
         with told(path):
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -46,13 +54,11 @@ def look(path: str | Path) -> FeatureFile:
 
 def check_alike(file: FeatureFile, first: FeatureFile) -> None:
     if file.width != first.width:
-        raise InputError(
-            f"{file.path} has {file.width} features, {first.path} has {first.width}: take all files from one extractor"
-        )
+        what = f"has {file.width} features, {first.path} has {first.width}"
+        raise FeatureFileError(file.path, what, "take all files from one extractor")
     if file.dtype != first.dtype:
-        raise InputError(
-            f"{file.path} has dtype {file.dtype}, {first.path} has {first.dtype}: convert all files to one dtype"
-        )
+        what = f"has dtype {file.dtype}, {first.path} has {first.dtype}"
+        raise FeatureFileError(file.path, what, "convert all files to one dtype")
 
 
 def read_whole(path: Path) -> dict[str, np.ndarray]:
@@ -68,7 +74,8 @@ def read_whole(path: Path) -> dict[str, np.ndarray]:
         content = torch.load(path, map_location="cpu", weights_only=True)
         content = {"features": content} if isinstance(content, torch.Tensor) else content
         if not isinstance(content, dict):
-            raise InputError(f"{path} holds a {type(content).__name__}: save a tensor (n, d) or a dict with 'features'")
+            what, cure = f"holds a {type(content).__name__}", "save a tensor (n, d) or a dict with 'features'"
+            raise FeatureFileError(path, what, cure)
         return {name: _as_array(content[key]) for name, key in _named(path, list(content)).items()}
 
 
@@ -88,7 +95,7 @@ def told(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise InputError(f"{path} cannot be read ({reason}): write the file again or leave it out") from error
+        raise FeatureFileError(path, f"cannot be read ({reason})", "write the file again or leave it out") from error
 
 
 @contextmanager
@@ -97,9 +104,8 @@ def with_h5(path: Path) -> Iterator:
     try:
         import h5py
     except ImportError:
-        raise InputError(
-            f"{path} needs the package h5py, which is not installed: pip install majority[features]"
-        ) from None
+        what, cure = "needs the package h5py, which is not installed", "pip install majority[features]"
+        raise FeatureFileError(path, what, cure) from None
     with told(path), h5py.File(path, "r") as file:
         _named(path, [name for name, entry in file.items() if isinstance(entry, h5py.Dataset)], alone=False)
         yield file
@@ -111,7 +117,7 @@ def _named(path: Path, keys: list, alone: bool = True) -> dict[str, str]:
     if "features" not in named:
         if not (alone and len(keys) == 1):
             holds = ", ".join(map(str, keys)) or "nothing"
-            raise InputError(f"{path} holds {holds}: name its array of features 'features'")
+            raise FeatureFileError(path, f"holds {holds}", "name its array of features 'features'")
         named = {"features": keys[0]}
     return named
 
@@ -126,11 +132,13 @@ def _as_array(tensor) -> np.ndarray:
 def _checked(path: Path, features, coordinates, offset: int | None = None) -> FeatureFile:
     shape, dtype = features.shape, features.dtype
     if len(shape) != 2:
-        raise InputError(f"{path} has features of shape {shape}: save a row an instance, (n, d)")
+        raise FeatureFileError(path, f"has features of shape {shape}", "save a row an instance, (n, d)")
     if 0 in shape:
-        raise InputError(f"{path} has features of shape {shape}, nothing to learn from: fill it or leave it out")
+        what = f"has features of shape {shape}, nothing to learn from"
+        raise FeatureFileError(path, what, "fill it or leave it out")
     if dtype not in FLOATS:
-        raise InputError(f"{path} has features of dtype {dtype}: save them as float16 or float32")
+        raise FeatureFileError(path, f"has features of dtype {dtype}", "save them as float16 or float32")
     if coordinates is not None and coordinates.shape != (shape[0], 2):
-        raise InputError(f"{path} has {shape[0]} rows and coords of shape {coordinates.shape}: save an (x, y) a row")
+        what = f"has {shape[0]} rows and coords of shape {coordinates.shape}"
+        raise FeatureFileError(path, what, "save an (x, y) a row")
     return FeatureFile(path, int(shape[0]), int(shape[1]), np.dtype(dtype), coordinates is not None, offset)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from .errors import InputError
+
+os.umask(UMASK := os.umask(0o022))
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -15,9 +18,13 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         write(unfinished)
+        unfinished.chmod(0o666 & ~UMASK)  # some writers make files that only their owner can read
         os.replace(unfinished, path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror or error}): choose another place") from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: dict) -> None:

@@ -103,18 +103,17 @@ def build_model(
     pixels: str = "data",
     seed: int = 0,
     background_share: float | None = None,
-    background_weight: float = 1.0,
     **method_options,
 ) -> Model:
     """A fresh model for these bags: `backbone` by name or any module that gives (n, features).
 
     `pixels` is "data" (mean and deviation of the training instances) or "published" (the paper's constants,
     grey repeated to three channels). Where the bags have a background, `background_share` says how much of all
-    instances it is, and `background_weight` how much that counts against a bag's loss.
+    instances it is.
     """
     background = None
     if train.background is not None:
-        background = Background(train.background, background_share, background_weight)
+        background = Background(train.background, background_share)
     elif background_share is not None:
         raise InputError("a background share, but no background: name it too, bags.with_background(NAME)")
     shape = train.store.shape[1:]

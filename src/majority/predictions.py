@@ -1,4 +1,8 @@
-"""Predictions as rows of a CSV or Parquet file, written batch by batch: memory does not grow with the input."""
+"""Predictions as rows of a CSV or Parquet file, written batch by batch.
+
+No more than a batch of probabilities is held, nor of instances where their store is on disk. What grows with the
+input is what Bags hold of it: some numbers and names an instance, and a store in memory.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,8 @@ def write_predictions(path: Path, classifier: Classifier, parts: dict[str, Bags]
     """A row an instance: part, bag, which instance, x and y where known, class, probability of each class.
 
     An instance is known by its `path` where the source is a manifest of images, else by `instance`: its
-    number within its bag's feature file, or its position in the source (the manifest's row below the header).
+    number within its bag's feature file, or its position in the source (the manifest's row below the header, rows
+    without a filled cell not counted).
     """
 
     def batches() -> Iterator[Columns]:

@@ -14,6 +14,7 @@ from .errors import InputError
 from .files import read_json, write_json
 
 SCHEMA = 1
+LOCK = ".lock"
 CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
 
 
@@ -22,7 +23,7 @@ def claimed(folder: Path) -> Iterator[None]:
     """Hold the folder, so that two commands never write one run."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / ".lock").open("w")
+        lock = (folder / LOCK).open("w")
     except OSError as error:
         raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder with --out") from None
     with lock:
@@ -30,7 +31,12 @@ def claimed(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(f"another command is working in {folder}: wait for it or choose another folder") from None
-        yield
+        try:
+            yield
+        finally:
+            if [entry.name for entry in folder.iterdir()] == [LOCK]:  # refused: leave nothing behind
+                (folder / LOCK).unlink()
+                folder.rmdir()
 
 
 def open_run(folder: Path, config: dict) -> dict | None:
@@ -39,7 +45,7 @@ def open_run(folder: Path, config: dict) -> dict | None:
     if place.exists():
         _refuse_other(folder, read_json(place), config)
     else:
-        foreign = [entry.name for entry in folder.iterdir() if entry.name != ".lock"]
+        foreign = [entry.name for entry in folder.iterdir() if entry.name != LOCK]
         if foreign:
             raise InputError(f"{folder} holds {foreign[0]} but no run: choose another folder with --out")
         write_json(place, {"schema": SCHEMA, **config, "environment": environment()})
@@ -47,6 +53,8 @@ def open_run(folder: Path, config: dict) -> dict | None:
 
 
 def read_config(folder: Path) -> dict:
+    if (folder / "fold0" / CONFIG).is_file():
+        raise InputError(f"{folder} holds the runs of a cross-validation: give one of them, such as {folder / 'fold0'}")
     if not (folder / CONFIG).is_file():
         raise InputError(f"{folder} is no run folder (no {CONFIG}): give the --out of `majority train`")
     config = read_json(folder / CONFIG)
@@ -70,22 +78,28 @@ def environment() -> dict:
 
 def _refuse_other(folder: Path, there: dict, asked: dict) -> None:
     asked = json.loads(json.dumps({"schema": SCHEMA, **asked}))  # as it would read back
-    there, asked = _flat(there), _flat(asked)
+    there, asked = flat(there), flat(asked)
     names = sorted(name for name in there.keys() | asked.keys() if not name.startswith("environment."))
     changed = [name for name in names if there.get(name) != asked.get(name)]
+    if changed == ["data.fingerprint"]:
+        raise InputError(
+            f"the data has changed since {folder} was begun: put the old files back or choose another --out"
+        )
     if changed:
+        changed = [name for name in changed if name != "data.fingerprint"]
         shown = "; ".join(f"{name} is {there.get(name)}, asked {asked.get(name)}" for name in changed[:5])
         raise InputError(
             f"{folder} holds another run ({shown}): repeat its settings or choose another folder with --out"
         )
 
 
-def _flat(content: dict, prefix: str = "") -> dict:
-    """{'a': {'b': 1}} -> {'a.b': 1}"""
-    flat = {}
+def flat(content: dict, prefix: str = "") -> dict:
+    """Nested settings by dotted name.
+
+    >>> flat({"a": {"b": 1}, "c": None})
+    {'a.b': 1, 'c': None}
+    """
+    named = {}
     for key, value in content.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat
+        named |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return named

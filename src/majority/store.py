@@ -6,20 +6,23 @@ Rows are read into fresh arrays rather than mapped: the pages of a map that were
 from __future__ import annotations
 
 import mmap
+import os
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from io import FileIO
 from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
 
 from .errors import InputError
-from .feature_files import FeatureFile, check_alike, look, read_coordinates, read_whole, told, with_h5
+from .feature_files import FeatureFile, FeatureFileError, check_alike, look, read_coordinates, read_whole, told, with_h5
 
 GAP_BYTES = 64 * 1024  # rows nearer than this on disk are read in one go, with what lies between them
 SPAN_BYTES = 2**20  # of such a read held at a time
 CHUNK, CHUNK_VALUES = 65_536, 2**25  # rows, and values in them, looked at together where all rows are
-IN_MEMORY_BYTES = 2**30  # up to which feature files are better held in memory
+IN_MEMORY_BYTES = 2**30  # up to which rows on disk are better held in memory
 
 Fill = Callable[[int, np.ndarray], object]  # (number of a first row, array to fill with the rows from it on)
 
@@ -27,7 +30,7 @@ Fill = Callable[[int, np.ndarray], object]  # (number of a first row, array to f
 class RowsOnDisk:
     """What a store in memory and one on disk share: shape, dtype, len() and rows by slice or by positions.
 
-    Files are opened for a read and closed after it, so that thousands of them, threads and forks do no harm.
+    Many files are opened for a read and closed after it, so that thousands of them, threads and forks do no harm.
     """
 
     in_place = True  # a store that says this of itself is never copied whole
@@ -80,6 +83,10 @@ class RowsOnDisk:
             rows[a:b] = block[numbers[a:b] - first]
             a = b
 
+    def held_if_small(self) -> np.ndarray | RowsOnDisk:
+        """The rows in memory where they take up to IN_MEMORY_BYTES, which is faster; else the store itself."""
+        return self[:] if len(self) * self.row_bytes <= IN_MEMORY_BYTES else self
+
 
 class FeatureFiles(RowsOnDisk):
     """Feature files, one a bag, as one store (N, d): `.npy`, `.npz`, `.h5` and `.pt`, any mix of them.
@@ -122,7 +129,7 @@ class FeatureFiles(RowsOnDisk):
             about = self.files[file]
             held = file, read_whole(about.path)["features"]
             if held[1].shape != (about.rows, about.width):
-                raise InputError(f"{about.path} changed while it was in use: start again")
+                raise FeatureFileError(about.path, "changed while it was in use", "start again")
             self._last = held
 
         def fill(first: int, rows: np.ndarray) -> None:
@@ -136,35 +143,41 @@ class FeatureFiles(RowsOnDisk):
         if len(without) == len(self.files):
             return None
         if without:
-            raise InputError(f"{without[0]} has no coords, other files do: give every file an (x, y) a row, or none")
+            what, cure = "has no coords, other files do", "give every file an (x, y) a row, or none"
+            raise FeatureFileError(without[0], what, cure)
         return np.concatenate([read_coordinates(file.path) for file in self.files])
-
-    def held_if_small(self) -> np.ndarray | FeatureFiles:
-        """The rows in memory where they take up to IN_MEMORY_BYTES, which is faster; else the files themselves."""
-        return self[:] if len(self) * self.row_bytes <= IN_MEMORY_BYTES else self
 
 
 class MappedRows(RowsOnDisk):
-    """The rows of a mapped file, read without touching its map."""
+    """The rows of a mapped file, read without touching its map.
+
+    The file stays open for as long as these rows are there: they can be read though it was deleted or replaced.
+    """
 
     def __init__(self, mapped: np.memmap):
         super().__init__([len(mapped)], mapped.shape[1:], mapped.dtype)
         self.path, self.offset = Path(mapped.filename), mapped.offset
+        self._file = self.path.open("rb", buffering=0)
+        weakref.finalize(self, self._file.close)
 
-    def opened(self, file: int) -> AbstractContextManager[Fill]:
-        return _npy_rows(self.path, self.offset)
+    @contextmanager
+    def opened(self, file: int) -> Iterator[Fill]:
+        with told(self.path):
+            yield _filler(self._file, self.path, self.offset)
 
 
 def rows_of(store):
     """What to take rows from: a store in memory or on disk as it is, a mapped file through its `MappedRows`."""
-    whole_file = isinstance(store, np.memmap) and isinstance(store.base, mmap.mmap)  # not a part of one
-    if whole_file and store.mode in ("r", "r+") and store.flags.c_contiguous and store.filename is not None:
-        return MappedRows(store)
-    return store
+    return MappedRows(store) if _is_mapped(store) else store
 
 
 def on_disk(store) -> bool:
-    return getattr(rows_of(store), "in_place", False)
+    return _is_mapped(store) or getattr(store, "in_place", False)
+
+
+def _is_mapped(store) -> bool:
+    whole_file = isinstance(store, np.memmap) and isinstance(store.base, mmap.mmap)  # not a part of one
+    return whole_file and store.mode in ("r", "r+") and store.flags.c_contiguous and store.filename is not None
 
 
 def chunks(store, positions: np.ndarray) -> Iterator[np.ndarray]:
@@ -188,17 +201,22 @@ def write_npy(path: Path, store, positions: np.ndarray) -> None:
 def _npy_rows(path: Path, offset: int) -> Iterator[Fill]:
     """`offset`: where the first row begins in the file."""
     with told(path), path.open("rb", buffering=0) as file:
+        yield _filler(file, path, offset)
 
-        def fill(first: int, rows: np.ndarray) -> None:
-            place = memoryview(rows.reshape(-1).view(np.uint8))
-            file.seek(offset + first * rows[0].nbytes)
-            while len(place):
-                read = file.readinto(place)
-                if read == 0:
-                    raise InputError(f"{path} ends before row {first + len(rows)}: it was cut short, write it again")
-                place = place[read:]
 
-        yield fill
+def _filler(file: FileIO, path: Path, offset: int) -> Fill:
+    """Reads at a place of its own each time: threads and forks may share the file."""
+
+    def fill(first: int, rows: np.ndarray) -> None:
+        place = memoryview(rows.reshape(-1).view(np.uint8))
+        start = offset + first * rows[0].nbytes
+        while len(place):
+            read = os.preadv(file.fileno(), [place], start)
+            if read == 0:
+                raise InputError(f"{path} ends before row {first + len(rows)}: it was cut short, write it again")
+            place, start = place[read:], start + read
+
+    return fill
 
 
 @contextmanager

@@ -257,7 +257,13 @@ class _Loop:
         lines = []
         if (self.folder / CHECKPOINT).exists():
             self.best, progress = load_checkpoint(self.folder / CHECKPOINT, self.model, self.optimiser, self.device)
-            lines = read_lines(self.folder / METRICS)[: progress.pop("epochs")]
+            epochs = progress.pop("epochs")
+            lines = read_lines(self.folder / METRICS)[:epochs]
+            if len(lines) < epochs:
+                raise InputError(
+                    f"{self.folder} has a checkpoint of {epochs} epochs but {len(lines)} in {METRICS}: "
+                    "put that file back, or remove the folder to begin again"
+                )
             self.fitted = Fitted(**progress, history=lines)
         # Lines after the checkpoint belong to epochs that will be trained again.
         text = "".join(json.dumps(line) + "\n" for line in lines)

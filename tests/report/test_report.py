@@ -19,7 +19,7 @@ from majority.report.page import command, write_page
 from majority.report.pictures import png
 from majority.report.reading import read
 
-CHROMIUM = Path("/usr/bin/chromium")
+CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
 

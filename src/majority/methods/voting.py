@@ -44,9 +44,7 @@ class Voting(Head):
         background = self.background
         if background is None or background.share is None:
             return losses
-        return losses + background.weight * share_divergence(
-            output.instance_log_probs, background.index, background.share
-        )
+        return losses + share_divergence(output.instance_log_probs, background.index, background.share)
 
 
 def without_column(values: Tensor, column: int) -> Tensor:  # (n, K) -> (n, K - 1)

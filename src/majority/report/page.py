@@ -9,7 +9,7 @@ from ..bags import Bags
 from ..classifier import Classifier
 from ..errors import InputError
 from ..files import read_json, read_lines, write_atomically
-from ..runs import RESULT, read_config
+from ..runs import RESULT, flat, read_config
 from ..training import METRICS
 from . import sections
 from .figures import box_plot, confusion_matrix, curves
@@ -78,7 +78,7 @@ def _content(folder: Path, classifier: Classifier, parts) -> dict:
         "background": None if reading.background is None else classes[reading.background],
         "about": _about(config, result, classifier),
         "command": command(config),
-        "settings": _flat(config),
+        "settings": _shown_settings(config),
         "parts": _parts(parts),
         "figures": _figures(result.get(part) or {}),
         "curves": _curves(read_lines(folder / METRICS), result["best_epoch"]),
@@ -231,12 +231,7 @@ def _seconds(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def _flat(content: dict, prefix: str = "") -> dict[str, str]:
-    """Nested settings by dotted name; hashes of the data are left out."""
-    flat = {}
-    for key, value in content.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif key != "fingerprint":
-            flat[f"{prefix}{key}"] = "–" if value is None else str(value)
-    return flat
+def _shown_settings(config: dict) -> dict[str, str]:
+    """Every setting of a run; hashes of the data are left out."""
+    named = flat(config).items()
+    return {name: "–" if value is None else str(value) for name, value in named if not name.endswith("fingerprint")}

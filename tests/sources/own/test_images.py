@@ -9,7 +9,9 @@ import pytest
 from PIL import Image
 
 from majority import load_source
+from majority import store as store_module
 from majority.sources.own import images as images_room
+from majority.store import MappedRows, on_disk
 
 
 def save(table, folder):
@@ -65,11 +67,16 @@ def test_images_are_turned_as_their_camera_says(tmp_path, make):
     assert (turned[:, :-1] == 0).all()
 
 
-def test_the_cache_is_reused_and_notices_changes(tmp_path, make, monkeypatch):
+@pytest.fixture
+def calls(monkeypatch):
+    """Names of the files that were decoded."""
+    names, true = [], images_room.decoded
+    monkeypatch.setattr(images_room, "decoded", lambda path, shape: names.append(path.name) or true(path, shape))
+    return names
+
+
+def test_the_cache_is_reused_and_notices_changes(tmp_path, make, calls):
     place = save(make.images(tmp_path, bags=4), tmp_path)
-    calls = []
-    true = images_room.decoded
-    monkeypatch.setattr(images_room, "decoded", lambda path, shape: calls.append(path.name) or true(path, shape))
     before = np.array(load_source(place).bags.store)
     assert len(calls) == 12
     calls.clear()
@@ -88,6 +95,53 @@ def test_the_cache_is_reused_and_notices_changes(tmp_path, make, monkeypatch):
     save(table[table["bag"] != "b0"], tmp_path)  # rows that go need no decoding
     assert load_source(place).bags.store.shape[0] == 9
     assert calls == []
+
+
+def test_the_cache_is_found_from_every_folder(tmp_path, make, calls, monkeypatch):
+    place = save(make.images(tmp_path, bags=4), tmp_path)
+    load_source(place)
+    calls.clear()
+    for folder, name in ((tmp_path, "bags.csv"), (tmp_path / "images", "../bags.csv")):
+        monkeypatch.chdir(folder)
+        assert len(load_source(name).bags) == 4
+    assert calls == []
+
+
+def test_train_and_predict_decode_once(tmp_path, majority, make, calls):
+    for number, words in enumerate([(), ("--image-size", 8), ("--image-size", 6)]):  # the images have 8 x 8
+        run, out = tmp_path / f"run{number}", tmp_path / "p.csv"
+        place = save(make.images(tmp_path), tmp_path)
+        assert majority("train", place, "--epochs", 1, "--device", "cpu", *words, "--out", run)[0] == 0
+        assert majority("predict", run, place, "--device", "cpu", "--out", out)[0] == 0
+        assert majority("check", place, *words)[0] == 0
+        assert sorted(calls) == sorted({f"{bag}-{i}.png" for bag in range(12) for i in range(3)})
+        calls.clear()
+
+
+def test_files_are_looked_at_once_for_all_sizes(tmp_path, make, monkeypatch):
+    place = save(make.images(tmp_path, bags=4), tmp_path)
+    load_source(place, image_size=6)
+    monkeypatch.setattr(images_room, "_look", lambda path: pytest.fail(f"{path} was looked at again"))
+    assert load_source(place).bags.store.shape[1:] == (8, 8, 3)
+
+
+def test_images_are_read_though_another_command_replaces_them(tmp_path, make, monkeypatch):
+    monkeypatch.setattr(store_module, "IN_MEMORY_BYTES", 0)
+    place = save(make.images(tmp_path, bags=4), tmp_path)
+    bags = load_source(place).bags
+    assert isinstance(bags.store, MappedRows)
+    before, fingerprint = bags.store[:], bags.fingerprint()
+    Image.new("RGB", (8, 8), (1, 2, 3)).save(tmp_path / "images/1-1.png")
+    assert load_source(place).bags.fingerprint() != fingerprint
+    assert not bags.store.path.exists()
+    assert bags.fingerprint() == fingerprint
+    assert np.array_equal(bags.store[:], before)
+
+
+def test_few_images_are_held_in_memory(tmp_path, make):
+    store = load_source(save(make.images(tmp_path, bags=4), tmp_path)).bags.store
+    assert isinstance(store, np.ndarray)
+    assert not on_disk(store)
 
 
 def test_a_damaged_cache_is_made_again(tmp_path, make, monkeypatch):

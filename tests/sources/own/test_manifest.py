@@ -228,6 +228,15 @@ def test_blank_lines_and_a_byte_order_mark_do_no_harm(tmp_path, make):
     assert len(load_source(tmp_path / "bags.csv").bags) == 4
 
 
+def test_instances_are_numbered_without_blank_rows(tmp_path, majority, make):
+    table, place = make.table(), tmp_path / "bags.csv"
+    table.to_csv(place, index=False)
+    assert majority("train", place, *TRAIN, "--out", tmp_path / "run")[0] == 0
+    place.write_text(table.to_csv(index=False).replace("slide1,", "\n,,,,\nslide1,", 1))
+    assert majority("predict", tmp_path / "run", place, "--out", tmp_path / "p.csv")[0] == 0
+    assert pd.read_csv(tmp_path / "p.csv")["instance"].tolist() == list(range(len(table)))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -66,6 +66,49 @@ def test_a_class_that_could_not_be_trained():
         OwnBags("example", made, split).make_parts()
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_class_with_one_bag_is_trained_on(seed):
+    made = Bags.from_lists([np.ones((2, 3))] * 12, ["a", "b"] * 5 + ["y", "z"])
+    for parts in (
+        OwnBags("example", made).make_parts(data_seed=seed),
+        OwnBags("example", made, np.array(["train"] * 12)).make_parts(data_seed=seed),
+    ):
+        assert {0, 1, 2, 3} == set(parts.train.labels)
+
+
+def groups_that_cannot_be_dealt(table, make):
+    return table.assign(group=make.column(table, ["p1", "p2"]))
+
+
+def two_bags(table, make):
+    return table[table["bag"].isin(["slide0", "slide1"])]
+
+
+def a_class_in_one_small_group(table, make):
+    return table.assign(group=make.column(table, ["p1", "p2", "p1", "p4"]))
+
+
+@pytest.mark.parametrize("edit", [groups_that_cannot_be_dealt, two_bags, a_class_in_one_small_group])
+def test_check_names_what_the_dealing_of_train_refuses(tmp_path, majority, make, edit):
+    place = tmp_path / "bags.csv"
+    edit(make.table(), make).to_csv(place, index=False)
+    train_code, _, err = majority("train", place, *TRAIN, "--out", tmp_path / "run")
+    check_code, out, _ = majority("check", place)
+    assert (train_code, check_code) == (2, 1)
+    words = err.strip().removeprefix("majority: ")
+    assert f"problem: {place}: {words}" in out
+
+
+def test_train_says_the_warnings_of_check(tmp_path, majority, make):
+    make.table(site="north", bags=12).to_csv(tmp_path / "bags.csv", index=False)
+    _, checked, _ = majority("check", tmp_path / "bags.csv")
+    warnings = [line for line in checked.splitlines() if line.startswith("warning: ")]
+    assert len(warnings) == 3
+    _, out, _ = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
+    assert out.splitlines()[:3] == warnings
+    assert [f"warning: {text}" for text in load_source(tmp_path / "bags.csv").warnings] == warnings
+
+
 def test_folds_and_given_splits_exclude_each_other():
     with pytest.raises(InputError, match="names its splits itself"):
         own(split=np.array(["train", "test"] * 20)).make_parts(folds=4)

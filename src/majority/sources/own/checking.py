@@ -29,7 +29,10 @@ def check(path: str | Path, image_size: int | None = None, features: tuple[str, 
     wish = Wish(image_size=pixels(image_size), features=features)
     content, findings = _read(Path(path), wish)
     if content is not None and not findings.problems:
-        content.make(Path(path).resolve().stem, wish)  # what Bags itself refuses is refused here
+        try:
+            content.make(Path(path).resolve().stem, wish).make_parts()
+        except InputError as error:  # what Bags itself or the dealing of `train` refuses
+            findings.refused(content.file, error)
     return Check({} if content is None else summarise(content), findings.problems, findings.warnings)
 
 
@@ -37,7 +40,7 @@ def load_own(path: Path, wish: Wish) -> OwnBags:
     """The bags of a manifest or a folder; all problems in one message where there are any."""
     content, findings = _read(path, wish)
     findings.refuse(path)
-    return content.make(path.resolve().stem, wish)
+    return content.make(path.resolve().stem, wish, findings.warnings)
 
 
 def _read(path: Path, wish: Wish) -> tuple[Content | None, Findings]:

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...errors import InputError
-from ...feature_files import SUFFIXES, FeatureFile, check_alike, look
+from ...feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, look
 from ...store import FeatureFiles, chunks
 from .bag_table import check_classes, check_filled, check_one_each, check_split_names
 from .problems import Findings, UnreadableError
@@ -111,8 +110,8 @@ def _match(bags: pd.DataFrame, files: dict[str, Path], table: Path, findings: Fi
 def _look(path: Path, findings: Findings) -> FeatureFile | None:
     try:
         return look(path)
-    except InputError as error:
-        what, _, cure = str(error).removeprefix(f"{path} ").rpartition(": ")
+    except FeatureFileError as error:
+        what, cure = error.what, error.cure
         if path.suffix == ".npy" and _holds_nothing(path):
             what, cure = "the bag is empty (no rows)", "fill the file or leave it out"
         findings.problem(path, None, what, cure)
@@ -137,19 +136,16 @@ def _alike(files: list[FeatureFile], findings: Findings) -> list[FeatureFile]:
         try:
             check_alike(file, usual)
             good.append(file)
-        except InputError as error:
-            what, _, cure = str(error).removeprefix(f"{file.path} ").rpartition(": ")
-            findings.problem(file.path, None, what, cure)
+        except FeatureFileError as error:
+            findings.problem(error.path, None, error.what, error.cure)
     return good
 
 
 def _coordinates(store: FeatureFiles, findings: Findings) -> np.ndarray | None:
     try:
         return store.coordinates()
-    except InputError as error:
-        without = next(file.path for file in store.files if not file.has_coordinates)
-        what, _, cure = str(error).removeprefix(f"{without} ").rpartition(": ")
-        findings.problem(without, None, what, cure)
+    except FeatureFileError as error:
+        findings.problem(error.path, None, error.what, error.cure)
         return None
 
 

@@ -13,44 +13,45 @@ from pathlib import Path
 
 import numpy as np
 
+from ...store import MappedRows, RowsOnDisk
 from ..files import cache_folder
 
-FORMAT = 1
+FORMAT = 2
+
+Notes = dict[str, list]  # path as the manifest writes it -> bytes, changed_ns, height, width, grey
 
 
 class ImageCache:
-    """What is kept of a manifest's images at one size; empty where nothing is kept or it cannot be read.
+    """What is kept of a manifest's images at one shape; empty where nothing is kept or it cannot be read.
 
     The note (JSON) is written after the pixels and names their file, so that a killed run leaves the
-    old pair or the new one.
+    old pair or the new one. Old pixels are deleted; who reads them has their file open and goes on.
     """
 
-    def __init__(self, manifest: Path, size: tuple[int, int] | None, channels: int | None):
-        key = hashlib.blake2b(repr((str(manifest.resolve()), size, channels)).encode(), digest_size=12).hexdigest()
-        self.folder = cache_folder() / "images"
-        self.place = self.folder / f"{key}.json"
-        self.notes: dict[str, list] = {}  # path -> bytes, changed_ns, height, width, grey; in the order of the pixels
-        self.pixels: np.ndarray | None = None  # (n, height, width, channels) uint8, mapped
+    def __init__(self, manifest: Path, shape: tuple[int, int, int]):  # height, width, channels
+        self.folder, self.shape = _folder(), shape
+        self.place = self.folder / f"{_key(manifest)}-{'x'.join(map(str, shape))}.json"
+        self.notes: Notes = {}  # in the order of the pixels
+        self.pixels: np.ndarray | MappedRows | None = None  # (n, *shape) uint8
         self._read()
 
     @property
     def count(self) -> int:
         return 0 if self.pixels is None else len(self.pixels)
 
-    def rows(self, shape: tuple[int, int, int]) -> dict[str, int]:
-        """Where each path's pixels stand, if they have this shape."""
-        fits = self.pixels is not None and self.pixels.shape[1:] == shape
-        return {name: row for row, name in enumerate(self.notes)} if fits else {}
+    def store(self) -> np.ndarray | RowsOnDisk:
+        """The pixels, in memory where they are few."""
+        return self.pixels.held_if_small() if isinstance(self.pixels, MappedRows) else self.pixels
 
     @contextmanager
-    def replaced(self, shape: tuple[int, int, int, int]) -> Iterator[np.ndarray]:
+    def replaced(self, count: int) -> Iterator[np.ndarray]:
         """An array to fill, on disk where the cache can be written; without `keep` it is given up."""
         self.fresh = self.folder / f"{self.place.stem}-{secrets.token_hex(6)}.npy"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self.filling = np.lib.format.open_memmap(self.fresh, "w+", np.uint8, shape)
+            self.filling = np.lib.format.open_memmap(self.fresh, "w+", np.uint8, (count, *self.shape))
         except OSError:  # a home that cannot be written: the pixels stay in memory
-            self.fresh, self.filling = None, np.empty(shape, np.uint8)
+            self.fresh, self.filling = None, np.empty((count, *self.shape), np.uint8)
         self.kept = False
         try:
             yield self.filling
@@ -58,29 +59,54 @@ class ImageCache:
             if self.fresh and not self.kept:
                 self.fresh.unlink(missing_ok=True)
 
-    def keep(self, notes: dict[str, list]) -> None:
+    def keep(self, notes: Notes) -> None:
         """The filled array takes the place of the old one."""
         self.kept, self.notes, self.pixels = True, notes, self.filling
         if self.fresh is None:
             return
         self.filling.flush()
+        self.pixels = _opened(self.fresh)  # before others know of the file, and may replace it
         old = self._noted_file()
-        draft = self.fresh.with_suffix(".json")
+        draft = self.fresh.with_suffix(".draft")
         draft.write_text(json.dumps({"format": FORMAT, "pixels": self.fresh.name, "images": notes}))
         os.replace(draft, self.place)
         if old is not None:
             with contextlib.suppress(OSError):
                 old.unlink()
-        self.pixels = np.load(self.fresh, mmap_mode="r")
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged is made again
             note = json.loads(self.place.read_text())
-            pixels = np.load(self.folder / note["pixels"], mmap_mode="r", allow_pickle=False)
-            if note["format"] == FORMAT and len(pixels) == len(note["images"]) and pixels.dtype == np.uint8:
+            pixels = _opened(self.folder / note["pixels"])
+            fits = pixels.shape == (len(note["images"]), *self.shape) and pixels.dtype == np.uint8
+            if note["format"] == FORMAT and fits:
                 self.notes, self.pixels = note["images"], pixels
 
     def _noted_file(self) -> Path | None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             return self.folder / json.loads(self.place.read_text())["pixels"]
         return None
+
+
+def noted_images(manifest: Path) -> Notes:
+    """What is known of a manifest's images, at whatever shape their pixels are kept."""
+    notes: Notes = {}
+    with contextlib.suppress(OSError):
+        for place in sorted(_folder().glob(f"{_key(manifest)}-*.json")):
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                note = json.loads(place.read_text())
+                notes |= note["images"] if note["format"] == FORMAT else {}
+    return notes
+
+
+def _folder() -> Path:
+    return cache_folder() / "images"
+
+
+def _key(manifest: Path) -> str:
+    place = manifest.parent.resolve() / manifest.name  # images are relative to the folder it was opened in
+    return hashlib.blake2b(str(place).encode(), digest_size=12).hexdigest()
+
+
+def _opened(path: Path) -> MappedRows:
+    return MappedRows(np.load(path, mmap_mode="r", allow_pickle=False))

@@ -13,7 +13,8 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from ...errors import InputError
-from .image_cache import ImageCache
+from ...store import RowsOnDisk
+from .image_cache import ImageCache, noted_images
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
 MOST_PIXELS = 64_000_000  # of one file: more is taken for a decompression bomb
@@ -34,14 +35,15 @@ class Picture(NamedTuple):
 
 
 def load_images(
-    manifest: Path, paths: Sequence[Path], size: tuple[int, int] | None = None, channels: int | None = None
-) -> tuple[np.ndarray | None, dict[int, str]]:
+    manifest: Path, names: Sequence[str], size: tuple[int, int] | None = None, channels: int | None = None
+) -> tuple[np.ndarray | RowsOnDisk | None, dict[int, str]]:
     """The images (n, height, width, channels) and no faults; or None and what is wrong with which of them.
 
     Without a size: their own where all have one of up to 256 pixels a side, else 64 x 64. Without
-    channels: 1 where all are grey, else 3. The pixels are kept in the user cache and read from there.
+    channels: 1 where all are grey, else 3. The pixels are kept in the user cache and read from there, those
+    of small sets into memory. `names` are the files as the manifest writes them, relative to it.
     """
-    cache = ImageCache(manifest, size, channels)
+    paths, noted = [manifest.parent / name for name in names], noted_images(manifest)
     pictures: dict[int, Picture] = {}
     faults: dict[int, str] = {}
 
@@ -57,8 +59,8 @@ def load_images(
 
     def look(i: int) -> None:
         about = paths[i].stat()
-        stamp, noted = [about.st_size, about.st_mtime_ns], cache.notes.get(str(paths[i]))
-        pictures[i] = Picture(*noted) if noted and noted[:2] == stamp else Picture(*stamp, *_look(paths[i]))
+        stamp, known = [about.st_size, about.st_mtime_ns], noted.get(names[i])
+        pictures[i] = Picture(*known) if known and known[:2] == stamp else Picture(*stamp, *_look(paths[i]))
 
     each(look, "looking at images")
     if not pictures:
@@ -68,19 +70,20 @@ def load_images(
     if faults:  # nothing can be kept, but the other images are tried
         each(lambda i: decoded(paths[i], shape), "decoding images")
         return None, faults
-    names, rows, old = [str(path) for path in paths], cache.rows(shape), cache.pixels
+    cache = ImageCache(manifest, shape)
+    rows, old = {name: row for row, name in enumerate(cache.notes)}, cache.pixels
     reuse = [rows.get(name) if cache.notes.get(name) == list(pictures[i]) else None for i, name in enumerate(names)]
     if reuse == list(range(cache.count)):
-        return old, {}
+        return cache.store(), {}
 
     def decode(i: int) -> None:
-        target[i] = decoded(paths[i], shape) if reuse[i] is None else old[reuse[i]]
+        target[i] = decoded(paths[i], shape) if reuse[i] is None else old[[reuse[i]]][0]
 
-    with cache.replaced((len(paths), *shape)) as target:
+    with cache.replaced(len(paths)) as target:
         each(decode, "decoding images")
         if not faults:
             cache.keep({name: list(pictures[i]) for i, name in enumerate(names)})
-    return (None, faults) if faults else (cache.pixels, {})
+    return (None, faults) if faults else (cache.store(), {})
 
 
 def decoded(path: Path, shape: tuple[int, int, int]) -> np.ndarray:

@@ -68,7 +68,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
 def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
     names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
     files = [path.parent / name for name in names]
-    store, faults = load_images(path, files, wish.image_size, wish.channels)
+    store, faults = load_images(path, names.tolist(), wish.image_size, wish.channels)
     for i in sorted(faults, key=lambda i: first[i]):
         if names[i]:  # an empty cell is reported as such
             cure = "correct the path (relative to the manifest)" if not files[i].exists() else "mend it or leave it out"

@@ -31,6 +31,7 @@ class OwnBags:
     paths: np.ndarray | None = None  # (N,) of the store's images, as the manifest writes them
     columns: tuple[str, ...] | None = None  # of the manifest that are the features
     numbered_within_bags: bool = False  # an instance is known by its row in its bag's file, not in the whole source
+    warnings: tuple[str, ...] = ()  # of the check: nothing wrong, but worth knowing before training
 
     def make_parts(
         self,

@@ -21,11 +21,11 @@ class Problem:
     file: Path
     row: int | None
     what: str
-    cure: str
+    cure: str | None  # None where `what` says it too
 
     def __str__(self) -> str:
         place = str(self.file) if self.row is None else f"{self.file}, row {self.row}"
-        return f"{place}: {self.what}: {self.cure}"
+        return ": ".join([place, self.what, *([] if self.cure is None else [self.cure])])
 
 
 @dataclass
@@ -37,6 +37,10 @@ class Findings:
 
     def problem(self, file: Path, row: int | None, what: str, cure: str) -> None:
         self.problems.append(Problem(file, None if row is None else int(row), what, cure))
+
+    def refused(self, file: Path, error: InputError) -> None:
+        """A problem in the words of a refusal, which has its cure in it."""
+        self.problems.append(Problem(file, None, str(error), None))
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)

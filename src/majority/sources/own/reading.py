@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,7 +38,7 @@ class Content:
         bag = np.repeat(np.arange(len(self.sizes)), self.sizes)
         return pd.crosstab(bag, self.instance_labels)
 
-    def make(self, name: str, wish: Wish) -> OwnBags:
+    def make(self, name: str, wish: Wish, warnings: Sequence[str] = ()) -> OwnBags:
         labels = self.column("label") if wish.labels else None
         truth = self.instance_labels
         classes = wish.classes
@@ -55,7 +56,7 @@ class Content:
             names=self.column("bag"),
         )
         split = self.column("split") if wish.labels else None
-        return OwnBags(name, bags, split, self.paths, self.columns, self.numbered_within_bags)
+        return OwnBags(name, bags, split, self.paths, self.columns, self.numbered_within_bags, tuple(warnings))
 
 
 def check_known_classes(content: Content, wish: Wish, findings: Findings) -> None:
