@@ -94,7 +94,7 @@ def told(path: Path) -> Iterator[None]:
     except InputError:
         raise
     except Exception as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
+        reason = f"damaged, or no {path.suffix} file of plain numbers: {type(error).__name__}"
         raise FeatureFileError(path, f"cannot be read ({reason})", "write the file again or leave it out") from error
 
 

@@ -77,6 +77,7 @@ def test_summary(tmp_path, majority, make):
         "dealt 60/20/20",
         "60% to 60%",
         "0 of 30",
+        "2 columns: a, b",
     ):
         assert piece in out
     assert "0 problems, 0 warnings" in out

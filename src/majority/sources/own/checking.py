@@ -87,6 +87,9 @@ def summarise(content: Content) -> dict[str, str]:
         "splits": splits or "none given: dealt 60/20/20 by class",
         "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
     }
+    if content.columns:
+        shown = ", ".join(content.columns[:10]) + (", ..." if len(content.columns) > 10 else "")
+        summary["features"] = f"{len(content.columns)} columns: {shown}"
     if content.instance_labels is not None:
         counts = content.true_counts().to_numpy()
         top = counts.max(axis=1)

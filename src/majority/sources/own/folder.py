@@ -73,7 +73,10 @@ def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.Data
     frame = read_table(table, TEXT, findings)
     missing = [name for name in ("bag", "label") if name not in frame]
     for name in missing:
-        findings.problem(table, 1, f"there is no column {name}", "the table has the columns bag, label[, split, group]")
+        cure = "the table has the columns bag, label[, split, group]"
+        if name == "label" and "bag_label" in frame:
+            cure = "a row is a bag here: call the column bag_label just label"
+        findings.problem(table, 1, f"there is no column {name}", cure)
     if missing:
         raise UnreadableError
     bags = frame[[name for name in TEXT if name in frame]]
