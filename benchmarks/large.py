@@ -13,6 +13,10 @@ each with whole bags and with a random `max_instances` of each. Prints a line a 
 of the process (VmHWM), loading and all, the seconds of the fastest epoch, and instances (of whole bags) a second.
 "load_average" is the machine's over the last minute of a variant: where it is above the number of threads, others
 worked there too, and the processor time of an epoch ("epoch_cpu_seconds", all threads) says more than its seconds.
+
+Measured (two cores of an Arm Neoverse-N1, otherwise idle, page cache warm, n = 1, commit d4eba28): whole bags 1.51 GiB
+and 62.1 s an epoch streamed, 8.48 GiB and 59.3 s in memory (96 %); 1,000 of each bag 0.86 GiB and 16.1 s, 8.01 GiB and
+14.8 s (92 %).
 """
 
 from __future__ import annotations
