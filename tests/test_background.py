@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from scipy.stats import norm
 
 from majority import Bags, Classifier, Settings, build_model, evaluate, fit, load_source, make_bags
 from majority.background import Background, majority_of
-from majority.cli import main
 from majority.errors import InputError
 from majority.functional import share_divergence
 from majority.methods import METHODS, Target, create_head
@@ -249,18 +247,6 @@ def test_training_finds_the_background_without_being_told_its_share():
 
 
 # ---------------------------------------------------------------- the command
-
-
-@pytest.fixture
-def majority(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["majority", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        printed = capsys.readouterr()
-        return exit_.value.code or 0, printed.out, printed.err
-
-    return run
 
 
 def test_digits_with_a_background_from_the_command(majority, tmp_path):

@@ -14,20 +14,6 @@ from majority.cli import main
 TINY = ["--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 
 
-@pytest.fixture
-def majority(monkeypatch, capsys):
-    """Run the command in this process: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["majority", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        printed = capsys.readouterr()
-        return exit_.value.code or 0, printed.out, printed.err
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "run"

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from majority import Bags, Classifier, build_model, cli, predictions
+from majority import Bags, Classifier, build_model, predictions
 from majority.predictions import write_bag_predictions, write_predictions
 
 
@@ -125,17 +125,6 @@ def test_memory_does_not_grow_with_features_on_disk(tmp_path):
 
     assert grown(held=0) < 300
     assert grown(held=2**30) > 384  # what is measured would be seen
-
-
-@pytest.fixture
-def majority(monkeypatch, capsys):
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["majority", *map(str, words)])
-        with pytest.raises(SystemExit) as stopped:
-            cli.main()
-        return stopped.value.code or 0, *capsys.readouterr()
-
-    return run
 
 
 def table(bags, seed=0):

@@ -1,11 +1,7 @@
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
-
-from majority import cli
 
 COLOURS = {"red": (220, 30, 30), "blue": (30, 30, 220)}
 
@@ -13,19 +9,6 @@ COLOURS = {"red": (220, 30, 30), "blue": (30, 30, 220)}
 @pytest.fixture(autouse=True)
 def _cache_of_this_test(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-
-
-@pytest.fixture
-def majority(monkeypatch, capsys):
-    """Run the command in this process: exit status, stdout, stderr."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["majority", *map(str, words)])
-        with pytest.raises(SystemExit) as stopped:
-            cli.main()
-        return stopped.value.code or 0, *capsys.readouterr()
-
-    return run
 
 
 def feature_table(bags=30, size=5, seed=0, **more):
