@@ -111,7 +111,7 @@ class Experiment:
             finished = open_run(folder, config)
             if finished:
                 if not (folder / REPORT).exists():  # killed between the result and the page
-                    write_page(folder, Classifier.load(folder / CLASSIFIER, device), parts)
+                    write_page(folder, open_classifier(folder, device), parts)
                 (folder / CHECKPOINT).unlink(missing_ok=True)
                 say(f"{folder} is finished (epoch {finished['best_epoch']} of {finished['epochs']} was best)")
                 return finished

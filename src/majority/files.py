@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .errors import InputError
 
-os.umask(UMASK := os.umask(0o022))
+os.umask(UMASK := os.umask(0o022))  # it can only be read by setting it
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
