@@ -17,7 +17,7 @@ from .methods import find_method
 from .model import build_model
 from .recipes import DEFAULT, choose
 from .report.page import REPORT, write_page
-from .runs import CLASSIFIER, RESULT, claimed, open_run, read_config
+from .runs import CLASSIFIER, RESULT, claimed, environment, open_run, read_config
 from .sources import LabelledSet, OwnBags, Parts, is_own_source, load
 from .sources.own import Wish
 from .sources.own.checking import load_own
@@ -139,7 +139,10 @@ class Experiment:
                 "fold": self.data.fold,
                 "seed": self.seed,
                 "data_seed": self.data.data_seed,
+                "data": asdict(data),
+                "plan": plan.as_dict(),
                 "version": __version__,
+                "hardware": environment()["device"],
             }
             write_json(folder / RESULT, result)
             write_page(folder, classifier, parts)

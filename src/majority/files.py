@@ -38,6 +38,12 @@ def read_json(path: Path) -> dict:
         raise InputError(f"{path} is damaged ({error}): remove it and run again") from None
 
 
+def write_lines(path: Path, records: list[dict]) -> None:
+    """A JSON-lines file, all of it."""
+    text = "".join(json.dumps(record) + "\n" for record in records)
+    write_atomically(path, lambda place: place.write_text(text))
+
+
 def read_lines(path: Path) -> list[dict]:
     """The whole lines of a JSON-lines file; a last line cut short by a kill is left out."""
     if not path.exists():

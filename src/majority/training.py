@@ -20,7 +20,7 @@ from .batches import Batch, ResidentBags
 from .capture import Captured, compiled
 from .checkpoint import Weights, load_checkpoint, save_checkpoint
 from .errors import InputError, TrainingError
-from .files import read_lines, write_atomically
+from .files import read_lines, write_lines
 from .inference import BATCH_INSTANCES, choose_device, outputs
 from .methods import Target
 from .model import Model
@@ -266,8 +266,7 @@ class _Loop:
                 )
             self.fitted = Fitted(**progress, history=lines)
         # Lines after the checkpoint belong to epochs that will be trained again.
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        write_atomically(self.folder / METRICS, lambda place: place.write_text(text))
+        write_lines(self.folder / METRICS, lines)
 
     def _note(self, record: dict) -> None:
         if self.folder is None:
