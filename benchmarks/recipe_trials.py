@@ -43,9 +43,12 @@ def plans(source: str) -> dict[str, Plan]:
         "small stem": small,
         "small stem, cutout": small.changed(augment=(*base.augment, "cutout")),
         "imagenet stem, 200 epochs": small.changed("resnet18", epochs=200),
-        "small stem, 16 bags a step": small.changed(batch_bags=16),
         "small stem, rate 5e-4": small.changed(learning_rate=5e-4),
-        "small stem, 200 epochs": small.changed(epochs=200),
+        "small stem, rate 5e-4, 16 bags a step": small.changed(learning_rate=5e-4, batch_bags=16),
+        "small stem, rate 5e-4, 8 bags a step": small.changed(learning_rate=5e-4, batch_bags=8),
+        "imagenet stem, constant rate 3e-4, 64 bags a step, 300 epochs": small.changed(
+            "resnet18", epochs=300, learning_rate=3e-4, schedule="constant", batch_bags=64, weight_decay=0.0
+        ),
     }
 
 

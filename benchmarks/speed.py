@@ -6,11 +6,12 @@
 published  a straightforward loop in the published way: a DataLoader without workers, one Python transform an
            image, float32, validation and test every epoch, losses read every step
 eager      `majority.fit(..., eager=True)`: resident data, bf16, every kernel launched from Python
-shipped    `majority.fit(...)` as it comes: captured steps, one read an epoch
+shipped    `majority.fit(...)` as it comes for 1,500 epochs: captured and compiled steps, one read an epoch
 floor      the network's forward and backward alone (and the validation images' forward), captured, on random
            float images that are already there: no gather, no normalisation, no bag loss, no optimiser
 
-An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags.
+An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags. Beside the loops:
+how the shipped one grows with bags and their size, and how fast predictions stream.
 """
 
 from __future__ import annotations
@@ -21,20 +22,21 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from majority import Bags, build_model, fit
+from majority import Bags, Classifier, build_model, fit
 from majority.files import write_json
 from majority.inference import BATCH_INSTANCES, choose_device
 from majority.model import Model
 from majority.recipes import RECIPES
 from majority.runs import environment
 from majority.segments import Segments
-from majority.training import Settings
+from majority.training import COMPILED_FROM, Settings
 
 N_CLASSES = 10
 
@@ -50,6 +52,12 @@ def random_bags(sizes: np.ndarray, side: int, seed: int, stored: int = 60_000) -
 
 def paper_settings(epochs: int, **changes) -> Settings:
     return RECIPES["paper"].plan("random").changed(epochs=epochs, **changes).training
+
+
+def as_shipped(train: Bags, epochs: int, **changes) -> Settings:
+    """A few epochs of what a run of the recipe's full length would do."""
+    whole = RECIPES["paper"].plan("random").training.epochs
+    return paper_settings(epochs, compile=whole * len(train.index) >= COMPILED_FROM, **changes)
 
 
 def epoch_of_fit(train: Bags, val: Bags, backbone: str, settings: Settings, eager: bool) -> dict:
@@ -172,11 +180,40 @@ def four_loops(side: int, backbone: str, bags: int, size: int, epochs: int, devi
     row = {
         "published": epoch_of_published_way(train, val, test, backbone, device),
         "eager": epoch_of_fit(train, val, backbone, paper_settings(max(epochs // 2, 2)), eager=True),
-        "shipped": epoch_of_fit(train, val, backbone, paper_settings(epochs), eager=False),
+        "shipped": epoch_of_fit(train, val, backbone, as_shipped(train, epochs), eager=False),
         "floor": epoch_of_floor(train, val, backbone, side, device),
     }
     print(f"{side}x{side} {backbone}: " + ", ".join(f"{name} {loop['seconds']:.4f} s" for name, loop in row.items()))
     return row
+
+
+def prediction(images: int, side: int, backbone: str, device: torch.device) -> dict:
+    """Images a second of `Classifier.stream` over bags in host memory, and of the network's forward alone."""
+    bags = random_bags(np.full(images // 64, 64), side, 0, stored=images)
+    classifier = Classifier(build_model(bags, "count", backbone, pixels="published"))
+    batch = torch.randn(min(BATCH_INSTANCES, images), 3, side, side, device=device)
+    batch = batch.to(memory_format=torch.channels_last)
+    classifier.model.to(memory_format=torch.channels_last)
+    forward = lambda: classifier.model.backbone(batch)
+    stream = lambda: sum(len(probabilities) for _, probabilities in classifier.stream(bags))
+    with torch.inference_mode():
+        rates = {"forward": len(batch) / _median_seconds(forward, 10)}
+    _reset_peak()
+    rates["stream"] = images / _median_seconds(stream, 3)
+    rates["peak_gib"] = _peak_gib()
+    print(f"predictions, {side}x{side} {backbone}: {rates['stream']:.0f} images/s, forward {rates['forward']:.0f}")
+    return rates
+
+
+def _median_seconds(work: Callable[[], object], times: int) -> float:
+    seconds = []
+    for _ in range(times + 1):  # the first is a warm-up
+        start = time.perf_counter()
+        work()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds[1:])
 
 
 def growth(cases: dict[str, np.ndarray], side: int, backbone: str, epochs: int) -> list[dict]:
@@ -185,7 +222,7 @@ def growth(cases: dict[str, np.ndarray], side: int, backbone: str, epochs: int) 
     for name, sizes in cases.items():
         train, val = random_bags(sizes, side, 0), random_bags(sizes[: max(len(sizes) // 4, 1)], side, 1)
         batch_bags = max(1, min(64, 65_536 // int(sizes.max())))
-        row = epoch_of_fit(train, val, backbone, paper_settings(epochs, batch_bags=batch_bags), eager=False)
+        row = epoch_of_fit(train, val, backbone, as_shipped(train, epochs, batch_bags=batch_bags), eager=False)
         row |= {"case": name, "bags": len(sizes), "instances": int(sizes.sum()), "batch_bags": batch_bags}
         row["images_per_second"] = (len(train.index) + len(val.index)) / row["seconds"]
         rows.append(row)
@@ -232,6 +269,11 @@ def main() -> None:
             "commit": options.commit or commit(),
             "environment": environment(),
             "loops": loops,
+            "prediction": {
+                f"{side}x{side} {backbone}": prediction(64 if options.tiny else 102_400, side, backbone, device)
+                for side in sides
+                for backbone in ("resnet18", "resnet18-small")
+            },
             "growth": growth(growth_cases(options.tiny), sides[0], "resnet18", max(epochs // 3, 2)),
         },
     )

@@ -10,7 +10,7 @@ from torch import nn
 
 from majority.backbones import create_backbone, features_of
 from majority.errors import InputError
-from majority.resnet import ResNet18, halving_conv, load_weights
+from majority.resnet import Conv3x3, ResNet18, halving_conv, load_weights
 
 # Each convolution of torchvision's resnet18: name, outputs, inputs, kernel; and the batch norm that follows it.
 CONVOLUTIONS = [
@@ -268,3 +268,21 @@ def test_the_stem_for_gpus_is_the_same_convolution(channels, height, width):
     conv = torch.nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False).double()
     images = torch.randn(2, channels, height, width, dtype=torch.float64)
     torch.testing.assert_close(halving_conv(images, conv.weight), conv(images))
+
+
+@torch.enable_grad()
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("side", [(1, 1), (2, 2), (1, 2), (2, 3), (3, 3)])
+def test_tiny_maps_skip_padding_and_nothing_else(side, stride):
+    conv = Conv3x3(5, 7, stride).double()
+    plain = torch.nn.Conv2d(5, 7, 3, stride, padding=1, bias=False).double()
+    plain.load_state_dict(conv.state_dict())
+    maps = torch.randn(4, 5, *side, dtype=torch.float64, requires_grad=True)
+    again = maps.detach().clone().requires_grad_()
+    ours, theirs = conv(maps), plain(again)
+    torch.testing.assert_close(ours, theirs)
+    weights = torch.randn_like(ours)
+    (ours * weights).sum().backward()
+    (theirs * weights).sum().backward()
+    torch.testing.assert_close(maps.grad, again.grad)
+    torch.testing.assert_close(conv.weight.grad, plain.weight.grad)

@@ -6,7 +6,7 @@ Bags whose store stays on disk: see streams.py, which also chooses between the t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ class PlacedBags:
     def __init__(self, bags: Bags, device: torch.device):
         self.bags, self.device = bags, device
 
-    def shuffled(self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None) -> Iterator[Batch]:
+    def shuffled(self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None) -> Iterable[Batch]:
         """One epoch: every bag once, in a random order; of bags larger than `max_instances` a random part."""
         order = rng.permutation(len(self.bags))
         positions, sizes = self.bags.positions(order), self.bags.sizes[order]
@@ -50,7 +50,7 @@ class PlacedBags:
         bounds = [*range(0, len(order), batch_bags), len(order)]
         return self._cut(order, positions, sizes, bounds)
 
-    def in_order(self, instances: int) -> Iterator[Batch]:
+    def in_order(self, instances: int) -> Iterable[Batch]:
         """All bags as they stand, as many whole bags a batch as stay within `instances` (at least one)."""
         offsets, bounds = self.bags.offsets, [0]
         while bounds[-1] < len(self.bags):
@@ -66,7 +66,7 @@ class PlacedBags:
         sizes: np.ndarray,  # (b,) instances of each
         bounds: list[int],  # where, among these bags, one batch ends and the next begins
         piece: int | None = None,  # instances that will be asked for at a time; None: a whole batch
-    ) -> Iterator[Batch]:
+    ) -> Iterable[Batch]:
         raise NotImplementedError
 
     def _described(self, which, positions, sizes, bounds) -> Iterator[tuple[slice, np.ndarray, Segments, Target]]:
@@ -84,7 +84,10 @@ class PlacedBags:
             yield rows, which[a:b], Segments(sizes[a:b], lengths[a:b]), target
 
     def _there(self, values: np.ndarray) -> Tensor:
-        return torch.from_numpy(values).to(self.device, non_blocking=True)
+        values = torch.from_numpy(values)
+        if self.device.type == "cuda":
+            values = values.pin_memory()  # so that the host need not wait for the device
+        return values.to(self.device, non_blocking=True)
 
 
 class ResidentBags(PlacedBags):
@@ -92,21 +95,21 @@ class ResidentBags(PlacedBags):
 
     def __init__(self, bags: Bags, device: torch.device):
         super().__init__(bags, device)
-        self.store = _resident(bags.store, device)
+        self.store = as_tensor(bags.store).to(device)
 
-    def _cut(self, which, positions, sizes, bounds, piece=None) -> Iterator[Batch]:
+    def _cut(self, which, positions, sizes, bounds, piece=None) -> list[Batch]:
         index = self._there(self.bags.index[positions])
-        for rows, bags, segments, target in self._described(which, positions, sizes, bounds):
-            yield Batch(bags, self.store, index[rows], segments, target)
+        described = self._described(which, positions, sizes, bounds)
+        return [Batch(bags, self.store, index[rows], segments, target) for rows, bags, segments, target in described]
 
 
-def _resident(store: np.ndarray, device: torch.device) -> Tensor:
-    """On the CPU a view of the store (a mapped file stays on disk), elsewhere a copy on the device."""
+def as_tensor(store: np.ndarray) -> Tensor:
+    """A view of the store (a mapped file stays on disk)."""
     if min(store.strides) < 0:  # an array turned round, which torch does not take
         store = store.copy()
     with warnings.catch_warnings():  # of arrays that must not be written to: nothing here writes
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
-        return torch.from_numpy(store).to(device)
+        return torch.from_numpy(store)
 
 
 def _random_parts(positions, sizes, limit: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -68,10 +68,12 @@ class Captured:
 
 
 @contextmanager
-def compiled(module: nn.Module) -> Iterator[None]:
-    """Inside, the module runs compiled for each shape it meets; after it, as before, under the same names."""
-    module.compile(dynamic=False)
+def compiled(*modules: nn.Module) -> Iterator[None]:
+    """Inside, the modules run compiled for each shape they meet; after it, as before, under the same names."""
+    for module in modules:
+        module.compile(dynamic=False)
     try:
         yield
     finally:
-        module._compiled_call_impl = None
+        for module in modules:
+            module._compiled_call_impl = None

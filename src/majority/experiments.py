@@ -11,7 +11,7 @@ from . import __version__
 from .bags import Bags
 from .classifier import Classifier
 from .errors import InputError
-from .files import write_json
+from .files import read_json, write_json
 from .inference import choose_device, evaluate
 from .methods import find_method
 from .model import build_model
@@ -147,7 +147,7 @@ class Experiment:
             write_json(folder / RESULT, result)
             write_page(folder, classifier, parts)
             (folder / CHECKPOINT).unlink(missing_ok=True)
-            return result
+            return read_json(folder / RESULT)
 
 
 class Opened(NamedTuple):

@@ -13,7 +13,7 @@ from .errors import InputError
 from .methods import BagOutput
 from .metrics import CALIBRATION_BINS, Outcome
 from .model import Model
-from .streams import placed
+from .streams import passing
 
 BATCH_INSTANCES = 8_192  # that pass through the network together
 
@@ -36,9 +36,9 @@ def outputs(model: Model, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Bag
         yield batch, model.aggregate(features, batch.segments)
 
 
-def all_batches(bags: Bags, device: torch.device) -> Iterator[Batch]:
+def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:
     """Every bag once, in order, on the device."""
-    return placed(bags, device).in_order(BATCH_INSTANCES)
+    return passing(bags, device).in_order(BATCH_INSTANCES)
 
 
 def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:

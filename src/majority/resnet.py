@@ -18,15 +18,37 @@ from .norm import BatchNorm2d
 STEMS = ("imagenet", "small")
 
 
+class Conv3x3(nn.Conv2d):
+    """A 3x3 convolution with padding 1, on any map; on tiny ones without the products with padding.
+
+    A 32x32 image is a map of 2x2 and 1x1 pixels in the last stages, where most of the nine taps meet padding alone.
+    """
+
+    def __init__(self, inputs: int, outputs: int, stride: int = 1):
+        super().__init__(inputs, outputs, 3, stride, padding=1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        side, stride = tuple(x.shape[2:]), self.stride[0]
+        if side == (1, 1):
+            return conv2d(x, self.weight[:, :, 1:2, 1:2])
+        if side == (2, 2) and stride == 2:
+            return conv2d(x, self.weight[:, :, 1:, 1:])
+        if side == (2, 2):  # each pixel of the output has its own 2x2 window of the taps
+            windows = [self.weight[:, :, 1 - i : 3 - i, 1 - j : 3 - j] for i in (0, 1) for j in (0, 1)]
+            pixels = conv2d(x, torch.cat(windows))  # (n, 4 outputs, 1, 1)
+            return pixels.flatten(1).unflatten(1, (2, 2, -1)).permute(0, 3, 1, 2)
+        return super().forward(x)
+
+
 class Block(nn.Module):
     """x + two 3x3 convolutions of x."""
 
     def __init__(self, inputs: int, outputs: int, stride: int):
         super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.conv1 = Conv3x3(inputs, outputs, stride)
         self.bn1 = BatchNorm2d(outputs)
         self.relu = nn.ReLU(inplace=True)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.conv2 = Conv3x3(outputs, outputs)
         self.bn2 = BatchNorm2d(outputs)
         self.downsample = None
         if stride != 1 or inputs != outputs:
@@ -53,7 +75,7 @@ class ResNet18(nn.Module):
             self.conv1 = nn.Conv2d(shape[0], 64, 7, stride=2, padding=3, bias=False)
             self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
         else:
-            self.conv1 = nn.Conv2d(shape[0], 64, 3, padding=1, bias=False)
+            self.conv1 = Conv3x3(shape[0], 64)
             self.maxpool = nn.Identity()
         self.bn1 = BatchNorm2d(64)
         self.relu = nn.ReLU(inplace=True)

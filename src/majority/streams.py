@@ -1,4 +1,4 @@
-"""Batches of bags whose store stays on disk: the next one is read while the model works on this one."""
+"""Batches of bags whose store is not on the device: the next one is read while the model works on this one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .bags import Bags
-from .batches import PlacedBags, ResidentBags
+from .batches import PlacedBags, ResidentBags, as_tensor
 from .methods import Target
 from .segments import Segments
 from .store import on_disk, rows_of
@@ -21,6 +21,11 @@ from .store import on_disk, rows_of
 def placed(bags: Bags, device: torch.device) -> PlacedBags:
     """Bags ready for batches: resident on the device, or streamed to it where their store is on disk."""
     return StreamedBags(bags, device) if on_disk(bags.store) else ResidentBags(bags, device)
+
+
+def passing(bags: Bags, device: torch.device) -> PlacedBags:
+    """Bags for one pass: streamed to a GPU also from memory, so that the batch bounds what is held there."""
+    return StreamedBags(bags, device) if device.type == "cuda" else placed(bags, device)
 
 
 class StreamedBatch:
@@ -40,7 +45,7 @@ class StreamedBatch:
 
 
 class StreamedBags(PlacedBags):
-    """Bags whose instances are read from disk, batch by batch.
+    """Bags whose instances are read batch by batch, from disk or from memory.
 
     In memory are the batch in use and the next one, whole when training (`batch_bags` and `max_instances` bound
     it), and in pieces of the `instances` that `in_order` was asked for otherwise.
@@ -49,6 +54,7 @@ class StreamedBags(PlacedBags):
     def __init__(self, bags: Bags, device: torch.device):
         super().__init__(bags, device)
         self.rows = rows_of(bags.store)
+        self.held = as_tensor(self.rows) if isinstance(self.rows, np.ndarray) else None  # in memory
 
     def _cut(self, which, positions, sizes, bounds, piece=None) -> Iterator[StreamedBatch]:
         batches = list(self._described(which, positions, sizes, bounds))
@@ -61,8 +67,12 @@ class StreamedBags(PlacedBags):
                 pass
 
     def _read(self, index: np.ndarray) -> Tensor:
-        rows = torch.from_numpy(self.rows[index])
-        return rows.pin_memory() if self.device.type == "cuda" else rows
+        if self.device.type != "cuda":
+            return torch.from_numpy(self.rows[index])
+        if self.held is None:
+            return torch.from_numpy(self.rows[index]).pin_memory()
+        rows = torch.empty((len(index), *self.held.shape[1:]), dtype=self.held.dtype, pin_memory=True)
+        return torch.index_select(self.held, 0, torch.from_numpy(index), out=rows)
 
 
 def ahead(function: Callable, jobs: Iterable) -> Iterator:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +29,7 @@ from .streams import placed
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 GPU_CHECKPOINT_SECONDS = 30.0
+COMPILED_FROM = 10_000_000  # instances in all epochs: from there on compilation is soon won back
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Settings:
     max_instances: int | None = None  # of a bag in a step: a fresh random part of larger bags
     augment: tuple = ()  # of images: names, or (name, settings) pairs
     precision: str = "float32"  # or "bf16": autocast on a GPU; counts and losses stay float32
-    compile: bool = False  # on a GPU: fewer kernels, after a minute of compilation (seconds when cached)
+    compile: bool | None = None  # on a GPU: fewer kernels, after compilation; None: where the run is long enough
     seed: int = 0
 
     def __post_init__(self):
@@ -102,10 +102,11 @@ def fit(
     device = choose_device(device)
     on_gpu = device.type == "cuda"
     fast = on_gpu and not eager
+    to_compile = _to_compile(model, train, settings) if fast else []
     with (
         torch.random.fork_rng(devices=[device] if on_gpu else []),
         torch.backends.cudnn.flags(enabled=True, benchmark=on_gpu),
-        compiled(model.backbone) if fast and settings.compile else nullcontext(),
+        compiled(*to_compile),
     ):
         loop = _Loop(model, train, val, settings, device, Path(folder) if folder else None)
         return loop.run(title, capture=fast)
@@ -128,6 +129,7 @@ class _Loop:
         self.fitted = Fitted()
         self.best: Weights = {}
         self.saved_at = time.monotonic()
+        self.planned: Iterable[Batch] | None = None  # of the epoch to come
         self.step: Callable[[Batch], None] = self._step
         self.validate: Callable[[], None] = self._validate
         self.captured: list[Captured] = []
@@ -158,17 +160,21 @@ class _Loop:
 
     # ------------------------------------------------------------------ one epoch
 
+    def _plan(self, epoch: int) -> Iterable[Batch]:
+        rng = np.random.default_rng([self.settings.seed, epoch])  # order of bags, parts of bags
+        return self.train.shuffled(self.settings.batch_bags, rng, self.settings.max_instances)
+
     def _epoch(self, epoch: int) -> dict:
-        seed = self.settings.seed
-        torch.manual_seed(_seed_of(seed, epoch))  # dropout, augmentation
-        rng = np.random.default_rng([seed, epoch])  # order of bags, parts of bags
+        torch.manual_seed(_seed_of(self.settings.seed, epoch))  # dropout, augmentation
         self.sums.zero_()
         self.model.train()
-        batches = self.train.shuffled(self.settings.batch_bags, rng, self.settings.max_instances)
+        batches = self.planned or self._plan(epoch)
         for step, batch in enumerate(batches, start=epoch * self.steps_per_epoch):
             rate = self._set_rate(step)
             self.step(batch)
         self.validate()
+        if self.device.type == "cuda":  # while it works
+            self.planned = self._plan(epoch + 1)
         loss, right, val_loss, val_right = self.sums.tolist()  # the epoch's one wait for the device
         bags = len(self.train.bags)
         return {
@@ -284,6 +290,13 @@ class _Loop:
         progress = {"epochs": f.epochs, "best_epoch": f.best_epoch, "best_loss": f.best_loss, "seconds": f.seconds}
         save_checkpoint(self.folder / CHECKPOINT, self.model, self.best, self.optimiser, progress)
         self.saved_at = time.monotonic()
+
+
+def _to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module]:
+    long = settings.epochs * len(train.index) >= COMPILED_FROM
+    if not (long if settings.compile is None else settings.compile):
+        return []
+    return [model.backbone] if settings.augment else [model.normalise, model.backbone]
 
 
 def _permitted(model: Model, bags: Bags) -> Bags:

@@ -1,0 +1,62 @@
+"""Does the fast loop cost accuracy? The same runs, fast and plain, over three seeds.
+
+    python benchmarks/same_accuracy.py cifar10 --out results/speed/same-accuracy.jsonl
+
+fast   `majority.fit` as shipped for long runs on a GPU: bf16, captured and compiled steps
+plain  every kernel launched from Python, float32, nothing compiled
+
+Each line of the output is one run of the paper recipe on Large bags, fold 0; a line that is there is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from statistics import mean, stdev
+
+from majority import build_model, evaluate, fit
+from majority.files import read_lines
+from majority.recipes import RECIPES
+from majority.runs import environment
+from majority.sources import load
+
+LOOPS = {"fast": {"compile": True}, "plain": {"precision": "float32", "compile": False}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--methods", default="count,log-mean,attention")
+    parser.add_argument("--loops", default="fast,plain")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=150)
+    parser.add_argument("--backbone", default=None, help="to try the code")
+    options = parser.parse_args()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    done = {(row["method"], row["loop"], row["seed"]): row["instance_accuracy"] for row in read_lines(options.out)}
+    parts = load(options.source).make_parts(scenario="large", fold=0)
+    for method in options.methods.split(","):
+        for loop in options.loops.split(","):
+            for seed in range(options.seeds):
+                if (method, loop, seed) in done:
+                    continue
+                plan = RECIPES["paper"].plan(options.source)
+                plan = plan.changed(options.backbone, epochs=options.epochs, seed=seed, **LOOPS[loop])
+                model = build_model(parts.train, method, plan.backbone, pixels=plan.pixels, seed=seed)
+                fitted = fit(model, parts.train, parts.val, plan.training, eager=loop == "plain")
+                row = {"source": options.source, "method": method, "loop": loop, "seed": seed}
+                row |= evaluate(model, parts.test).summary()
+                row |= {"best_epoch": fitted.best_epoch, "val_loss": fitted.best_loss, "seconds": fitted.seconds}
+                row |= {"plan": plan.as_dict(), "environment": environment()}
+                with options.out.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
+                done[method, loop, seed] = row["instance_accuracy"]
+            of_loop = [accuracy for key, accuracy in done.items() if key[:2] == (method, loop)]
+            spread = f" ± {stdev(of_loop):.4f}" if len(of_loop) > 1 else ""
+            print(f"{method}, {loop}: {mean(of_loop):.4f}{spread} (n = {len(of_loop)})", flush=True)
+
+
+if __name__ == "__main__":
+    main()
