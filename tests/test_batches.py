@@ -75,6 +75,21 @@ def test_an_epoch_covers_every_bag_once(sizes, batch_bags, seed):
 
 
 @settings(max_examples=60, deadline=None)
+@given(sizes=size_lists, limit=st.none() | st.integers(1, 12), seed=st.integers(0, 2**32 - 1))
+def test_what_is_kept_travels_with_its_instance_and_every_part_has_some(sizes, limit, seed):
+    rng = np.random.default_rng(seed)
+    keep = np.concatenate([rng.permutation(np.arange(size) < rng.integers(1, size + 1)) for size in sizes])
+    bags = ResidentBags(numbered(sizes), CPU, keep)
+    plain = resident(sizes)
+    for batch in [*bags.shuffled(4, np.random.default_rng(seed), limit), *bags.in_order(20)]:
+        assert batch.segments.keep.tolist() == keep[batch.instances[:, 0].long().numpy()].tolist()
+        assert batch.segments.counted.min() >= 1
+    epochs = [contents(placed.shuffled(4, np.random.default_rng(seed), limit)) for placed in (bags, plain)]
+    for bag, part in epochs[0].items():  # only a part that would have had nothing to count is another one
+        assert sorted(part) == sorted(epochs[1][bag]) or not keep[epochs[1][bag]].any()
+
+
+@settings(max_examples=60, deadline=None)
 @given(sizes=size_lists, limit=st.integers(1, 12), seed=st.integers(0, 2**32 - 1))
 def test_large_bags_come_in_part_and_small_ones_whole(sizes, limit, seed):
     found = contents(resident(sizes).shuffled(4, np.random.default_rng(seed), max_instances=limit))

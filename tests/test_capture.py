@@ -52,6 +52,20 @@ def test_the_fast_loop_ends_where_the_plain_one_does(method, monkeypatch):
     assert len(step.shapes) == 2, "ten bags, four a step: one shape for full steps, one for the last"
 
 
+def test_what_is_kept_goes_into_the_captured_step(monkeypatch):
+    monkeypatch.setattr(training_room, "Captured", Replayed)
+    train, val, settings = bags(), bags(4, seed=1), Settings(epochs=3, batch_bags=4)
+    keep = np.arange(len(train.index)) % 4 != 2
+    for method in ("count", "supervised"):
+        plain, fast, whole = (build_model(train, method) for _ in range(3))
+        fitted = fit(plain, train, val, settings, device="cpu", keep=keep)
+        permitted = [part if plain.head.sees_instance_labels else part.blind() for part in (train, val)]
+        again = _Loop(fast, *permitted, settings, torch.device("cpu"), None, keep).run("fast", capture=True)
+        losses = [[record["train_loss"] for record in one.history] for one in (fitted, again)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+        assert losses[0] != [record["train_loss"] for record in fit(whole, train, val, settings).history]
+
+
 def test_ragged_bags_capture_validation_alone(monkeypatch):
     monkeypatch.setattr(training_room, "Captured", Replayed)
     train = bags()
@@ -96,11 +110,13 @@ def test_what_cannot_be_captured_runs_all_the_same(capsys):
 
 
 @gpu
+@pytest.mark.parametrize("some", [False, True])
 @pytest.mark.parametrize("method", ["count", "log-mean", "attention"])
-def test_on_a_gpu_the_fast_loop_follows_the_eager_one(method):
+def test_on_a_gpu_the_fast_loop_follows_the_eager_one(method, some):
     train, val, settings = bags(), bags(4, seed=1), Settings(epochs=3, batch_bags=4)
+    keep = np.arange(len(train.index)) % 4 != 2 if some else None
     eager, fast = build_model(train, method), build_model(train, method)
-    one = fit(eager, train, val, settings, device="cuda", eager=True)
-    other = fit(fast, train, val, settings, device="cuda")
+    one = fit(eager, train, val, settings, device="cuda", eager=True, keep=keep)
+    other = fit(fast, train, val, settings, device="cuda", keep=keep)
     for a, b in zip(one.history, other.history, strict=True):
         assert b["val_loss"] == pytest.approx(a["val_loss"], rel=1e-3)

@@ -44,7 +44,7 @@ def session_of(path):
         ((5,), "mlp", {"method": "vote"}),
         ((8, 7, 1), "cnn", {"method": "soft-count", "background": "nothing"}),
         ((9, 8, 1), "resnet18", {"pixels": "published"}),
-        ((8, 8, 3), "resnet18-small", {"method": "feature-lse"}),
+        ((8, 8, 3), "resnet18-small", {"method": "feature-pnorm"}),
     ],
 )
 def test_onnxruntime_agrees_with_pytorch(shape, backbone, more, tmp_path):

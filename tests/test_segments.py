@@ -73,6 +73,45 @@ def test_gradients_pass_gradcheck(name, shape, sizes, scattered):
     assert torch.autograd.gradcheck(getattr(make_segments(sizes, scattered), name), values)
 
 
+def some_rows(sizes, seed=0):
+    """A mask that leaves at least one row of each bag."""
+    rng = np.random.default_rng(seed)
+    masks = [rng.permutation(np.arange(size) < rng.integers(1, size + 1)) for size in sizes]
+    return torch.from_numpy(np.concatenate(masks))
+
+
+@every_case
+@every_size
+@both_paths
+def test_rows_that_are_not_kept_change_nothing(name, shape, sizes, scattered):
+    """Neither the results nor, where they hold huge values, the gradients."""
+    keep = some_rows(sizes)
+    values = random_values(sizes, shape)
+    values[~keep] = 1e200
+    values.requires_grad_()
+    segments = make_segments(sizes, scattered)
+    segments.keep = keep
+    out = getattr(segments, name)(values)
+    expected = getattr(make_segments(segments.counted.tolist(), scattered), name)(values[keep])
+    torch.testing.assert_close(out[keep] if name == "softmax" else out, expected)
+    assert name != "softmax" or not out[~keep].any()
+    out.square().sum().backward()
+    assert values.grad.isfinite().all()
+    assert not values.grad[~keep].any()
+
+
+@both_paths
+def test_keep_leaves_bags_their_rows(scattered):
+    segments = Segments([2, 2], keep=torch.tensor([True, False, True, True]))
+    segments.size = None if scattered else segments.size
+    assert segments.counted.tolist() == [1, 2]
+    assert segments.sizes.tolist() == [2, 2]
+    assert segments.spread(torch.tensor([5, 6])).tolist() == [5, 5, 6, 6]
+    assert segments.sum(torch.tensor([1, 2, 3, 4])).tolist() == [1, 7]
+    with pytest.raises(ValueError, match="3 rows do not fit segments of 4 rows"):
+        Segments([2, 2], keep=torch.ones(3, dtype=bool))
+
+
 @settings(max_examples=40, deadline=None)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=9), seed=st.integers(0, 2**32 - 1))
 def test_any_sizes_give_what_a_loop_gives(sizes, seed):

@@ -47,6 +47,7 @@ def assert_same_batches(streamed, resident, piece):
         count += 1
         assert ours.bags.tolist() == theirs.bags.tolist()
         assert ours.segments.host_sizes.tolist() == theirs.segments.host_sizes.tolist()
+        assert torch.equal(ours.segments.keep, theirs.segments.keep)
         assert all(torch.equal(a, b) for a, b in zip(ours.target, theirs.target, strict=True))
         if count % 2:
             assert torch.equal(ours.instances, theirs.instances)
@@ -76,7 +77,8 @@ def test_stores_on_disk_are_streamed_and_others_not(both, tmp_path):
     piece=st.integers(1, 400),
 )
 def test_batches_are_those_of_bags_in_memory(both, batch_bags, seed, limit, piece):
-    streamed, resident = (placed(bags, CPU) for bags in both)
+    keep = np.random.default_rng(seed).random(sum(SIZES)) < 0.5
+    streamed, resident = (placed(bags, CPU, keep) for bags in both)
     epochs = (bags.shuffled(batch_bags, np.random.default_rng(seed), limit) for bags in (streamed, resident))
     assert_same_batches(*epochs, piece)
     assert_same_batches(streamed.in_order(piece), resident.in_order(piece), piece)

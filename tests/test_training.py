@@ -144,6 +144,42 @@ def test_instance_labels_do_not_reach_training():
     assert same_weights(honest, model)
 
 
+def without(bags, keep):
+    """The same bags, less the instances that are not kept."""
+    sizes = np.add.reduceat(keep, bags.offsets[:-1], dtype=np.int64)
+    return Bags(bags.store, bags.index[keep], np.cumsum([0, *sizes]), bags.labels, bags.classes)
+
+
+@pytest.mark.parametrize("method", ["count", "log-mean", "vote", "naive", "feature-lse"])
+def test_training_with_instances_left_out_is_training_on_bags_without_them(method):
+    keep = np.arange(len(TRAIN.index)) % 3 != 1
+    models = [build_model(TRAIN, method, torch.nn.Linear(3, 3)) for _ in range(2)]  # no batch norm: that sees all
+    models[1].load_state_dict(models[0].state_dict())
+    one = fit(models[0], TRAIN, VAL, SHORT, keep=keep)
+    other = fit(models[1], without(TRAIN, keep), VAL, SHORT)
+    for a, b in zip(one.history, other.history, strict=True):
+        assert {**a, "seconds": 0} == pytest.approx({**b, "seconds": 0}, rel=1e-4)
+    for name, value in models[0].state_dict().items():
+        torch.testing.assert_close(value, models[1].state_dict()[name], rtol=1e-3, atol=1e-5)
+
+
+def test_all_kept_is_nothing_said():
+    model = build_model(TRAIN, "log-mean")
+    fit(model, TRAIN, VAL, SHORT, keep=np.ones(len(TRAIN.index), dtype=bool))
+    assert same_weights(model, trained()[0])
+
+
+def test_wrong_masks_are_refused():
+    keep = np.ones(len(TRAIN.index), dtype=bool)
+    with pytest.raises(InputError, match=r"keep has shape \(5,\).* give 144 booleans"):
+        fit(build_model(TRAIN), TRAIN, VAL, SHORT, keep=keep[:5])
+    with pytest.raises(InputError, match="dtype float64"):
+        fit(build_model(TRAIN), TRAIN, VAL, SHORT, keep=keep * 1.0)
+    keep[6:12] = False
+    with pytest.raises(InputError, match="keep leaves nothing of bag 1: keep an instance"):
+        fit(build_model(TRAIN), TRAIN, VAL, SHORT, keep=keep)
+
+
 @pytest.mark.parametrize("method", ["proportion", "supervised"])
 def test_reference_lines_ask_for_instance_labels(method):
     model = build_model(TRAIN, method)

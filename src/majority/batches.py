@@ -38,15 +38,17 @@ class Batch(NamedTuple):
 class PlacedBags:
     """Bags as a model meets them. Where their instances come from is for `_cut` to say."""
 
-    def __init__(self, bags: Bags, device: torch.device):
-        self.bags, self.device = bags, device
+    def __init__(self, bags: Bags, device: torch.device, keep: np.ndarray | None = None):
+        """`keep` (n,) says which positions of the bags' index are aggregated (None: all)."""
+        self.bags, self.device, self.keep = bags, device, keep
 
     def shuffled(self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None) -> Iterable[Batch]:
         """One epoch: every bag once, in a random order; of bags larger than `max_instances` a random part."""
         order = rng.permutation(len(self.bags))
         positions, sizes = self.bags.positions(order), self.bags.sizes[order]
         if max_instances is not None and sizes.max() > max_instances:
-            positions, sizes = _random_parts(positions, sizes, max_instances, rng)
+            kept = None if self.keep is None else self.keep[positions]
+            positions, sizes = _random_parts(positions, sizes, max_instances, rng, kept)
         bounds = [*range(0, len(order), batch_bags), len(order)]
         return self._cut(order, positions, sizes, bounds)
 
@@ -74,14 +76,17 @@ class PlacedBags:
 
         Everything moves to the device at once; the batches are views of it.
         """
-        labels, lengths, truth = self._there(self.bags.labels[which]), self._there(sizes), None
-        if self.bags.instance_labels is not None:
-            truth = self._there(self.bags.instance_labels[positions])
+        labels, lengths = self._there(self.bags.labels[which]), self._there(sizes)
+        truth, keep = (
+            None if of_positions is None else self._there(of_positions[positions])
+            for of_positions in (self.bags.instance_labels, self.keep)
+        )
         starts = np.concatenate([[0], np.cumsum(sizes)])
         for a, b in pairwise(bounds):
             rows = slice(starts[a], starts[b])
             target = Target(labels[a:b], None if truth is None else truth[rows])
-            yield rows, which[a:b], Segments(sizes[a:b], lengths[a:b]), target
+            segments = Segments(sizes[a:b], lengths[a:b], None if keep is None else keep[rows])
+            yield rows, which[a:b], segments, target
 
     def _there(self, values: np.ndarray) -> Tensor:
         values = torch.from_numpy(values)
@@ -93,8 +98,8 @@ class PlacedBags:
 class ResidentBags(PlacedBags):
     """Bags whose instances lie on the device."""
 
-    def __init__(self, bags: Bags, device: torch.device):
-        super().__init__(bags, device)
+    def __init__(self, bags: Bags, device: torch.device, keep: np.ndarray | None = None):
+        super().__init__(bags, device, keep)
         self.store = as_tensor(bags.store).to(device)
 
     def _cut(self, which, positions, sizes, bounds, piece=None) -> list[Batch]:
@@ -112,9 +117,17 @@ def as_tensor(store: np.ndarray) -> Tensor:
         return torch.from_numpy(store)
 
 
-def _random_parts(positions, sizes, limit: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Keep a random `limit` of each bag's positions (all of a smaller bag's), bag after bag."""
-    bag = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.lexsort((rng.random(len(positions)), bag))  # shuffled within each bag
-    rank = np.arange(len(positions)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+def _random_parts(
+    positions, sizes, limit: int, rng: np.random.Generator, keep: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """A random `limit` of each bag's positions (all of a smaller bag's), bag after bag.
+
+    Where only those that `keep` (n,) marks are aggregated, a part that would have none of them gets one.
+    """
+    bag, starts = np.repeat(np.arange(len(sizes)), sizes), np.cumsum(sizes) - sizes
+    draws = rng.random(len(positions))
+    if keep is not None:
+        draws[np.lexsort((draws, ~keep, bag))[starts]] = -1  # of those it marks, the one that would come first
+    order = np.lexsort((draws, bag))  # shuffled within each bag
+    rank = np.arange(len(positions)) - np.repeat(starts, sizes)
     return positions[order[rank < np.repeat(np.minimum(sizes, limit), sizes)]], np.minimum(sizes, limit)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 WARM_UPS = 3
+RECOMPILATIONS = 64  # of a network in one process: other shapes, training or not
 
 
 class Captured:
@@ -73,7 +74,8 @@ def compiled(*modules: nn.Module) -> Iterator[None]:
     for module in modules:
         module.compile(dynamic=False)
     try:
-        yield
+        with torch._dynamo.config.patch(recompile_limit=RECOMPILATIONS):
+            yield
     finally:
         for module in modules:
             module._compiled_call_impl = None

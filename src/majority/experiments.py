@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,17 +12,17 @@ from . import __version__
 from .bags import Bags
 from .classifier import Classifier
 from .errors import InputError
-from .files import read_json, write_json
+from .files import read_json, write_json, write_lines
 from .inference import choose_device, evaluate
 from .methods import find_method
 from .model import build_model
-from .recipes import DEFAULT, choose
+from .recipes import DEFAULT, RECIPES, Plan, Run, choose, scaffold
 from .report.page import REPORT, write_page
-from .runs import CLASSIFIER, RESULT, claimed, environment, open_run, read_config
+from .runs import CLASSIFIER, CONFIG, RESULT, claimed, environment, open_run, read_config, refuse_other
 from .sources import LabelledSet, OwnBags, Parts, is_own_source, load
 from .sources.own import Wish
 from .sources.own.checking import load_own
-from .training import CHECKPOINT, fit
+from .training import METRICS
 
 CHANGEABLE = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile")  # of a recipe's plan
 
@@ -42,6 +43,8 @@ class Data:
     image_size: int | None = None  # of a manifest, like features
     features: tuple[str, ...] | None = None
     background: str | None = None  # a class that does not vote
+    classes: int | None = None  # the first so many of a labelled set; None: all
+    winner_ratio: float | None = None  # the first class wins so many times as often as the last; None: all alike
 
     def settled(self) -> Data:
         """With the defaults of the source's kind written out."""
@@ -79,6 +82,7 @@ class Experiment:
     max_instances: int | None = None
     compile: bool | None = None
     background_share: float | None = None  # of all instances; None: not known
+    ratios: tuple[float, ...] | None = None  # of the recipe mpem
 
     def run(
         self,
@@ -86,52 +90,45 @@ class Experiment:
         device: str = "auto",
         say: Callable[[str], None] = lambda line: None,
         eager: bool = False,
+        source: LabelledSet | OwnBags | None = None,  # where it is open already
     ) -> dict:
         """Train and evaluate in the folder, or go on where a killed run was; return the result."""
         folder = Path(folder)
         find_method(self.method)
         with claimed(folder):
             data = self.data.settled()
-            source = data.open()
+            source = source or data.open()
             for warning in source.warnings if isinstance(source, OwnBags) else ():
                 say(f"warning: {warning}")
             parts = data.parts(source)
             on_gpu = choose_device(device).type == "cuda"
             plan, reason = choose(self.recipe, parts.train, Path(self.data.source).stem, on_gpu)
-            plan = plan.changed(self.backbone, seed=self.seed, **{name: getattr(self, name) for name in CHANGEABLE})
-            config = {
-                "method": self.method,
-                "method_options": self.method_options,
-                "background_share": self.background_share,
-                "data": asdict(data) | {"fingerprint": _fingerprints(parts, self.method)},
-                "plan": plan.as_dict(),
-            }
+            plan = self.changed(plan)
+            config = self._config(data, plan, _fingerprints(parts, self.method))
             if isinstance(source, OwnBags):
                 config["columns"] = source.columns
             finished = open_run(folder, config)
             if finished:
                 if not (folder / REPORT).exists():  # killed between the result and the page
                     write_page(folder, open_classifier(folder, device), parts)
-                (folder / CHECKPOINT).unlink(missing_ok=True)
+                _clear(folder)
                 say(f"{folder} is finished (epoch {finished['best_epoch']} of {finished['epochs']} was best)")
                 return finished
             say(f"{reason}; {parts.train}")
-            if (folder / CHECKPOINT).exists():
+            if scaffold(folder):
                 say(f"{folder} was interrupted: going on where it was")
             made = {"pixels": plan.pixels, "seed": self.seed, "background_share": self.background_share}
-            model = build_model(parts.train, self.method, plan.backbone, **made, **self.method_options)
+            fresh = partial(build_model, parts.train, self.method, plan.backbone, **made, **self.method_options)
             title = " ".join(filter(None, [data.source, data.scenario, self.method, f"fold {data.fold}"]))
-            where = {"device": device, "folder": folder, "title": title, "eager": eager}
-            fitted = fit(model, parts.train, parts.val, plan.training, **where)
-            classifier = Classifier(model, device)
+            run = Run(folder, parts.train, parts.val, plan, fresh, title, device, eager, say)
+            trained = RECIPES[plan.recipe].train(run)
+            write_lines(folder / METRICS, trained.fitted.history)  # of this model, whichever stage it came from
+            classifier = Classifier(trained.model, device)
             classifier.save(folder / CLASSIFIER, about={"source": self.data.source})
             result = {
-                "test": {} if parts.test is None else evaluate(model, parts.test, device).summary(),
-                "val": evaluate(model, parts.val, device).summary(),
-                "best_epoch": fitted.best_epoch,
-                "epochs": fitted.epochs,
-                "seconds": round(fitted.seconds, 3),
-                "capture_seconds": round(fitted.capture_seconds, 3),
+                "test": {} if parts.test is None else evaluate(trained.model, parts.test, device).summary(),
+                "val": evaluate(trained.model, parts.val, device).summary(),
+                **trained.summary(),
                 "method": self.method,
                 "recipe": plan.recipe,
                 "source": self.data.source,
@@ -146,8 +143,34 @@ class Experiment:
             }
             write_json(folder / RESULT, result)
             write_page(folder, classifier, parts)
-            (folder / CHECKPOINT).unlink(missing_ok=True)
+            _clear(folder)
             return read_json(folder / RESULT)
+
+    def finished(self, folder: Path) -> dict | None:
+        """The result, where this run is complete in the folder; no data is read. Another run there is refused."""
+        if not (folder / CONFIG).exists():
+            return None
+        there = read_config(folder)
+        recipe = there["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
+        plan = self.changed(RECIPES[recipe].plan(Path(self.data.source).stem))
+        refuse_other(folder, there, there | self._config(self.data.settled(), plan, there["data"]["fingerprint"]))
+        complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not scaffold(folder)
+        return read_json(folder / RESULT) if complete else None
+
+    def changed(self, plan: Plan) -> Plan:
+        """The plan with what this experiment sets."""
+        RECIPES[plan.recipe].check_method(self.method)
+        training = {name: getattr(self, name) for name in CHANGEABLE}
+        return plan.changed(self.backbone, self.ratios, seed=self.seed, **training)
+
+    def _config(self, data: Data, plan: Plan, fingerprint: list) -> dict:
+        return {
+            "method": self.method,
+            "method_options": self.method_options,
+            "background_share": self.background_share,
+            "data": asdict(data) | {"fingerprint": fingerprint},
+            "plan": plan.as_dict(),
+        }
 
 
 class Opened(NamedTuple):
@@ -217,6 +240,11 @@ def _wish(classifier: Classifier, columns: list[str] | None, labels: bool) -> Wi
     spec = classifier.model.spec
     size, channels = (spec.instance_shape[:2], spec.instance_shape[2]) if spec.images else (None, None)
     return Wish(labels, False, spec.classes, size, channels, tuple(columns) if columns else None)
+
+
+def _clear(folder: Path) -> None:
+    for path in scaffold(folder):
+        path.unlink()
 
 
 def _fingerprints(parts: Parts, method: str) -> list[str | None]:

@@ -70,7 +70,10 @@ class _OneBag:
 
     def __init__(self, rows: Tensor):
         self.rows = rows
-        self.sizes = torch.ones_like(rows[:, 0]).sum(dim=0, keepdim=True)  # (1,)
+        self.counted = torch.ones_like(rows[:, 0]).sum(dim=0, keepdim=True)  # (1,)
+
+    def kept(self, values: Tensor, otherwise: float) -> Tensor:  # nothing is left out
+        return values
 
     def spread(self, values: Tensor) -> Tensor:  # (1, ...) -> (n, ...)
         return values.expand(self.rows.shape[0], *values.shape[1:])

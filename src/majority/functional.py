@@ -43,13 +43,13 @@ def count_log_probs(
         return mean_log_probs(instance_log_probs, segments)
     counts = segments.sum(instance_log_probs.exp())  # (b, C)
     if of == "proportions":
-        counts = counts / segments.sizes.unsqueeze(1)
+        counts = counts / segments.counted.unsqueeze(1)
     return (counts / temperature).log_softmax(dim=1)
 
 
 def mean_log_probs(instance_log_probs: Tensor, segments: Segments) -> Tensor:
     """(n, C) -> (b, C): log of the mean probability, stable where a class is next to impossible."""
-    return segments.logsumexp(instance_log_probs) - segments.sizes.to(instance_log_probs.dtype).log().unsqueeze(1)
+    return segments.logsumexp(instance_log_probs) - segments.counted.to(instance_log_probs.dtype).log().unsqueeze(1)
 
 
 def vote_log_proportions(vote_log_probs: Tensor, segments: Segments, phantom: float) -> Tensor:

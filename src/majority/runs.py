@@ -43,7 +43,7 @@ def open_run(folder: Path, config: dict) -> dict | None:
     """Begin or continue a run: its result if it is finished, else None. Other settings in the folder are refused."""
     place = folder / CONFIG
     if place.exists():
-        _refuse_other(folder, read_json(place), config)
+        refuse_other(folder, read_json(place), config)
     else:
         foreign = [entry.name for entry in folder.iterdir() if entry.name != LOCK]
         if foreign:
@@ -76,7 +76,8 @@ def environment() -> dict:
     }
 
 
-def _refuse_other(folder: Path, there: dict, asked: dict) -> None:
+def refuse_other(folder: Path, there: dict, asked: dict) -> None:
+    """Compare two configs, but for the environments; a difference is an error that shows it."""
     asked = json.loads(json.dumps({"schema": SCHEMA, **asked}))  # as it would read back
     there, asked = flat(there), flat(asked)
     names = sorted(name for name in there.keys() | asked.keys() if not name.startswith("environment."))

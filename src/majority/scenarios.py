@@ -101,6 +101,17 @@ def round_counts(proportions: np.ndarray, size: int | np.ndarray) -> np.ndarray:
     return counts + gets_one
 
 
+def winner_weights(ratio: float, n_classes: int) -> np.ndarray:  # (C,)
+    """A `winner_prior` that falls geometrically: the first class wins `ratio` times as often as the last.
+
+    >>> winner_weights(9, n_classes=3).round(9).tolist()
+    [1.0, 0.333333333, 0.111111111]
+    """
+    if not 1 <= ratio < np.inf:
+        raise InputError(f"a winner ratio of {ratio:g}: give 1 (all classes win equally often) or more")
+    return ratio ** -np.linspace(0, 1, n_classes)
+
+
 def make_bags(
     store: np.ndarray,  # (N, ...)
     labels: Sequence,  # (N,) class names or class numbers

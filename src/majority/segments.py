@@ -15,12 +15,17 @@ class Segments:
     Where all bags have one size, every operation is a plain reduction over a (bags, size, ...) view;
     otherwise rows are scattered by their bag number. Both ways give the same results.
 
-    >>> segments = Segments([2, 1])
-    >>> segments.sum(torch.tensor([[1.0], [2.0], [5.0]])).tolist()
+    >>> rows = torch.tensor([[1.0], [2.0], [5.0]])
+    >>> Segments([2, 1]).sum(rows).tolist()
     [[3.0], [5.0]]
+
+    With `keep`, only the rows that it marks are aggregated; a bag needs at least one of them.
+
+    >>> Segments([2, 1], keep=torch.tensor([False, True, True])).mean(rows).tolist()
+    [[2.0], [5.0]]
     """
 
-    def __init__(self, sizes, on_device: Tensor | None = None):
+    def __init__(self, sizes, on_device: Tensor | None = None, keep: Tensor | None = None):
         """Sizes as numbers; `on_device`, the same as a tensor where the rows lie (None: on the CPU)."""
         sizes = np.asarray(sizes, dtype=np.int64)
         if sizes.ndim != 1 or len(sizes) == 0 or sizes.min() < 1:
@@ -29,6 +34,7 @@ class Segments:
         self.size = int(sizes[0]) if sizes.min() == sizes.max() else None  # the one size, or None where ragged
         self.host_sizes = sizes  # (b,) read without waiting for the device
         self.sizes = torch.from_numpy(sizes) if on_device is None else on_device  # (b,)
+        self.keep = keep if keep is None else self._rows(keep)  # (n,) which rows are aggregated; None: all
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -37,6 +43,16 @@ class Segments:
     def ids(self) -> Tensor:  # (n,) the bag of each row
         bags = torch.arange(len(self), device=self.sizes.device)
         return torch.repeat_interleave(bags, self.sizes, output_size=self.n)
+
+    @cached_property
+    def counted(self) -> Tensor:  # (b,) the rows of each bag that are aggregated
+        return self.sizes if self.keep is None else self.sum(torch.ones_like(self.keep, dtype=self.sizes.dtype))
+
+    def kept(self, values: Tensor, otherwise: float) -> Tensor:
+        """(n, ...) -> (n, ...): another value in the rows that are not aggregated."""
+        if self.keep is None:
+            return values
+        return self._rows(values).masked_fill(~self._column(self.keep, values), otherwise)
 
     def _rows(self, values: Tensor) -> Tensor:
         if len(values) != self.n:
@@ -59,6 +75,7 @@ class Segments:
 
     def sum(self, values: Tensor) -> Tensor:
         """(n, ...) -> (b, ...)"""
+        values = self.kept(values, 0)
         if self.size is not None:
             return self._grouped(values).sum(dim=1)
         total = values.new_zeros(len(self), *values.shape[1:])
@@ -66,10 +83,11 @@ class Segments:
 
     def mean(self, values: Tensor) -> Tensor:
         """(n, ...) -> (b, ...)"""
-        return self.sum(values) / self._column(self.sizes, values).to(values.dtype)
+        return self.sum(values) / self._column(self.counted, values).to(values.dtype)
 
     def max(self, values: Tensor) -> Tensor:
         """(n, ...) -> (b, ...); the gradient is shared among equal maxima."""
+        values = self.kept(values, -torch.inf)
         if self.size is not None:
             return self._grouped(values).amax(dim=1)
         ids = self._column(self.ids, values).expand_as(self._rows(values))
@@ -78,6 +96,7 @@ class Segments:
 
     def logsumexp(self, values: Tensor) -> Tensor:
         """(n, ...) -> (b, ...)"""
+        values = self.kept(values, -torch.inf)  # before exp, whose gradient could be infinite in the other rows
         if self.size is not None:
             return self._grouped(values).logsumexp(dim=1)
         top = self.max(values.detach())
@@ -85,7 +104,8 @@ class Segments:
         return top + self.sum((values - self.spread(top)).exp()).log()
 
     def softmax(self, values: Tensor) -> Tensor:
-        """(n, ...) -> (n, ...), summing to one within each bag."""
+        """(n, ...) -> (n, ...), summing to one within each bag; 0 in rows that are not aggregated."""
+        values = self.kept(values, -torch.inf)
         if self.size is not None:
             return self._grouped(values).softmax(dim=1).flatten(0, 1)
         exponents = (values - self.spread(self.max(values.detach()))).exp()
@@ -93,6 +113,7 @@ class Segments:
 
     def gram(self, values: Tensor) -> Tensor:
         """(n, C) -> (b, C, C): per bag, the sum of the outer products, without an (n, C, C) tensor."""
+        values = self.kept(values, 0)
         if self.size is not None:
             grouped = self._grouped(values)
             return grouped.mT @ grouped

@@ -18,9 +18,9 @@ from .segments import Segments
 from .store import on_disk, rows_of
 
 
-def placed(bags: Bags, device: torch.device) -> PlacedBags:
+def placed(bags: Bags, device: torch.device, keep: np.ndarray | None = None) -> PlacedBags:
     """Bags ready for batches: resident on the device, or streamed to it where their store is on disk."""
-    return StreamedBags(bags, device) if on_disk(bags.store) else ResidentBags(bags, device)
+    return (StreamedBags if on_disk(bags.store) else ResidentBags)(bags, device, keep)
 
 
 def passing(bags: Bags, device: torch.device) -> PlacedBags:
@@ -29,10 +29,10 @@ def passing(bags: Bags, device: torch.device) -> PlacedBags:
 
 
 class StreamedBatch:
-    """A `Batch` that is read as it is used. One of several reads is not kept: its pieces can be taken once."""
+    """A `Batch` that is read as it is used. One of several reads is not held: its pieces can be taken once."""
 
-    def __init__(self, bags: np.ndarray, segments: Segments, target: Target, reads: Iterator[Tensor], keep: bool):
-        self.bags, self.segments, self.target, self._reads, self._keep = bags, segments, target, reads, keep
+    def __init__(self, bags: np.ndarray, segments: Segments, target: Target, reads: Iterator[Tensor], hold: bool):
+        self.bags, self.segments, self.target, self._reads, self._hold = bags, segments, target, reads, hold
 
     @cached_property
     def instances(self) -> Tensor:  # (n, ...) as stored
@@ -41,7 +41,7 @@ class StreamedBatch:
 
     def pieces(self, instances: int) -> Iterator[Tensor]:
         """The same, at most so many at a time."""
-        return (piece for read in ([self.instances] if self._keep else self._reads) for piece in read.split(instances))
+        return (piece for read in ([self.instances] if self._hold else self._reads) for piece in read.split(instances))
 
 
 class StreamedBags(PlacedBags):
@@ -51,8 +51,8 @@ class StreamedBags(PlacedBags):
     it), and in pieces of the `instances` that `in_order` was asked for otherwise.
     """
 
-    def __init__(self, bags: Bags, device: torch.device):
-        super().__init__(bags, device)
+    def __init__(self, bags: Bags, device: torch.device, keep: np.ndarray | None = None):
+        super().__init__(bags, device, keep)
         self.rows = rows_of(bags.store)
         self.held = as_tensor(self.rows) if isinstance(self.rows, np.ndarray) else None  # in memory
 
@@ -62,7 +62,7 @@ class StreamedBags(PlacedBags):
         reads = ahead(self._read, (self.bags.index[positions[part]] for parts in cuts for part in parts))
         for (_, *about), parts in zip(batches, cuts, strict=True):
             own = (rows.to(self.device, non_blocking=True) for rows in islice(reads, len(parts)))
-            yield StreamedBatch(*about, own, keep=len(parts) == 1)
+            yield StreamedBatch(*about, own, hold=len(parts) == 1)
             for _ in own:  # what was not used makes way for the next batch
                 pass
 

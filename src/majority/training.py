@@ -90,38 +90,42 @@ def fit(
     folder: str | Path | None = None,
     title: str | None = "training",  # of the progress bar; None: no bar
     eager: bool = False,
+    keep: np.ndarray | None = None,
 ) -> Fitted:
     """Train on bag labels alone, choose the epoch by the validation bags' loss, leave the model at that epoch.
 
     With a `folder`, every epoch is written to metrics.jsonl and a checkpoint lets the same call continue
     after it was killed; the end is the same as without the interruption. On a GPU the steps are captured
-    and replayed unless `eager`.
+    and replayed unless `eager`. `keep`, a boolean for each position of `train.index`, says which instances are
+    aggregated (None: all); the others still pass through the network. Validation bags stay whole.
     """
     settings = settings or Settings()
     train, val = _permitted(model, train), _permitted(model, val)
+    if keep is not None:
+        _check_keep(keep, train)
     device = choose_device(device)
     on_gpu = device.type == "cuda"
     fast = on_gpu and not eager
-    to_compile = _to_compile(model, train, settings) if fast else []
+    equal = _step_size(train, settings) is not None  # else every step has a shape of its own: nothing to prepare for
+    to_compile = _to_compile(model, train, settings) if fast and equal else []
     with (
         torch.random.fork_rng(devices=[device] if on_gpu else []),
-        torch.backends.cudnn.flags(enabled=True, benchmark=on_gpu),
+        torch.backends.cudnn.flags(enabled=True, benchmark=on_gpu and equal),
         compiled(*to_compile),
     ):
-        loop = _Loop(model, train, val, settings, device, Path(folder) if folder else None)
+        loop = _Loop(model, train, val, settings, device, Path(folder) if folder else None, keep)
         return loop.run(title, capture=fast)
 
 
 class _Loop:
-    def __init__(self, model: Model, train: Bags, val: Bags, settings: Settings, device: torch.device, folder):
+    def __init__(self, model: Model, train: Bags, val: Bags, settings: Settings, device, folder, keep=None):
         self.model, self.settings, self.device, self.folder = model, settings, device, folder
         model.to(device)
         if model.spec.images:  # as the stored images are laid out
             model.to(memory_format=torch.channels_last)
-        self.train, self.val = placed(train, device), placed(val, device)
+        self.train, self.val = placed(train, device, keep), placed(val, device)
         self.val_held = list(self.val.in_order(BATCH_INSTANCES)) if isinstance(self.val, ResidentBags) else None
-        sizes = np.minimum(train.sizes, settings.max_instances or train.sizes.max())
-        self.size = int(sizes[0]) if sizes.min() == sizes.max() else None  # of all bags in a step, or None: ragged
+        self.size = _step_size(train, settings)
         self.optimiser = _optimiser(model, settings, device)
         self.augment = self._augmentation() if settings.augment and model.spec.images else None
         self.sums = torch.zeros(4, device=device)  # training loss and bags right, validation loss and bags right
@@ -241,18 +245,18 @@ class _Loop:
             self.captured.append(self.validate)
         if self.size is None or not isinstance(self.train, ResidentBags):
             return
-        segments: dict[int, Segments] = {}
 
-        def step(index: Tensor, labels: Tensor, *truth: Tensor) -> None:
+        def step(index: Tensor, labels: Tensor, *more: Tensor) -> None:
+            truth, keep = (more, None) if self.train.keep is None else (more[:-1], more[-1])
             bags = len(labels)
-            if bags not in segments:
-                sizes = torch.full((bags,), self.size, device=self.device)
-                segments[bags] = Segments(np.full(bags, self.size), sizes)
-            self._step(Batch(np.arange(bags), self.train.store, index, segments[bags], Target(labels, *truth)))
+            sizes = torch.full((bags,), self.size, device=self.device)
+            segments = Segments(np.full(bags, self.size), sizes, keep)
+            self._step(Batch(np.arange(bags), self.train.store, index, segments, Target(labels, *truth)))
 
         replayed = Captured(step, state)
         self.captured.append(replayed)
-        self.step = lambda batch: replayed(batch.index, *(tensor for tensor in batch.target if tensor is not None))
+        given = lambda batch: (batch.index, *batch.target, batch.segments.keep)
+        self.step = lambda batch: replayed(*(tensor for tensor in given(batch) if tensor is not None))
 
     # ------------------------------------------------------------------ files
 
@@ -292,6 +296,12 @@ class _Loop:
         self.saved_at = time.monotonic()
 
 
+def _step_size(train: Bags, settings: Settings) -> int | None:
+    """Of all bags in a step; None where they are ragged."""
+    sizes = np.minimum(train.sizes, settings.max_instances or train.sizes.max())
+    return int(sizes[0]) if sizes.min() == sizes.max() else None
+
+
 def _to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module]:
     long = settings.epochs * len(train.index) >= COMPILED_FROM
     if not (long if settings.compile is None else settings.compile):
@@ -311,6 +321,16 @@ def _permitted(model: Model, bags: Bags) -> Bags:
     if bags.instance_labels is None:
         raise InputError(f"method {model.spec.method} is a reference line: it needs bags with instance labels")
     return bags
+
+
+def _check_keep(keep: np.ndarray, bags: Bags) -> None:
+    if keep.shape != bags.index.shape or keep.dtype != bool:
+        raise InputError(
+            f"keep has shape {keep.shape} and dtype {keep.dtype}: give {len(bags.index)} booleans, one an instance"
+        )
+    empty = np.flatnonzero(~np.logical_or.reduceat(keep, bags.offsets[:-1]))
+    if len(empty):
+        raise InputError(f"keep leaves nothing of {bags.describe(empty[0])}: keep an instance, or leave the bag out")
 
 
 def _optimiser(model: nn.Module, settings: Settings, device: torch.device) -> torch.optim.Optimizer:

@@ -118,6 +118,39 @@ def test_the_makers_options_are_passed_on():
     assert all(len(set(part.index)) < len(part.index) for part in crowded)
 
 
+def test_the_first_classes_keep_their_folds_and_their_places_in_the_store():
+    labelled = vectors(2000)
+    few, all_of_them, plain = (
+        labelled.make_parts(scenario="large", bags=40, bag_size=10, **asked)
+        for asked in ({"classes": 2}, {"classes": 4}, {})
+    )
+    folds = [set(part) for part in labelled.folds(0)]
+    assert set(few.test.index) <= folds[0]
+    for part in few:
+        assert part.store is labelled.store
+        assert part.classes == ("a", "b")
+        assert set(part.labels) == {0, 1}
+        np.testing.assert_array_equal(part.instance_labels, labelled.labels[part.index])
+    assert [part.fingerprint() for part in all_of_them] == [part.fingerprint() for part in plain]
+
+
+def test_the_winner_ratio_is_a_geometric_prior():
+    labelled = vectors(2000)
+    asked = {"scenario": "large", "bags": 1500, "bag_size": 5}
+    train = labelled.make_parts(winner_ratio=8, **asked).train
+    expected = np.array([8, 4, 2, 1]) * 1500 / 15
+    assert (abs(np.bincount(train.labels, minlength=4) - expected) < 4 * np.sqrt(expected)).all()
+    balanced, plain = (labelled.make_parts(**asked, **more).train for more in ({"winner_ratio": 1}, {}))
+    assert balanced.fingerprint() == plain.fingerprint()
+
+
+def test_a_background_takes_no_part_in_the_winner_ratio():
+    train = vectors(2000).make_parts(scenario="large", bags=3000, bag_size=20, winner_ratio=4, background="b").train
+    wins = np.bincount(train.labels, minlength=4)
+    assert wins[1] == 0
+    assert (abs(wins[[0, 2, 3]] - np.array([4, 2, 1]) * 3000 / 7) < 120).all()
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -126,6 +159,12 @@ def test_the_makers_options_are_passed_on():
         ({"fold": -1}, "no fold -1"),
         ({"data_seed": -1}, "data seed is -1: give a whole number from 0 up"),
         ({"scenario": "medium"}, "medium"),
+        ({"classes": 1}, "1 of the 4 classes of vectors: give 2 to 4"),
+        ({"classes": 5}, "5 of the 4 classes of vectors: give 2 to 4"),
+        ({"classes": 2, "background": "c"}, "no class 'c' to be the background: take one of a, b"),
+        ({"winner_ratio": 0.5}, "winner ratio of 0.5: give 1 .* or more"),
+        ({"winner_ratio": float("nan")}, "winner ratio of nan"),
+        ({"winner_ratio": 2, "winner_prior": [1, 1, 1, 1]}, "winner_ratio and winner_prior both"),
     ],
 )
 def test_wrong_requests(asked, message):

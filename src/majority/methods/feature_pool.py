@@ -24,7 +24,7 @@ def p_norm(features: Tensor, segments: Segments, p: int = SHARPNESS) -> Tensor:
     >>> p_norm(torch.tensor([[1e30, 0.0], [1e30, -1.0]]), Segments([2]))
     tensor([[1.1892e+30, 0.0000e+00]])
     """
-    positive = features.relu()
+    positive = segments.kept(features.relu(), 0)
     top = segments.max(positive.detach())  # (b, d); the norm does not depend on it, nor does the gradient
     some = top > 0
     scale = torch.where(some, top, 1.0)

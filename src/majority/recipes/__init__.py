@@ -1,33 +1,24 @@
-"""Recipes: fixed, documented plans by name. A run is repeated from the plan that its folder holds."""
+"""Recipes by name: fixed, documented plans, trained once or in stages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ..augment import lawful
 from ..bags import Bags
 from ..errors import InputError
+from ..methods import METHODS, Head, find_method
+from ..methods.count import Count
 from ..model import TINY_IMAGE
 from ..training import Settings
+from . import mpem
+from .plans import Plan
+from .stages import Run, Trained, once, scaffold
+
+__all__ = ["DEFAULT", "RECIPES", "Plan", "Recipe", "Run", "Trained", "choose", "scaffold"]
 
 DEFAULT = "default"
-
-
-@dataclass(frozen=True)
-class Plan:
-    recipe: str
-    backbone: str = "auto"
-    pixels: str = "data"
-    training: Settings = field(default_factory=Settings)
-
-    def as_dict(self) -> dict:
-        return asdict(self)
-
-    def changed(self, backbone: str | None = None, **training) -> Plan:
-        """This plan with what the caller set (None: as planned)."""
-        training = {name: value for name, value in training.items() if value is not None}
-        return replace(self, backbone=backbone or self.backbone, training=replace(self.training, **training))
 
 
 @dataclass(frozen=True)
@@ -35,6 +26,13 @@ class Recipe:
     name: str
     about: str
     plan: Callable[[str], Plan]  # of the source's name: what may be done to its images depends on it
+    train: Callable[[Run], Trained] = once
+    head: type[Head] = Head  # of the methods that it builds on
+
+    def check_method(self, name: str) -> None:
+        if not issubclass(find_method(name).head, self.head):
+            able = [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
+            raise InputError(f"recipe {self.name} does not build on {name}: take --method {' or '.join(able)}")
 
 
 def _quick(source: str) -> Plan:
@@ -46,6 +44,10 @@ def _paper(source: str) -> Plan:
         epochs=1500, batch_bags=64, optimizer="adam", learning_rate=3e-4, schedule="constant", precision="bf16"
     )
     return Plan("paper", "resnet18", "published", training)
+
+
+def _mpem(source: str) -> Plan:
+    return replace(_paper(source), recipe="mpem", ratios=tuple(tenths / 10 for tenths in range(1, 11)))
 
 
 def _augmented(source: str) -> Plan:
@@ -68,6 +70,13 @@ RECIPES = {
         Recipe("quick", "for a CPU: mlp (vectors, tiny images) or cnn, AdamW with a cosine, 40 epochs", _quick),
         Recipe("paper", "the published protocol: ResNet-18, Adam 3e-4, 64 bags a step, 1,500 epochs", _paper),
         Recipe("augmented", "small-stem ResNet-18, lawful flips and crops, AdamW and a cosine, 100 epochs", _augmented),
+        Recipe(
+            "mpem",
+            "paper's plan on a counting network, then again without each bag's unlikely instances, at ten ratios",
+            _mpem,
+            mpem.train,
+            Count,
+        ),
     )
 }
 

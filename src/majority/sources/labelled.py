@@ -12,7 +12,7 @@ import numpy as np
 from ..bag_checks import check_lengths, check_store, encode, whole_numbers
 from ..bags import Bags
 from ..errors import InputError
-from ..scenarios import BACKGROUND_SHARES, make_bags
+from ..scenarios import BACKGROUND_SHARES, make_bags, winner_weights
 
 N_FOLDS = 5
 
@@ -87,7 +87,9 @@ class LabelledSet:
         shared: bool = True,
         with_replacement: bool = False,
         ties: str = "lowest",
+        classes: int | None = None,
         winner_prior: Sequence[float] | None = None,
+        winner_ratio: float | None = None,
         background: str | None = None,
         background_shares: tuple[float, float] = BACKGROUND_SHARES,
     ) -> Parts:
@@ -95,6 +97,8 @@ class LabelledSet:
 
         `bags` training bags come with a quarter as many validation and test bags. What a part holds
         depends on the data seed, the fold and these arguments alone, so every method sees the same bags.
+        `classes` uses the first so many classes of the set; its folds stay as they are. `winner_ratio` is
+        short for a geometric `winner_prior`: the first class wins so many times as often as the last.
 
         >>> from majority import sources
         >>> train, val, test = sources.load("digits").make_parts(fold=2)
@@ -106,19 +110,25 @@ class LabelledSet:
             raise InputError(f"there is no fold {fold}: the folds are numbered 0 to {N_FOLDS - 1}")
         if bags < 4:
             raise InputError(f"{bags} training bags: give at least 4, so that a quarter of them is a bag")
+        names = self._first_classes(classes)
+        if winner_ratio is not None:
+            if winner_prior is not None:
+                raise InputError("winner_ratio and winner_prior both say how often each class wins: give one of them")
+            winner_prior = winner_weights(winner_ratio, len(names) - (background is not None))
+        used = self.labels < len(names)
         folds = self.folds(data_seed)
         turned = folds[fold:] + folds[:fold]
         positions = {"train": np.concatenate(turned[2:]), "val": turned[1], "test": turned[0]}
         made = [
             make_bags(
                 self.store,
-                self.labels,
-                self.classes,
+                np.where(used, self.labels, 0),  # what is not used is at no position
+                names,
                 n_bags=bags if part == "train" else bags // 4,
                 size=size,
                 scenario=scenario,
                 rng=_generator(data_seed, fold, number),
-                positions=positions[part],
+                positions=positions[part][used[positions[part]]],
                 part=part,
                 winner_prior=winner_prior,
                 background=background,
@@ -130,6 +140,11 @@ class LabelledSet:
             for number, part in enumerate(Parts._fields)
         ]
         return Parts(*made)
+
+    def _first_classes(self, n: int | None) -> tuple[str, ...]:
+        if n is not None and not 2 <= n <= len(self.classes):
+            raise InputError(f"{n} of the {len(self.classes)} classes of {self.name}: give 2 to {len(self.classes)}")
+        return self.classes[:n]
 
 
 def _generator(data_seed: int, fold: int, part: int = 0) -> np.random.Generator:

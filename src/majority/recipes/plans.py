@@ -1,0 +1,38 @@
+"""Plan: what a recipe sets, as frozen data. A run is repeated from the plan that its folder holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+
+from ..errors import InputError
+from ..training import Settings
+
+
+@dataclass(frozen=True)
+class Plan:
+    recipe: str
+    backbone: str = "auto"
+    pixels: str = "data"
+    training: Settings = field(default_factory=Settings)
+    ratios: tuple[float, ...] | None = None  # to choose from: how much a bag leaves out of its count; mpem alone
+
+    def __post_init__(self):
+        ratios = self.ratios
+        if ratios is not None and not (ratios and all(0 < r <= 1 for r in ratios) and len({*ratios}) == len(ratios)):
+            shown = ",".join(map(str, ratios))
+            raise InputError(f"ratios {shown or '(none)'}: give numbers above 0 and up to 1, each once")
+
+    def as_dict(self) -> dict:
+        return asdict(self)
+
+    def changed(self, backbone: str | None = None, ratios: tuple[float, ...] | None = None, **training) -> Plan:
+        """This plan with what the caller set (None: as planned)."""
+        if ratios is not None and self.ratios is None:
+            raise InputError(f"recipe {self.recipe} has no ratios, it counts every instance: take --recipe mpem")
+        training = {name: value for name, value in training.items() if value is not None}
+        return replace(
+            self,
+            backbone=backbone or self.backbone,
+            ratios=self.ratios if ratios is None else ratios,
+            training=replace(self.training, **training),
+        )

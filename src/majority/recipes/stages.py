@@ -1,0 +1,94 @@
+"""Run: what a recipe works with. A recipe of several stages never does a finished one again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+
+from ..bags import Bags
+from ..classifier import Classifier
+from ..files import read_json, read_lines, write_json
+from ..model import Model
+from ..runs import CLASSIFIER
+from ..training import CHECKPOINT, METRICS, Fitted, fit
+from .plans import Plan
+
+STAGES, OUTCOME = "stages", "outcome.json"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a recipe leaves: a model, and how it came about."""
+
+    model: Model
+    fitted: Fitted  # of this model
+    stages: dict[str, Fitted] = field(default_factory=dict)  # all of them, where there are any
+    about: dict = field(default_factory=dict)  # the recipe's own entry in result.json
+
+    def summary(self) -> dict:
+        """Best epoch and epochs of the model, seconds of all the work."""
+        work = self.stages.values() or [self.fitted]
+        summary = {
+            "best_epoch": self.fitted.best_epoch,
+            "epochs": self.fitted.epochs,
+            "seconds": round(sum(fitted.seconds for fitted in work), 3),
+            "capture_seconds": round(sum(fitted.capture_seconds for fitted in work), 3),
+        }
+        if self.stages:
+            summary["stages"] = {
+                name: {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, "val_loss": fitted.best_loss}
+                for name, fitted in self.stages.items()
+            }
+        return summary | self.about
+
+
+@dataclass(frozen=True)
+class Run:
+    folder: Path
+    train: Bags
+    val: Bags
+    plan: Plan
+    fresh_model: Callable[[], Model]  # with the seed's random weights
+    title: str
+    device: str = "auto"
+    eager: bool = False
+    say: Callable[[str], None] = lambda line: None
+
+    def fit(self, model: Model, folder: Path, title: str, keep: np.ndarray | None = None) -> Fitted:
+        """One training of the model as planned."""
+        where = {"device": self.device, "folder": folder, "title": title, "eager": self.eager}
+        return fit(model, self.train, self.val, self.plan.training, keep=keep, **where)
+
+    def stage(self, name: str, model: Model, train: Callable[[Path, str], Fitted]) -> Fitted:
+        """Train the model in a folder of its own (`train` gets that and a title), or read what came of it before."""
+        folder = self.folder / STAGES / name
+        if not (folder / OUTCOME).exists():
+            fitted = train(folder, f"{self.title}, stage {name}")
+            Classifier(model, self.device).save(folder / CLASSIFIER)
+            keys = ("best_epoch", "best_loss", "seconds", "capture_seconds")
+            write_json(folder / OUTCOME, {key: getattr(fitted, key) for key in keys})
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+        fitted = Fitted(**read_json(folder / OUTCOME), history=read_lines(folder / METRICS))
+        model.to(memory_format=torch.contiguous_format)  # however it was trained: read back, it would be no other
+        model.load_state_dict(load_file(folder / CLASSIFIER))
+        self.say(
+            f"stage {name}: epoch {fitted.best_epoch} of {fitted.epochs} was best, "
+            f"validation loss {fitted.best_loss:.4f}"
+        )
+        return fitted
+
+
+def once(run: Run) -> Trained:
+    """A recipe of one training, in the run folder itself."""
+    model = run.fresh_model()
+    return Trained(model, run.fit(model, run.folder, run.title))
+
+
+def scaffold(folder: Path) -> list[Path]:
+    """What stands in a run folder only until the run is finished: its checkpoint, and the weights of its stages."""
+    return [*folder.glob(CHECKPOINT), *folder.glob(f"{STAGES}/*/*.safetensors")]

@@ -1,0 +1,74 @@
+"""Instances that are not kept: every head's bag output and losses are those of bags without them."""
+
+import numpy as np
+import pytest
+import torch
+
+from majority.background import Background
+from majority.methods import METHODS, Target, create_head
+from majority.segments import Segments
+
+D, C = 6, 5
+# Its instances attend to each other, kept or not: leaving one out of the sum does not take it out of the bag.
+BETWEEN_INSTANCES = {"additive-transmil"}
+EXACT = [name for name in METHODS if name not in BETWEEN_INSTANCES]
+SIZES = {"ragged": [3, 1, 7, 2], "equal": [4, 4, 4]}
+every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+
+
+def case(name, sizes, **options):
+    """A head in eval mode (in training, the batch norm inside `additive` sees all instances), features, a mask."""
+    rng = np.random.default_rng(3)
+    torch.manual_seed(0)
+    head = create_head(name, D, C, **options).double().eval()
+    keep = np.concatenate([rng.permutation(np.arange(size) < (size + 1) // 2) for size in sizes])
+    features = torch.from_numpy(rng.normal(size=(sum(sizes), D)))
+    target = Target(torch.from_numpy(rng.integers(1, C, len(sizes))), torch.from_numpy(rng.integers(C, size=len(keep))))
+    return head, features, torch.from_numpy(keep), target
+
+
+def agree(head, features, keep, target, sizes):
+    segments = Segments(sizes, keep=keep)
+    fewer = Segments(segments.counted.tolist())
+    of_fewer = Target(target.labels, target.instance_labels[keep])
+    output, expected = head(features, segments), head(features[keep], fewer)
+    torch.testing.assert_close(output.bag_log_probs, expected.bag_log_probs)
+    torch.testing.assert_close(output.instance_log_probs[keep], expected.instance_log_probs)
+    losses, expected_losses = head.losses(output, segments, target), head.losses(expected, fewer, of_fewer)
+    torch.testing.assert_close(losses, expected_losses)
+    return losses
+
+
+@every_size
+@pytest.mark.parametrize("name", EXACT)
+def test_bags_with_and_without_the_rows_left_out_agree(name, sizes):
+    agree(*case(name, sizes), sizes)
+
+
+@every_size
+@pytest.mark.parametrize("name", ["count", "soft-count", "count-only", "log-mean", "vote"])
+def test_so_do_those_with_a_background(name, sizes):
+    agree(*case(name, sizes, background=Background(0)), sizes)
+
+
+def test_a_backgrounds_share_is_that_of_all_instances():
+    """Exempt on purpose: what is known of all instances holds for those that are not counted too."""
+    head, features, keep, target = case("count", [4, 4, 4], background=Background(0, share=0.3))
+    output, plain = head(features, Segments([4, 4, 4], keep=keep)), head(features, Segments([4, 4, 4]))
+    head_alone, *_ = case("count", [4, 4, 4], background=Background(0))
+    prior = [head.losses(out, None, target) - head_alone.losses(out, None, target) for out in (output, plain)]
+    torch.testing.assert_close(prior[0], prior[1])
+
+
+@every_size
+@pytest.mark.parametrize("name", METHODS)
+def test_extreme_rows_left_out_spoil_no_gradient(name, sizes):
+    head, features, keep, target = case(name, sizes)
+    head.float()
+    features = torch.where(keep.unsqueeze(1), features, 1e15).float().requires_grad_()
+    segments = Segments(sizes, keep=keep)
+    losses = head.losses(head(features, segments), segments, target)
+    losses.sum().backward()
+    assert losses.isfinite().all()
+    assert features.grad.isfinite().all()
+    assert all(weight.grad.isfinite().all() for weight in head.parameters() if weight.grad is not None)

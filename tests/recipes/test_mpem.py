@@ -1,0 +1,296 @@
+"""mpem: its formulas against plain loops, and the recipe as its user sees it."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from majority import Bags, InputError, Settings, build_model
+from majority.experiments import Data, Experiment
+from majority.recipes import RECIPES, Plan, Run, choose, mpem
+from majority.recipes.mpem import Reading, distances, far_from_label, kept, typical_sums
+from majority.report.page import command
+from majority.study import Study
+
+C, D = 4, 3
+RATIOS = (0.3, 1.0)
+TINY = Experiment(Data("digits", bags=20, bag_size=8), "count", recipe="mpem", backbone="mlp", epochs=3, ratios=RATIOS)
+
+
+# ---------------------------------------------------------------------- the formulas
+
+
+def plain_keep(bags, ratio):
+    """Bags are (label, predicted label, [(predicted class, feature)]); of every instance, whether it is counted."""
+    means = {}
+    for c in range(C):
+        own = [
+            feature
+            for label, guess, instances in bags
+            for predicted, feature in instances
+            if label == guess == predicted == c
+        ]
+        if own:
+            means[c] = [sum(column) / len(own) for column in zip(*own, strict=True)]
+    keep = []
+    for label, _, instances in bags:
+        others = [i for i, (predicted, _) in enumerate(instances) if predicted != label]
+        out = set()
+        if label in means:
+            others.sort(key=lambda i: (-round(math.dist(instances[i][1], means[label]), 9), i))
+            out = set(others[: math.floor(round(ratio * len(others), 6))])
+        if len(out) == len(instances):
+            out = set()
+        keep += [i not in out for i in range(len(instances))]
+    return keep
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=8),
+    ratio=st.sampled_from([0.05, 0.1, 0.29, 0.3, 0.5, 0.7, 0.9, 1.0]),
+    classes=st.integers(1, C),  # fewer than C: some never occur
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_who_is_counted_is_what_a_plain_loop_says(sizes, ratio, classes, seed):
+    rng = np.random.default_rng(seed)
+    draw = lambda n: rng.integers(0, classes, n)
+    labels, guesses, predicted = draw(len(sizes)), draw(len(sizes)), draw(sum(sizes))
+    features = rng.normal(size=(6, D))[rng.integers(0, 6, sum(sizes))]  # few different ones: many ties
+    where = np.repeat(np.arange(len(sizes)), sizes)
+    reading = Reading(*map(torch.from_numpy, (features, predicted, labels[where], labels[where] == guesses[where])))
+    sums, numbers = typical_sums(reading, C)
+    far = distances(reading, sums / numbers.unsqueeze(1)).numpy()
+    instances = list(zip(predicted.tolist(), features.tolist(), strict=True))
+    cuts = np.cumsum([0, *sizes])
+    bags = [(labels[i], guesses[i], instances[cuts[i] : cuts[i + 1]]) for i in range(len(sizes))]
+    assert kept(far.round(9), np.array(sizes), ratio).tolist() == plain_keep(bags, ratio)  # ties as such
+
+
+@pytest.mark.parametrize(("ratio", "out"), [(0.29, 29), (0.1, 10), (0.7, 70), (0.999, 99), (0.001, 0)])
+def test_a_share_is_what_it_says(ratio, out):
+    far = np.concatenate([[-1.0], np.arange(100.0)])
+    keep = kept(far, np.array([101]), ratio)
+    assert (~keep).sum() == out
+    assert keep[: 101 - out].all(), "the farthest are left out"
+
+
+def blobs(n=60, size=7, seed=0, ragged=False):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 2 * size, n) if ragged else np.full(n, size)
+    offsets = np.cumsum([0, *sizes])
+    labels = rng.integers(0, C, n)
+    truth = np.where(rng.random(offsets[-1]) < 0.6, np.repeat(labels, sizes), rng.integers(0, C, offsets[-1]))
+    store = (np.eye(C)[truth] + 0.5 * rng.normal(size=(len(truth), C))).astype(np.float32)
+    return Bags(store, np.arange(len(truth)), offsets, labels, "abcd", instance_labels=truth)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize("piece", [8_192, 16])
+def test_distances_of_a_network_are_those_of_a_loop_over_its_bags(ragged, piece, monkeypatch):
+    monkeypatch.setattr("majority.inference.BATCH_INSTANCES", piece)
+    bags = blobs(ragged=ragged)
+    model = build_model(bags, "count", torch.nn.Identity()).eval()
+    torch.nn.init.eye_(model.head.classifier.weight)
+    read = []
+    with torch.inference_mode():
+        for i in range(len(bags)):
+            features = model.normalise(torch.from_numpy(bags.bag(i)))
+            logits = model.head.classifier(features)
+            guess = int((logits / 0.1).softmax(dim=1).mean(dim=0).argmax())
+            read.append(
+                (bags.labels[i], guess, list(zip(logits.argmax(dim=1).tolist(), features.tolist(), strict=True)))
+            )
+    far = far_from_label(model, bags, "cpu")
+    assert kept(far.round(9), bags.sizes, 0.5).tolist() == plain_keep(read, 0.5)
+    assert (far == -1).sum() == sum(p == y for y, _, instances in read for p, _ in instances)
+
+
+# ---------------------------------------------------------------------- the recipe
+
+
+def run_here(folder, ratios=RATIOS, train=None, epochs=3):
+    train, val = train or blobs(), blobs(20, seed=1)
+    plan = Plan("mpem", "mlp", training=Settings(epochs=epochs, batch_bags=16), ratios=ratios)
+    fresh = lambda: build_model(train, "count", "mlp")
+    return mpem.train(Run(folder, train, val, plan, fresh, "title", "cpu"))
+
+
+def same_weights(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
+
+
+def test_the_ratio_of_lowest_validation_loss_wins(tmp_path):
+    trained = run_here(tmp_path, (0.4, 0.7, 1.0))
+    about = trained.about["mpem"]
+    losses = {name: min(line["val_loss"] for line in lines(tmp_path / "stages" / name)) for name in trained.stages}
+    first = losses.pop("first")
+    assert about["val_loss"] == {name[1:]: loss for name, loss in losses.items()}
+    assert about["r"] == float(min(losses, key=losses.get)[1:])
+    assert trained.fitted.best_loss == min(losses.values())
+    assert trained.summary()["stages"]["first"]["val_loss"] == first
+    assert 0 < about["left_out"] < 1
+    seconds = [fitted.seconds for fitted in trained.stages.values()]
+    assert trained.summary()["seconds"] == pytest.approx(sum(seconds), abs=1e-3)
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_instance_labels_change_nothing(tmp_path):
+    bags = blobs()
+    scrambled = bags._with(instance_labels=np.random.default_rng(0).permutation(bags.instance_labels))
+    one, two = (run_here(tmp_path / name, train=train) for name, train in (("a", bags), ("b", scrambled)))
+    assert same_weights(one.model, two.model)
+    assert one.about == two.about
+
+
+def test_a_network_without_typical_instances_leaves_every_bag_alone(tmp_path, monkeypatch):
+    bags = blobs()
+    seen = []
+    monkeypatch.setattr(
+        Run, "fit", lambda self, *a, keep=None, real=Run.fit: (seen.append(keep), real(self, *a, keep=keep))[1]
+    )
+    nowhere = lambda reading, n: (torch.zeros(n, reading.features.shape[1]).double(), torch.zeros(n).long())
+    monkeypatch.setattr(mpem, "typical_sums", nowhere)
+    trained = run_here(tmp_path, train=bags)
+    assert seen[0] is None
+    assert all(keep.all() for keep in seen[1:])
+    assert trained.about["mpem"]["left_out"] == 0
+    assert trained.about["mpem"]["r"] == 0.3, "the first of equal ones"
+
+
+def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):
+    first = run_here(tmp_path)
+    monkeypatch.setattr(Run, "fit", lambda *a, **k: pytest.fail("trained again"))
+    again = run_here(tmp_path)
+    assert same_weights(first.model, again.model)
+    assert first.summary() == again.summary()
+    assert first.fitted.history == again.fitted.history
+
+
+def test_a_run_leaves_what_every_run_leaves(tmp_path):
+    said = []
+    result = TINY.run(tmp_path, "cpu", said.append)
+    files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    stages = {
+        f"stages/{name}/{file}" for name in ("first", "r0.3", "r1.0") for file in ("metrics.jsonl", "outcome.json")
+    }
+    whole = {"config.json", "metrics.jsonl", "best.safetensors", "result.json", "report.html", ".lock"}
+    assert files == whole | stages
+    assert result["recipe"] == "mpem"
+    winner = tmp_path / "stages" / f"r{result['mpem']['r']}" / "metrics.jsonl"
+    assert (tmp_path / "metrics.jsonl").read_text() == winner.read_text()
+    assert [line.split(":")[0] for line in said[1:]] == ["stage first", "stage r0.3", "stage r1.0"]
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config["plan"]["ratios"] == [0.3, 1.0]
+    assert "--recipe mpem --backbone mlp --ratios 0.3,1.0" in command(config)
+    assert TINY.run(tmp_path, "cpu", said.append) == result
+    assert "is finished" in said[-1]
+    (tmp_path / "stages" / "first" / "best.safetensors").write_bytes(b"left behind by a kill")
+    TINY.run(tmp_path, "cpu")
+    assert not list(tmp_path.glob("stages/*/*.safetensors"))
+
+
+def test_other_ratios_in_the_same_folder_are_refused(tmp_path):
+    TINY.run(tmp_path, "cpu")
+    with pytest.raises(InputError, match=r"plan\.ratios is \[0\.3, 1\.0\], asked \[0\.3\]"):
+        Experiment(TINY.data, "count", recipe="mpem", backbone="mlp", epochs=3, ratios=(0.3,)).run(tmp_path, "cpu")
+
+
+def test_it_is_the_papers_plan_with_ten_ratios():
+    plan, paper = RECIPES["mpem"].plan("cifar10"), RECIPES["paper"].plan("cifar10")
+    assert (plan.backbone, plan.pixels, plan.training) == (paper.backbone, paper.pixels, paper.training)
+    assert plan.ratios == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    assert paper.ratios is None
+    assert choose("mpem", blobs(), "mine", False)[1] == "recipe mpem"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--recipe", "mpem", "--method", "vote"], "recipe mpem does not build on vote: take --method count or soft"),
+        (["--ratios", "0.5"], "recipe quick has no ratios, it counts every instance: take --recipe mpem"),
+        (["--recipe", "mpem", "--ratios", "0.5,1.5"], "ratios 0.5,1.5: give numbers above 0 and up to 1, each once"),
+        (["--recipe", "mpem", "--ratios", "0.5,0.5"], "each once"),
+        (["--recipe", "mpem", "--ratios", "0"], "above 0"),
+        (["--recipe", "mpem", "--ratios", "half"], "--ratios half: write numbers with commas between them"),
+    ],
+)
+def test_wrong_wishes_are_refused(majority, tmp_path, words, message):
+    code, _, error = majority("train", "digits", *words, "--out", tmp_path / "run")
+    assert code == 2
+    assert message in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_study_takes_it(tmp_path):
+    common = replace(TINY, epochs=1)
+    study = Study(("digits",), ("large",), ("count", "log-mean"), (0,), common)
+    study.run(tmp_path, "cpu", jobs=1)
+    results = [json.loads(path.read_text()) for path in tmp_path.rglob("result.json")]
+    assert sorted(result["method"] for result in results) == ["count", "log-mean"]
+    assert all(result["mpem"]["r"] in RATIOS for result in results)
+    with pytest.raises(InputError, match="recipe mpem does not build on naive"):
+        replace(study, methods=("count", "naive")).run(tmp_path / "other", "cpu", jobs=1)
+
+
+# ---------------------------------------------------------------------- killed
+
+COMMAND = [sys.executable, "-m", "majority", "train", "digits", "--method", "count", "--recipe", "mpem"]
+COMMAND += ["--backbone", "mlp", "--ratios", "0.3,1.0", "--bags", "20", "--bag-size", "8", "--epochs", "20"]
+COMMAND += ["--device", "cpu", "--out"]
+ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}  # their number decides the last bits
+
+
+def run_to_the_end(out):
+    subprocess.run([*COMMAND, out], env=ONE_THREAD, check=True, capture_output=True)
+
+
+def kill_when(out, moment):
+    """kill -9 as soon as the moment has come."""
+    process = subprocess.Popen([*COMMAND, out], env=ONE_THREAD, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and process.poll() is None and not moment(out / "stages"):
+        time.sleep(0.001)
+    assert process.poll() is None, "it ended before it could be killed: train longer"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def epochs_of(stage, number):
+    place = lambda stages: stages / stage / "metrics.jsonl"
+    return lambda stages: place(stages).exists() and place(stages).read_bytes().count(b"\n") >= number
+
+
+MOMENTS = {
+    "in the first stage": epochs_of("first", 4),
+    "between two stages": lambda stages: (stages / "first" / "outcome.json").exists(),
+    "in the last stage": epochs_of("r1.0", 11),
+}
+
+
+def test_killed_at_several_moments_it_ends_with_the_same_bits(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run_to_the_end(whole)
+    for moment in MOMENTS.values():
+        kill_when(killed, moment)
+        assert not (killed / "result.json").exists()
+    run_to_the_end(killed)
+    assert (killed / "best.safetensors").read_bytes() == (whole / "best.safetensors").read_bytes()
+    results = [json.loads((folder / "result.json").read_text()) for folder in (whole, killed)]
+    for name in ("test", "val", "mpem", "stages", "best_epoch"):
+        assert results[0][name] == results[1][name], name
+    assert not list(killed.rglob(".*unfinished"))
+    assert not list(killed.rglob("checkpoint.safetensors"))
