@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,7 @@ import typer
 
 from . import __version__
 from .errors import InputError, TrainingError
+from .terminal import console, end_study, print_figures, print_result, print_rows, say
 
 app = typer.Typer(
     help="Learning from Majority Label: bags labelled with their most common class in, an instance classifier out.",
@@ -40,15 +43,20 @@ Patience = Annotated[int | None, typer.Option(help="Stop after so many epochs wi
 BatchBags = Annotated[int | None, typer.Option(help="Bags a step.")]
 LearningRate = Annotated[float | None, typer.Option(help="Instead of the recipe's.")]
 MaxInstances = Annotated[int | None, typer.Option(help="Of each larger bag, a fresh random part this large a step.")]
+Ratios = Annotated[str | None, typer.Option(help="Of the recipe mpem: shares to leave out, e.g. 0.1,0.5,1.0.")]
 Backbone = Annotated[str | None, typer.Option(help="Network; see `majority list`.")]
 Option = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. of=counts.")]
 ImageSize = Annotated[int | None, typer.Option(help="Resize a manifest's images to so many pixels a side.")]
 Features = Annotated[str | None, typer.Option(help="Columns of a manifest with commas between them: the features.")]
 Background = Annotated[str | None, typer.Option(help="A class that does not vote; bag labels never name it.")]
+Classes = Annotated[int | None, typer.Option(help="Only the first so many classes of a labelled set.")]
+WinnerRatio = Annotated[float | None, typer.Option(help="The first class wins so many times as often as the last.")]
 BackgroundShare = Annotated[float | None, typer.Option(help="Its share of all instances, where it is known.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 COMPILE_HELP = "On a GPU, compile the network first: a minute that long runs and studies win back."
 Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
+JOBS_HELP = "Runs side by side; on GPUs, on each of them [default: one a core, two a GPU]."
+Jobs = Annotated[int | None, typer.Option(help=JOBS_HELP)]
 
 
 @app.callback(invoke_without_command=True)
@@ -80,10 +88,13 @@ def train(
     batch_bags: BatchBags = None,
     learning_rate: LearningRate = None,
     max_instances: MaxInstances = None,
+    ratios: Ratios = None,
     backbone: Backbone = None,
     option: Option = None,
     background: Background = None,
     background_share: BackgroundShare = None,
+    classes: Classes = None,
+    winner_ratio: WinnerRatio = None,
     ties: Ties = None,
     with_replacement: WithReplacement = False,
     seed: Seed = 0,
@@ -98,20 +109,20 @@ def train(
 
     if background_share is not None and background is None:
         raise InputError("--background-share: name the background too, with --background NAME")
-    own = (folds, image_size, _names(features) if features is not None else None, background)
+    own = (folds, image_size, _names(features) if features is not None else None, background, classes, winner_ratio)
     data = Data(source, scenario, fold or 0, bags, bag_size, ties, with_replacement, data_seed, *own).settled()
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "batch_bags": batch_bags}
     changes |= {"learning_rate": learning_rate, "max_instances": max_instances, "compile": compile_network}
-    changes |= {"background_share": background_share}
+    changes |= {"background_share": background_share, "ratios": _ratios(ratios)}
     experiment = Experiment(data, method, _method_options(option), recipe, seed, **changes)
     stem = "-".join(filter(None, [Path(source).resolve().stem, (data.scenario or "").replace(",", "-"), method]))
     if folds is not None and fold is None:
         _cross_validate(experiment, folds, out or Path("runs") / stem, device, eager)
         return
     folder = out or Path("runs") / f"{stem}-fold{data.fold}"
-    result = experiment.run(folder, device, _say, eager)
-    _print_result(result)
-    _say(f"run folder: {folder}")
+    result = experiment.run(folder, device, say, eager)
+    print_result(result)
+    say(f"run folder: {folder}")
 
 
 @app.command()
@@ -127,7 +138,7 @@ def evaluate(
 
     classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, device=device)
     for part, of_part in bags.items():
-        _print_figures(measure(classifier.model, of_part, device).summary(), f"{part} bags")
+        print_figures(measure(classifier.model, of_part, device).summary(), f"{part} bags")
 
 
 @app.command()
@@ -150,12 +161,12 @@ def predict(
         if out.exists() and out.resolve() == Path(place).resolve():
             raise InputError(f"--out {out} is the source itself: choose another file")
     if source is not None and Path(source).resolve() == own.resolve():
-        _say("note: the run was trained on bags of this source; they are among those predicted here")
+        say("note: the run was trained on bags of this source; they are among those predicted here")
     classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device)
     if by_bag:
-        _say(f"{write_bag_predictions(out, classifier, bags)} bags: {out}")
+        say(f"{write_bag_predictions(out, classifier, bags)} bags: {out}")
     else:
-        _say(f"{write_predictions(out, classifier, bags, opened)} instances: {out}")
+        say(f"{write_predictions(out, classifier, bags, opened)} instances: {out}")
 
 
 @app.command()
@@ -164,7 +175,7 @@ def export(run: Run, out: Annotated[Path, typer.Option(help="An .onnx file.")] =
     from .experiments import open_classifier
     from .export import export_onnx
 
-    _say(str(export_onnx(open_classifier(run, "cpu"), out)))
+    say(str(export_onnx(open_classifier(run, "cpu"), out)))
 
 
 @app.command()
@@ -179,33 +190,43 @@ def check(source: Source, image_size: ImageSize = None, features: Features = Non
         table = Table(title=source, title_justify="left", show_header=False)
         for name, value in found.summary.items():
             table.add_row(name, value)
-        _console().print(table)
+        console().print(table)
     for warning in found.warnings:
-        _say(f"warning: {warning}")
+        say(f"warning: {warning}")
     for problem in found.problems:
-        _say(f"problem: {problem}")
-    _say(f"{len(found.problems)} problems, {len(found.warnings)} warnings")
+        say(f"problem: {problem}")
+    say(f"{len(found.problems)} problems, {len(found.warnings)} warnings")
     if found.problems:
         raise typer.Exit(1)
 
 
 @app.command()
-def report(run: Run, device: Device = "auto") -> None:
-    """Write RUN/report.html: one page, no network, with the figures, curves, classes, bags and images of a run."""
-    from .report import write_report
+def report(
+    run: Annotated[Path, typer.Argument(help="A run folder, a study's folder, or a .jsonl file of results.")],
+    device: Device = "auto",
+) -> None:
+    """Write report.html, one page that needs no network: of a run, or of a study with its tables beside it."""
+    from .report import write_report, write_study_report
+    from .runs import CONFIG
 
-    _say(str(write_report(run, device)))
+    written = [write_report(run, device)] if (run / CONFIG).is_file() else write_study_report(run)
+    for path in written:
+        say(str(path))
 
 
 @app.command()
 def study(
+    context: typer.Context,
     sources: Annotated[list[str], typer.Argument(help="Names from `majority list`, or labelled .npz or .mat files.")],
-    methods: Annotated[str, typer.Option(help="Names with commas between them.")] = "count,log-mean,vote,naive",
+    methods: Annotated[str, typer.Option(help="Names with commas between them, or all.")] = "count,log-mean,vote,naive",
     scenarios: Annotated[str, typer.Option(help="Names with commas between them.")] = "small,various,large",
     folds: Annotated[str, typer.Option(help="0, 0-4 or 0,2.")] = "0",
+    preset: Annotated[str | None, typer.Option(help="A study made in advance, of one source: difficulty.")] = None,
     recipe: Recipe = "default",
     epochs: Epochs = None,
     patience: Patience = None,
+    ratios: Ratios = None,
+    backbone: Backbone = None,
     bags: Bags = None,
     bag_size: BagSize = None,
     ties: Ties = None,
@@ -214,26 +235,33 @@ def study(
     data_seed: DataSeed = 0,
     device: Device = "auto",
     compile_network: Compile = None,
+    jobs: Jobs = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs and of table.md and table.csv.")] = Path("runs/study"),
 ) -> None:
     """Train every method on every scenario and fold, one table at the end. Killed, the same command continues."""
     from .experiments import Data, Experiment
-    from .files import write_atomically
+    from .methods import METHODS
     from .sources import is_own_source
-    from .study import Study, aggregate, as_csv, as_markdown
+    from .study import Study, difficulty
 
     for source in filter(is_own_source, sources):
         raise InputError(f"{source} holds bags of your own, study makes bags of labelled sets: take train --folds K")
+    if preset is not None:
+        _check_preset(preset, sources, context)
+        with _continuable(out):
+            done = difficulty.run(sources[0], out, device, jobs, say)
+        end_study(done, out)
+        return
     data = Data(
         sources[0], bags=bags, bag_size=bag_size, ties=ties, with_replacement=with_replacement, data_seed=data_seed
     )
-    common = Experiment(data, recipe=recipe, seed=seed, epochs=epochs, patience=patience, compile=compile_network)
-    grid = Study(tuple(sources), _names(scenarios), _names(methods), _folds(folds), common)
-    rows = aggregate(grid.run(out, device, say=_say))
-    write_atomically(out / "table.md", lambda place: place.write_text(as_markdown(rows)))
-    write_atomically(out / "table.csv", lambda place: place.write_text(as_csv(rows)))
-    _print_rows(rows)
-    _say(f"{sum(row['seconds'] for row in rows):.0f} s of training; {out / 'table.md'}, {out / 'table.csv'}")
+    changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "compile": compile_network}
+    common = Experiment(data, recipe=recipe, seed=seed, ratios=_ratios(ratios), **changes)
+    chosen = tuple(METHODS) if methods == "all" else _names(methods)
+    grid = Study(tuple(sources), _names(scenarios), chosen, _folds(folds), common)
+    with _continuable(out):
+        done = grid.run(out, device, jobs, say)
+    end_study(done, out)
 
 
 @app.command("list")
@@ -253,7 +281,7 @@ def list_all() -> None:
         shape = "x".join(map(str, info.shape))
         here = "yes" if info.here else "no"
         table.add_row(info.name, here, str(info.instances), shape, str(len(info.classes)), info.licence, info.where)
-    _console().print(table)
+    console().print(table)
     for title, entries in {
         "methods": {name: method.about for name, method in METHODS.items()},
         "backbones": {name: backbone.about for name, backbone in BACKBONES.items()},
@@ -262,7 +290,7 @@ def list_all() -> None:
         table = Table("name", "about", title=title, title_justify="left")
         for name, about in entries.items():
             table.add_row(name, about)
-        _console().print(table)
+        console().print(table)
 
 
 def main() -> None:
@@ -276,17 +304,6 @@ def main() -> None:
         sys.exit(2 if isinstance(error, InputError) else 1)
 
 
-def _console():
-    from rich.console import Console
-
-    console = Console()
-    return console if console.is_terminal else Console(width=160)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
 def _cross_validate(experiment, folds: int, out: Path, device: str, eager: bool) -> None:
     """Every fold in a folder of its own below `out`, one line of means at the end."""
     from dataclasses import replace
@@ -296,41 +313,29 @@ def _cross_validate(experiment, folds: int, out: Path, device: str, eager: bool)
     results = []
     for fold in range(folds):
         of_fold = replace(experiment, data=replace(experiment.data, fold=fold))
-        results.append(of_fold.run(out / f"fold{fold}", device, _say, eager))
-    _print_rows(aggregate(results))
-    _say(f"run folders: {out}/fold0 to fold{folds - 1}")
+        results.append(of_fold.run(out / f"fold{fold}", device, say, eager))
+    print_rows(aggregate(results))
+    say(f"run folders: {out}/fold0 to fold{folds - 1}")
 
 
-def _print_result(result: dict) -> None:
-    if result["test"]:
-        _print_figures(result["test"], f"test bags of fold {result['fold']}")
-    else:
-        _print_figures(result["val"], "validation bags")
-        _say("there are no test bags: these figures are of the bags by which the epoch was chosen, and flatter it")
+@contextmanager
+def _continuable(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"stopped; the same command continues {out} where it was")
+        raise
 
 
-def _print_figures(figures: dict, title: str) -> None:
-    from rich.table import Table
-
-    table = Table("figure", "value", title=title, title_justify="left")
-    for name, value in figures.items():
-        if not isinstance(value, list):
-            table.add_row(name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
-    _console().print(table)
-
-
-def _print_rows(rows: list[dict]) -> None:
-    from rich.table import Table
-
-    from .study.tables import FIGURES, shown
-
-    table = Table("source", "scenario", "method", "n", *FIGURES.values())
-    for before, row in zip([None, *rows], rows, strict=False):
-        if before and before["scenario"] != row["scenario"]:
-            table.add_section()
-        figures = [shown(row, figure) for figure in FIGURES]
-        table.add_row(row["source"], row["scenario"] or "-", row["method"], str(row["n"]), *figures)
-    _console().print(table)
+def _check_preset(preset: str, sources: list[str], context: typer.Context) -> None:
+    if preset != "difficulty":
+        raise InputError(f"there is no preset {preset!r}: take difficulty")
+    if len(sources) > 1:
+        raise InputError(f"--preset {preset} studies one source: give {sources[0]} alone")
+    own = {"sources", "preset", "device", "jobs", "out"}
+    for name in context.params.keys() - own:
+        if context.get_parameter_source(name).name == "COMMANDLINE":
+            raise InputError(f"--preset {preset} sets --{name.replace('_', '-')} itself: leave it out")
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -340,6 +345,16 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
+def _ratios(text: str | None) -> tuple[float, ...] | None:
+    """'0.1,0.5' -> numbers."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(number) for number in text.split(","))
+    except ValueError:
+        raise InputError(f"--ratios {text}: write numbers with commas between them, 0.1,0.5,1.0") from None
+
+
 def _folds(text: str) -> tuple[int, ...]:
     """'0', '0-4' or '0,2' -> fold numbers."""
     folds: list[int] = []
@@ -347,6 +362,8 @@ def _folds(text: str) -> tuple[int, ...]:
         for piece in text.split(","):
             first, _, last = piece.partition("-")
             folds += range(int(first), int(last or first) + 1)
+        if not folds:
+            raise ValueError("such as 3-1")
     except ValueError:
         raise InputError(f"--folds {text}: write 0, 0-4 or 0,2") from None
     return tuple(folds)

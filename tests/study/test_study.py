@@ -1,73 +1,135 @@
-"""A study: every cell once, one table, the same after an interruption."""
+"""A study: every cell once, one table; what cannot be right is refused before any cell begins."""
 
 import csv
 import json
+import shutil
+import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from majority.cli import main
-from majority.experiments import Experiment
+from majority.methods import METHODS
 from majority.study import aggregate, as_csv, as_markdown
 from majority.study.tables import shown
 
-COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "large,various", "--folds", "0-1"]
-COMMAND += ["--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
+SMALL = ["--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
+COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "large,various", "--folds", "0-1", *SMALL]
 
 
-def study(monkeypatch, out):
-    monkeypatch.setattr(sys, "argv", ["majority", *COMMAND, "--out", str(out)])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    return exit_.value.code or 0
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a study, and what the command printed."""
+    out = tmp_path_factory.mktemp("study") / "out"
+    command = [sys.executable, "-m", "majority", *COMMAND, "--jobs", "1", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return out, done.stdout
 
 
-def test_a_study_runs_every_cell_and_tells_mean_and_deviation(monkeypatch, tmp_path, capsys):
-    assert study(monkeypatch, tmp_path) == 0
-    results = sorted(tmp_path.rglob("result.json"))
-    assert len(results) == 2 * 2 * 2
-    rows = list(csv.DictReader((tmp_path / "table.csv").open()))
+def rows_of(out):
+    with (out / "table.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_study_runs_every_cell_and_tells_mean_and_deviation(finished):
+    out, printed = finished
+    assert len(list(out.rglob("result.json"))) == 2 * 2 * 2
+    rows = rows_of(out)
     assert [(row["scenario"], row["method"], row["n"]) for row in rows] == [
         ("large", "log-mean", "2"), ("large", "naive", "2"), ("various", "log-mean", "2"), ("various", "naive", "2"),
     ]  # fmt: skip
-    cells = [json.loads((tmp_path / "digits/large/naive" / f"fold{f}" / "result.json").read_text()) for f in (0, 1)]
+    cells = [json.loads((out / "digits/large/naive" / f"fold{f}" / "result.json").read_text()) for f in (0, 1)]
     a, b = (cell["test"]["instance_accuracy"] for cell in cells)
     assert float(rows[1]["instance_accuracy"]) == pytest.approx((a + b) / 2)
     assert float(rows[1]["instance_accuracy_sd"]) == pytest.approx(abs(a - b) / 2**0.5)
-    assert f"{(a + b) / 2:.3f} ± " in capsys.readouterr().out
-    assert (tmp_path / "table.md").read_text().count("\n") == 2 + 4
+    assert f"{(a + b) / 2:.3f} ± " in printed
+    assert f"[8/8] {out}" in printed
+    assert len((out / "results.jsonl").read_text().splitlines()) == 8
 
 
-def test_an_interrupted_study_goes_on_where_it_was(monkeypatch, tmp_path):
-    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    study(monkeypatch, whole)
-    real, runs = Experiment.run, []
-
-    def stops(self, folder, *arguments):
-        if len(runs) == 3:
-            raise KeyboardInterrupt
-        runs.append(folder)
-        return real(self, folder, *arguments)
-
-    monkeypatch.setattr(Experiment, "run", stops)
-    assert study(monkeypatch, stopped) == 130
-    monkeypatch.setattr(Experiment, "run", real)
-    stamps = {folder: (folder / "best.safetensors").stat().st_mtime_ns for folder in runs}
-    assert study(monkeypatch, stopped) == 0
-    assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in stamps.items())
-    tables = [list(csv.DictReader((folder / "table.csv").open())) for folder in (whole, stopped)]
-    for row in (*tables[0], *tables[1]):
-        row.pop("seconds")
-    assert tables[0] == tables[1]
-
-
-def test_methods_share_their_bags(monkeypatch, tmp_path):
-    study(monkeypatch, tmp_path)
+def test_methods_share_their_bags(finished):
+    out, _ = finished
     prints = {
-        method: json.loads((tmp_path / f"digits/large/{method}/fold0/config.json").read_text())["data"]["fingerprint"]
+        method: json.loads((out / f"digits/large/{method}/fold0/config.json").read_text())["data"]["fingerprint"]
         for method in ("log-mean", "naive")
     }
     assert prints["log-mean"] == prints["naive"]
+
+
+def test_a_finished_study_starts_no_process_and_gives_the_same_table(majority, finished, monkeypatch):
+    out, printed = finished
+    monkeypatch.setattr(subprocess, "Popen", None)
+    code, again, _ = majority(*COMMAND, "--out", out)
+    assert code == 0
+    assert again == printed[printed.index(again[0]) :]
+
+
+def test_other_settings_are_refused_before_anything_runs(majority, finished):
+    out, _ = finished
+    asked = (out / "study.json").read_text()
+    code, _, err = majority(*COMMAND, "--epochs", "3", "--out", out)
+    assert code == 2
+    assert "plan.training.epochs is 2, asked 3" in err
+    assert (out / "study.json").read_text() == asked
+
+
+def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
+    out = shutil.copytree(finished[0], tmp_path / "grown")
+    grown = ["study", "digits", "--methods", "all", "--scenarios", "large", *SMALL, "--jobs", "1", "--out", out]
+    stamp = (out / "digits/large/naive/fold0/best.safetensors").stat().st_mtime_ns
+    code, printed, err = majority(*grown)
+    assert code == 0, err
+    assert len([line for line in printed.splitlines() if line.startswith("[")]) == len(METHODS) - 2
+    assert (out / "digits/large/naive/fold0/best.safetensors").stat().st_mtime_ns == stamp
+    assert [row["method"] for row in rows_of(out)] == list(METHODS)
+    assert json.loads((out / "study.json").read_text()) == {
+        "sources": ["digits"],
+        "scenarios": ["large"],
+        "methods": list(METHODS),
+        "folds": [0],
+        "recipe": "default",
+        "changes": {"epochs": 2, "bags": 20, "bag_size": 8},
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["digits", "--methods", "naive,counting"], "there is no method 'counting'"),
+        (["digits", "--recipe", "soup"], "there is no recipe 'soup'"),
+        (["digits", "--scenarios", "large,tiny"], "scenario 'tiny' is unknown"),
+        (["digits", "--folds", "3-5"], "there is no fold 5"),
+        (["digits", "--folds", "3-1"], "write 0, 0-4 or 0,2"),
+        (["digits", "--epochs", "0"], "epochs is 0"),
+        (["digits", "--jobs", "0"], "--jobs 0"),
+        (["digits", "--device", "tpu"], "auto, cpu or cuda"),
+        (["digits", "didgits"], "did you mean digits?"),
+        (["digits", "nowhere/bags.npz"], "there is no file nowhere/bags.npz"),
+        (["digits", "digits"], "two cells would share"),
+    ],
+)
+def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, message):
+    code, _, err = majority("study", *words, "--out", tmp_path / "out")
+    assert code == 2
+    assert message in err
+    assert not list(tmp_path.rglob("config.json"))
+
+
+def test_files_of_one_name_are_refused(majority, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "bags.npz")
+    code, _, err = majority("study", tmp_path / "a/bags.npz", tmp_path / "b/bags.npz", "--out", tmp_path / "out")
+    assert code == 2
+    assert "files of different names" in err
+
+
+def test_a_place_that_cannot_be_written_is_one_message(majority, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = majority("study", "digits", "--out", tmp_path / "file" / "out")
+    assert code == 2
+    assert "choose another folder with --out" in err
 
 
 def test_a_figure_that_is_not_defined_is_left_out():

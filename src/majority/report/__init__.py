@@ -1,10 +1,10 @@
-"""The report page of a run: one self-contained HTML file that needs no network."""
+"""Report pages of a run and of a study: self-contained HTML files that need no network."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["write_report"]
+__all__ = ["write_report", "write_study_report"]
 
 
 def write_report(folder: str | Path, device: str = "auto") -> Path:
@@ -14,3 +14,10 @@ def write_report(folder: str | Path, device: str = "auto") -> Path:
 
     folder = require_finished(Path(folder))
     return write_page(folder, *reopen(folder, device=device))
+
+
+def write_study_report(study: str | Path) -> list[Path]:
+    """Write report.html and the tables of a study's folder, or of a .jsonl file of results; return their paths."""
+    from .study_page import write_study
+
+    return write_study(Path(study))

@@ -2,5 +2,6 @@
 
 from .grid import Study
 from .tables import aggregate, as_csv, as_markdown
+from .workers import Done, run_cells
 
-__all__ = ["Study", "aggregate", "as_csv", "as_markdown"]
+__all__ = ["Done", "Study", "aggregate", "as_csv", "as_markdown", "run_cells"]

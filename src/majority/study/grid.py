@@ -1,13 +1,23 @@
-"""The cells of a study, run one after another; a finished cell is never run again."""
+"""The cells of a study: sources x scenarios x folds x methods, each a run folder."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from ..errors import InputError
 from ..experiments import Data, Experiment
-from ..methods import find_method
+from ..files import write_json
+from ..inference import choose_device
+from ..recipes import DEFAULT, RECIPES
+from ..scenarios import SCENARIOS, majority_range
+from ..sources import load, names
+from ..sources.labelled import N_FOLDS
+from .live import cells_shown
+from .workers import Done, run_cells
+
+STUDY = "study.json"
 
 
 @dataclass(frozen=True)
@@ -27,16 +37,57 @@ class Study:
                         folder = out / Path(source).stem / scenario.replace(",", "-") / method / f"fold{fold}"
                         yield folder, replace(self.common, data=data, method=method)
 
-    def run(self, out: Path, device: str = "auto", say: Callable[[str], None] = lambda line: None) -> list[dict]:
-        """All results, in the order of the cells."""
-        for method in self.methods:
-            find_method(method)
+    def run(
+        self,
+        out: Path,
+        device: str = "auto",
+        jobs: int | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> list[Done]:
+        """How every cell ended, in the order of the cells. What cannot be right is refused before any begins."""
+        choose_device(device)
+        self._check_names()
         cells = list(self.cells(out))
-        results = []
-        for number, (folder, experiment) in enumerate(cells, start=1):
-            result = experiment.run(folder, device)
-            accuracy = result["test"].get("instance_accuracy")
-            shown = "" if accuracy is None else f"instance accuracy {accuracy:.3f}, "
-            say(f"[{number}/{len(cells)}] {folder}: {shown}{result['epochs']} epochs, {result['seconds']:.1f} s")
-            results.append(result)
-        return results
+        _check_folders(cells)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{out} cannot be written ({error.strerror}): choose another folder with --out") from None
+        write_json(out / STUDY, self.asked())
+        with cells_shown(say) as watch:
+            return run_cells(cells, out, device, jobs, watch)
+
+    def asked(self) -> dict:
+        """What is written into study.json: the grid, the recipe, and every setting that is not the default."""
+        plain = Experiment(Data(self.common.data.source), recipe=self.common.recipe)
+        settings, defaults = ({**asdict(one), **asdict(one.data)} for one in (self.common, plain))
+        changes = {name: value for name, value in settings.items() if name != "data" and value != defaults[name]}
+        grid = {name: list(getattr(self, name)) for name in ("sources", "scenarios", "methods", "folds")}
+        return grid | {"recipe": self.common.recipe, "changes": changes}
+
+    def _check_names(self) -> None:
+        for scenario in set(self.scenarios) - set(SCENARIOS):
+            majority_range(scenario, n_classes=1_000, size=1_000)
+        for fold in set(self.folds) - set(range(N_FOLDS)):
+            raise InputError(f"there is no fold {fold}: the folds are numbered 0 to {N_FOLDS - 1}")
+        recipe = self.common.recipe
+        if recipe not in (DEFAULT, *RECIPES):
+            raise InputError(f"there is no recipe {recipe!r}: take one of {', '.join([DEFAULT, *RECIPES])}")
+        plan = RECIPES["quick" if recipe == DEFAULT else recipe].plan("")
+        for method in self.methods:
+            replace(self.common, method=method).changed(plan)
+        for source in set(self.sources) - set(names()):
+            if not Path(source).expanduser().is_file():
+                load(source)  # says what is wrong
+
+
+def _check_folders(cells: Sequence[tuple[Path, Experiment]]) -> None:
+    seen = set()
+    for folder, experiment in cells:
+        if folder in seen:
+            raise InputError(
+                f"two cells would share {folder}: give each source, scenario, method and fold once, "
+                "and files of different names"
+            )
+        seen.add(folder)
+        experiment.finished(folder)  # refuses the run of other settings

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import InputError
 from ..files import read_json, read_lines, write_lines
-from ..runs import RESULT
+from ..recipes import RECIPES
+from ..runs import RESULT, flat
 from ..training import METRICS
 
 RESULTS = "results.jsonl"
 CURVE_POINTS = 100  # of each learning curve that are kept
 CURVES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
+NAMES = ("source", "method", "recipe", "test")  # what every result has
+SAME_RESULTS = ("recipe", "training.seed", "training.compile")  # of a plan: they change no more than chance does
+PLACE = ("source", "scenario", "fold")  # of a cell in its study; what else its data say is of the setting
 
 
 def gather(study: str | Path) -> list[dict]:
     """One dict a finished cell: its result.json, `cell` (its folder below the study's) and its thinned `curve`.
 
-    Where there are no run folders, the lines of the folder's .jsonl files; a .jsonl file gives its lines.
+    Where there are no run folders, the lines of results.jsonl, else of all .jsonl files; a .jsonl file gives its lines.
     """
     study = Path(study)
-    if study.is_file():
-        return read_lines(study)
-    places = sorted(study.rglob(RESULT))
+    places = sorted(study.rglob(RESULT)) if study.is_dir() else []
     if places:
         return [_cell(place.parent, study) for place in places]
-    results = [line for file in sorted(study.glob("*.jsonl")) for line in read_lines(file)]
+    gathered = study if study.is_file() else study / RESULTS
+    files = [gathered] if gathered.is_file() else sorted(study.glob("*.jsonl"))
+    results = [line for file in files for line in _lines(file)]
     if not results:
-        raise InputError(f"{study} holds no finished runs: give the --out of `majority study`, or a .jsonl it wrote")
+        raise InputError(
+            f"{study} holds no finished runs: give the --out of `majority train` or `majority study`, "
+            "or a .jsonl file of results"
+        )
     return results
 
 
@@ -36,6 +45,82 @@ def save(study: Path) -> Path:
     place = study / RESULTS
     write_lines(place, gather(study))
     return place
+
+
+def source_name(result: dict) -> str:
+    """
+    >>> source_name({"source": "/data/svhn28.npz"})
+    'svhn28'
+    """
+    return Path(result["source"]).stem
+
+
+class Setting(NamedTuple):
+    """Results of one setting may be averaged and compared."""
+
+    recipe: str
+    shortened: str  # how it departs from the recipe and from the source's own bags; empty: in nothing
+
+    def __str__(self) -> str:
+        return f"{self.recipe} ({self.shortened})" if self.shortened else self.recipe
+
+
+def setting(result: dict) -> Setting:
+    """
+    >>> str(setting({"source": "cifar10", "recipe": "paper", "epochs": 150}))
+    'paper (settings not recorded, 150 epochs run)'
+    >>> plan = {"recipe": "paper", "training": {"epochs": 150, "patience": 100, "seed": 3}}
+    >>> setting({"source": "cifar10", "recipe": "paper", "plan": plan, "data": {"bag_size": 8}}).shortened
+    '150 of 1,500 epochs, patience 100, bag size 8'
+    """
+    data = result.get("data") or {"data_seed": result.get("data_seed")}
+    choices = {name: value for name, value in data.items() if name not in PLACE and value}
+    of_bags = [_said(name, value) for name, value in choices.items() if (name, value) != ("ties", "lowest")]
+    return Setting(result["recipe"], ", ".join([*_changes_of_plan(result), *of_bags]))
+
+
+def _changes_of_plan(result: dict) -> list[str]:
+    plan, recipe = result.get("plan"), RECIPES.get(result["recipe"])
+    if plan is None:
+        run = result.get("epochs")
+        return ["settings not recorded", *([f"{run:,} epochs run"] if run else [])]
+    planned = _flat(recipe.plan(source_name(result)).as_dict()) if recipe else {}
+    said = []
+    for name, value in _flat(plan).items():
+        before = planned.get(name)
+        if name in SAME_RESULTS or value == before:
+            continue
+        if name == "training.epochs" and before:
+            said.append(f"{value:,} {'of' if value < before else 'instead of'} {before:,} epochs")
+        else:
+            said.append(_said(name.rpartition(".")[2], value))
+    return said
+
+
+def _flat(plan: dict) -> dict:
+    """Settings by dotted name, as they read back from a file."""
+    return flat(json.loads(json.dumps(plan)))
+
+
+def _said(name: str, value: object) -> str:
+    name = name.replace("_", " ")
+    if value is True:
+        return name
+    if value is None or value is False:
+        return f"no {name}"
+    return f"{name} {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+
+
+def _lines(file: Path) -> list[dict]:
+    try:
+        results = read_lines(file)
+    except ValueError as error:
+        raise InputError(f"{file} is no file of JSON lines ({error}): give one that `majority study` wrote") from None
+    for number, result in enumerate(results, start=1):
+        absent = [name for name in NAMES if not isinstance(result, dict) or name not in result]
+        if absent:
+            raise InputError(f"{file}, line {number} is no result of a run: it has no {absent[0]!r}")
+    return results
 
 
 def _cell(folder: Path, study: Path) -> dict:

@@ -1,10 +1,13 @@
-"""Results of many cells -> one row a (source, scenario, method): mean, and deviation over the folds."""
+"""Results of many cells -> one row a (source, scenario, method, setting): mean, and deviation over the folds."""
 
 from __future__ import annotations
 
 import csv
 import io
-from statistics import mean, stdev
+from typing import NamedTuple
+
+from .results import Setting, setting, source_name
+from .statistics import by_fold, spread
 
 FIGURES = {
     "instance_accuracy": "instance accuracy",
@@ -14,21 +17,38 @@ FIGURES = {
 }
 
 
-def aggregate(results: list[dict]) -> list[dict]:
-    """Rows with n (folds), and mean and sd of each figure over the folds in which it is defined."""
-    cells: dict[tuple, list[dict]] = {}
+class Key(NamedTuple):
+    source: str
+    scenario: str | None
+    method: str
+    setting: Setting
+
+
+def grouped(results: list[dict]) -> dict[Key, list[dict]]:
+    """The runs, over folds and seeds, that one row is of. A result that is there twice counts once."""
+    groups: dict[Key, list[dict]] = {}
     for result in results:
-        key = (result["source"], result["scenario"], result["method"], result["recipe"])
-        cells.setdefault(key, []).append(result)
+        key = Key(source_name(result), result.get("scenario"), result["method"], setting(result))
+        members = groups.setdefault(key, [])
+        if result not in members:
+            members.append(result)
+    return groups
+
+
+def aggregate(results: list[dict]) -> list[dict]:
+    """Rows with n (folds), and mean and sd of each figure over the folds in which it is defined.
+
+    Several runs of one fold are averaged first.
+    """
     rows = []
-    for (source, scenario, method, recipe), members in cells.items():
-        row = {"source": source, "scenario": scenario, "method": method, "recipe": recipe, "n": len(members)}
+    for (source, scenario, method, (recipe, shortened)), members in grouped(results).items():
+        folds = {member.get("fold", 0) for member in members}
+        row = {"source": source, "scenario": scenario, "method": method, "recipe": recipe, "n": len(folds)}
         for figure in FIGURES:
-            values = [m["test"][figure] for m in members if m["test"].get(figure) is not None]
-            row[figure] = mean(values) if values else None
-            row[f"{figure}_sd"] = stdev(values) if len(values) > 1 else None
-        row["seconds"] = sum(m["seconds"] for m in members)
-        rows.append(row)
+            found = spread([*by_fold(members, figure).values()])
+            row[figure], row[f"{figure}_sd"] = (found.mean, found.sd) if found else (None, None)
+        row["seconds"] = sum(member.get("seconds", 0.0) for member in members)
+        rows.append(row | {"runs": len(members), "shortened": shortened})
     return rows
 
 
@@ -43,10 +63,11 @@ def shown(row: dict, figure: str) -> str:
 
 
 def as_markdown(rows: list[dict]) -> str:
-    head = ["source", "scenario", "method", "n", *FIGURES.values()]
+    head = ["source", "scenario", "method", "n", *FIGURES.values(), "recipe", "shortened"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
-        cells = [row["source"], row["scenario"] or "-", row["method"], str(row["n"]), *(shown(row, f) for f in FIGURES)]
+        names = [row["source"], row["scenario"] or "-", row["method"], str(row["n"])]
+        cells = [*names, *(shown(row, figure) for figure in FIGURES), row["recipe"], row["shortened"] or "-"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -1,0 +1,82 @@
+"""Choosing without instance labels: the method that validation bags alone would pick, and what that choice costs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from statistics import fmean
+
+from ..methods import METHODS
+from .comparison import Comparison
+from .results import Setting
+from .statistics import by_fold
+
+CRITERION = "bag_accuracy_by_count"
+PREFERRED = "log-mean"
+RULE = (
+    "In each fold, of the methods that see bag labels alone, the one whose hard counts name most validation bags' "
+    "labels; of equals log-mean, else the first by name. The cost is the test instance accuracy of the best method of "
+    "that fold, which only instance labels can tell, minus that of the chosen one."
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Means over the folds in which there was something to choose."""
+
+    setting: Setting
+    scenario: str | None
+    source: str
+    methods: tuple[str, ...]  # to choose from, in any fold
+    n: int  # folds
+    chosen: dict[str, int]  # in how many folds
+    accuracy: float
+    best: float
+    cost: float
+
+    @property
+    def picks(self) -> str:
+        """
+        >>> Choice(Setting("quick", ""), None, "digits", ("count", "vote"), 3, {"vote": 2, "count": 1}, 1, 1, 0).picks
+        'vote 2, count 1'
+        """
+        return ", ".join(f"{method} {folds}" for method, folds in self.chosen.items())
+
+
+def choices(comparison: Comparison) -> list[Choice]:
+    made = (_choice(panel, comparison.members(*panel)) for panel in comparison.panels())
+    return [choice for choice in made if choice]
+
+
+def mean_cost(made: list[Choice]) -> float:
+    """Over sources and scenarios, each as heavy as the other."""
+    return fmean(choice.cost for choice in made)
+
+
+def pick(validation: dict[str, float]) -> str:
+    """
+    >>> pick({"count": 0.9, "vote": 0.9, "log-mean": 0.9}), pick({"vote": 0.9, "count": 0.9, "log-mean": 0.8})
+    ('log-mean', 'count')
+    """
+    return min(validation, key=lambda method: (-validation[method], method != PREFERRED, method))
+
+
+def _choice(panel: tuple, runs: dict[str, list[dict]]) -> Choice | None:
+    blind = {name: runs[name] for name in runs if name in METHODS and not METHODS[name].head.sees_instance_labels}
+    validation = {name: by_fold(of_method, CRITERION, "val") for name, of_method in blind.items()}
+    test = {name: by_fold(of_method, "instance_accuracy") for name, of_method in blind.items()}
+    chosen, accuracies, best, able = [], [], [], set()
+    for fold in sorted({fold for values in test.values() for fold in values}):
+        candidates = {name: validation[name][fold] for name in blind if fold in validation[name] and fold in test[name]}
+        if len(candidates) < 2:
+            continue
+        able |= set(candidates)
+        chosen.append(pick(candidates))
+        accuracies.append(test[chosen[-1]][fold])
+        best.append(max(test[name][fold] for name in candidates))
+    if not chosen:
+        return None
+    methods = tuple(name for name in blind if name in able)
+    accuracy, hindsight = fmean(accuracies), fmean(best)
+    picks = dict(Counter(chosen).most_common())
+    return Choice(*panel, methods, len(chosen), picks, accuracy, hindsight, hindsight - accuracy)

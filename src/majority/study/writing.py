@@ -1,0 +1,139 @@
+"""A study's tables as Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from .choosing import RULE, Choice, mean_cost
+from .comparison import Comparison, Table
+from .printed import SETS
+
+LEGEND = (
+    "Each figure is of test bags: mean ± standard deviation over folds, n the number of folds. Below it, the printed "
+    "figure and how much higher ours is. An average says how many of the paper's four sets it holds, and stands beside "
+    "the mean of the printed figures of those sets; consistency rates are printed as means of all four sets alone, so "
+    "that only an average of four has a difference."
+)
+INTERVALS = (
+    "Differences are paired by fold; in brackets the 95 % interval of Nadeau and Bengio, whose variance is "
+    "(1/n + test/train) s², because folds share training data. One fold has no interval."
+)
+CHOICE_COLUMNS = ("source", "scenario", "recipe", "methods", "chosen (folds)", "its accuracy", "best", "cost", "n")
+LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "²": "$^2$"}
+LATEX |= {"±": r"$\pm$", "−": "$-$", "[": "{[}", "]": "{]}", "<": "$<$", ">": "$>$"}
+LATEX |= {letter: rf"\{letter}" for letter in "_%&#${}"}
+
+
+def markdown(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
+    parts = [LEGEND, INTERVALS, "\n".join(f"- {note}" for note in notes)]
+    for table in tables:
+        rows = [
+            [*head, *("<br>".join(filter(None, [f.measured, f.beside])) for f in figures)]
+            for head, figures in table.rows
+        ]
+        parts.append(f"## {table.title}\n\n" + _markdown_table([*table.heads, *table.columns], rows))
+    if made:
+        table = _markdown_table(CHOICE_COLUMNS, [choice_cells(choice) for choice in made])
+        parts.append(f"## Choosing without instance labels\n\n{RULE}\n\n{table}\n{overall(made)}")
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def latex(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
+    """Tables to be read by \\input; they need no package."""
+    parts = ["".join(f"% {_ascii(note)}\n" for note in (LEGEND, INTERVALS, *notes))]
+    for table in tables:
+        rows = []
+        for head, figures in table.rows:
+            rows.append([*head, *(figure.measured for figure in figures)])
+            if any(figure.beside for figure in figures):
+                rows.append([*[""] * len(head), *(figure.beside for figure in figures)])
+        parts.append(_latex_table(table.title, [*table.heads, *table.columns], rows))
+    if made:
+        title = f"Choosing without instance labels. {overall(made)}"
+        parts.append(_latex_table(title, CHOICE_COLUMNS, [choice_cells(choice) for choice in made]))
+    return "\n".join(parts)
+
+
+def long_csv(tables: list[Table]) -> str:
+    """A row a figure of every table."""
+    head = ["table", "source", "scenario", "method", "recipe", "shortened", "n", "mean", "sd", "printed", "difference"]
+    rows = []
+    for table in tables:
+        for figure in table.figures:
+            source = figure.source if figure.held is None else f"{figure.source} of {figure.held} of {len(SETS)} sets"
+            names = [table.name, source, table.scenario, figure.method, *table.setting, figure.n]
+            values = (figure.mean, figure.sd, figure.printed, figure.difference, figure.low, figure.high)
+            rows.append([*names, *map(_rounded, values)])
+    return _csv([*head, "low", "high"], rows)
+
+
+def summary_csv(comparison: Comparison) -> str:
+    """Instance accuracy, a row a source, scenario, method and setting."""
+    rows = []
+    for table in comparison.accuracy():
+        for figure in table.figures:
+            if figure.held is None:
+                runs = comparison.members(table.setting, table.scenario, figure.source)[figure.method]
+                folds = fold_ranges(sorted({run.get("fold", 0) for run in runs}))
+                values = map(_rounded, (figure.mean, figure.sd, figure.printed))
+                rows.append([figure.source, table.scenario, figure.method, table.setting, folds, *values])
+    return _csv(["source", "scenario", "method", "recipe", "folds", "mean", "std", "printed"], rows)
+
+
+def choice_cells(choice: Choice) -> list[str]:
+    names = [choice.source, choice.scenario or "-", str(choice.setting), str(len(choice.methods)), choice.picks]
+    return [*names, *(f"{value:.3f}" for value in (choice.accuracy, choice.best, choice.cost)), str(choice.n)]
+
+
+def overall(made: list[Choice]) -> str:
+    return f"The mean cost over these {len(made)} rows is {mean_cost(made):.3f}."
+
+
+def fold_ranges(folds: list[int]) -> str:
+    """
+    >>> fold_ranges([0, 1, 2, 4]), fold_ranges([0, 2])
+    ('0-2;4', '0;2')
+    """
+    ranges: list[list[int]] = []
+    for fold in folds:
+        if ranges and fold == ranges[-1][-1] + 1:
+            ranges[-1].append(fold)
+        else:
+            ranges.append([fold])
+    return ";".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ranges)
+
+
+def _markdown_table(head, rows) -> str:
+    lines = [list(head), ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def _latex_table(title: str, head, rows) -> str:
+    lines = [" & ".join(_escaped(cell) for cell in line) + r" \\" for line in (head, *rows)]
+    body = "\n".join([lines[0], r"\hline", *lines[1:]])
+    columns = "l" * len(head)
+    begin = f"\\begin{{table}}\n\\caption{{{_escaped(title)}}}\n\\begin{{tabular}}{{{columns}}}\n\\hline\n"
+    return f"{begin}{body}\n\\hline\n\\end{{tabular}}\n\\end{{table}}\n"
+
+
+def _escaped(text: str) -> str:
+    """
+    >>> _escaped("oct_28, 0.5 ± 0.1")
+    'oct\\\\_28, 0.5 $\\\\pm$ 0.1'
+    """
+    return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+def _ascii(text: str) -> str:
+    return text.replace("±", "+-").replace("²", "^2")
+
+
+def _rounded(value: float | None) -> str:
+    return "" if value is None else f"{value:.6f}"
+
+
+def _csv(head: list[str], rows: list[list]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([head, *rows])
+    return text.getvalue()

@@ -1,0 +1,74 @@
+"""What the command prints: figures, tables, how a study ended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def console():
+    from rich.console import Console
+
+    here = Console()
+    return here if here.is_terminal else Console(width=160)
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def end_study(done, out: Path) -> None:
+    """The tables of the cells that were trained, then a line for each that failed; exit 1 if any did."""
+    from .files import write_atomically
+    from .study import aggregate, as_csv, as_markdown
+    from .study.results import save
+    from .study.workers import FAILURES
+
+    results = [cell.result for cell in done if cell.result]
+    if results:
+        save(out)
+        rows = aggregate(results)
+        write_atomically(out / "table.md", lambda place: place.write_text(as_markdown(rows)))
+        write_atomically(out / "table.csv", lambda place: place.write_text(as_csv(rows)))
+        print_rows(rows)
+        say(f"{sum(row['seconds'] for row in rows):.0f} s of training; {out / 'table.md'}, {out / 'table.csv'}")
+    failed = [cell for cell in done if cell.failure]
+    for cell in failed:
+        print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
+    if failed:
+        cure = f"details in {out / FAILURES}; the same command tries them again"
+        print(f"majority: {len(failed)} of {len(done)} cells failed: {cure}", file=sys.stderr)
+        raise SystemExit(1)
+
+
+def print_result(result: dict) -> None:
+    if result["test"]:
+        print_figures(result["test"], f"test bags of fold {result['fold']}")
+    else:
+        print_figures(result["val"], "validation bags")
+        say("there are no test bags: these figures are of the bags by which the epoch was chosen, and flatter it")
+
+
+def print_figures(figures: dict, title: str) -> None:
+    from rich.table import Table
+
+    table = Table("figure", "value", title=title, title_justify="left")
+    for name, value in figures.items():
+        if not isinstance(value, list):
+            table.add_row(name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
+    console().print(table)
+
+
+def print_rows(rows: list[dict]) -> None:
+    from rich.table import Table
+
+    from .study.tables import FIGURES, shown
+
+    table = Table("source", "scenario", "method", "n", *FIGURES.values(), "shortened")
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before and before["scenario"] != row["scenario"]:
+            table.add_section()
+        figures = [shown(row, figure) for figure in FIGURES]
+        names = (row["source"], row["scenario"] or "-", row["method"], str(row["n"]))
+        table.add_row(*names, *figures, row["shortened"] or "-")
+    console().print(table)

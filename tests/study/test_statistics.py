@@ -1,0 +1,59 @@
+"""Mean, deviation and paired intervals against independently written references."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from majority.study.statistics import by_fold, paired_difference, share_tested, spread
+
+
+def reference_interval(differences, train, test):
+    """From the definition: s²(1/J + n_test/n_train), Student's t with J - 1 degrees of freedom."""
+    differences = np.asarray(differences)
+    variance = differences.var(ddof=1) * (1 / differences.size + test / train)
+    return stats.t.interval(0.95, differences.size - 1, loc=differences.mean(), scale=math.sqrt(variance))
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5])
+def test_the_interval_is_nadeau_and_bengios(folds):
+    rng = np.random.default_rng(folds)
+    ours, theirs = rng.random(folds), rng.random(folds)
+    found = paired_difference(dict(enumerate(ours)), dict(enumerate(theirs)))
+    assert (found.low, found.high) == pytest.approx(reference_interval(ours - theirs, 30_000, 10_000))
+    assert found.mean == pytest.approx(np.mean(ours - theirs))
+    assert found.sd == pytest.approx(np.std(ours - theirs, ddof=1))
+    assert found.n == folds
+    naive = stats.t.interval(0.95, folds - 1, loc=found.mean, scale=found.sd / math.sqrt(folds))
+    assert found.low < naive[0]
+
+
+def test_a_known_interval():
+    found = paired_difference({0: 0.1, 1: 0.2, 2: 0.3}, {0: 0.0, 1: 0.0, 2: 0.0})
+    assert found.high - found.mean == pytest.approx(4.302653 * math.sqrt(2 / 3) * 0.1)
+
+
+def test_only_common_folds_are_compared_and_one_fold_has_no_interval():
+    found = paired_difference({0: 0.5, 1: 0.9}, {1: 0.4, 2: 0.1})
+    assert found == (pytest.approx(0.5), None, None, None, 1)
+    assert paired_difference({0: 0.5}, {1: 0.5}) is None
+
+
+def test_seeds_are_averaged_within_their_fold_first(cell):
+    runs = [cell(accuracy=0.2, fold=0), cell(accuracy=0.4, fold=0, seed=1), cell(accuracy=0.9, fold=1)]
+    folds = by_fold(runs, "instance_accuracy")
+    assert folds == pytest.approx({0: 0.3, 1: 0.9})
+    assert spread([*folds.values()]) == (pytest.approx(0.6), pytest.approx(0.6 / math.sqrt(2)), 2)
+
+
+def test_figures_that_are_not_defined_are_left_out(cell):
+    runs = [cell(rate=None), cell(rate=0.7, fold=1), {**cell(fold=2), "test": {}}]
+    assert by_fold(runs, "consistency_rate") == {1: 0.7}
+    assert spread([]) is None
+
+
+def test_own_folds_have_their_own_share_of_test_data(cell):
+    assert share_tested([cell()]) == pytest.approx(1 / 3)
+    assert share_tested([cell(folds=10)]) == pytest.approx(1 / 8)
+    assert share_tested([{"test": {}}]) == pytest.approx(1 / 3)

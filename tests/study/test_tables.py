@@ -1,0 +1,201 @@
+"""Rows that keep settings apart, and the paper's tables beside the printed figures."""
+
+import csv
+import io
+import json
+from statistics import stdev
+
+import pytest
+
+from majority.errors import InputError
+from majority.study.comparison import Comparison, Figure
+from majority.study.results import gather, setting
+from majority.study.tables import aggregate, as_csv, as_markdown
+from majority.study.writing import fold_ranges, latex, long_csv, markdown, summary_csv
+
+SETS = ("cifar10", "svhn", "pathmnist", "octmnist")
+
+
+def entry(tables, method, column):
+    """The figure of a method in a column of the only table."""
+    (table,) = tables
+    return dict(table.rows)[(method,)][table.columns.index(column)]
+
+
+# ---------------------------------------------------------------------- settings
+
+
+def test_shortened_runs_say_so(cell):
+    assert setting(cell()) == ("paper", "")
+    assert setting(cell(epochs=150, patience=100)).shortened == "150 of 1,500 epochs, patience 100"
+    assert setting(cell(epochs=2000)).shortened == "2,000 instead of 1,500 epochs"
+    assert setting(cell(backbone="cnn", bags=40, bag_size=8)).shortened == "backbone cnn, bags 40, bag size 8"
+    assert setting(cell(with_replacement=True, data_seed=3)).shortened == "with replacement, data seed 3"
+    assert setting(cell(seed=4)) == setting(cell(source="/x/cifar10.npz")) == ("paper", "")
+
+
+def test_what_is_not_recorded_is_not_taken_for_the_recipe(cell):
+    old = {name: value for name, value in cell().items() if name not in ("plan", "data")}
+    assert setting(old).shortened == "settings not recorded, 9 epochs run"
+
+
+@pytest.mark.parametrize(
+    "other", [{"epochs": 150}, {"patience": 9}, {"backbone": "cnn"}, {"bags": 40}, {"bag_size": 8}, {"data_seed": 1}]
+)
+def test_different_settings_are_different_rows(cell, other):
+    rows = aggregate([cell(accuracy=0.2), cell(accuracy=0.4, fold=1), cell(accuracy=0.9, fold=2, **other)])
+    assert [(row["n"], row["instance_accuracy"]) for row in rows] == [(2, pytest.approx(0.3)), (1, 0.9)]
+    assert rows[0]["shortened"] == ""
+    assert rows[1]["shortened"]
+
+
+def test_a_row_averages_seeds_within_folds_and_shows_the_stem(cell):
+    cells = [
+        cell(accuracy=a, fold=f, seed=s, source="/x/svhn28.npz") for a, f, s in [(0.2, 0, 0), (0.4, 0, 1), (0.9, 1, 0)]
+    ]
+    (row,) = aggregate([*cells, cells[0]])
+    assert (row["source"], row["n"], row["runs"]) == ("svhn28", 2, 3)
+    assert row["instance_accuracy"] == pytest.approx(0.6)
+    assert row["instance_accuracy_sd"] == pytest.approx(stdev([0.3, 0.9]))
+    assert "| svhn28 | large | count | 2 | 0.600 ± 0.424 |" in as_markdown([row])
+    assert next(csv.DictReader(io.StringIO(as_csv([row]))))["runs"] == "3"
+
+
+# ---------------------------------------------------------------------- the paper's tables
+
+
+def test_a_figure_stands_beside_the_printed_one(cell):
+    found = entry(Comparison([cell(accuracy=0.6, fold=f) for f in (0, 1)]).accuracy(), "count", "cifar10")
+    assert (found.mean, found.sd, found.n, found.printed) == (pytest.approx(0.6), pytest.approx(0), 2, 0.614)
+    assert found.measured == "0.600 ± 0.000 (n=2)"
+    assert found.beside == "printed 0.614, −0.014"
+
+
+def test_an_average_holds_the_sets_it_says_and_compares_with_those(cell):
+    sources = ("cifar10", "/x/svhn28.npz", "oct_kermany_7801", "digits")
+    cells = [cell(accuracy=a, source=s) for a, s in zip((0.6, 0.8, 0.1, 0.99), sources, strict=True)]
+    tables = Comparison(cells).accuracy()
+    assert tables[0].columns == ("cifar10", "svhn28", "digits", "oct_kermany_7801", "average")
+    average = entry(tables, "count", "average")
+    assert average.mean == pytest.approx(0.7)
+    assert average.printed == pytest.approx((0.614 + 0.847) / 2)
+    assert average.measured == "0.700 (2 of 4 sets)"
+    assert entry(tables, "count", "oct_kermany_7801").beside == ""
+    assert entry(tables, "count", "svhn28").printed == 0.847
+
+
+def test_a_set_itself_comes_before_its_stand_in(cell):
+    tables = Comparison([cell(accuracy=0.4, source="svhn28"), cell(accuracy=0.8, source="svhn")]).accuracy()
+    assert entry(tables, "count", "average").mean == pytest.approx(0.8)
+    assert entry(tables, "count", "average").held == 1
+
+
+def test_the_average_of_the_misprinted_row_is_the_mean_of_its_figures(cell):
+    cells = [cell("output-mean", 0.5, source=s, scenario="various") for s in SETS]
+    average = entry(Comparison(cells).accuracy(), "output-mean", "average")
+    assert average.printed == pytest.approx(0.52775)
+    assert average.measured.endswith("(4 of 4 sets)")
+
+
+def test_consistency_is_compared_only_where_all_four_sets_are_held(cell):
+    three = entry(Comparison([cell(rate=0.9, source=s) for s in SETS[:3]]).consistency(), "count", "average")
+    assert (three.printed, three.difference, three.beside) == (1.0, None, "printed 1.000")
+    four = entry(Comparison([cell(rate=0.9, source=s) for s in SETS]).consistency(), "count", "average")
+    assert four.difference == pytest.approx(-0.1)
+
+
+def test_the_temperatures_are_two_by_two(cell):
+    methods = {"count": 0.1, "soft-count": 0.2, "count-only": 0.3, "log-mean": 0.4, "vote": 0.9}
+    (table,) = Comparison([cell(name, a, source="digits") for name, a in methods.items()]).temperatures()
+    assert table.columns == ("T2 = 0.1", "no T2")
+    means = {head: [figure.mean for figure in figures] for head, figures in table.rows}
+    assert means == {("digits", "0.1"): [0.1, 0.3], ("digits", "1"): [0.2, 0.4]}
+
+
+def test_differences_are_to_count_and_to_log_mean(cell):
+    cells = [cell("vote", 0.5 + fold / 10, fold=fold) for fold in (0, 1)] + [cell("log-mean", 0.4)]
+    (table,) = Comparison(cells).differences()
+    assert table.name == "Instance accuracy minus that of log-mean"
+    assert entry([table], "vote", "cifar10").measured == "+0.100 (n=1)"
+    both = Comparison([*cells, *(cell("count", 0.3, fold=fold) for fold in (0, 1))]).differences()
+    gap = dict(both[0].rows)[("vote",)][0]
+    assert (gap.n, gap.mean) == (2, pytest.approx(0.25))
+    assert gap.low < 0.25 < gap.high
+    assert "[" in gap.measured
+
+
+def test_settings_and_scenarios_never_share_a_table(cell):
+    cells = [cell(), cell(epochs=150), cell(scenario="small"), cell(scenario="0.2,0.5")]
+    assert [(table.scenario, table.setting.shortened) for table in Comparison(cells).accuracy()] == [
+        ("small", ""), ("large", ""), ("0.2,0.5", ""), ("large", "150 of 1,500 epochs"),
+    ]  # fmt: skip
+
+
+def test_runs_of_several_seeds_are_told():
+    assert Figure("s", "m", 0.5, None, 1, 3).measured == "0.500 (n=1, 3 runs)"
+
+
+# ---------------------------------------------------------------------- files
+
+
+def test_files_hold_every_figure(cell):
+    sources = ("cifar10", "oct_kermany_7801")
+    cells = [cell(m, 0.5, source=s, fold=f, epochs=150) for m in ("count", "vote") for s in sources for f in (0, 2)]
+    comparison = Comparison(cells)
+    tables = comparison.tables()
+    rows = list(csv.DictReader(io.StringIO(long_csv(tables))))
+    head = "table,source,scenario,method,recipe,shortened,n,mean,sd,printed,difference,low,high"
+    assert ",".join(rows[0]) == head
+    assert len(rows) == sum(len(table.figures) for table in tables)
+    assert {row["shortened"] for row in rows} == {"150 of 1,500 epochs"}
+    assert (rows[0]["printed"], rows[0]["difference"]) == ("0.614000", "-0.114000")
+    summary = list(csv.DictReader(io.StringIO(summary_csv(comparison))))
+    assert list(summary[0]) == ["source", "scenario", "method", "recipe", "folds", "mean", "std", "printed"]
+    assert len(summary) == 4
+    assert summary[0] == {
+        "source": "cifar10", "scenario": "large", "method": "count", "recipe": "paper (150 of 1,500 epochs)",
+        "folds": "0;2", "mean": "0.500000", "std": "0.000000", "printed": "0.614000",
+    }  # fmt: skip
+    page = markdown(tables, [], ["a note"])
+    assert page.count("## ") == len(tables)
+    assert "- a note" in page
+    for table in page.split("## ")[1:]:
+        assert len({line.count("|") for line in table.splitlines() if line.startswith("|")}) == 1
+
+
+def test_latex_is_whole_plain_and_escaped(cell):
+    text = latex(Comparison([cell(source="oct_kermany_7801", fold=f) for f in (0, 1)]).tables(), [], ["50 % & more"])
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert r"oct\_kermany\_7801" in body
+    assert "oct_kermany" not in body.replace(r"\_", "")
+    assert r"$\pm$" in body
+    assert body.isascii()
+    for name in ("table", "tabular"):
+        assert body.count(rf"\begin{{{name}}}") == body.count(rf"\end{{{name}}}") > 0
+    for tabular in body.split(r"\begin{tabular}{")[1:]:
+        width = tabular.index("}")
+        lines = [line for line in tabular.splitlines() if line.endswith(r"\\")]
+        assert {line.count(" & ") + 1 for line in lines} == {width}
+
+
+def test_fold_ranges():
+    assert [fold_ranges(folds) for folds in ([0, 1, 2, 3, 4], [0, 2], [3], [0, 1, 3])] == ["0-4", "0;2", "3", "0-1;3"]
+
+
+# ---------------------------------------------------------------------- gathering
+
+
+def test_gathered_lines_come_before_other_lines(tmp_path, cell):
+    (tmp_path / "part.jsonl").write_text(json.dumps(cell()) + "\n")
+    (tmp_path / "more.jsonl").write_text(json.dumps(cell("vote")) + "\n")
+    assert {result["method"] for result in gather(tmp_path)} == {"count", "vote"}
+    (tmp_path / "results.jsonl").write_text(json.dumps(cell("naive")) + "\n")
+    assert [result["method"] for result in gather(tmp_path)] == ["naive"]
+    assert [result["method"] for result in gather(tmp_path / "more.jsonl")] == ["vote"]
+
+
+@pytest.mark.parametrize(("line", "message"), [('{"source": "x"}', "line 1 is no result"), ("{", "no file of JSON")])
+def test_other_lines_are_refused(tmp_path, line, message):
+    (tmp_path / "x.jsonl").write_text(line + "\n")
+    with pytest.raises(InputError, match=message):
+        gather(tmp_path)

@@ -1,0 +1,255 @@
+"""Cells side by side: killed, failing, interrupted studies, and what is shown of them."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+from majority.experiments import Data, Experiment
+from majority.runs import claimed
+from majority.study import Done, Study, aggregate, as_csv, run_cells
+from majority.study.live import cells_shown, line, seconds_left, table
+from majority.study.workers import State, _places
+
+BAGS = ["--bags", "20", "--bag-size", "8", "--device", "cpu"]
+COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS]
+COMMAND += ["--epochs", "40"]
+TINY = Data("digits", "large", bags=20, bag_size=8)
+WAIT = 180  # seconds: the machine may be busy
+
+
+@pytest.fixture
+def start(monkeypatch):
+    """Start the command in a process group of its own."""
+    monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))  # the same sums here and there
+    started = []
+
+    def start(*words):
+        command = [sys.executable, "-m", "majority", *map(str, words)]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        started.append(subprocess.Popen(command, text=True, start_new_session=True, **pipes))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(condition, seconds=WAIT):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.01)
+    return found
+
+
+def children(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def alive(pids):
+    return [pid for pid in pids if Path(f"/proc/{pid}/stat").exists() and " Z " not in status(pid)]
+
+
+def status(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return " Z "
+
+
+def under_way(out):
+    return {path.parent for path in out.rglob("metrics.jsonl") if path.stat().st_size} - finished(out)
+
+
+def finished(out):
+    return {path.parent for path in out.rglob("report.html")}
+
+
+def rows_of(out):
+    with (out / "table.csv").open() as file:
+        return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
+
+
+def test_a_killed_study_leaves_no_process_and_goes_on_to_the_same_tables(start, majority, tmp_path):
+    out = tmp_path / "killed"
+    study = start(*COMMAND, "--jobs", "2", "--out", out)
+    wait_for(lambda: finished(out) and under_way(out))
+    workers = children(study.pid)
+    assert len(workers) == 2
+    study.kill()
+    study.wait()
+    wait_for(lambda: not alive(workers), seconds=10)
+    kept = {folder: (folder / "best.safetensors").stat().st_mtime_ns for folder in finished(out)}
+    assert 0 < len(kept) < 4
+    assert not (out / "table.csv").exists()
+    code, _, err = majority(*COMMAND, "--jobs", "1", "--out", out)
+    assert code == 0, err
+    assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
+
+    common = Experiment(TINY, epochs=40)
+    cells = Study(("digits",), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
+    results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
+    (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
+    assert rows_of(out) == rows_of(tmp_path)
+
+
+def test_an_interrupted_study_says_how_to_go_on(start, tmp_path):
+    study = start(*COMMAND, "--epochs", "2000", "--jobs", "1", "--out", tmp_path)
+    wait_for(lambda: under_way(tmp_path))
+    workers = children(study.pid)
+    os.killpg(study.pid, signal.SIGINT)
+    printed, err = study.communicate(timeout=WAIT)
+    assert study.returncode == 130
+    assert "the same command continues" in printed
+    assert "Traceback" not in err
+    assert not alive(workers)
+
+
+def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_path):
+    def save_set(classes):
+        rng = np.random.default_rng(0)
+        parts = {f"{part}_images": rng.integers(0, 256, (200, 8, 8), np.uint8) for part in ("train", "val", "test")}
+        parts |= {f"{part}_labels": np.arange(200)[:, None] % classes for part in ("train", "val", "test")}
+        np.savez(tmp_path / "own.npz", **parts)
+
+    save_set(classes=2)  # small is an empty range for two classes
+    out = tmp_path / "out"
+    command = ["study", tmp_path / "own.npz", "digits", "--methods", "naive", "--scenarios", "small,large", *BAGS]
+    command += ["--epochs", "2", "--jobs", "1", "--out", out]
+    with claimed(out / "digits/large/naive/fold0"):
+        code, printed, err = majority(*command)
+    assert code == 1
+    failed = [line for line in err.splitlines() if line.startswith("failed: ")]
+    assert "own/small/naive/fold0: small is empty for 2 classes" in failed[0]
+    assert "another command is working in" in failed[1]
+    assert len(failed) == 2
+    assert "failed: small is empty" in printed
+    assert all(line.removeprefix("failed: ") in (out / "failures.txt").read_text() for line in failed)
+    assert len(rows_of(out)) == len((out / "results.jsonl").read_text().splitlines()) == 2
+
+    save_set(classes=3)
+    code, printed, err = majority(*command)
+    assert (code, err) == (0, "")
+    assert len([line for line in printed.splitlines() if line.startswith("[")]) == 2
+    assert not (out / "failures.txt").exists()
+    assert len(rows_of(out)) == 4
+
+
+def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(tmp_path):
+    wrong, victim, right = (tmp_path / name / "fold0" for name in ("wrong", "victim", "right"))
+    cells = [
+        (wrong, Experiment(Data("digits", "large", bags="many"), epochs=1)),
+        (victim, Experiment(TINY, epochs=10_000)),
+        (right, Experiment(TINY, epochs=1)),
+    ]
+
+    def watch(state, done):
+        if victim in state.running and victim in under_way(tmp_path):
+            os.kill(int(children(os.getpid())[0]), signal.SIGKILL)
+
+    ended = run_cells(cells, tmp_path, "cpu", jobs=1, watch=watch)
+    assert [done.folder for done in ended] == [wrong, victim, right]
+    assert ended[0].failure.startswith("TypeError: ")
+    assert "Traceback" in (tmp_path / "failures.txt").read_text()
+    assert ended[1].failure.startswith("the process was killed (signal 9): perhaps out of memory")
+    assert ended[2].result["epochs"] == 1
+
+
+def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert _places(on_gpu=False, jobs=None, cells=100) == [{"OMP_NUM_THREADS": "1"}] * 8
+    assert _places(on_gpu=False, jobs=None, cells=2) == [{"OMP_NUM_THREADS": "4"}] * 2
+    assert _places(on_gpu=False, jobs=3, cells=100) == [{"OMP_NUM_THREADS": "2"}] * 3
+    gpus = [place["CUDA_VISIBLE_DEVICES"] for place in _places(on_gpu=True, jobs=None, cells=100)]
+    assert gpus == ["0", "1", "0", "1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert _places(on_gpu=True, jobs=1, cells=100) == [{"OMP_NUM_THREADS": "5", "CUDA_VISIBLE_DEVICES": "3"}]
+
+
+# ---------------------------------------------------------------------- what is shown
+
+
+@pytest.fixture
+def state(tmp_path):
+    """Five folds of two methods: two done, one failed, one at epoch 10 of 40, six waiting."""
+    names = [(method, fold) for method in ("count", "vote") for fold in range(5)]
+    cells = {tmp_path / f"digits/large/{method}/fold{fold}": Experiment(TINY, method) for method, fold in names}
+    state = State(cells, tmp_path, workers=1, seconds=[40.0, 40.0])
+    first, second, third, fourth, *_ = cells
+    for folder, accuracy in ((first, 0.5), (second, 0.75)):
+        state.done[folder] = Done(folder, {"test": {"instance_accuracy": accuracy}, "epochs": 40, "seconds": 1.25})
+    state.done[third] = Done(third, failure="no memory")
+    state.running[fourth] = 100.0
+    fourth.mkdir(parents=True)
+    (fourth / "config.json").write_text(json.dumps({"plan": {"training": {"epochs": 40}, "ratios": None}}))
+    (fourth / "metrics.jsonl").write_text("{}\n" * 10)
+    return state
+
+
+def printed(renderable):
+    text = io.StringIO()
+    Console(file=text, width=150).print(renderable)
+    return text.getvalue()
+
+
+def test_the_table_shows_what_is_done_running_failed_and_waiting(state):
+    shown = printed(table(state, most_rows=30))
+    (count,) = [row for row in shown.splitlines() if "digits/large/count" in row]
+    assert [cell.strip() for cell in count.split("│")[1:-1]] == [
+        "digits/large/count", "2 of 5", "fold3: epoch 10 of 40", "1", "1", "0.625",
+    ]  # fmt: skip
+    assert "digits/large/vote" in shown
+    assert "2 of 10 cells done, 1 failed" in shown
+
+
+def test_a_table_longer_than_the_terminal_shows_what_runs(state):
+    shown = printed(table(state, most_rows=1))
+    assert "of 2 rows, those that run now" in shown
+    assert "digits/large/count" in shown
+    assert "digits/large/vote" not in shown
+
+
+def test_the_time_left_counts_what_waits_and_what_runs(state):
+    assert seconds_left(state, now=110.0) == pytest.approx(6 * 40 + 30)  # a quarter took 10 s: 40 s in all
+    state.workers = 3
+    assert seconds_left(state, now=110.0) == pytest.approx((6 * 40 + 30) / 3)
+    state.seconds.clear()
+    state.running.clear()
+    assert seconds_left(state, now=110.0) is None
+
+
+def test_lines_tell_how_each_cell_ended(state, capsys):
+    first, _, third = state.done.values()
+    assert line(state, first) == f"[3/10] {first.folder}: instance accuracy 0.500, 40 epochs, 1.2 s"
+    assert line(state, third) == f"[3/10] {third.folder}: failed: no memory"
+    said = []
+    with cells_shown(said.append) as watch:
+        watch(state, None)
+        watch(state, third)
+    assert said == [line(state, third)]
+
+
+def test_a_terminal_gets_the_table(state, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "150")
+    with cells_shown(print) as watch:
+        watch(state, None)
+    captured = capsys.readouterr()
+    assert "cells done" in captured.err
+    assert captured.out == ""
