@@ -7,11 +7,12 @@ published  a straightforward loop in the published way: a DataLoader without wor
            image, float32, validation and test every epoch, losses read every step
 eager      `majority.fit(..., eager=True)`: resident data, bf16, every kernel launched from Python
 shipped    `majority.fit(...)` as it comes for 1,500 epochs: captured and compiled steps, one read an epoch
-floor      the network's forward and backward alone (and the validation images' forward), captured, on random
-           float images that are already there: no gather, no normalisation, no bag loss, no optimiser
+floor      the network's forward and backward alone (and the validation images' forward), captured and compiled, on
+           random float images that are already there: no gather, no normalisation, no bag loss, no optimiser
 
 An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags. Beside the loops:
-how the shipped one grows with bags and their size, and how fast predictions stream.
+how the shipped one grows with bags and their size, and how fast predictions stream. The file is written after
+every case, so that a run cut short leaves what it measured.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from majority import Bags, Classifier, build_model, fit
+from majority.capture import compiled
 from majority.files import write_json
 from majority.inference import BATCH_INSTANCES, choose_device
 from majority.model import Model
@@ -119,13 +121,14 @@ def epoch_of_floor(train: Bags, val: Bags, backbone: str, side: int, device: tor
     steps = [min(64, len(train) - start) * int(train.sizes[0]) for start in range(0, len(train), 64)]
     forwards = [len(rows) for rows in torch.arange(len(val.index)).split(BATCH_INSTANCES)]
     _reset_peak()
-    total = 0.0
-    for n, backward in [*((n, True) for n in steps), *((n, False) for n in forwards)]:
-        total += _network_seconds(model, body, n, side, backward, device, on_gpu)
+    works = [*((n, True) for n in steps), *((n, False) for n in forwards)]
+    with compiled(*[body] if on_gpu else []):
+        seconds = {work: _network_seconds(model, body, *work, side, device, on_gpu) for work in set(works)}
+    total = sum(seconds[work] for work in works)
     return {"seconds": total, "peak_gib": _peak_gib()}
 
 
-def _network_seconds(model: Model, body, n: int, side: int, backward: bool, device, on_gpu: bool) -> float:
+def _network_seconds(model: Model, body, n: int, backward: bool, side: int, device, on_gpu: bool) -> float:
     images = torch.randn(n, 3, side, side, device=device).to(memory_format=torch.channels_last)
     model.train(backward)
 
@@ -187,6 +190,23 @@ def four_loops(side: int, backbone: str, bags: int, size: int, epochs: int, devi
     return row
 
 
+def ladder(side: int, bags: int, size: int, epochs: int) -> dict:
+    """From the plain loop to the shipped one, a step at a time, on the paper's network."""
+    train, val = (random_bags(np.full(n, size), side, seed) for seed, n in enumerate((bags, bags // 4)))
+    steps = {
+        "eager, float32": ({"precision": "float32", "compile": False}, True),
+        "eager, bf16": ({"compile": False}, True),
+        "captured, float32": ({"precision": "float32", "compile": False}, False),
+        "captured, bf16": ({"compile": False}, False),
+        "captured, bf16, compiled": ({"compile": True}, False),
+    }
+    rows = {}
+    for name, (changes, eager) in steps.items():
+        rows[name] = epoch_of_fit(train, val, "resnet18", paper_settings(epochs, **changes), eager)
+        print(f"{name}: {rows[name]['seconds']:.4f} s an epoch", flush=True)
+    return rows
+
+
 def prediction(images: int, side: int, backbone: str, device: torch.device) -> dict:
     """Images a second of `Classifier.stream` over bags in host memory, and of the network's forward alone."""
     bags = random_bags(np.full(images // 64, 64), side, 0, stored=images)
@@ -216,18 +236,15 @@ def _median_seconds(work: Callable[[], object], times: int) -> float:
     return statistics.median(seconds[1:])
 
 
-def growth(cases: dict[str, np.ndarray], side: int, backbone: str, epochs: int) -> list[dict]:
-    """The shipped loop over other numbers and sizes of bags."""
-    rows = []
-    for name, sizes in cases.items():
-        train, val = random_bags(sizes, side, 0), random_bags(sizes[: max(len(sizes) // 4, 1)], side, 1)
-        batch_bags = max(1, min(64, 65_536 // int(sizes.max())))
-        row = epoch_of_fit(train, val, backbone, as_shipped(train, epochs, batch_bags=batch_bags), eager=False)
-        row |= {"case": name, "bags": len(sizes), "instances": int(sizes.sum()), "batch_bags": batch_bags}
-        row["images_per_second"] = (len(train.index) + len(val.index)) / row["seconds"]
-        rows.append(row)
-        print(f"{name}: {row['seconds']:.4f} s an epoch, {row['images_per_second']:.0f} images/s", flush=True)
-    return rows
+def grown(name: str, sizes: np.ndarray, side: int, backbone: str, epochs: int) -> dict:
+    """The shipped loop over another number or size of bags."""
+    train, val = random_bags(sizes, side, 0), random_bags(sizes[: max(len(sizes) // 4, 1)], side, 1)
+    batch_bags = max(1, min(64, 65_536 // int(sizes.max())))
+    row = epoch_of_fit(train, val, backbone, as_shipped(train, epochs, batch_bags=batch_bags), eager=False)
+    row |= {"case": name, "bags": len(sizes), "instances": int(sizes.sum()), "batch_bags": batch_bags}
+    row["images_per_second"] = (len(train.index) + len(val.index)) / row["seconds"]
+    print(f"{name}: {row['seconds']:.4f} s an epoch, {row['images_per_second']:.0f} images/s", flush=True)
+    return row
 
 
 def growth_cases(tiny: bool) -> dict[str, np.ndarray]:
@@ -255,29 +272,29 @@ def main() -> None:
     options = parser.parse_args()
     device = choose_device()
     bags, size, sides, epochs = (8, 4, (8,), 2) if options.tiny else (400, 64, (32, 28), options.epochs)
-    loops = {
-        f"{side}x{side} {backbone}": four_loops(side, backbone, bags, size, epochs, device)
-        for side in sides
-        for backbone in ("resnet18", "resnet18-small")
+    result = {"command": "python benchmarks/speed.py --out ...", "commit": options.commit or commit()}
+    result |= {
+        "environment": environment(),
+        "epoch_seconds": {},
+        "loops": {},
+        "ladder": {},
+        "prediction": {},
+        "growth": [],
     }
-    first = next(iter(loops.values()))
-    write_json(
-        options.out,
-        {
-            "epoch_seconds": {name: loop["seconds"] for name, loop in first.items()},
-            "command": "python benchmarks/speed.py --out ...",
-            "commit": options.commit or commit(),
-            "environment": environment(),
-            "loops": loops,
-            "prediction": {
-                f"{side}x{side} {backbone}": prediction(64 if options.tiny else 102_400, side, backbone, device)
-                for side in sides
-                for backbone in ("resnet18", "resnet18-small")
-            },
-            "growth": growth(growth_cases(options.tiny), sides[0], "resnet18", max(epochs // 3, 2)),
-        },
-    )
-    print(json.dumps({name: round(loop["seconds"], 4) for name, loop in first.items()}))
+    networks = [(side, backbone) for side in sides for backbone in ("resnet18", "resnet18-small")]
+    for side, backbone in networks:
+        row = result["loops"][f"{side}x{side} {backbone}"] = four_loops(side, backbone, bags, size, epochs, device)
+        result["epoch_seconds"] = result["epoch_seconds"] or {name: loop["seconds"] for name, loop in row.items()}
+        write_json(options.out, result)
+    result["ladder"] = ladder(sides[0], bags, size, max(epochs // 2, 2))
+    for side, backbone in networks:
+        rates = prediction(64 if options.tiny else 102_400, side, backbone, device)
+        result["prediction"][f"{side}x{side} {backbone}"] = rates
+        write_json(options.out, result)
+    for name, sizes in growth_cases(options.tiny).items():
+        result["growth"].append(grown(name, sizes, sides[0], "resnet18", max(epochs // 3, 2)))
+        write_json(options.out, result)
+    print(json.dumps({name: round(seconds, 4) for name, seconds in result["epoch_seconds"].items()}))
 
 
 if __name__ == "__main__":
