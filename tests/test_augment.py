@@ -14,6 +14,8 @@ from majority.augment import (
     colour,
     cutout,
     flip,
+    grey,
+    hue,
     lawful,
     pad_and_crop,
     resized_crop,
@@ -154,6 +156,48 @@ def test_colour(shape, strength):
         np.testing.assert_allclose(result, plain_colour(image, *three), atol=1e-6)
 
 
+def test_colour_of_a_share_leaves_the_others():
+    images = images_of((4096, 1, 2, 2))
+    changed = (colour(images, seeded(), 0.4, share=0.3) != images).flatten(1).any(dim=1)
+    assert 0.26 < changed.float().mean() < 0.34
+
+
+def plain_hue(image, angle):
+    """Pixel by pixel: to YIQ, turn the two colour differences, back."""
+    to_yiq = np.array([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
+    turned = np.empty_like(image)
+    for row in range(image.shape[1]):
+        for column in range(image.shape[2]):
+            y, i, q = to_yiq @ image[:, row, column]
+            i, q = i * math.cos(angle) - q * math.sin(angle), i * math.sin(angle) + q * math.cos(angle)
+            turned[:, row, column] = np.linalg.solve(to_yiq, [y, i, q])
+    return np.clip(turned, 0, 1)
+
+
+def test_hue():
+    images = images_of((16, 3, 5, 4))
+    draws = torch.rand(2, len(images), generator=seeded()).tolist()
+    for image, result, draw, chosen in zip(
+        images.numpy(), hue(images, seeded(), 0.2, 0.6).numpy(), *draws, strict=True
+    ):
+        angle = 2 * math.pi * 0.2 * (2 * draw - 1) if chosen < 0.6 else 0
+        np.testing.assert_allclose(result, plain_hue(image, angle), atol=1e-5)
+
+
+def test_grey_takes_the_colour_of_some():
+    images = images_of((64, 3, 4, 5))
+    draws = torch.rand(len(images), generator=seeded())
+    for image, result, draw in zip(images, grey(images, seeded(), 0.4), draws, strict=True):
+        without = (0.299 * image[0] + 0.587 * image[1] + 0.114 * image[2]).expand(3, -1, -1)
+        torch.testing.assert_close(result, without if draw < 0.4 else image)
+
+
+def test_resized_crop_to_another_side():
+    images = images_of((4, 3, 9, 9))
+    whole = resized_crop(images, seeded(), scale=(1, 1), ratio=(1, 1), side=3)
+    torch.testing.assert_close(whole, images[:, :, 1::3, 1::3], rtol=1e-4, atol=1e-4)
+
+
 # ---------------------------------------------------------------- all of them
 
 
@@ -167,7 +211,7 @@ def test_images_stay_images(name, shape):
     assert out.dtype == images.dtype
     assert 0 <= out.min() <= out.max() <= 1
     assert torch.equal(images, before)
-    assert not torch.equal(out, images)
+    assert torch.equal(out, images) == (name in ("hue", "grey") and shape[1] == 1), "grey images have no colour"
 
 
 @every_name

@@ -94,6 +94,34 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path, monkeypatch
     assert [line["epoch"] for line in lines] == [0, 1, 2, 3]
 
 
+def test_convolutions_go_on_as_they_were(tmp_path, monkeypatch):
+    """Their weights are laid out channels-last; so must be the optimiser's moments that belong to them."""
+    rng = np.random.default_rng(0)
+    store = rng.integers(0, 256, (96, 8, 8, 3)).astype(np.uint8)
+    bags = Bags(store, np.arange(96), np.arange(0, 97, 8), rng.integers(0, 3, 12), ["a", "b", "c"])
+    settings = Settings(epochs=4, batch_bags=4)
+
+    def run(folder):
+        fit(build_model(bags, "log-mean", "cnn"), bags, bags, settings, device="cpu", folder=folder)
+
+    run(tmp_path / "whole")
+    real = _Loop._epoch
+
+    def stops(self, epoch):
+        if epoch == 2:
+            raise KeyboardInterrupt
+        return real(self, epoch)
+
+    monkeypatch.setattr(_Loop, "_epoch", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "stopped")
+    monkeypatch.setattr(_Loop, "_epoch", real)
+    run(tmp_path / "stopped")
+    histories = [(tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("whole", "stopped")]
+    losses = [[json.loads(line)["train_loss"] for line in lines] for lines in histories]
+    assert losses[0] == losses[1]
+
+
 def test_metrics_after_the_checkpoint_and_half_a_line_are_dropped_on_resume(tmp_path, monkeypatch):
     trained(tmp_path, Settings(epochs=2, batch_bags=8, warmup_epochs=1))
     with (tmp_path / METRICS).open("a") as file:

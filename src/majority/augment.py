@@ -15,6 +15,9 @@ from torch import Tensor
 
 from .errors import InputError
 
+# Red, green and blue to luminance (Y) and two colour differences (I, Q), as television did it.
+YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
+
 
 def flip(images: Tensor, generator: torch.Generator) -> Tensor:
     """Half of the images mirrored left to right."""
@@ -68,9 +71,11 @@ def resized_crop(
     generator: torch.Generator,
     scale: tuple[float, float] = (0.2, 1.0),  # share of the image's area
     ratio: tuple[float, float] = (3 / 4, 4 / 3),  # width to height, relative to the image's
+    side: int | None = None,  # of the result, in pixels; None: as the image
 ) -> Tensor:
     """A random rectangle of each image, brought back to full size (bilinear)."""
     n, _, height, width = images.shape
+    height, width = (height, width) if side is None else (side, side)
     area = scale[0] + (scale[1] - scale[0]) * torch.rand(n, 1, generator=generator, device=images.device)
     low, high = (math.log(bound) for bound in ratio)
     stretch = (low + (high - low) * torch.rand(n, 1, generator=generator, device=images.device)).exp()
@@ -87,25 +92,47 @@ def _crop_positions(side: int, share: Tensor, generator: torch.Generator) -> Ten
     return centre + share * pixels
 
 
-def colour(images: Tensor, generator: torch.Generator, strength: float = 0.4) -> Tensor:
-    """Brightness, contrast and, of colour images, saturation, each times 1 - strength .. 1 + strength."""
-    brightness, contrast, saturation = (
-        (1 + strength * (2 * _draw(images, generator) - 1)).clamp(min=0) for _ in range(3)
-    )
+def colour(images: Tensor, generator: torch.Generator, strength: float = 0.4, share: float = 1.0) -> Tensor:
+    """Brightness, contrast and, of colour images, saturation, each times 1 - strength .. 1 + strength.
+
+    Only a random `share` of the images is changed, here and below.
+    """
+    factors = [(1 + strength * (2 * _draw(images, generator) - 1)).clamp(min=0) for _ in range(3)]
+    chosen = _draw(images, generator) < share
+    brightness, contrast, saturation = (torch.where(chosen, factor, 1.0) for factor in factors)
     images = (images * brightness).clamp(0, 1)
-    mean = _grey(images).mean(dim=(2, 3), keepdim=True)
+    mean = _luminance(images).mean(dim=(2, 3), keepdim=True)
     images = (mean + contrast * (images - mean)).clamp(0, 1)
     if images.shape[1] != 3:
         return images
-    grey = _grey(images)
+    grey = _luminance(images)
     return (grey + saturation * (images - grey)).clamp(0, 1)
 
 
-def _grey(images: Tensor) -> Tensor:  # (n, 1, height, width)
+def hue(images: Tensor, generator: torch.Generator, turn: float = 0.1, share: float = 1.0) -> Tensor:
+    """Of colour images, all hues turned by -turn..turn of the colour circle; luminance stays."""
+    if images.shape[1] != 3:
+        return images
+    angle = 2 * math.pi * turn * (2 * _draw(images, generator) - 1)
+    angle = torch.where(_draw(images, generator) < share, angle, 0.0).flatten()  # (n,)
+    to_yiq = torch.tensor(YIQ, device=images.device, dtype=images.dtype)
+    first, second = torch.linalg.inv(torch.tensor(YIQ)).T[1:].to(images)  # what I and Q add to red, green, blue
+    _, i, q = (images.permute(0, 2, 3, 1) @ to_yiq.T).unbind(dim=3)  # (n, height, width) each
+    cos, sin = (part.view(-1, 1, 1) for part in (angle.cos() - 1, angle.sin()))
+    more_i, more_q = cos * i - sin * q, sin * i + cos * q
+    added = more_i.unsqueeze(1) * first.view(1, 3, 1, 1) + more_q.unsqueeze(1) * second.view(1, 3, 1, 1)
+    return (images + added).clamp(0, 1)
+
+
+def grey(images: Tensor, generator: torch.Generator, share: float = 0.2) -> Tensor:
+    """Colour images without their colour."""
+    return torch.where(_draw(images, generator) < share, _luminance(images), images)
+
+
+def _luminance(images: Tensor) -> Tensor:  # (n, 1, height, width)
     if images.shape[1] != 3:
         return images.mean(dim=1, keepdim=True)
-    red, green, blue = images.split(1, dim=1)
-    return 0.299 * red + 0.587 * green + 0.114 * blue
+    return sum(weight * channel for weight, channel in zip(YIQ[0], images.split(1, dim=1), strict=True))
 
 
 def _draw(images: Tensor, generator: torch.Generator) -> Tensor:
@@ -120,14 +147,16 @@ AUGMENTATIONS: dict[str, Callable[..., Tensor]] = {
     "resized-crop": resized_crop,
     "cutout": cutout,
     "colour": colour,
+    "hue": hue,
+    "grey": grey,
 }
 
-_ANYWHERE = ("crop", "resized-crop", "cutout", "colour")
+_ANYWHERE = ("crop", "resized-crop", "cutout", "colour", "hue")
 
 # What leaves each source's classes as they are.
 LAWFUL: dict[str, tuple[str, ...]] = {
-    "cifar10": ("flip", *_ANYWHERE),
-    "svhn": _ANYWHERE,  # a mirrored or turned digit is another sign
+    "cifar10": ("flip", *_ANYWHERE, "grey"),
+    "svhn": (*_ANYWHERE, "grey"),  # a mirrored or turned digit is another sign
     "digits": _ANYWHERE,
     "pathmnist": ("flip", "rotate90", *_ANYWHERE),  # tissue and cells under a microscope have no upright
     "bloodmnist": ("flip", "rotate90", *_ANYWHERE),

@@ -29,6 +29,17 @@ class MLP(nn.Module):
         return self.layers(x)
 
 
+class Linear(nn.Module):
+    """Nothing before the head: it reads vectors as they are."""
+
+    def __init__(self, shape: tuple[int, ...]):
+        super().__init__()
+        self.out_features = shape[0]
+
+    def forward(self, x: Tensor) -> Tensor:  # (n, d)
+        return x
+
+
 class CNN(nn.Module):
     """Three 3x3 convolutions with batch norm, halving twice, then the mean over positions: for small images."""
 
@@ -54,6 +65,7 @@ class Backbone(NamedTuple):
 
 BACKBONES = {
     "mlp": Backbone(MLP, "two hidden layers of 128, for vectors and tiny images"),
+    "linear": Backbone(Linear, "the head alone, on vectors"),
     "cnn": Backbone(CNN, "three 3x3 convolutions, for small images on a CPU"),
     "resnet18": Backbone(ResNet18, "the paper's network: ImageNet's stem, at any image size"),
     "resnet18-small": Backbone(partial(ResNet18, stem="small"), "ResNet-18 with a 3x3 stem and no pooling"),
@@ -69,8 +81,10 @@ def create_backbone(name: str, shape: tuple[int, ...], **options) -> nn.Module:
     """
     if name not in BACKBONES and not name.startswith(TIMM):
         raise InputError(f"there is no backbone {name!r}: take one of {', '.join(BACKBONES)}, or {TIMM}NAME")
-    if name != "mlp" and len(shape) != 3:
+    if name not in ("mlp", "linear") and len(shape) != 3:
         raise InputError(f"backbone {name} needs images, these instances are vectors of {shape[0]} values: use mlp")
+    if name == "linear" and len(shape) == 3:
+        raise InputError("backbone linear reads vectors, these instances are images: use mlp")
     if name.startswith(TIMM):
         return _from_timm(name.removeprefix(TIMM), shape, **options)
     return BACKBONES[name].create(shape, **options)

@@ -46,6 +46,12 @@ def load_checkpoint(
         number, _, key = name.partition(".")
         states.setdefault(int(number), {})[key] = value
     optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
+    for (
+        parameter,
+        state,
+    ) in optimiser.state.items():  # laid out alike: a fused step reads memory, not axes
+        laid_out = {key: torch.empty_like(parameter).copy_(value) for key, value in state.items() if value.ndim}
+        state.update(laid_out)
     return _below(tensors, "best"), progress
 
 

@@ -103,6 +103,23 @@ def vote_scores(instance_log_probs: Tensor, segments: Segments) -> Tensor:
     return against.masked_fill(itself, 0.0).sum(dim=2)
 
 
+def contrastive_losses(first: Tensor, second: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Two views (n, d) of n instances -> (n,) loss, the mean over both views, and (n,) whether the first view's
+    nearest neighbour is the second.
+
+    By cosine similarity s, -s(own pair) / T + log sum exp(s(any other) / T): the pair itself is no part of the sum.
+    """
+    n = len(first)
+    views = torch.nn.functional.normalize(torch.cat([first, second]), dim=1)
+    similarity = views @ views.T / temperature  # (2n, 2n)
+    pairs = torch.cat([similarity.diagonal(n), similarity.diagonal(-n)])  # (2n,)
+    number = torch.arange(2 * n, device=views.device) % n
+    others = similarity.masked_fill(number.unsqueeze(0) == number.unsqueeze(1), -torch.inf)
+    losses = others.logsumexp(dim=1) - pairs
+    nearest = pairs[:n] > others[:n].amax(dim=1)
+    return losses.view(2, n).mean(dim=0), nearest
+
+
 class _LogNdtr(torch.autograd.Function):
     """log Phi(z). torch's own gradient is a difference of squares of z: noise or NaN below about -1,000 in float32."""
 

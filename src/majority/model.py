@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
@@ -89,10 +89,14 @@ class Model(nn.Module):
         return self.backbone(self.normalise(instances, augment)).float()
 
     def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
-        """Counts and losses stay in float32, whatever the network runs in."""
-        device = features.device.type
-        with torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext():
+        with in_float32(features):
             return self.head(features, segments)
+
+
+def in_float32(tensor: Tensor) -> AbstractContextManager:
+    """Counts and losses stay in float32, whatever the network runs in."""
+    device = tensor.device.type
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def build_model(

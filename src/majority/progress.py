@@ -17,20 +17,17 @@ def epochs_shown(title: str | None, done: int, total: int) -> Iterator[Callable[
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("loss {task.fields[loss]} · validation {task.fields[val_loss]} · bags right {task.fields[right]}"),
+        TextColumn("{task.fields[figures]}"),
         TimeRemainingColumn(),
     )
     hidden = title is None or not console.is_terminal
     with Progress(*columns, console=console, disable=hidden, transient=True) as progress:
-        task = progress.add_task(title or "", total=total, completed=done, loss="-", val_loss="-", right="-")
+        task = progress.add_task(title or "", total=total, completed=done, figures="")
 
         def show(record: dict) -> None:
-            progress.update(
-                task,
-                completed=record["epoch"] + 1,
-                loss=f"{record['train_loss']:.3f}",
-                val_loss=f"{record['val_loss']:.3f}",
-                right=f"{record['val_bag_accuracy']:.0%}",
-            )
+            figures = f"loss {record['train_loss']:.3f}"
+            if "val_loss" in record:
+                figures += f" · validation {record['val_loss']:.3f} · bags right {record['val_bag_accuracy']:.0%}"
+            progress.update(task, completed=record["epoch"] + 1, figures=figures)
 
         yield show

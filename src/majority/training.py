@@ -23,6 +23,7 @@ from .files import read_lines, write_lines
 from .inference import BATCH_INSTANCES, choose_device, outputs
 from .methods import Target
 from .model import Model
+from .objectives import BagLoss, Objective, Views
 from .progress import epochs_shown
 from .segments import Segments
 from .streams import placed
@@ -46,6 +47,8 @@ class Settings:
     patience: int | None = None  # epochs without a better validation loss before stopping
     max_instances: int | None = None  # of a bag in a step: a fresh random part of larger bags
     augment: tuple = ()  # of images: names, or (name, settings) pairs
+    strong: tuple = ()  # the same, for objectives that look twice
+    body_rate: float = 1.0  # times the learning rate is the backbone's
     precision: str = "float32"  # or "bf16": autocast on a GPU; counts and losses stay float32
     compile: bool | None = None  # on a GPU: fewer kernels, after compilation; None: where the run is long enough
     seed: int = 0
@@ -59,7 +62,7 @@ class Settings:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} {getattr(self, name)!r}: take {' or '.join(allowed)}")
-        for name in ("epochs", "batch_bags", "patience", "max_instances", "learning_rate"):
+        for name in ("epochs", "batch_bags", "patience", "max_instances", "learning_rate", "body_rate"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise InputError(f"{name} is {value}: it must be above 0")
@@ -83,7 +86,7 @@ class Fitted:
 def fit(
     model: Model,
     train: Bags,
-    val: Bags,
+    val: Bags | None,
     settings: Settings | None = None,
     *,
     device: str = "auto",
@@ -91,16 +94,18 @@ def fit(
     title: str | None = "training",  # of the progress bar; None: no bar
     eager: bool = False,
     keep: np.ndarray | None = None,
+    objective: Objective | None = None,
 ) -> Fitted:
     """Train on bag labels alone, choose the epoch by the validation bags' loss, leave the model at that epoch.
 
     With a `folder`, every epoch is written to metrics.jsonl and a checkpoint lets the same call continue
     after it was killed; the end is the same as without the interruption. On a GPU the steps are captured
     and replayed unless `eager`. `keep`, a boolean for each position of `train.index`, says which instances are
-    aggregated (None: all); the others still pass through the network. Validation bags stay whole.
+    aggregated (None: all); the others still pass through the network. Validation bags stay whole. An `objective`
+    other than the method's loss may need none: without them, the last epoch wins.
     """
-    settings = settings or Settings()
-    train, val = _permitted(model, train), _permitted(model, val)
+    settings, objective = settings or Settings(), objective or BagLoss()
+    train, val = _permitted(model, train), val and _permitted(model, val)
     if keep is not None:
         _check_keep(keep, train)
     device = choose_device(device)
@@ -113,21 +118,22 @@ def fit(
         torch.backends.cudnn.flags(enabled=True, benchmark=on_gpu and equal),
         compiled(*to_compile),
     ):
-        loop = _Loop(model, train, val, settings, device, Path(folder) if folder else None, keep)
+        loop = _Loop(model, train, val, settings, device, Path(folder) if folder else None, keep, objective)
         return loop.run(title, capture=fast)
 
 
 class _Loop:
-    def __init__(self, model: Model, train: Bags, val: Bags, settings: Settings, device, folder, keep=None):
+    def __init__(self, model: Model, train: Bags, val, settings: Settings, device, folder, keep=None, objective=None):
         self.model, self.settings, self.device, self.folder = model, settings, device, folder
-        model.to(device)
+        self.objective: Objective = objective or BagLoss()
+        self.whole = nn.ModuleDict({"model": model, "objective": self.objective}).to(device)
         if model.spec.images:  # as the stored images are laid out
-            model.to(memory_format=torch.channels_last)
-        self.train, self.val = placed(train, device, keep), placed(val, device)
+            self.whole.to(memory_format=torch.channels_last)
+        self.train, self.val = placed(train, device, keep), val and placed(val, device)
         self.val_held = list(self.val.in_order(BATCH_INSTANCES)) if isinstance(self.val, ResidentBags) else None
         self.size = _step_size(train, settings)
-        self.optimiser = _optimiser(model, settings, device)
-        self.augment = self._augmentation() if settings.augment and model.spec.images else None
+        self.optimiser = _optimiser(self.whole, settings, device)
+        self.views = Views(*(self._augmentation(plan) for plan in (settings.augment, settings.strong)))
         self.sums = torch.zeros(4, device=device)  # training loss and bags right, validation loss and bags right
         self.steps_per_epoch = math.ceil(len(train) / settings.batch_bags)
         self.fitted = Fitted()
@@ -148,9 +154,11 @@ class _Loop:
                 epoch, start = fitted.epochs, time.perf_counter()
                 record = self._epoch(epoch)
                 _check_finite(record)
-                if record["val_loss"] < fitted.best_loss:  # the first epoch wins ties
+                if self.val is None:
+                    fitted.best_epoch, fitted.best_loss = epoch, record["train_loss"]
+                elif record["val_loss"] < fitted.best_loss:  # the first epoch wins ties
                     fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]
-                    self.best = {name: value.clone() for name, value in self.model.state_dict().items()}
+                    self.best = {name: value.clone() for name, value in self.product.state_dict().items()}
                 captures = sum(captured.seconds for captured in self.captured) - fitted.capture_seconds
                 record["seconds"] = time.perf_counter() - start - captures
                 fitted.seconds += record["seconds"]
@@ -159,8 +167,12 @@ class _Loop:
                 self._note(record)
                 show(record)
         self._checkpoint(force=True)
-        self.model.load_state_dict(self.best)
+        self.model.load_state_dict(self.best or self.product.state_dict())
         return fitted
+
+    @property
+    def product(self) -> Model:
+        return self.objective.product(self.model)
 
     # ------------------------------------------------------------------ one epoch
 
@@ -171,49 +183,50 @@ class _Loop:
     def _epoch(self, epoch: int) -> dict:
         torch.manual_seed(_seed_of(self.settings.seed, epoch))  # dropout, augmentation
         self.sums.zero_()
-        self.model.train()
+        self.whole.train()
         batches = self.planned or self._plan(epoch)
         for step, batch in enumerate(batches, start=epoch * self.steps_per_epoch):
             rate = self._set_rate(step)
             self.step(batch)
-        self.validate()
+        if self.val is not None:
+            self.validate()
         if self.device.type == "cuda":  # while it works
             self.planned = self._plan(epoch + 1)
         loss, right, val_loss, val_right = self.sums.tolist()  # the epoch's one wait for the device
         bags = len(self.train.bags)
-        return {
-            "epoch": epoch,
-            "train_loss": loss / bags,
-            "train_bag_accuracy": right / bags,
-            "learning_rate": rate,
-            "val_loss": val_loss / len(self.val.bags),
-            "val_bag_accuracy": val_right / len(self.val.bags),
-        }
+        record = {"epoch": epoch, "train_loss": loss / bags, "train_bag_accuracy": right / bags, "learning_rate": rate}
+        if self.val is not None:
+            bags = len(self.val.bags)
+            record |= {"val_loss": val_loss / bags, "val_bag_accuracy": val_right / bags}
+        return record
 
     def _step(self, batch: Batch) -> None:
         with self._autocast():
-            output = self.model(batch.instances, batch.segments, self.augment)
-        losses = self.model.head.losses(output, batch.segments, batch.target)
+            losses, right = self.objective.losses(self.model, batch, self.views)
         self.optimiser.zero_grad(set_to_none=True)
         losses.mean().backward()
         self.optimiser.step()
+        self.objective.after_step(self.model)
         self.sums[0] += losses.detach().sum()
-        self.sums[1] += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
+        self.sums[1] += right.sum()
 
     def _validate(self) -> None:
+        model = self.product
         with self._autocast():
-            for batch, output in outputs(self.model, self.val_held or self.val.in_order(BATCH_INSTANCES)):
-                self.sums[2] += self.model.head.losses(output, batch.segments, batch.target).sum()
+            for batch, output in outputs(model, self.val_held or self.val.in_order(BATCH_INSTANCES)):
+                self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
                 self.sums[3] += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
 
     def _autocast(self):
         enabled = self.settings.precision == "bf16" and self.device.type == "cuda"
         return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
 
-    def _augmentation(self) -> Callable[[Tensor], Tensor]:
+    def _augmentation(self, plan: tuple) -> Callable[[Tensor], Tensor] | None:
+        if not plan or not self.model.spec.images:
+            return None
         on_gpu = self.device.type == "cuda"
         generator = torch.cuda.default_generators[self.device.index or 0] if on_gpu else torch.default_generator
-        augment = Augment(self.settings.augment)
+        augment = Augment(plan)
         return lambda images: augment(images, generator)
 
     def _set_rate(self, step: int) -> float:
@@ -226,9 +239,9 @@ class _Loop:
                 rate *= 0.5 * (1 + math.cos(math.pi * (step - warm) / max(total - warm, 1)))
         for group in self.optimiser.param_groups:
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
+                group["lr"].fill_(rate * group["share"])
             else:
-                group["lr"] = rate
+                group["lr"] = rate * group["share"]
         return rate
 
     def _out_of_patience(self) -> bool:
@@ -239,7 +252,7 @@ class _Loop:
 
     def _capture(self) -> None:
         """Replay work instead of launching it: of bags on the device, and training steps where they have one size."""
-        state = lambda: {"sums": self.sums} | self.model.state_dict() | _moments(self.optimiser)
+        state = lambda: {"sums": self.sums} | self.whole.state_dict() | _moments(self.optimiser)
         if isinstance(self.val, ResidentBags):
             self.validate = Captured(self._validate, state)
             self.captured.append(self.validate)
@@ -266,7 +279,7 @@ class _Loop:
         self.folder.mkdir(parents=True, exist_ok=True)
         lines = []
         if (self.folder / CHECKPOINT).exists():
-            self.best, progress = load_checkpoint(self.folder / CHECKPOINT, self.model, self.optimiser, self.device)
+            self.best, progress = load_checkpoint(self.folder / CHECKPOINT, self.whole, self.optimiser, self.device)
             epochs = progress.pop("epochs")
             lines = read_lines(self.folder / METRICS)[:epochs]
             if len(lines) < epochs:
@@ -292,7 +305,7 @@ class _Loop:
             return
         f = self.fitted
         progress = {"epochs": f.epochs, "best_epoch": f.best_epoch, "best_loss": f.best_loss, "seconds": f.seconds}
-        save_checkpoint(self.folder / CHECKPOINT, self.model, self.best, self.optimiser, progress)
+        save_checkpoint(self.folder / CHECKPOINT, self.whole, self.best, self.optimiser, progress)
         self.saved_at = time.monotonic()
 
 
@@ -333,13 +346,20 @@ def _check_keep(keep: np.ndarray, bags: Bags) -> None:
         raise InputError(f"keep leaves nothing of {bags.describe(empty[0])}: keep an instance, or leave the bag out")
 
 
-def _optimiser(model: nn.Module, settings: Settings, device: torch.device) -> torch.optim.Optimizer:
+def _optimiser(whole: nn.ModuleDict, settings: Settings, device: torch.device) -> torch.optim.Optimizer:
     on_gpu = device.type == "cuda"
-    rate = torch.tensor(settings.learning_rate, device=device) if on_gpu else settings.learning_rate
-    common = {"lr": rate, "fused": True, "capturable": on_gpu}
+    body = set(whole["model"].backbone.parameters()) if settings.body_rate != 1 else set()
+    trained = [parameter for parameter in whole.parameters() if parameter.requires_grad]
+    shares = {settings.body_rate: [p for p in trained if p in body], 1.0: [p for p in trained if p not in body]}
+    groups = [
+        {"params": members, "share": share, "lr": torch.tensor(share, device=device) if on_gpu else share}
+        for share, members in shares.items()
+        if members
+    ]
+    common = {"fused": True, "capturable": on_gpu}
     if settings.optimizer == "adam":
-        return torch.optim.Adam(model.parameters(), **common)
-    return torch.optim.AdamW(model.parameters(), weight_decay=settings.weight_decay, **common)
+        return torch.optim.Adam(groups, **common)
+    return torch.optim.AdamW(groups, weight_decay=settings.weight_decay, **common)
 
 
 def _moments(optimiser: torch.optim.Optimizer) -> dict[object, Tensor]:
@@ -353,7 +373,7 @@ def _seed_of(*numbers: int) -> int:
 
 def _check_finite(record: dict) -> None:
     for name in ("train_loss", "val_loss"):
-        if not math.isfinite(record[name]):
+        if not math.isfinite(record.get(name, 0)):
             raise TrainingError(
                 f"{name} is {record[name]} in epoch {record['epoch']}: training stopped, nothing of this epoch was "
                 "saved. Try a lower learning rate, or look for extreme values in the instances"

@@ -1,0 +1,29 @@
+"""Instances apart from their bags, and features in the place of instances."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from .bags import Bags
+from .inference import BATCH_INSTANCES, all_batches, choose_device
+from .model import Model
+
+
+def singles(bags: Bags) -> Bags:
+    """Every instance in the bags once, in a bag of its own; the labels say nothing."""
+    used = np.unique(bags.index)
+    alone = Bags(bags.store, used, np.arange(len(used) + 1), np.zeros(len(used), np.int64), bags.classes)
+    return alone._with(background=bags.background)
+
+
+@torch.inference_mode()
+def embedded(model: Model, bags: Bags, device: str = "auto") -> Bags:
+    """The same bags with the network's features (float32 vectors) as instances: what a head is trained on alone."""
+    device = choose_device(device)
+    model.to(device).eval()
+    alone = singles(bags)
+    pieces = [
+        model.features(piece).cpu() for batch in all_batches(alone, device) for piece in batch.pieces(BATCH_INSTANCES)
+    ]
+    return bags._with(store=torch.cat(pieces).numpy(), index=np.searchsorted(alone.index, bags.index))

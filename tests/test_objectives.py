@@ -1,0 +1,166 @@
+"""Objectives beside the method's own loss: what they minimise, what they leave, and that nothing leaks into them."""
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Bags, Settings, build_model, fit
+from majority import training as training_room
+from majority.embedding import embedded, singles
+from majority.errors import InputError
+from majority.functional import contrastive_losses
+from majority.objectives import BagLoss, Contrastive, Objective
+
+
+def images(n_bags=6, size=4, seed=0, labels=None):
+    """Bright squares on the left or on the right of 8x8 images."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, n_bags * size)
+    store = rng.integers(0, 60, (n_bags * size, 8, 8, 1)).astype(np.uint8)
+    store[truth == 0, 2:6, 1:4] += 150
+    store[truth == 1, 2:6, 4:7] += 150
+    majority = (truth.reshape(n_bags, size).mean(axis=1) > 0.5).astype(int)
+    offsets = np.arange(n_bags + 1) * size
+    return Bags(store, np.arange(len(truth)), offsets, majority, ["left", "right"], instance_labels=truth)
+
+
+def plain_contrastive(first, second, temperature):
+    """One anchor at a time, in float64, as the two papers write it."""
+    views = [v / v.norm() for v in torch.cat([first, second]).double()]
+    n, losses, nearest = len(first), [], []
+    for a in range(2 * n):
+        partner = (a + n) % (2 * n)
+        others = [b for b in range(2 * n) if b not in (a, partner)]
+        terms = [torch.exp(views[a] @ views[b] / temperature) for b in others]
+        losses.append(-(views[a] @ views[partner]) / temperature + torch.log(sum(terms)))
+        nearest.append(all(views[a] @ views[partner] > views[a] @ views[b] for b in others))
+    return torch.stack([(losses[i] + losses[i + n]) / 2 for i in range(n)]), torch.tensor(nearest[:n])
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5])
+def test_contrastive_losses_are_the_plain_ones(temperature):
+    torch.manual_seed(0)
+    base = torch.randn(7, 5)
+    first, second = base + 0.3 * torch.randn(7, 5), base + 0.3 * torch.randn(7, 5)
+    losses, nearest = contrastive_losses(first, second, temperature)
+    expected, near = plain_contrastive(first, second, temperature)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(nearest, near)
+    assert 0 < nearest.sum() < 7, "views that are partly near: both answers occur"
+
+
+STRONG = ("crop", ("colour", {"strength": 0.3}))
+START = Settings(epochs=4, batch_bags=8, learning_rate=3e-3, strong=STRONG)
+
+
+def started(bags, settings=START, folder=None):
+    model = build_model(bags, "log-mean", "cnn")
+    torch.manual_seed(1)
+    objective = Contrastive(model.backbone.out_features, width=16, dimensions=8)
+    return model, fit(model, singles(bags), None, settings, device="cpu", objective=objective, folder=folder)
+
+
+def test_a_contrastive_start_lowers_its_loss_and_keeps_the_last_epoch():
+    _, fitted = started(images(12), Settings(epochs=12, batch_bags=16, learning_rate=3e-3, strong=STRONG))
+    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"] - 0.3
+    assert fitted.best_epoch == 11
+    assert "val_loss" not in fitted.history[0]
+
+
+def test_a_start_sees_no_label():
+    bags = images()
+    rng = np.random.default_rng(5)
+    scrambled = bags._with(instance_labels=rng.permutation(bags.instance_labels), labels=rng.permutation(bags.labels))
+    one, other = (started(each)[0].state_dict() for each in (bags, scrambled))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_start_goes_on_where_it_was(tmp_path, monkeypatch):
+    bags = images()
+    whole, _ = started(bags, folder=tmp_path / "whole")
+    real = training_room._Loop._epoch
+
+    def stops(self, epoch):
+        if epoch == 2:
+            raise KeyboardInterrupt
+        return real(self, epoch)
+
+    monkeypatch.setattr(training_room._Loop, "_epoch", stops)
+    with pytest.raises(KeyboardInterrupt):
+        started(bags, folder=tmp_path / "stopped")
+    monkeypatch.setattr(training_room._Loop, "_epoch", real)
+    again, fitted = started(bags, folder=tmp_path / "stopped")
+    assert fitted.epochs == 4
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+
+
+def test_singles_hold_every_instance_once():
+    bags = images()
+    shared = bags._with(index=np.concatenate([bags.index[:12], bags.index[:12]]))
+    alone = singles(shared)
+    assert alone.index.tolist() == list(range(12))
+    assert alone.sizes.tolist() == [1] * 12
+    assert alone.instance_labels is None
+
+
+def test_embedded_bags_hold_the_networks_features():
+    bags = images()
+    shared = bags._with(index=np.concatenate([bags.index[12:], bags.index[12:]]))
+    model = build_model(bags, "log-mean", "cnn")
+    of_bags = embedded(model, shared, "cpu")
+    with torch.no_grad():
+        expected = model.eval().features(torch.from_numpy(bags.store[bags.index[12:]]))
+    np.testing.assert_allclose(of_bags.store[of_bags.index[:12]], expected, rtol=1e-5, atol=1e-6)
+    assert of_bags.store.shape == (12, 128)
+    assert of_bags.labels.tolist() == bags.labels.tolist()
+
+
+def test_a_head_alone_reads_vectors():
+    bags = images(20)
+    vectors = bags._with(store=bags.store.reshape(len(bags.store), -1).astype(np.float32))
+    head = build_model(vectors, "log-mean", "linear")
+    assert [name for name, _ in head.named_parameters()] == ["head.classifier.weight", "head.classifier.bias"]
+    fitted = fit(head, vectors, vectors, Settings(epochs=10, batch_bags=4), device="cpu")
+    assert fitted.history[-1]["val_bag_accuracy"] > 0.8
+    with pytest.raises(InputError, match="backbone linear reads vectors, these instances are images"):
+        build_model(bags, "log-mean", "linear")
+
+
+def test_the_body_learns_at_its_own_rate():
+    bags, moved = images(), {}
+    for rate in (1.0, 0.01):
+        model = build_model(bags, "log-mean", "mlp")
+        before = {name: value.clone() for name, value in model.named_parameters()}
+        settings = Settings(epochs=1, batch_bags=6, body_rate=rate, schedule="constant", weight_decay=0.0)
+        fit(model, bags, bags, settings, device="cpu")
+        step = lambda name, model=model, before=before: (model.get_parameter(name) - before[name]).abs().max().item()
+        moved[rate] = step("backbone.layers.1.weight"), step("head.classifier.weight")
+    assert moved[0.01][0] == pytest.approx(0.01 * moved[1.0][0], rel=0.01)  # Adam's first step is the rate
+    assert moved[0.01][1] == pytest.approx(moved[1.0][1], rel=0.01)
+
+
+def test_an_objectives_product_is_validated_and_kept():
+    class Frozen(BagLoss):
+        """Leaves the model as it was before the first step."""
+
+        def __init__(self, model):
+            super().__init__()
+            self.kept = build_model(images(), "log-mean", "mlp").requires_grad_(False)
+            self.kept.load_state_dict(model.state_dict())
+
+        def product(self, model):
+            return self.kept
+
+    bags = images()
+    model = build_model(bags, "log-mean", "mlp")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    fitted = fit(model, bags, bags, Settings(epochs=3, batch_bags=2), device="cpu", objective=Frozen(model))
+    losses = {record["val_loss"] for record in fitted.history}
+    assert len(losses) == 1
+    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in before.items())
+
+
+def test_the_base_says_nothing_of_losses():
+    with pytest.raises(NotImplementedError):
+        Objective().losses(None, None, None)
