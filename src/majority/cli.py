@@ -53,7 +53,7 @@ Classes = Annotated[int | None, typer.Option(help="Only the first so many classe
 WinnerRatio = Annotated[float | None, typer.Option(help="The first class wins so many times as often as the last.")]
 BackgroundShare = Annotated[float | None, typer.Option(help="Its share of all instances, where it is known.")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-COMPILE_HELP = "On a GPU, compile the network first: a minute that long runs and studies win back."
+COMPILE_HELP = "On a GPU, compile the network also for a short run (a long one does so by itself)."
 Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
 JOBS_HELP = "Runs side by side; on GPUs, on each of them [default: one a core, two a GPU]."
 Jobs = Annotated[int | None, typer.Option(help=JOBS_HELP)]
