@@ -9,7 +9,7 @@ from majority import training as training_room
 from majority.embedding import embedded, singles
 from majority.errors import InputError
 from majority.functional import contrastive_losses
-from majority.objectives import BagLoss, Contrastive, Objective
+from majority.objectives import BagLoss, Contrastive, Objective, SelfTraining
 
 
 def images(n_bags=6, size=4, seed=0, labels=None):
@@ -164,3 +164,79 @@ def test_an_objectives_product_is_validated_and_kept():
 def test_the_base_says_nothing_of_losses():
     with pytest.raises(NotImplementedError):
         Objective().losses(None, None, None)
+
+
+def taught(bags, folder=None, epochs=6, **options):
+    model = build_model(bags, "log-mean", "cnn")
+    settings = Settings(epochs=epochs, batch_bags=4, augment=("crop",), strong=STRONG)
+    objective = SelfTraining(model, **options)
+    return (
+        model,
+        objective,
+        fit(model, bags, images(4, seed=9), settings, device="cpu", objective=objective, folder=folder),
+    )
+
+
+def test_a_teacher_is_the_running_mean_of_the_model():
+    bags = images(4)
+    model = build_model(bags, "log-mean", "cnn")
+    objective = SelfTraining(model, momentum=0.75)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(4.0)
+    objective.after_step(model)
+    for name, value in objective.teacher.state_dict().items():
+        moved = 1.0 if name in dict(model.named_parameters()) else 0.0
+        torch.testing.assert_close(value, before[name] + moved if value.is_floating_point() else before[name])
+
+
+def test_self_training_leaves_the_teachers_best_epoch():
+    model, objective, fitted = taught(images(12), momentum=0.9, epochs=8)
+    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
+    assert not objective.teacher.training
+    assert not any(parameter.requires_grad for parameter in objective.teacher.parameters())
+    if fitted.best_epoch == fitted.epochs - 1:
+        for name, value in objective.teacher.state_dict().items():
+            assert torch.equal(model.state_dict()[name], value)
+
+
+def test_self_training_sees_no_instance_label():
+    bags = images(8)
+    scrambled = bags._with(instance_labels=np.random.default_rng(5).permutation(bags.instance_labels))
+    one, other = (taught(each)[0].state_dict() for each in (bags, scrambled))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_self_training_goes_on_where_it_was(tmp_path, monkeypatch):
+    bags = images()
+    whole, _, _ = taught(bags, tmp_path / "whole")
+    real = training_room._Loop._epoch
+
+    def stops(self, epoch):
+        if epoch == 3:
+            raise KeyboardInterrupt
+        return real(self, epoch)
+
+    monkeypatch.setattr(training_room._Loop, "_epoch", stops)
+    with pytest.raises(KeyboardInterrupt):
+        taught(bags, tmp_path / "stopped")
+    monkeypatch.setattr(training_room._Loop, "_epoch", real)
+    again, _, fitted = taught(bags, tmp_path / "stopped")
+    assert fitted.epochs == 6
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+
+
+def test_whole_steps_leave_the_smaller_last_one_out():
+    bags, seen = images(10), []
+
+    class Watched(BagLoss):
+        def losses(self, model, batch, views):
+            seen.append(batch.bags.tolist())
+            return super().losses(model, batch, views)
+
+    settings = Settings(epochs=4, batch_bags=4, whole_steps=True)
+    fitted = fit(build_model(bags), bags, bags, settings, device="cpu", objective=Watched())
+    assert [len(bags) for bags in seen] == [4] * 8
+    assert len({bag for step in seen for bag in step}) == 10, "those left out come in other epochs"
+    assert fitted.history[0]["train_loss"] < 2, "a mean over the bags that were seen"

@@ -42,9 +42,12 @@ class PlacedBags:
         """`keep` (n,) says which positions of the bags' index are aggregated (None: all)."""
         self.bags, self.device, self.keep = bags, device, keep
 
-    def shuffled(self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None) -> Iterable[Batch]:
-        """One epoch: every bag once, in a random order; of bags larger than `max_instances` a random part."""
-        order = rng.permutation(len(self.bags))
+    def shuffled(
+        self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None, bags: int | None = None
+    ) -> Iterable[Batch]:
+        """One epoch: every bag once (or so many `bags` of them), in a random order; of bags larger than
+        `max_instances` a random part."""
+        order = rng.permutation(len(self.bags))[:bags]
         positions, sizes = self.bags.positions(order), self.bags.sizes[order]
         if max_instances is not None and sizes.max() > max_instances:
             kept = None if self.keep is None else self.keep[positions]

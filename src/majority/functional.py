@@ -9,6 +9,8 @@ from torch import Tensor
 
 from .segments import Segments
 
+HIGHEST_RAISE, RAISE_STEPS = 32.0, 24  # of a label's log-odds; halvings of that
+
 
 def count_log_probs(
     instance_log_probs: Tensor,
@@ -118,6 +120,40 @@ def contrastive_losses(first: Tensor, second: Tensor, temperature: float) -> tup
     losses = others.logsumexp(dim=1) - pairs
     nearest = pairs[:n] > others[:n].amax(dim=1)
     return losses.view(2, n).mean(dim=0), nearest
+
+
+def consistent(instance_log_probs: Tensor, segments: Segments, labels: Tensor) -> Tensor:
+    """(n, C), (b,) -> (n, C): the same beliefs, given that in each bag the label has most votes.
+
+    Where another class leads a bag's summed probabilities, the odds of the label are raised by one factor for all of
+    the bag's instances, the smallest at which none leads it any more. Bags without a contradiction stay as they are.
+
+    >>> beliefs = torch.tensor([[0.9, 0.1], [0.6, 0.4]])
+    >>> consistent(beliefs.log(), Segments([2]), torch.tensor([1])).exp().sum(dim=0)
+    tensor([1.0000, 1.0000])
+    >>> torch.equal(consistent(beliefs.log(), Segments([2]), torch.tensor([0])), beliefs.log())
+    True
+    """
+    of_label = torch.nn.functional.one_hot(labels, instance_log_probs.shape[1]).bool()  # (b, C)
+    on_rows = segments.spread(of_label)
+
+    def raised(by: Tensor) -> Tensor:  # (b,) log-factors -> (n, C)
+        rows = segments.spread(by).unsqueeze(1)
+        return torch.where(on_rows, instance_log_probs + rows, instance_log_probs).log_softmax(dim=1)
+
+    def leads(log_probs: Tensor) -> Tensor:  # (b,) whether no other class has more
+        counts = segments.sum(log_probs.exp())
+        others = counts.masked_fill(of_label, -torch.inf).amax(dim=1)
+        return counts.masked_fill(~of_label, 0).sum(dim=1) >= others
+
+    low = torch.zeros_like(labels, dtype=instance_log_probs.dtype)
+    high = low + HIGHEST_RAISE
+    for _ in range(RAISE_STEPS):
+        middle = (low + high) / 2
+        enough = leads(raised(middle))
+        low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
+    as_it_is = segments.spread(leads(instance_log_probs)).unsqueeze(1)
+    return torch.where(as_it_is, instance_log_probs, raised(high))
 
 
 class _LogNdtr(torch.autograd.Function):

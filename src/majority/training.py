@@ -39,6 +39,7 @@ class Settings:
 
     epochs: int = 40
     batch_bags: int = 16  # a step's memory grows with the instances in so many bags, or with max_instances in each
+    whole_steps: bool = False  # a smaller last step is left out; its bags come in other epochs
     optimizer: str = "adamw"  # or "adam"
     learning_rate: float = 3e-3
     weight_decay: float = 1e-2  # adamw only
@@ -136,6 +137,10 @@ class _Loop:
         self.views = Views(*(self._augmentation(plan) for plan in (settings.augment, settings.strong)))
         self.sums = torch.zeros(4, device=device)  # training loss and bags right, validation loss and bags right
         self.steps_per_epoch = math.ceil(len(train) / settings.batch_bags)
+        self.bags_per_epoch = len(train)
+        if settings.whole_steps and len(train) > settings.batch_bags:
+            self.steps_per_epoch = len(train) // settings.batch_bags
+            self.bags_per_epoch = self.steps_per_epoch * settings.batch_bags
         self.fitted = Fitted()
         self.best: Weights = {}
         self.saved_at = time.monotonic()
@@ -178,7 +183,7 @@ class _Loop:
 
     def _plan(self, epoch: int) -> Iterable[Batch]:
         rng = np.random.default_rng([self.settings.seed, epoch])  # order of bags, parts of bags
-        return self.train.shuffled(self.settings.batch_bags, rng, self.settings.max_instances)
+        return self.train.shuffled(self.settings.batch_bags, rng, self.settings.max_instances, self.bags_per_epoch)
 
     def _epoch(self, epoch: int) -> dict:
         torch.manual_seed(_seed_of(self.settings.seed, epoch))  # dropout, augmentation
@@ -193,7 +198,7 @@ class _Loop:
         if self.device.type == "cuda":  # while it works
             self.planned = self._plan(epoch + 1)
         loss, right, val_loss, val_right = self.sums.tolist()  # the epoch's one wait for the device
-        bags = len(self.train.bags)
+        bags = self.bags_per_epoch
         record = {"epoch": epoch, "train_loss": loss / bags, "train_bag_accuracy": right / bags, "learning_rate": rate}
         if self.val is not None:
             bags = len(self.val.bags)
