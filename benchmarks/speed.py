@@ -35,7 +35,7 @@ from majority.capture import compiled
 from majority.files import write_json
 from majority.inference import BATCH_INSTANCES, choose_device
 from majority.model import Model
-from majority.recipes import RECIPES
+from majority.recipes import RECIPES, Material
 from majority.runs import environment
 from majority.segments import Segments
 from majority.training import COMPILED_FROM, Settings
@@ -53,12 +53,12 @@ def random_bags(sizes: np.ndarray, side: int, seed: int, stored: int = 60_000) -
 
 
 def paper_settings(epochs: int, **changes) -> Settings:
-    return RECIPES["paper"].plan("random").changed(epochs=epochs, **changes).training
+    return RECIPES["paper"].plan(Material("random")).changed(epochs=epochs, **changes).training
 
 
 def as_shipped(train: Bags, epochs: int, **changes) -> Settings:
     """A few epochs of what a run of the recipe's full length would do."""
-    whole = RECIPES["paper"].plan("random").training.epochs
+    whole = RECIPES["paper"].plan(Material("random")).training.epochs
     return paper_settings(epochs, compile=whole * len(train.index) >= COMPILED_FROM, **changes)
 
 

@@ -1,19 +1,13 @@
 """Recipes are fixed plans: what they hold is what the docs say, and `default` says what it chose."""
 
-import numpy as np
 import pytest
 
-from majority import Bags, InputError
-from majority.recipes import RECIPES, choose
-
-
-def bags(shape):
-    store = np.zeros((4, *shape), np.uint8 if len(shape) == 3 else np.float32)
-    return Bags(store, np.arange(4), np.array([0, 2, 4]), ["a", "b"])
+from majority import InputError
+from majority.recipes import RECIPES, Material, choose
 
 
 def test_paper_is_the_published_protocol():
-    plan, said = choose("paper", bags((32, 32, 3)), "cifar10", on_gpu=True)
+    plan, said = choose("paper", Material("cifar10"))
     training = plan.training
     assert (plan.backbone, plan.pixels) == ("resnet18", "published")
     assert (training.optimizer, training.learning_rate, training.schedule) == ("adam", 3e-4, "constant")
@@ -31,20 +25,19 @@ def test_paper_is_the_published_protocol():
     ],
 )
 def test_default_chooses_by_data_and_hardware_and_says_so(shape, on_gpu, chosen):
-    plan, said = choose("default", bags(shape), "mine", on_gpu)
+    plan, said = choose("default", Material("mine", shape, on_gpu))
     assert plan.recipe == chosen
     assert said.startswith(f"recipe {chosen} (chosen for ")
 
 
 def test_augmentation_follows_the_source():
-    images = bags((28, 28, 3))
-    assert choose("augmented", images, "cifar10", True)[0].training.augment == ("flip", "crop")
-    assert choose("augmented", images, "svhn28", True)[0].training.augment == ("crop",)
-    assert "rotate90" in choose("augmented", images, "pathmnist", True)[0].training.augment
+    assert choose("augmented", Material("cifar10"))[0].training.augment == ("flip", "crop")
+    assert choose("augmented", Material("svhn28"))[0].training.augment == ("crop",)
+    assert "rotate90" in choose("augmented", Material("pathmnist"))[0].training.augment
 
 
 def test_a_plan_is_changed_by_what_was_set_alone():
-    plan = RECIPES["quick"].plan("digits")
+    plan = RECIPES["quick"].plan(Material("digits"))
     assert plan.changed() == plan
     changed = plan.changed("cnn", epochs=3, patience=None)
     assert (changed.backbone, changed.training.epochs, changed.training.batch_bags) == ("cnn", 3, 16)
@@ -52,4 +45,4 @@ def test_a_plan_is_changed_by_what_was_set_alone():
 
 def test_an_unknown_recipe_is_named():
     with pytest.raises(InputError, match="there is no recipe 'soup': take one of default, quick"):
-        choose("soup", bags((4,)), "mine", False)
+        choose("soup", Material("mine"))

@@ -16,7 +16,7 @@ from .files import read_json, write_json, write_lines
 from .inference import choose_device, evaluate
 from .methods import find_method
 from .model import build_model
-from .recipes import DEFAULT, RECIPES, Plan, Run, choose, scaffold
+from .recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
 from .report.page import REPORT, write_page
 from .runs import CLASSIFIER, CONFIG, RESULT, claimed, environment, open_run, read_config, refuse_other
 from .sources import LabelledSet, OwnBags, Parts, is_own_source, load
@@ -102,9 +102,10 @@ class Experiment:
                 say(f"warning: {warning}")
             parts = data.parts(source)
             on_gpu = choose_device(device).type == "cuda"
-            plan, reason = choose(self.recipe, parts.train, Path(self.data.source).stem, on_gpu)
+            material = Material(self.source_name, parts.train.store.shape[1:], on_gpu)
+            plan, reason = choose(self.recipe, material)
             plan = self.changed(plan)
-            config = self._config(data, plan, _fingerprints(parts, self.method))
+            config = self._config(data, plan, _fingerprints(parts, self.method)) | {"material": material._asdict()}
             if isinstance(source, OwnBags):
                 config["columns"] = source.columns
             finished = open_run(folder, config)
@@ -138,6 +139,7 @@ class Experiment:
                 "data_seed": self.data.data_seed,
                 "data": asdict(data),
                 "plan": plan.as_dict(),
+                "material": material._asdict(),
                 "version": __version__,
                 "hardware": environment()["device"],
             }
@@ -152,10 +154,14 @@ class Experiment:
             return None
         there = read_config(folder)
         recipe = there["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
-        plan = self.changed(RECIPES[recipe].plan(Path(self.data.source).stem))
+        plan = self.changed(RECIPES[recipe].plan(Material(**there["material"])))
         refuse_other(folder, there, there | self._config(self.data.settled(), plan, there["data"]["fingerprint"]))
         complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not scaffold(folder)
         return read_json(folder / RESULT) if complete else None
+
+    @property
+    def source_name(self) -> str:
+        return Path(self.data.source).stem
 
     def changed(self, plan: Plan) -> Plan:
         """The plan with what this experiment sets."""

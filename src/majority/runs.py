@@ -80,7 +80,8 @@ def refuse_other(folder: Path, there: dict, asked: dict) -> None:
     """Compare two configs, but for the environments; a difference is an error that shows it."""
     asked = json.loads(json.dumps({"schema": SCHEMA, **asked}))  # as it would read back
     there, asked = flat(there), flat(asked)
-    names = sorted(name for name in there.keys() | asked.keys() if not name.startswith("environment."))
+    where = ("environment.", "material.")  # a run may go on elsewhere; what follows from it is in its plan
+    names = sorted(name for name in there.keys() | asked.keys() if not name.startswith(where))
     changed = [name for name in names if there.get(name) != asked.get(name)]
     if changed == ["data.fingerprint"]:
         raise InputError(

@@ -6,17 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..augment import lawful
-from ..bags import Bags
 from ..errors import InputError
 from ..methods import METHODS, Head, find_method
 from ..methods.count import Count
-from ..model import TINY_IMAGE
 from ..training import Settings
 from . import mpem
-from .plans import Plan
+from .plans import Material, Plan
 from .stages import Run, Trained, once, scaffold
 
-__all__ = ["DEFAULT", "RECIPES", "Plan", "Recipe", "Run", "Trained", "choose", "scaffold"]
+__all__ = ["DEFAULT", "RECIPES", "Material", "Plan", "Recipe", "Run", "Trained", "choose", "scaffold"]
 
 DEFAULT = "default"
 
@@ -25,7 +23,7 @@ DEFAULT = "default"
 class Recipe:
     name: str
     about: str
-    plan: Callable[[str], Plan]  # of the source's name: what may be done to its images depends on it
+    plan: Callable[[Material], Plan]
     train: Callable[[Run], Trained] = once
     head: type[Head] = Head  # of the methods that it builds on
 
@@ -35,23 +33,23 @@ class Recipe:
             raise InputError(f"recipe {self.name} does not build on {name}: take --method {' or '.join(able)}")
 
 
-def _quick(source: str) -> Plan:
+def _quick(material: Material) -> Plan:
     return Plan("quick")
 
 
-def _paper(source: str) -> Plan:
+def _paper(material: Material) -> Plan:
     training = Settings(
         epochs=1500, batch_bags=64, optimizer="adam", learning_rate=3e-4, schedule="constant", precision="bf16"
     )
     return Plan("paper", "resnet18", "published", training)
 
 
-def _mpem(source: str) -> Plan:
-    return replace(_paper(source), recipe="mpem", ratios=tuple(tenths / 10 for tenths in range(1, 11)))
+def _mpem(material: Material) -> Plan:
+    return replace(_paper(material), recipe="mpem", ratios=tuple(tenths / 10 for tenths in range(1, 11)))
 
 
-def _augmented(source: str) -> Plan:
-    allowed = lawful(source)
+def _augmented(material: Material) -> Plan:
+    allowed = lawful(material.source)
     training = Settings(
         epochs=100,
         batch_bags=32,
@@ -81,20 +79,20 @@ RECIPES = {
 }
 
 
-def choose(name: str, train: Bags, source: str, on_gpu: bool) -> tuple[Plan, str]:
+def choose(name: str, material: Material) -> tuple[Plan, str]:
     """A recipe's plan and, for `default`, why it was chosen."""
     reason = ""
     if name == DEFAULT:
-        name, reason = _default(train, on_gpu)
+        name, reason = _default(material)
     if name not in RECIPES:
         raise InputError(f"there is no recipe {name!r}: take one of {', '.join([DEFAULT, *RECIPES])}")
-    return RECIPES[name].plan(source), f"recipe {name}{reason}"
+    return RECIPES[name].plan(material), f"recipe {name}{reason}"
 
 
-def _default(train: Bags, on_gpu: bool) -> tuple[str, str]:
-    shape = train.store.shape[1:]
-    if len(shape) == 1:
+def _default(material: Material) -> tuple[str, str]:
+    if material.vectors:
         return "quick", " (chosen for vectors)"
-    if min(shape[:2]) <= TINY_IMAGE:
-        return "quick", f" (chosen for images of {shape[0]}x{shape[1]})"
-    return ("augmented", " (chosen for images on a GPU)") if on_gpu else ("quick", " (chosen for images on a CPU)")
+    if material.tiny:
+        return "quick", " (chosen for images of {}x{})".format(*material.shape[:2])
+    where = "a GPU" if material.on_gpu else "a CPU"
+    return ("augmented" if material.on_gpu else "quick"), f" (chosen for images on {where})"

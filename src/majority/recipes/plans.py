@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from typing import NamedTuple
 
 from ..errors import InputError
+from ..model import TINY_IMAGE
 from ..training import Settings
+
+
+class Material(NamedTuple):
+    """All that a plan may depend on: what may be done to a source's images, how large they are, and where."""
+
+    source: str  # its name
+    shape: tuple[int, ...] = (32, 32, 3)  # of an instance
+    on_gpu: bool = True
+
+    @property
+    def vectors(self) -> bool:
+        return len(self.shape) == 1
+
+    @property
+    def tiny(self) -> bool:  # images, where an mlp is as good as a cnn and far faster
+        return not self.vectors and min(self.shape[:2]) <= TINY_IMAGE
 
 
 @dataclass(frozen=True)

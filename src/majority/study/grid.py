@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..experiments import Data, Experiment
 from ..files import write_json
 from ..inference import choose_device
-from ..recipes import DEFAULT, RECIPES
+from ..recipes import DEFAULT, RECIPES, Material
 from ..scenarios import SCENARIOS, majority_range
 from ..sources import load, names
 from ..sources.labelled import N_FOLDS
@@ -73,7 +73,7 @@ class Study:
         recipe = self.common.recipe
         if recipe not in (DEFAULT, *RECIPES):
             raise InputError(f"there is no recipe {recipe!r}: take one of {', '.join([DEFAULT, *RECIPES])}")
-        plan = RECIPES["quick" if recipe == DEFAULT else recipe].plan("")
+        plan = RECIPES["quick" if recipe == DEFAULT else recipe].plan(Material(""))
         for method in self.methods:
             replace(self.common, method=method).changed(plan)
         for source in set(self.sources) - set(names()):

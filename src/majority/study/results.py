@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from ..files import read_json, read_lines, write_lines
-from ..recipes import RECIPES
+from ..recipes import RECIPES, Material
 from ..runs import RESULT, flat
 from ..training import METRICS
 
@@ -84,7 +84,8 @@ def _changes_of_plan(result: dict) -> list[str]:
     if plan is None:
         run = result.get("epochs")
         return ["settings not recorded", *([f"{run:,} epochs run"] if run else [])]
-    planned = _flat(recipe.plan(source_name(result)).as_dict()) if recipe else {}
+    material = Material(**result.get("material", {"source": source_name(result)}))
+    planned = _flat(recipe.plan(material).as_dict()) if recipe else {}
     said = []
     for name, value in _flat(plan).items():
         before = planned.get(name)
