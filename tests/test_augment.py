@@ -11,12 +11,14 @@ from majority.augment import (
     AUGMENTATIONS,
     LAWFUL,
     Augment,
+    affine,
     colour,
     cutout,
     flip,
     grey,
     hue,
     lawful,
+    noise,
     pad_and_crop,
     resized_crop,
     rotate90,
@@ -198,6 +200,41 @@ def test_resized_crop_to_another_side():
     torch.testing.assert_close(whole, images[:, :, 1::3, 1::3], rtol=1e-4, atol=1e-4)
 
 
+def plain_affine(image, angle, across, down, right, below):
+    """Pixel by pixel: where each output pixel lies in the input, from the centre, in pixels; bilinear, border kept."""
+    height, width = image.shape[1:]
+    out = np.empty_like(image)
+    for row in range(height):
+        for column in range(width):
+            x, y = (column + 0.5 - width / 2) * across, (row + 0.5 - height / 2) * down
+            source_x = math.cos(angle) * x - math.sin(angle) * y + right * width + width / 2 - 0.5
+            source_y = math.sin(angle) * x + math.cos(angle) * y + below * height + height / 2 - 0.5
+            source_x, source_y = min(max(source_x, 0), width - 1), min(max(source_y, 0), height - 1)
+            left, top = min(int(source_x), width - 2), min(int(source_y), height - 2)
+            a, b = source_x - left, source_y - top
+            upper = (1 - a) * image[:, top, left] + a * image[:, top, left + 1]
+            lower = (1 - a) * image[:, top + 1, left] + a * image[:, top + 1, left + 1]
+            out[:, row, column] = (1 - b) * upper + b * lower
+    return out
+
+
+@both_shapes
+def test_affine(shape):
+    images = images_of((8, *shape[1:]))
+    draws = (2 * torch.rand(5, 8, generator=seeded()) - 1).T.tolist()
+    turned = affine(images, seeded(), turn=30, scale=0.2, shift=0.1)
+    for image, result, (angle, across, down, right, below) in zip(images.numpy(), turned.numpy(), draws, strict=True):
+        given = math.radians(30 * angle), 1 + 0.2 * across, 1 + 0.2 * down, 0.1 * right, 0.1 * below
+        np.testing.assert_allclose(result, plain_affine(image, *given), atol=1e-4)
+
+
+def test_noise_is_as_strong_as_asked():
+    grey_images = torch.full((64, 1, 16, 16), 0.5)
+    noisy = noise(grey_images, seeded(), 0.1)
+    assert noisy.std().item() == pytest.approx(0.1, rel=0.03)
+    assert noisy.mean().item() == pytest.approx(0.5, abs=0.005)
+
+
 # ---------------------------------------------------------------- all of them
 
 
@@ -282,7 +319,7 @@ def test_no_mirror_and_no_turn_where_they_change_the_class(source):
     assert not {"flip", "rotate90"} & set(LAWFUL[source])
     ramp = torch.linspace(0.2, 0.8, 32).expand(32, 32)
     upright = (ramp + 0.5 * ramp.T).expand(500, 1, 32, 32) / 2  # brighter to the right, a little to the bottom
-    augmented = Augment([name for name in LAWFUL[source] if name != "cutout"])(upright, seeded())
+    augmented = Augment([name for name in LAWFUL[source] if name not in ("cutout", "noise")])(upright, seeded())
     middle = augmented[:, 0, 12:20, 12:20]
     assert (middle[:, :, 7] > middle[:, :, 0]).all()
     assert (middle[:, 7] > middle[:, 0]).all()

@@ -85,6 +85,32 @@ def resized_crop(
     return torch.nn.functional.grid_sample(images, grid.to(images.dtype), padding_mode="border", align_corners=False)
 
 
+def affine(
+    images: Tensor,
+    generator: torch.Generator,
+    turn: float = 10.0,  # degrees
+    scale: float = 0.1,
+    shift: float = 0.125,  # of the side
+) -> Tensor:
+    """Turned by -turn..turn degrees, each axis stretched by 1 - scale .. 1 + scale, moved by -shift..shift sides."""
+    n, _, height, width = images.shape
+    angle, across, down, right, below = (2 * torch.rand(5, n, generator=generator, device=images.device) - 1).unbind()
+    cos, sin = (angle * math.radians(turn)).cos(), (angle * math.radians(turn)).sin()
+    across, down = 1 + scale * across, 1 + scale * down
+    rows = [
+        torch.stack([cos * across, -sin * down * height / width, 2 * shift * right], dim=1),
+        torch.stack([sin * across * width / height, cos * down, 2 * shift * below], dim=1),
+    ]
+    grid = torch.nn.functional.affine_grid(torch.stack(rows, dim=1), list(images.shape), align_corners=False)
+    return torch.nn.functional.grid_sample(images, grid.to(images.dtype), padding_mode="border", align_corners=False)
+
+
+def noise(images: Tensor, generator: torch.Generator, strength: float = 0.05) -> Tensor:
+    """Normal noise on every pixel."""
+    drawn = torch.randn(images.shape, generator=generator, device=images.device)
+    return (images + strength * drawn).clamp(0, 1)
+
+
 def _crop_positions(side: int, share: Tensor, generator: torch.Generator) -> Tensor:
     """(n, 1) shares -> (n, side): where the pixel centres of a random part fall, with -1..1 the whole image."""
     centre = (1 - share) * (2 * torch.rand(share.shape, generator=generator, device=share.device) - 1)
@@ -149,9 +175,11 @@ AUGMENTATIONS: dict[str, Callable[..., Tensor]] = {
     "colour": colour,
     "hue": hue,
     "grey": grey,
+    "affine": affine,
+    "noise": noise,
 }
 
-_ANYWHERE = ("crop", "resized-crop", "cutout", "colour", "hue")
+_ANYWHERE = ("crop", "resized-crop", "cutout", "colour", "hue", "affine", "noise")
 
 # What leaves each source's classes as they are.
 LAWFUL: dict[str, tuple[str, ...]] = {

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .errors import InputError
-from .norm import BatchNorm2d
+from .norm import BatchNorm1d, BatchNorm2d
 from .resnet import ResNet18
 
 
@@ -58,6 +58,26 @@ class CNN(nn.Module):
         return self.layers(x).mean(dim=(2, 3))
 
 
+class Tiny(nn.Module):
+    """Two 3x3 convolutions with batch norm, halving twice, then a layer that sees where things are: for tiny images."""
+
+    def __init__(self, shape: tuple[int, ...], width: int = 16, hidden: int = 128):
+        super().__init__()
+        channels, height, side = shape
+        layers: list[nn.Module] = []
+        for inputs, outputs in ((channels, width), (width, 2 * width)):
+            layers += [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), BatchNorm2d(outputs), nn.ReLU()]
+            layers += [nn.MaxPool2d(2, ceil_mode=True)]
+        quarter = [-(-length // 4) for length in (height, side)]
+        layers += [nn.Flatten(), nn.Linear(2 * width * quarter[0] * quarter[1], hidden, bias=False)]
+        layers += [BatchNorm1d(hidden), nn.ReLU()]
+        self.out_features = hidden
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, hidden)
+        return self.layers(x)
+
+
 class Backbone(NamedTuple):
     create: Callable[..., nn.Module]
     about: str
@@ -66,6 +86,7 @@ class Backbone(NamedTuple):
 BACKBONES = {
     "mlp": Backbone(MLP, "two hidden layers of 128, for vectors and tiny images"),
     "linear": Backbone(Linear, "the head alone, on vectors"),
+    "tiny": Backbone(Tiny, "two 3x3 convolutions and a hidden layer, for tiny images"),
     "cnn": Backbone(CNN, "three 3x3 convolutions, for small images on a CPU"),
     "resnet18": Backbone(ResNet18, "the paper's network: ImageNet's stem, at any image size"),
     "resnet18-small": Backbone(partial(ResNet18, stem="small"), "ResNet-18 with a 3x3 stem and no pooling"),

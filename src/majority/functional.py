@@ -122,11 +122,12 @@ def contrastive_losses(first: Tensor, second: Tensor, temperature: float) -> tup
     return losses.view(2, n).mean(dim=0), nearest
 
 
-def consistent(instance_log_probs: Tensor, segments: Segments, labels: Tensor) -> Tensor:
+def consistent(instance_log_probs: Tensor, segments: Segments, labels: Tensor, background: int | None = None) -> Tensor:
     """(n, C), (b,) -> (n, C): the same beliefs, given that in each bag the label has most votes.
 
     Where another class leads a bag's summed probabilities, the odds of the label are raised by one factor for all of
     the bag's instances, the smallest at which none leads it any more. Bags without a contradiction stay as they are.
+    A background does not vote: it may be more than the label.
 
     >>> beliefs = torch.tensor([[0.9, 0.1], [0.6, 0.4]])
     >>> consistent(beliefs.log(), Segments([2]), torch.tensor([1])).exp().sum(dim=0)
@@ -136,6 +137,9 @@ def consistent(instance_log_probs: Tensor, segments: Segments, labels: Tensor) -
     """
     of_label = torch.nn.functional.one_hot(labels, instance_log_probs.shape[1]).bool()  # (b, C)
     on_rows = segments.spread(of_label)
+    no_rival = of_label.clone()
+    if background is not None:
+        no_rival[:, background] = True
 
     def raised(by: Tensor) -> Tensor:  # (b,) log-factors -> (n, C)
         rows = segments.spread(by).unsqueeze(1)
@@ -143,7 +147,7 @@ def consistent(instance_log_probs: Tensor, segments: Segments, labels: Tensor) -
 
     def leads(log_probs: Tensor) -> Tensor:  # (b,) whether no other class has more
         counts = segments.sum(log_probs.exp())
-        others = counts.masked_fill(of_label, -torch.inf).amax(dim=1)
+        others = counts.masked_fill(no_rival, -torch.inf).amax(dim=1)
         return counts.masked_fill(~of_label, 0).sum(dim=1) >= others
 
     low = torch.zeros_like(labels, dtype=instance_log_probs.dtype)

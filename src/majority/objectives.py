@@ -28,6 +28,9 @@ class Objective(nn.Module):
         """(b,) one loss a bag, (b,) whether the bag's class was predicted."""
         raise NotImplementedError
 
+    def begin_epoch(self, part: float) -> None:
+        """`part` of all epochs, 0 to 1, lie behind."""
+
     def after_step(self, model: Model) -> None:
         """What follows the optimiser's step."""
 
@@ -74,13 +77,29 @@ class SelfTraining(Objective):
     """The method's own loss, and what a teacher reads of every instance, made consistent with the bag's label.
 
     The teacher is a running mean of the model's weights; it looks at weak views, the model learns from strong ones.
-    The teacher is what is kept.
+    The teacher is what is kept. With `neighbours`, positions in the store (N, k) of the instances most like each, the
+    model sees a random one of them in place of some instances: what is alike should be of one class.
     """
 
-    def __init__(self, model: Model, momentum: float = 0.99, weight: float = 1.0, confidence: float = 0.0):
+    def __init__(
+        self,
+        model: Model,
+        momentum: float = 0.99,
+        weight: float = 1.0,  # of the teacher's lessons
+        rise: tuple[float, float] = (0.0, 0.0),  # parts of all epochs between which that weight rises from 0
+        neighbours: Tensor | None = None,
+        swapped: float = 0.5,  # share of instances
+    ):
         super().__init__()
-        self.momentum, self.weight, self.confidence = momentum, weight, confidence
+        self.momentum, self.weight, self.rise, self.swapped = momentum, weight, rise, swapped
         self.teacher = deepcopy(model).requires_grad_(False)
+        self.register_buffer("weight_now", torch.tensor(0.0))
+        self.register_buffer("neighbours", neighbours)
+
+    def begin_epoch(self, part: float) -> None:
+        first, last = self.rise
+        risen = (part - first) / (last - first) if last > first else float(part >= first)
+        self.weight_now.fill_(self.weight * min(max(risen, 0.0), 1.0))
 
     def product(self, model: Model) -> Model:
         return self.teacher
@@ -91,17 +110,24 @@ class SelfTraining(Objective):
         return self
 
     def losses(self, model: Model, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
-        instances = batch.instances
         with torch.no_grad():
-            read = self.teacher(instances, batch.segments, views.weak).instance_log_probs
-        output = model(instances, batch.segments, views.strong)
+            read = self.teacher(batch.instances, batch.segments, views.weak).instance_log_probs
+        output = model(self._seen(batch), batch.segments, views.strong)
         with in_float32(read):
-            taught = consistent(read, batch.segments, batch.target.labels).exp()
-            counts = (taught.amax(dim=1) >= self.confidence).float()  # (n,)
-            lessons = -(taught * output.instance_log_probs).sum(dim=1) * counts
+            background = model.spec.background and model.spec.background.index
+            taught = consistent(read, batch.segments, batch.target.labels, background).exp()
+            lessons = -(taught * output.instance_log_probs).sum(dim=1)  # (n,)
             losses = model.head.losses(output, batch.segments, batch.target)
-            losses = losses + self.weight * batch.segments.mean(lessons)
+            losses = losses + self.weight_now * batch.segments.mean(lessons)
         return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
+
+    def _seen(self, batch: Batch) -> Tensor:
+        if self.neighbours is None:
+            return batch.instances
+        index = batch.index
+        which = torch.randint(self.neighbours.shape[1], index.shape, device=index.device)
+        swapped = torch.rand(index.shape, device=index.device) < self.swapped
+        return batch.store[torch.where(swapped, self.neighbours[index, which], index)]
 
     @torch.no_grad()
     def after_step(self, model: Model) -> None:

@@ -187,6 +187,7 @@ class _Loop:
 
     def _epoch(self, epoch: int) -> dict:
         torch.manual_seed(_seed_of(self.settings.seed, epoch))  # dropout, augmentation
+        self.objective.begin_epoch(epoch / self.settings.epochs)
         self.sums.zero_()
         self.whole.train()
         batches = self.planned or self._plan(epoch)

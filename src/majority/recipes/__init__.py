@@ -10,8 +10,8 @@ from ..errors import InputError
 from ..methods import METHODS, Head, find_method
 from ..methods.count import Count
 from ..training import Settings
-from . import mpem
-from .plans import Material, Plan
+from . import census, mpem
+from .plans import CensusSettings, Material, Plan
 from .stages import Run, Trained, once, scaffold
 
 __all__ = ["DEFAULT", "RECIPES", "Material", "Plan", "Recipe", "Run", "Trained", "choose", "scaffold"]
@@ -62,6 +62,34 @@ def _augmented(material: Material) -> Plan:
     return Plan("augmented", "resnet18-small", "data", training)
 
 
+def _census(material: Material) -> Plan:
+    if material.vectors:
+        return Plan("census", "mlp", census=CensusSettings())
+    allowed = lawful(material.source)
+    turned = tuple(name for name in ("flip", "rotate90") if name in allowed)
+    if material.tiny or not material.on_gpu:
+        training = Settings(epochs=60, augment=(), strong=(*turned, "affine", "noise"))
+        return Plan("census", "cnn", training=training, census=CensusSettings())
+    views = [("resized-crop", {"scale": (0.2, 1.0)}), ("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey"]
+    views = tuple(view for view in views if (view if isinstance(view, str) else view[0]) in allowed)
+    fast = {"precision": "bf16", "whole_steps": True}
+    start = Settings(
+        400, 1024, learning_rate=2e-3, weight_decay=1e-3, warmup_epochs=10, strong=(*turned, *views), **fast
+    )
+    head = Settings(100, 64, learning_rate=3e-3, warmup_epochs=5)
+    training = Settings(
+        epochs=60,
+        batch_bags=16,
+        learning_rate=5e-4,
+        weight_decay=5e-2,
+        augment=(*turned, "crop"),
+        strong=(*turned, "crop", *views[1:], "cutout"),
+        body_rate=0.3,
+        precision="bf16",
+    )
+    return Plan("census", "resnet18-small", training=training, census=CensusSettings(start, head, neighbours=5))
+
+
 RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -74,6 +102,12 @@ RECIPES = {
             _mpem,
             mpem.train,
             Count,
+        ),
+        Recipe(
+            "census",
+            "a self-supervised start on the bags' own images, a head on what it found, then self-training",
+            _census,
+            census.train,
         ),
     )
 }

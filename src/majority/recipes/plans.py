@@ -27,12 +27,27 @@ class Material(NamedTuple):
 
 
 @dataclass(frozen=True)
+class CensusSettings:
+    """What the recipe census sets beside the last stage's training."""
+
+    start: Settings | None = None  # self-supervised, on the bags' own instances; None: no such stage
+    head: Settings | None = None  # then the head alone, on the network as it is
+    temperature: float = 0.2  # of the contrastive loss
+    momentum: float = 0.99  # of the teacher
+    lessons: float = 1.0  # the weight of what the teacher reads, beside the bag loss; 0: the bag loss alone
+    rise: tuple[float, float] = (0.1, 0.4)  # parts of all epochs between which that weight rises from 0
+    neighbours: int = 0  # of each instance, one of which may stand in its place
+    swapped: float = 0.5  # share of instances for which one does
+
+
+@dataclass(frozen=True)
 class Plan:
     recipe: str
     backbone: str = "auto"
     pixels: str = "data"
-    training: Settings = field(default_factory=Settings)
+    training: Settings = field(default_factory=Settings)  # of the last stage, where there are several
     ratios: tuple[float, ...] | None = None  # to choose from: how much a bag leaves out of its count; mpem alone
+    census: CensusSettings | None = None  # census alone
 
     def __post_init__(self):
         ratios = self.ratios

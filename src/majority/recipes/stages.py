@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import load_file
 
@@ -59,10 +58,13 @@ class Run:
     eager: bool = False
     say: Callable[[str], None] = lambda line: None
 
-    def fit(self, model: Model, folder: Path, title: str, keep: np.ndarray | None = None) -> Fitted:
+    def fit(self, model: Model, folder: Path, title: str, **more) -> Fitted:
         """One training of the model as planned."""
-        where = {"device": self.device, "folder": folder, "title": title, "eager": self.eager}
-        return fit(model, self.train, self.val, self.plan.training, keep=keep, **where)
+        return fit(model, self.train, self.val, self.plan.training, **self.where(folder, title), **more)
+
+    def where(self, folder: Path, title: str) -> dict:
+        """Of any training in this run."""
+        return {"device": self.device, "folder": folder, "title": title, "eager": self.eager}
 
     def stage(self, name: str, model: Model, train: Callable[[Path, str], Fitted]) -> Fitted:
         """Train the model in a folder of its own (`train` gets that and a title), or read what came of it before."""

@@ -1,0 +1,77 @@
+"""census: a self-supervised start on the bags' own instances, a head on what it found, then self-training.
+
+start          the network learns, without any label, to know two views of an instance among all others
+head           the network as it is, its features read by the head alone: little is left to fit few labels with
+self-training  the whole network, with the method's bag loss and a teacher's beliefs about every instance, made
+               consistent with the bags' labels
+
+Vectors and tiny images have no start: they begin with the last stage. Every stage chooses its epoch by validation
+bags (the start keeps its last).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ..bags import Bags
+from ..embedding import embedded, nearest, singles
+from ..model import Model, ModelSpec, Normalise
+from ..objectives import BagLoss, Contrastive, Objective, SelfTraining
+from ..training import Fitted, fit
+from .stages import Run, Trained
+
+
+def train(run: Run) -> Trained:
+    census, model, stages = run.plan.census, run.fresh_model(), {}
+    if census.start is not None:
+        stages["start"] = run.stage("start", model, partial(_start, run, model))
+        stages["head"] = run.stage("head", model, partial(_head, run, model))
+    last = "self-training" if census.lessons and not model.head.sees_instance_labels else "training"
+    stages[last] = run.stage(last, model, partial(_last, run, model))
+    return Trained(model, stages[last], stages)
+
+
+def _start(run: Run, model: Model, folder: Path, title: str) -> Fitted:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.plan.training.seed)
+        objective = Contrastive(model.backbone.out_features, run.plan.census.temperature)
+    where = run.where(folder, title)
+    return fit(model, singles(run.train), None, run.plan.census.start, objective=objective, **where)
+
+
+def _head(run: Run, model: Model, folder: Path, title: str) -> Fitted:
+    """The model's own head, on the features of the model's network, which stays as it is."""
+    features, val = (embedded(model, bags, run.device) for bags in (run.train, run.val))
+    alone = head_alone(model, features)
+    fitted = fit(alone, features, val, run.plan.census.head, **run.where(folder, title))
+    model.head.load_state_dict(alone.head.state_dict())
+    return fitted
+
+
+def _last(run: Run, model: Model, folder: Path, title: str) -> Fitted:
+    return run.fit(model, folder, title, objective=_objective(run, model))
+
+
+def _objective(run: Run, model: Model) -> Objective:
+    census = run.plan.census
+    if not census.lessons or model.head.sees_instance_labels:
+        return BagLoss()
+    neighbours = None
+    if census.neighbours:
+        found = None if census.start is None else embedded(model, run.train, run.device).store
+        neighbours = torch.from_numpy(nearest(run.train, census.neighbours, found, run.device))
+    return SelfTraining(model, census.momentum, census.lessons, census.rise, neighbours, census.swapped)
+
+
+def head_alone(model: Model, features: Bags) -> Model:
+    """A model that reads this one's features as they are, with a head of the same kind and weights."""
+    spec, width = model.spec, features.store.shape[1]
+    plain = Normalise(torch.zeros(width), torch.ones(width))
+    made = ModelSpec(spec.method, "linear", spec.classes, (width,), None, spec.method_options, spec.background)
+    alone = Model(made, plain, nn.Identity())
+    alone.head.load_state_dict(model.head.state_dict())
+    return alone
