@@ -201,15 +201,16 @@ LAWFUL: dict[str, tuple[str, ...]] = {
 
 
 def lawful(source: str) -> tuple[str, ...]:
-    """Names of the augmentations that leave this source's classes as they are; of an unknown source, crop alone.
+    """Names of the augmentations that leave this source's classes as they are; of an unknown source, those
+    that leave orientation and colour alone.
 
     A file is known by the beginning of its name: svhn28.npz is of SVHN.
 
     >>> "flip" in lawful("cifar10"), "flip" in lawful("svhn28"), lawful("my scans")
-    (True, False, ('crop',))
+    (True, False, ('crop', 'resized-crop', 'cutout', 'noise'))
     """
     known = [name for name in LAWFUL if source.startswith(name)]
-    return LAWFUL[max(known, key=len)] if known else ("crop",)
+    return LAWFUL[max(known, key=len)] if known else ("crop", "resized-crop", "cutout", "noise")
 
 
 class Augment:

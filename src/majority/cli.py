@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -46,6 +47,8 @@ MaxInstances = Annotated[int | None, typer.Option(help="Of each larger bag, a fr
 Ratios = Annotated[str | None, typer.Option(help="Of the recipe mpem: shares to leave out, e.g. 0.1,0.5,1.0.")]
 Backbone = Annotated[str | None, typer.Option(help="Network; see `majority list`.")]
 Option = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. of=counts.")]
+SET_HELP = "A setting of the recipe's plan by its name in config.json, e.g. training.weight_decay=0.05."
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)]
 ImageSize = Annotated[int | None, typer.Option(help="Resize a manifest's images to so many pixels a side.")]
 Features = Annotated[str | None, typer.Option(help="Columns of a manifest with commas between them: the features.")]
 Background = Annotated[str | None, typer.Option(help="A class that does not vote; bag labels never name it.")]
@@ -91,6 +94,7 @@ def train(
     ratios: Ratios = None,
     backbone: Backbone = None,
     option: Option = None,
+    settings: Set = None,
     background: Background = None,
     background_share: BackgroundShare = None,
     classes: Classes = None,
@@ -113,7 +117,7 @@ def train(
     data = Data(source, scenario, fold or 0, bags, bag_size, ties, with_replacement, data_seed, *own).settled()
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "batch_bags": batch_bags}
     changes |= {"learning_rate": learning_rate, "max_instances": max_instances, "compile": compile_network}
-    changes |= {"background_share": background_share, "ratios": _ratios(ratios)}
+    changes |= {"background_share": background_share, "ratios": _ratios(ratios), "settings": _settings(settings)}
     experiment = Experiment(data, method, _method_options(option), recipe, seed, **changes)
     stem = "-".join(filter(None, [Path(source).resolve().stem, (data.scenario or "").replace(",", "-"), method]))
     if folds is not None and fold is None:
@@ -227,6 +231,7 @@ def study(
     patience: Patience = None,
     ratios: Ratios = None,
     backbone: Backbone = None,
+    settings: Set = None,
     bags: Bags = None,
     bag_size: BagSize = None,
     ties: Ties = None,
@@ -256,7 +261,8 @@ def study(
         sources[0], bags=bags, bag_size=bag_size, ties=ties, with_replacement=with_replacement, data_seed=data_seed
     )
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "compile": compile_network}
-    common = Experiment(data, recipe=recipe, seed=seed, ratios=_ratios(ratios), **changes)
+    changes |= {"ratios": _ratios(ratios), "settings": _settings(settings)}
+    common = Experiment(data, recipe=recipe, seed=seed, **changes)
     chosen = tuple(METHODS) if methods == "all" else _names(methods)
     grid = Study(tuple(sources), _names(scenarios), chosen, _folds(folds), common)
     with _continuable(out):
@@ -370,13 +376,22 @@ def _folds(text: str) -> tuple[int, ...]:
 
 
 def _method_options(pairs: list[str] | None) -> dict:
+    return _pairs(pairs, "--option", "of=counts", float)
+
+
+def _settings(pairs: list[str] | None) -> dict:
+    return _pairs(pairs, "--set", "training.weight_decay=0.05", json.loads)
+
+
+def _pairs(pairs: list[str] | None, option: str, example: str, read: Callable[[str], object]) -> dict:
+    """Values as `read` takes them, else as text."""
     options = {}
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise InputError(f"--option {pair}: write KEY=VALUE, e.g. of=counts")
+            raise InputError(f"{option} {pair}: write it as in {example}")
         try:
-            options[key] = float(value)
+            options[key] = read(value)
         except ValueError:
             options[key] = value
     return options

@@ -83,6 +83,7 @@ class Experiment:
     compile: bool | None = None
     background_share: float | None = None  # of all instances; None: not known
     ratios: tuple[float, ...] | None = None  # of the recipe mpem
+    settings: dict = field(default_factory=dict)  # of the plan, by dotted name, such as census.start.epochs
 
     def run(
         self,
@@ -167,7 +168,7 @@ class Experiment:
         """The plan with what this experiment sets."""
         RECIPES[plan.recipe].check_method(self.method)
         training = {name: getattr(self, name) for name in CHANGEABLE}
-        return plan.changed(self.backbone, self.ratios, seed=self.seed, **training)
+        return plan.changed(self.backbone, self.ratios, seed=self.seed, **training).with_settings(self.settings)
 
     def _config(self, data: Data, plan: Plan, fingerprint: list) -> dict:
         return {
@@ -176,6 +177,7 @@ class Experiment:
             "background_share": self.background_share,
             "data": asdict(data) | {"fingerprint": fingerprint},
             "plan": plan.as_dict(),
+            "settings": self.settings,
         }
 
 

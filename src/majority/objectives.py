@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,8 @@ class Views(NamedTuple):
 
 class Objective(nn.Module):
     """What it holds itself (a projection, a teacher) is trained, captured and saved beside the model."""
+
+    uses_head: ClassVar[bool] = True  # False: it has no use for labels, whatever the method
 
     def losses(self, model: Model, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
         """(b,) one loss a bag, (b,) whether the bag's class was predicted."""
@@ -56,6 +58,8 @@ class Contrastive(Objective):
     positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. The projection is left
     behind; bags are of one instance each.
     """
+
+    uses_head = False
 
     def __init__(self, features: int, temperature: float = 0.2, width: int = 512, dimensions: int = 128):
         super().__init__()
@@ -110,16 +114,21 @@ class SelfTraining(Objective):
         return self
 
     def losses(self, model: Model, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
+        output = model(self._seen(batch), batch.segments, views.strong)
+        with in_float32(output.bag_log_probs):
+            losses = model.head.losses(output, batch.segments, batch.target)
+        if self.weight:
+            losses = losses + self.weight_now * self._lessons(batch, views, output.instance_log_probs)
+        return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
+
+    def _lessons(self, batch: Batch, views: Views, log_probs: Tensor) -> Tensor:  # (b,)
+        spec = self.teacher.spec
         with torch.no_grad():
             read = self.teacher(batch.instances, batch.segments, views.weak).instance_log_probs
-        output = model(self._seen(batch), batch.segments, views.strong)
         with in_float32(read):
-            background = model.spec.background and model.spec.background.index
+            background = spec.background and spec.background.index
             taught = consistent(read, batch.segments, batch.target.labels, background).exp()
-            lessons = -(taught * output.instance_log_probs).sum(dim=1)  # (n,)
-            losses = model.head.losses(output, batch.segments, batch.target)
-            losses = losses + self.weight_now * batch.segments.mean(lessons)
-        return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
+            return batch.segments.mean(-(taught * log_probs).sum(dim=1))
 
     def _seen(self, batch: Batch) -> Tensor:
         if self.neighbours is None:

@@ -106,7 +106,7 @@ def fit(
     other than the method's loss may need none: without them, the last epoch wins.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
-    train, val = _permitted(model, train), val and _permitted(model, val)
+    train, val = _permitted(model, train, objective), val and _permitted(model, val, objective)
     if keep is not None:
         _check_keep(keep, train)
     device = choose_device(device)
@@ -328,14 +328,14 @@ def _to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module
     return [model.backbone] if settings.augment else [model.normalise, model.backbone]
 
 
-def _permitted(model: Model, bags: Bags) -> Bags:
+def _permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
     """Instance labels reach the loop only for a method that says that it sees them."""
     if bags.classes != model.spec.classes:
         raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: build it from these bags")
     background = model.spec.background
     if bags.background != (background and background.index):
         raise InputError("the model and the bags differ in the class that does not vote: build it from these bags")
-    if not model.head.sees_instance_labels:
+    if not (objective.uses_head and model.head.sees_instance_labels):
         return bags.blind()
     if bags.instance_labels is None:
         raise InputError(f"method {model.spec.method} is a reference line: it needs bags with instance labels")

@@ -68,8 +68,13 @@ def _census(material: Material) -> Plan:
     allowed = lawful(material.source)
     turned = tuple(name for name in ("flip", "rotate90") if name in allowed)
     if material.tiny or not material.on_gpu:
-        training = Settings(epochs=60, augment=(), strong=(*turned, "affine", "noise"))
-        return Plan("census", "cnn", training=training, census=CensusSettings())
+        training = Settings(
+            learning_rate=4e-3,
+            warmup_epochs=4,
+            augment=(("affine", {"turn": 0, "scale": 0}),),
+            strong=(*turned, "affine", "noise"),
+        )
+        return Plan("census", "tiny" if material.tiny else "cnn", training=training, census=CensusSettings())
     views = [("resized-crop", {"scale": (0.2, 1.0)}), ("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey"]
     views = tuple(view for view in views if (view if isinstance(view, str) else view[0]) in allowed)
     fast = {"precision": "bf16", "whole_steps": True}

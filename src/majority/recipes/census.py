@@ -20,7 +20,7 @@ from torch import nn
 from ..bags import Bags
 from ..embedding import embedded, nearest, singles
 from ..model import Model, ModelSpec, Normalise
-from ..objectives import BagLoss, Contrastive, Objective, SelfTraining
+from ..objectives import Contrastive, SelfTraining
 from ..training import Fitted, fit
 from .stages import Run, Trained
 
@@ -30,9 +30,8 @@ def train(run: Run) -> Trained:
     if census.start is not None:
         stages["start"] = run.stage("start", model, partial(_start, run, model))
         stages["head"] = run.stage("head", model, partial(_head, run, model))
-    last = "self-training" if census.lessons and not model.head.sees_instance_labels else "training"
-    stages[last] = run.stage(last, model, partial(_last, run, model))
-    return Trained(model, stages[last], stages)
+    stages["self-training"] = run.stage("self-training", model, partial(_self_training, run, model))
+    return Trained(model, stages["self-training"], stages)
 
 
 def _start(run: Run, model: Model, folder: Path, title: str) -> Fitted:
@@ -52,19 +51,16 @@ def _head(run: Run, model: Model, folder: Path, title: str) -> Fitted:
     return fitted
 
 
-def _last(run: Run, model: Model, folder: Path, title: str) -> Fitted:
-    return run.fit(model, folder, title, objective=_objective(run, model))
-
-
-def _objective(run: Run, model: Model) -> Objective:
-    census = run.plan.census
-    if not census.lessons or model.head.sees_instance_labels:
-        return BagLoss()
-    neighbours = None
+def _self_training(run: Run, model: Model, folder: Path, title: str) -> Fitted:
+    """The reference lines, which know more than a teacher could read, take the same way without one."""
+    census, neighbours = run.plan.census, None
+    if model.head.sees_instance_labels:
+        return run.fit(model, folder, title, objective=SelfTraining(model, census.momentum, weight=0))
     if census.neighbours:
         found = None if census.start is None else embedded(model, run.train, run.device).store
         neighbours = torch.from_numpy(nearest(run.train, census.neighbours, found, run.device))
-    return SelfTraining(model, census.momentum, census.lessons, census.rise, neighbours, census.swapped)
+    objective = SelfTraining(model, census.momentum, census.lessons, census.rise, neighbours, census.swapped)
+    return run.fit(model, folder, title, objective=objective)
 
 
 def head_alone(model: Model, features: Bags) -> Model:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import NamedTuple
 
 from ..errors import InputError
@@ -58,6 +58,13 @@ class Plan:
     def as_dict(self) -> dict:
         return asdict(self)
 
+    def with_settings(self, settings: dict[str, object]) -> Plan:
+        """With some of its settings by dotted name replaced, such as {"census.start.epochs": 100}."""
+        plan = self
+        for name, value in settings.items():
+            plan = _replaced(plan, name.split("."), value, name)
+        return plan
+
     def changed(self, backbone: str | None = None, ratios: tuple[float, ...] | None = None, **training) -> Plan:
         """This plan with what the caller set (None: as planned)."""
         if ratios is not None and self.ratios is None:
@@ -69,3 +76,21 @@ class Plan:
             ratios=self.ratios if ratios is None else ratios,
             training=replace(self.training, **training),
         )
+
+
+def _replaced(part, path: list[str], value: object, name: str):
+    known = [field.name for field in fields(part)] if is_dataclass(part) else []
+    first, *rest = path
+    if first not in known or first == "recipe":
+        said = f"it has {', '.join(known)}" if known else "there is nothing below it in this plan"
+        raise InputError(f"the plan has no setting {name!r}: {said}")
+    value = _replaced(getattr(part, first), rest, value, name) if rest else _as_set(value)
+    try:
+        return replace(part, **{first: value})
+    except TypeError as error:
+        raise InputError(f"{name}={value}: {error}") from None
+
+
+def _as_set(value: object) -> object:
+    """JSON has no tuples."""
+    return tuple(map(_as_set, value)) if isinstance(value, list) else value

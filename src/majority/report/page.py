@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -124,6 +125,8 @@ def command(config: dict) -> str:
             words += [f"--{name.replace('_', '-')}", shown]
     for name, value in config["method_options"].items():
         words += ["--option", f"{name}={value}"]
+    for name, value in config.get("settings", {}).items():
+        words += ["--set", f"{name}={json.dumps(value)}"]
     return shlex.join(words)
 
 
