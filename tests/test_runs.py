@@ -33,7 +33,7 @@ def test_a_run_leaves_what_the_design_says(tmp_path):
     assert result["test"].keys() >= figures
     assert result["val"].keys() >= figures
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config["schema"] == 1
+    assert config["schema"] == 2
     assert len(config["data"]["fingerprint"]) == 3
     assert config["environment"]["torch"]
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 2

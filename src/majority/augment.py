@@ -10,6 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from .errors import InputError
 
 # Red, green and blue to luminance (Y) and two colour differences (I, Q), as television did it.
 YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))
+FROM_YIQ = np.linalg.inv(np.array(YIQ)).tolist()
 
 
 def flip(images: Tensor, generator: torch.Generator) -> Tensor:
@@ -140,14 +142,12 @@ def hue(images: Tensor, generator: torch.Generator, turn: float = 0.1, share: fl
     if images.shape[1] != 3:
         return images
     angle = 2 * math.pi * turn * (2 * _draw(images, generator) - 1)
-    angle = torch.where(_draw(images, generator) < share, angle, 0.0).flatten()  # (n,)
-    to_yiq = torch.tensor(YIQ, device=images.device, dtype=images.dtype)
-    first, second = torch.linalg.inv(torch.tensor(YIQ)).T[1:].to(images)  # what I and Q add to red, green, blue
-    _, i, q = (images.permute(0, 2, 3, 1) @ to_yiq.T).unbind(dim=3)  # (n, height, width) each
-    cos, sin = (part.view(-1, 1, 1) for part in (angle.cos() - 1, angle.sin()))
+    angle = torch.where(_draw(images, generator) < share, angle, 0.0)
+    _, i, q = (_mixed(images, weights) for weights in YIQ)  # (n, 1, height, width) each
+    cos, sin = angle.cos() - 1, angle.sin()
     more_i, more_q = cos * i - sin * q, sin * i + cos * q
-    added = more_i.unsqueeze(1) * first.view(1, 3, 1, 1) + more_q.unsqueeze(1) * second.view(1, 3, 1, 1)
-    return (images + added).clamp(0, 1)
+    added = [of_i * more_i + of_q * more_q for _, of_i, of_q in FROM_YIQ]
+    return (images + torch.cat(added, dim=1)).clamp(0, 1)
 
 
 def grey(images: Tensor, generator: torch.Generator, share: float = 0.2) -> Tensor:
@@ -158,7 +158,12 @@ def grey(images: Tensor, generator: torch.Generator, share: float = 0.2) -> Tens
 def _luminance(images: Tensor) -> Tensor:  # (n, 1, height, width)
     if images.shape[1] != 3:
         return images.mean(dim=1, keepdim=True)
-    return sum(weight * channel for weight, channel in zip(YIQ[0], images.split(1, dim=1), strict=True))
+    return _mixed(images, YIQ[0])
+
+
+def _mixed(images: Tensor, weights: tuple[float, ...]) -> Tensor:
+    """Channels summed with these weights. Plain numbers: a tensor made here could not be captured on a GPU."""
+    return sum(weight * channel for weight, channel in zip(weights, images.split(1, dim=1), strict=True))
 
 
 def _draw(images: Tensor, generator: torch.Generator) -> Tensor:

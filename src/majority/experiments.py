@@ -132,6 +132,8 @@ class Experiment:
                 "val": evaluate(trained.model, parts.val, device).summary(),
                 **trained.summary(),
                 "method": self.method,
+                "method_options": self.method_options,
+                "background_share": self.background_share,
                 "recipe": plan.recipe,
                 "source": self.data.source,
                 "scenario": data.scenario,

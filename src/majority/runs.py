@@ -13,7 +13,7 @@ from . import __version__
 from .errors import InputError
 from .files import read_json, write_json
 
-SCHEMA = 1
+SCHEMA = 2
 LOCK = ".lock"
 CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
 

@@ -325,7 +325,8 @@ def _to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module
     long = settings.epochs * len(train.index) >= COMPILED_FROM
     if not (long if settings.compile is None else settings.compile):
         return []
-    return [model.backbone] if settings.augment else [model.normalise, model.backbone]
+    views = settings.augment or settings.strong  # random draws cannot be compiled
+    return [model.backbone] if views else [model.normalise, model.backbone]
 
 
 def _permitted(model: Model, bags: Bags, objective: Objective) -> Bags:

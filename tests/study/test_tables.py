@@ -8,8 +8,11 @@ from statistics import stdev
 import pytest
 
 from majority.errors import InputError
+from majority.files import write_json, write_lines
+from majority.recipes import RECIPES, Material
 from majority.study.comparison import Comparison, Figure
-from majority.study.results import gather, setting
+from majority.study.missing import command
+from majority.study.results import gather, save, setting
 from majority.study.tables import aggregate, as_csv, as_markdown
 from majority.study.writing import fold_ranges, latex, long_csv, markdown, summary_csv
 
@@ -199,3 +202,39 @@ def test_other_lines_are_refused(tmp_path, line, message):
     (tmp_path / "x.jsonl").write_text(line + "\n")
     with pytest.raises(InputError, match=message):
         gather(tmp_path)
+
+
+def test_what_differs_in_options_or_stages_is_never_averaged(cell):
+    plain, counts = cell(), cell() | {"method_options": {"of": "counts"}}
+    assert setting(plain) != setting(counts)
+    assert setting(counts).shortened == "of counts"
+    census = lambda **settings: RECIPES["census"].plan(Material("cifar10")).with_settings(settings).as_dict()
+    result = lambda plan: cell() | {"recipe": "census", "plan": plan, "material": Material("cifar10")._asdict()}
+    assert setting(result(census())).shortened == ""
+    start = setting(result(census(**{"census.start.learning_rate": 0.001})))
+    head = setting(result(census(**{"census.head.learning_rate": 0.001})))
+    assert start != head
+    assert start.shortened == "census.start.learning rate 0.001"
+    assert setting(result(census(**{"census.start.seed": 3}))).shortened == ""
+    on_cpu = Material("cifar10", on_gpu=False)
+    there = result(RECIPES["census"].plan(on_cpu).as_dict()) | {"material": on_cpu._asdict()}
+    assert "backbone cnn" in setting(there).shortened
+
+
+def test_results_from_elsewhere_are_kept(cell, tmp_path):
+    write_lines(tmp_path / "results.jsonl", [cell(fold=3) | {"cell": "far/fold3"}, cell() | {"cell": "here/fold0"}])
+    (tmp_path / "here/fold0").mkdir(parents=True)
+    write_json(tmp_path / "here/fold0/result.json", cell(accuracy=0.7))
+    save(tmp_path)
+    kept = {result["cell"]: result["test"]["instance_accuracy"] for result in gather(tmp_path)}
+    assert kept == {"far/fold3": 0.5, "here/fold0": 0.7}
+
+
+def test_the_command_that_fills_a_study_can_be_given(tmp_path):
+    asked = {"sources": ["digits"], "scenarios": ["small"], "methods": ["count"], "folds": [0, 1], "recipe": "census"}
+    asked |= {"changes": {"settings": {"census.momentum": 0.9}, "epochs": 3, "with_replacement": True}}
+    write_json(tmp_path / "study.json", asked)
+    words = command(tmp_path).split()
+    assert words[words.index("--set") + 1] == "census.momentum=0.9"
+    assert words[words.index("--epochs") + 1] == "3"
+    assert words[words.index("--with-replacement") + 1] == "--out"

@@ -65,30 +65,35 @@ def _augmented(material: Material) -> Plan:
 def _census(material: Material) -> Plan:
     if material.vectors:
         return Plan("census", "mlp", census=CensusSettings())
-    allowed = lawful(material.source)
-    turned = tuple(name for name in ("flip", "rotate90") if name in allowed)
+    permitted = lambda *views: tuple(v for v in views if (v if isinstance(v, str) else v[0]) in lawful(material.source))
+    turned = permitted("flip", "rotate90")
     if material.tiny or not material.on_gpu:
         training = Settings(
             learning_rate=4e-3,
             warmup_epochs=4,
-            augment=(("affine", {"turn": 0, "scale": 0}),),
-            strong=(*turned, "affine", "noise"),
+            augment=("crop",),
+            strong=(*turned, *(permitted("affine") or ("crop",)), "noise"),
         )
         return Plan("census", "tiny" if material.tiny else "cnn", training=training, census=CensusSettings())
-    views = [("resized-crop", {"scale": (0.2, 1.0)}), ("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey"]
-    views = tuple(view for view in views if (view if isinstance(view, str) else view[0]) in allowed)
-    fast = {"precision": "bf16", "whole_steps": True}
+    colours = permitted(("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey")
     start = Settings(
-        400, 1024, learning_rate=2e-3, weight_decay=1e-3, warmup_epochs=10, strong=(*turned, *views), **fast
+        epochs=400,
+        batch_bags=1024,
+        whole_steps=True,
+        learning_rate=2e-3,
+        weight_decay=1e-3,
+        warmup_epochs=10,
+        strong=(*turned, "resized-crop", *colours),
+        precision="bf16",
     )
-    head = Settings(100, 64, learning_rate=3e-3, warmup_epochs=5)
+    head = Settings(epochs=100, batch_bags=64, warmup_epochs=5)
     training = Settings(
         epochs=60,
         batch_bags=16,
         learning_rate=5e-4,
         weight_decay=5e-2,
         augment=(*turned, "crop"),
-        strong=(*turned, "crop", *views[1:], "cutout"),
+        strong=(*turned, "crop", *colours, "cutout"),
         body_rate=0.3,
         precision="bf16",
     )

@@ -70,8 +70,14 @@ class Plan:
         if ratios is not None and self.ratios is None:
             raise InputError(f"recipe {self.recipe} has no ratios, it counts every instance: take --recipe mpem")
         training = {name: value for name, value in training.items() if value is not None}
+        of_all = {name: value for name, value in training.items() if name in ("seed", "compile")}
+        census = self.census
+        for stage in ("start", "head"):
+            if census and getattr(census, stage):
+                census = replace(census, **{stage: replace(getattr(census, stage), **of_all)})
         return replace(
             self,
+            census=census,
             backbone=backbone or self.backbone,
             ratios=self.ratios if ratios is None else ratios,
             training=replace(self.training, **training),

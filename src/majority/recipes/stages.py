@@ -40,7 +40,7 @@ class Trained:
         }
         if self.stages:
             summary["stages"] = {
-                name: {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, "val_loss": fitted.best_loss}
+                name: {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, _loss_name(fitted): fitted.best_loss}
                 for name, fitted in self.stages.items()
             }
         return summary | self.about
@@ -78,11 +78,14 @@ class Run:
         fitted = Fitted(**read_json(folder / OUTCOME), history=read_lines(folder / METRICS))
         model.to(memory_format=torch.contiguous_format)  # however it was trained: read back, it would be no other
         model.load_state_dict(load_file(folder / CLASSIFIER))
-        self.say(
-            f"stage {name}: epoch {fitted.best_epoch} of {fitted.epochs} was best, "
-            f"validation loss {fitted.best_loss:.4f}"
-        )
+        which = "was best, validation" if _loss_name(fitted) == "val_loss" else "was the last, training"
+        self.say(f"stage {name}: epoch {fitted.best_epoch} of {fitted.epochs} {which} loss {fitted.best_loss:.4f}")
         return fitted
+
+
+def _loss_name(fitted: Fitted) -> str:
+    """Which loss chose its epoch: a stage without validation keeps its last."""
+    return "val_loss" if "val_loss" in fitted.history[-1] else "train_loss"
 
 
 def once(run: Run) -> Trained:

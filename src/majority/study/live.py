@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import mean
 
 from ..files import read_json
+from ..recipes.stages import STAGES
 from ..runs import CONFIG
 from ..training import METRICS
 from .workers import Done, State, Watch
@@ -113,8 +114,10 @@ def _epochs(folder: Path) -> tuple[int, int] | None:
         plan = read_json(folder / CONFIG)["plan"]
     except FileNotFoundError:
         return None
-    trained = sum(metrics.read_bytes().count(b"\n") for metrics in folder.rglob(METRICS))  # of its stages too
-    return trained, plan["training"]["epochs"] * (1 + len(plan["ratios"] or ()))
+    files = [*folder.glob(f"{STAGES}/*/{METRICS}")] or [*folder.glob(METRICS)]
+    trained = sum(metrics.read_bytes().count(b"\n") for metrics in files)
+    before = [stage["epochs"] for stage in (plan["census"] or {}).values() if isinstance(stage, dict)]
+    return trained, plan["training"]["epochs"] * (1 + len(plan["ratios"] or ())) + sum(before)
 
 
 def _epochs_shown(folder: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from itertools import product
 from pathlib import Path
@@ -32,7 +33,10 @@ def command(study: Path) -> str:
     asked = read_json(study / STUDY)
     words = ["majority", "study", *asked["sources"]]
     grid = {name: asked[name] for name in ("scenarios", "methods", "folds", "recipe")}
-    for name, value in (grid | asked.get("changes", {})).items():
+    changes = dict(asked.get("changes", {}))
+    for name, value in changes.pop("settings", {}).items():
+        words += ["--set", f"{name}={json.dumps(value)}"]
+    for name, value in (grid | changes).items():
         said = ",".join(map(str, value)) if isinstance(value, list) else str(value)
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [said])]
     return shlex.join([*words, "--out", str(study)])

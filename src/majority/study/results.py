@@ -16,19 +16,22 @@ RESULTS = "results.jsonl"
 CURVE_POINTS = 100  # of each learning curve that are kept
 CURVES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
 NAMES = ("source", "method", "recipe", "test")  # what every result has
-SAME_RESULTS = ("recipe", "training.seed", "training.compile")  # of a plan: they change no more than chance does
+SAME_RESULTS = ("recipe", "seed", "compile")  # of a plan and its stages: they change no more than chance does
 PLACE = ("source", "scenario", "fold")  # of a cell in its study; what else its data say is of the setting
 
 
 def gather(study: str | Path) -> list[dict]:
     """One dict a finished cell: its result.json, `cell` (its folder below the study's) and its thinned `curve`.
 
-    Where there are no run folders, the lines of results.jsonl, else of all .jsonl files; a .jsonl file gives its lines.
+    Cells that came in a results.jsonl from elsewhere count too. Where there are no run folders, the lines of
+    results.jsonl, else of all .jsonl files; a .jsonl file gives its lines.
     """
     study = Path(study)
     places = sorted(study.rglob(RESULT)) if study.is_dir() else []
     if places:
-        return [_cell(place.parent, study) for place in places]
+        here = [_cell(place.parent, study) for place in places]
+        cells = {result["cell"] for result in here}
+        return [*here, *(line for line in read_lines(study / RESULTS) if line.get("cell") not in cells)]
     gathered = study if study.is_file() else study / RESULTS
     files = [gathered] if gathered.is_file() else sorted(study.glob("*.jsonl"))
     results = [line for file in files for line in _lines(file)]
@@ -76,7 +79,10 @@ def setting(result: dict) -> Setting:
     data = result.get("data") or {"data_seed": result.get("data_seed")}
     choices = {name: value for name, value in data.items() if name not in PLACE and value}
     of_bags = [_said(name, value) for name, value in choices.items() if (name, value) != ("ties", "lowest")]
-    return Setting(result["recipe"], ", ".join([*_changes_of_plan(result), *of_bags]))
+    of_method = [_said(name, value) for name, value in (result.get("method_options") or {}).items()]
+    if result.get("background_share") is not None:
+        of_method.append(_said("background_share", result["background_share"]))
+    return Setting(result["recipe"], ", ".join([*of_method, *_changes_of_plan(result), *of_bags]))
 
 
 def _changes_of_plan(result: dict) -> list[str]:
@@ -85,16 +91,16 @@ def _changes_of_plan(result: dict) -> list[str]:
         run = result.get("epochs")
         return ["settings not recorded", *([f"{run:,} epochs run"] if run else [])]
     material = Material(**result.get("material", {"source": source_name(result)}))
-    planned = _flat(recipe.plan(material).as_dict()) if recipe else {}
+    planned = _flat(recipe.plan(material._replace(on_gpu=True)).as_dict()) if recipe else {}
     said = []
     for name, value in _flat(plan).items():
         before = planned.get(name)
-        if name in SAME_RESULTS or value == before:
+        if name.rpartition(".")[2] in SAME_RESULTS or value == before:
             continue
         if name == "training.epochs" and before:
             said.append(f"{value:,} {'of' if value < before else 'instead of'} {before:,} epochs")
         else:
-            said.append(_said(name.rpartition(".")[2], value))
+            said.append(_said(name.removeprefix("training."), value))
     return said
 
 
