@@ -389,7 +389,7 @@ def _pairs(pairs: list[str] | None, option: str, example: str, read: Callable[[s
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise InputError(f"{option} {pair}: write it as in {example}")
+            raise InputError(f"{option} {pair}: write KEY=VALUE, as in {example}")
         try:
             options[key] = read(value)
         except ValueError:

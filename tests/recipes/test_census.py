@@ -69,7 +69,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
     [
         ("census.speed=3", "the plan has no setting 'census.speed': it has start, head, temperature"),
         ("census.start.epochs=3", "'census.start.epochs': there is nothing below it in this plan"),
-        ("training.epochs", "--set training.epochs: write it as in training.weight_decay=0.05"),
+        ("training.epochs", "--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"),
         ("training.epochs=0", "epochs is 0: it must be above 0"),
         ("recipe=paper", "the plan has no setting 'recipe'"),
     ],

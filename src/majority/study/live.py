@@ -116,7 +116,7 @@ def _epochs(folder: Path) -> tuple[int, int] | None:
         return None
     files = [*folder.glob(f"{STAGES}/*/{METRICS}")] or [*folder.glob(METRICS)]
     trained = sum(metrics.read_bytes().count(b"\n") for metrics in files)
-    before = [stage["epochs"] for stage in (plan["census"] or {}).values() if isinstance(stage, dict)]
+    before = [stage["epochs"] for stage in (plan.get("census") or {}).values() if isinstance(stage, dict)]
     return trained, plan["training"]["epochs"] * (1 + len(plan["ratios"] or ())) + sum(before)
 
 
