@@ -45,7 +45,9 @@ def plans(source: str) -> dict[str, Plan]:
         "imagenet stem, 200 epochs": small.changed("resnet18", epochs=200),
         "small stem, rate 5e-4": small.changed(learning_rate=5e-4),
         "small stem, rate 5e-4, 16 bags a step": small.changed(learning_rate=5e-4, batch_bags=16),
-        "small stem, rate 5e-4, 8 bags a step": small.changed(learning_rate=5e-4, batch_bags=8),
+        "small stem, rate 5e-4, 64 bags a step, 200 epochs": small.changed(
+            learning_rate=5e-4, batch_bags=64, epochs=200
+        ),
         "imagenet stem, constant rate 3e-4, 64 bags a step, 300 epochs": small.changed(
             "resnet18", epochs=300, learning_rate=3e-4, schedule="constant", batch_bags=64, weight_decay=0.0
         ),
