@@ -1,5 +1,7 @@
 """Objectives beside the method's own loss: what they minimise, what they leave, and that nothing leaks into them."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
@@ -22,6 +24,22 @@ def images(n_bags=6, size=4, seed=0, labels=None):
     majority = (truth.reshape(n_bags, size).mean(axis=1) > 0.5).astype(int)
     offsets = np.arange(n_bags + 1) * size
     return Bags(store, np.arange(len(truth)), offsets, majority, ["left", "right"], instance_labels=truth)
+
+
+@contextmanager
+def stopped_before(last, monkeypatch):
+    """What trains inside is interrupted when that epoch begins."""
+    real = training_room._Loop._epoch
+
+    def stops(self, epoch):
+        if epoch == last:
+            raise KeyboardInterrupt
+        return real(self, epoch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training_room._Loop, "_epoch", stops)
+        with pytest.raises(KeyboardInterrupt):
+            yield
 
 
 def plain_contrastive(first, second, temperature):
@@ -78,17 +96,8 @@ def test_a_start_sees_no_label():
 def test_a_start_goes_on_where_it_was(tmp_path, monkeypatch):
     bags = images()
     whole, _ = started(bags, folder=tmp_path / "whole")
-    real = training_room._Loop._epoch
-
-    def stops(self, epoch):
-        if epoch == 2:
-            raise KeyboardInterrupt
-        return real(self, epoch)
-
-    monkeypatch.setattr(training_room._Loop, "_epoch", stops)
-    with pytest.raises(KeyboardInterrupt):
+    with stopped_before(2, monkeypatch):
         started(bags, folder=tmp_path / "stopped")
-    monkeypatch.setattr(training_room._Loop, "_epoch", real)
     again, fitted = started(bags, folder=tmp_path / "stopped")
     assert fitted.epochs == 4
     assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
@@ -211,17 +220,8 @@ def test_self_training_sees_no_instance_label():
 def test_self_training_goes_on_where_it_was(tmp_path, monkeypatch):
     bags = images()
     whole, _, _ = taught(bags, tmp_path / "whole")
-    real = training_room._Loop._epoch
-
-    def stops(self, epoch):
-        if epoch == 3:
-            raise KeyboardInterrupt
-        return real(self, epoch)
-
-    monkeypatch.setattr(training_room._Loop, "_epoch", stops)
-    with pytest.raises(KeyboardInterrupt):
+    with stopped_before(3, monkeypatch):
         taught(bags, tmp_path / "stopped")
-    monkeypatch.setattr(training_room._Loop, "_epoch", real)
     again, _, fitted = taught(bags, tmp_path / "stopped")
     assert fitted.epochs == 6
     assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())

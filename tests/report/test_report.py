@@ -19,8 +19,6 @@ from majority.report.page import command, write_page
 from majority.report.pictures import png
 from majority.report.reading import read
 
-CHROMIUM = Path(shutil.which("chromium") or "chromium")
-CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
 
 
@@ -218,17 +216,6 @@ def test_command_line_prints_the_path(run):
 
 
 # ---------------------------------------------------------------------- in a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not CHROMIUM.exists():
-        pytest.skip(f"no {CHROMIUM}: the page is not opened in a browser")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: the page is not opened in a browser")
-    with playwright.sync_playwright() as engine:
-        chromium = engine.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_ARGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

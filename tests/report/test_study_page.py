@@ -16,8 +16,6 @@ from majority.report import study_page, write_study_report
 from majority.report.study_figures import interval_plot, small_curves
 from majority.study.comparison import Gap
 
-CHROMIUM = Path(shutil.which("chromium") or "chromium")
-CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 FILES = ["report.html", "tables.md", "tables.csv", "tables.tex", "summary.csv"]
 METHODS = ("count", "soft-count", "count-only", "log-mean", "vote", "supervised")
 
@@ -180,17 +178,6 @@ def test_a_large_study_takes_seconds_and_a_few_megabytes(tmp_path):
 
 
 # ---------------------------------------------------------------------- in a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if not CHROMIUM.exists():
-        pytest.skip(f"no {CHROMIUM}: the page is not opened in a browser")
-    playwright = pytest.importorskip("playwright.sync_api", reason="no playwright: the page is not opened in a browser")
-    with playwright.sync_playwright() as engine:
-        chromium = engine.chromium.launch(executable_path=str(CHROMIUM), args=CHROMIUM_ARGS)
-        yield chromium
-        chromium.close()
 
 
 def test_the_page_opens_without_complaint_network_or_sideways_scrolling(browser, study):

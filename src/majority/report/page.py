@@ -15,6 +15,7 @@ from ..training import METRICS
 from . import sections
 from .figures import box_plot, confusion_matrix, curves
 from .reading import Reading, read
+from .templates import fill
 
 REPORT = "report.html"
 MATRIX_CLASSES = 150  # up to which the confusion matrix is drawn
@@ -52,17 +53,8 @@ def write_page(folder: Path, classifier: Classifier, parts) -> Path:
 
 
 def render(folder: Path, classifier: Classifier, parts) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("majority.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"share": _share, "signed": _signed, "number": lambda value: f"{value:,}"}
-    return environment.get_template("template.html.jinja").render(_content(folder, classifier, parts))
+    filters = {"share": _share, "signed": _signed, "number": lambda value: f"{value:,}"}
+    return fill("template.html.jinja", _content(folder, classifier, parts), **filters)
 
 
 def _content(folder: Path, classifier: Classifier, parts) -> dict:

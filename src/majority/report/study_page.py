@@ -16,6 +16,7 @@ from ..study.writing import fold_ranges
 from .figures import Box, box_plot
 from .page import REPORT
 from .study_figures import interval_plot, small_curves
+from .templates import fill
 
 CURVES = 160  # drawings of learning curves on a page
 QUANTILES = "overestimation_quantiles"
@@ -29,7 +30,7 @@ def write_study(study: Path) -> list[Path]:
     tables, made, said = comparison.tables(), choices(comparison), notes(comparison.sources)
     folder = study.parent if study.is_file() else study
     texts = {
-        REPORT: _render(study, results, comparison),
+        REPORT: fill("study.html.jinja", _content(study, results, comparison)),
         "tables.md": f"# {_title(study)}\n\n" + writing.markdown(tables, made, said),
         "tables.csv": writing.long_csv(tables),
         "tables.tex": writing.latex(tables, made, said),
@@ -38,19 +39,6 @@ def write_study(study: Path) -> list[Path]:
     for name, text in texts.items():
         write_atomically(folder / name, lambda place, text=text: place.write_text(text, encoding="utf-8"))
     return [folder / name for name in texts]
-
-
-def _render(study: Path, results: list[dict], comparison: Comparison) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("majority.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("study.html.jinja").render(_content(study, results, comparison))
 
 
 def _content(study: Path, results: list[dict], comparison: Comparison) -> dict:
