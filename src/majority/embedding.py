@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from .bags import Bags
-from .inference import BATCH_INSTANCES, all_batches, choose_device
+from .inference import BATCH_INSTANCES, all_batches, batch_features, choose_device
 from .model import Model
 
 
@@ -46,7 +46,5 @@ def embedded(model: Model, bags: Bags, device: str = "auto") -> Bags:
     device = choose_device(device)
     model.to(device).eval()
     alone = singles(bags)
-    pieces = [
-        model.features(piece).cpu() for batch in all_batches(alone, device) for piece in batch.pieces(BATCH_INSTANCES)
-    ]
-    return bags._with(store=torch.cat(pieces).numpy(), index=np.searchsorted(alone.index, bags.index))
+    features = torch.cat([batch_features(model, batch).cpu() for batch in all_batches(alone, device)])
+    return bags._with(store=features.numpy(), index=np.searchsorted(alone.index, bags.index))

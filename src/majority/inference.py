@@ -28,12 +28,16 @@ def choose_device(name: str = "auto") -> torch.device:
 
 @torch.inference_mode()
 def outputs(model: Model, batches: Iterable[Batch]) -> Iterator[tuple[Batch, BagOutput]]:
-    """Each batch's output in eval mode; a bag of any size, BATCH_INSTANCES at a time through the backbone."""
+    """Each batch's output in eval mode."""
     model.eval()
     for batch in batches:
-        pieces = [model.features(piece) for piece in batch.pieces(BATCH_INSTANCES)]
-        features = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-        yield batch, model.aggregate(features, batch.segments)
+        yield batch, model.aggregate(batch_features(model, batch), batch.segments)
+
+
+def batch_features(model: Model, batch: Batch) -> Tensor:  # (n, d)
+    """A bag of any size, BATCH_INSTANCES at a time through the backbone."""
+    pieces = [model.features(piece) for piece in batch.pieces(BATCH_INSTANCES)]
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
 
 def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ..bags import Bags
-from ..inference import BATCH_INSTANCES, all_batches, choose_device
+from ..inference import all_batches, batch_features, choose_device
 from ..model import Model
 from .stages import Run, Trained
 
@@ -103,7 +103,7 @@ def _readings(model: Model, bags: Bags, device: str) -> Iterator[Reading]:
     device = choose_device(device)
     model.to(device).eval()
     for batch in all_batches(bags, device):
-        features = torch.cat([model.features(piece) for piece in batch.pieces(BATCH_INSTANCES)])
+        features = batch_features(model, batch)
         output = model.aggregate(features, batch.segments)
         label = batch.target.labels
         right = output.bag_log_probs.argmax(dim=1) == label
