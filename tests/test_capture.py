@@ -6,7 +6,10 @@ import torch
 
 from majority import Settings, build_model, fit, make_bags
 from majority import training as training_room
+from majority.augment import AUGMENTATIONS
 from majority.capture import Captured, compiled
+from majority.embedding import singles
+from majority.objectives import Contrastive, SelfTraining
 from majority.training import _Loop
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -107,6 +110,51 @@ def test_what_cannot_be_captured_runs_all_the_same(capsys):
     add(torch.ones(3, device="cuda"))
     assert total.tolist() == [3.0, 3.0, 3.0]
     assert "could not be captured" in capsys.readouterr().err
+
+
+@gpu
+def test_random_draws_go_on_as_before_where_a_capture_fails(capsys):
+    drawn = torch.zeros(3, device="cuda")
+
+    def draws(values):
+        drawn.copy_(values + torch.rand(3, device="cuda"))
+        values.sum().item()
+
+    torch.manual_seed(0)
+    expected = [torch.rand(3, device="cuda").tolist() for _ in range(2)]
+    torch.manual_seed(0)
+    step, seen = Captured(draws, lambda: {"drawn": drawn}), []
+    for _ in range(2):
+        step(torch.zeros(3, device="cuda"))
+        seen.append(drawn.tolist())
+    assert seen == expected
+    assert "could not be captured" in capsys.readouterr().err
+
+
+@gpu
+@pytest.mark.parametrize("objective", ["bag loss", "contrastive", "self-training"])
+def test_every_augmentation_and_objective_is_captured(objective, capsys):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 300)
+    store = (80 * labels[:, None, None, None] + rng.integers(0, 64, (300, 16, 16, 3))).astype(np.uint8)
+    make = lambda n: make_bags(store, labels, ["a", "b", "c"], n_bags=n, size=8, scenario="large", rng=rng)
+    train, val = make(16), make(8)
+    every = tuple(AUGMENTATIONS)
+    settings = Settings(epochs=8, batch_bags=4, augment=every, strong=every, precision="bf16", whole_steps=True)
+    model = build_model(train, "log-mean", "resnet18-small")
+    made = {
+        "contrastive": lambda: Contrastive(model.backbone.out_features),
+        "self-training": lambda: SelfTraining(model, 0.9, 1.0, (0.1, 0.4), 0.5),
+    }
+    if objective == "contrastive":
+        fitted = fit(model, singles(train), None, settings, device="cuda", objective=made[objective]())
+    else:
+        made = made[objective]() if objective in made else None
+        fitted = fit(model, train, val, settings, device="cuda", objective=made)
+    assert "could not be captured" not in capsys.readouterr().err
+    losses = [record["train_loss"] for record in fitted.history]
+    assert np.isfinite(losses).all()
+    assert len({*losses}) == settings.epochs, "the weights change"
 
 
 @gpu

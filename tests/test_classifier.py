@@ -224,7 +224,7 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
         place.write_bytes(b"half")
         raise OSError("disk full")
 
-    monkeypatch.setattr("majority.classifier.save_file", fail)
+    monkeypatch.setattr("majority.checkpoint.save_file", fail)
     with pytest.raises(InputError, match="disk full"):
         make_classifier(bags, seed=1).save(path)
     assert path.read_bytes() == old

@@ -58,6 +58,8 @@ class Captured:
             self.graphs[shapes] = held, graph
         except RuntimeError as error:
             self.failed = True
+            generator = torch.cuda.default_generators[torch.cuda.current_device()]
+            generator.graphsafe_set_state(generator.clone_state())  # else it would go on waiting for the capture's end
             reason = str(error).splitlines()[0]
             print(f"majority: a step could not be captured ({reason}): it runs eagerly, slower", file=sys.stderr)
         with torch.no_grad():

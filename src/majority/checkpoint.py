@@ -19,6 +19,11 @@ from .files import write_atomically
 Weights = dict[str, Tensor]
 
 
+def write_weights(path: Path, weights: Weights, notes: dict[str, str] | None = None) -> None:
+    apart = {name: value.to("cpu", copy=True).contiguous() for name, value in weights.items()}  # shared ones too
+    write_atomically(path, lambda place: save_file(apart, place, notes))
+
+
 def save_checkpoint(
     path: Path, model: nn.Module, best: Weights, optimiser: torch.optim.Optimizer, progress: dict
 ) -> None:
@@ -26,8 +31,7 @@ def save_checkpoint(
     tensors |= {f"best.{name}": value for name, value in best.items()}
     for number, state in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{number}.{name}": value for name, value in state.items()}
-    tensors = {name: value.to("cpu", copy=True).contiguous() for name, value in tensors.items()}  # shared ones apart
-    write_atomically(path, lambda place: save_file(tensors, place, {"progress": json.dumps(progress)}))
+    write_weights(path, tensors, {"progress": json.dumps(progress)})
 
 
 def load_checkpoint(
@@ -46,10 +50,7 @@ def load_checkpoint(
         number, _, key = name.partition(".")
         states.setdefault(int(number), {})[key] = value
     optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
-    for (
-        parameter,
-        state,
-    ) in optimiser.state.items():  # laid out alike: a fused step reads memory, not axes
+    for parameter, state in optimiser.state.items():  # laid out alike: a fused step reads memory, not axes
         laid_out = {key: torch.empty_like(parameter).copy_(value) for key, value in state.items() if value.ndim}
         state.update(laid_out)
     return _below(tensors, "best"), progress

@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import nn
 
 from .background import majority_of, voter_counts
 from .bags import Bags
+from .checkpoint import write_weights
 from .errors import InputError
-from .files import write_atomically
 from .inference import all_batches, choose_device, outputs
 from .model import Model, ModelSpec, rebuild_model
 
@@ -92,9 +91,7 @@ class Classifier:
         """Write one .safetensors file."""
         path = Path(path)
         notes = {"format": FORMAT, "spec": self.model.spec.as_dict(), "about": about or {}}
-        state = self.model.state_dict()
-        weights = {name: value.to("cpu", copy=True).contiguous() for name, value in state.items()}  # shared ones apart
-        write_atomically(path, lambda place: save_file(weights, place, {"majority": json.dumps(notes)}))
+        write_weights(path, self.model.state_dict(), {"majority": json.dumps(notes)})
         return path
 
     @classmethod

@@ -160,6 +160,17 @@ def consistent(instance_log_probs: Tensor, segments: Segments, labels: Tensor, b
     return torch.where(as_it_is, instance_log_probs, raised(high))
 
 
+def certain(probabilities: Tensor, confidence: float) -> Tensor:
+    """(n, C) -> (n, C): the most probable class of each row as if it were certain, 0 for rows that are less confident.
+
+    >>> certain(torch.tensor([[0.1, 0.9], [0.4, 0.6]]), 0.8)
+    tensor([[0., 1.],
+            [0., 0.]])
+    """
+    highest, which = probabilities.max(dim=1, keepdim=True)
+    return torch.zeros_like(probabilities).scatter(1, which, (highest >= confidence).to(probabilities.dtype))
+
+
 class _LogNdtr(torch.autograd.Function):
     """log Phi(z). torch's own gradient is a difference of squares of z: noise or NaN below about -1,000 in float32."""
 

@@ -135,7 +135,10 @@ def build_model(
     spec = ModelSpec(method, name, train.classes, tuple(shape), channels, method_options, background)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Model(spec, Normalise(mean, std), create_backbone(name, spec.backbone_shape) if name else backbone)
+        module = create_backbone(name, spec.backbone_shape) if name else backbone
+        model = Model(spec, Normalise(mean, std), module)
+    model.head.see_labels(torch.from_numpy(np.bincount(train.labels, minlength=len(train.classes))))
+    return model
 
 
 def rebuild_model(spec: ModelSpec, backbone: nn.Module | None = None) -> Model:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .batches import Batch
-from .functional import consistent, contrastive_losses
+from .functional import certain, consistent, contrastive_losses
 from .model import Augmentation, Model, in_float32
 from .norm import BatchNorm1d
 
@@ -81,8 +81,8 @@ class SelfTraining(Objective):
     """The method's own loss, and what a teacher reads of every instance, made consistent with the bag's label.
 
     The teacher is a running mean of the model's weights; it looks at weak views, the model learns from strong ones.
-    The teacher is what is kept. With `neighbours`, positions in the store (N, k) of the instances most like each, the
-    model sees a random one of them in place of some instances: what is alike should be of one class.
+    The teacher is what is kept. Its readings are taught as they are or, with a `confidence`, only those that reach it,
+    as certain (Sohn et al., "FixMatch", NeurIPS 2020, with a mean teacher and bags in the place of labels).
     """
 
     def __init__(
@@ -91,14 +91,12 @@ class SelfTraining(Objective):
         momentum: float = 0.99,
         weight: float = 1.0,  # of the teacher's lessons
         rise: tuple[float, float] = (0.0, 0.0),  # parts of all epochs between which that weight rises from 0
-        neighbours: Tensor | None = None,
-        swapped: float = 0.5,  # share of instances
+        confidence: float | None = None,
     ):
         super().__init__()
-        self.momentum, self.weight, self.rise, self.swapped = momentum, weight, rise, swapped
+        self.momentum, self.weight, self.rise, self.confidence = momentum, weight, rise, confidence
         self.teacher = deepcopy(model).requires_grad_(False)
         self.register_buffer("weight_now", torch.tensor(0.0))
-        self.register_buffer("neighbours", neighbours)
 
     def begin_epoch(self, part: float) -> None:
         first, last = self.rise
@@ -114,7 +112,7 @@ class SelfTraining(Objective):
         return self
 
     def losses(self, model: Model, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
-        output = model(self._seen(batch), batch.segments, views.strong)
+        output = model(batch.instances, batch.segments, views.strong)
         with in_float32(output.bag_log_probs):
             losses = model.head.losses(output, batch.segments, batch.target)
         if self.weight:
@@ -128,15 +126,9 @@ class SelfTraining(Objective):
         with in_float32(read):
             background = spec.background and spec.background.index
             taught = consistent(read, batch.segments, batch.target.labels, background).exp()
+            if self.confidence is not None:
+                taught = certain(taught, self.confidence)
             return batch.segments.mean(-(taught * log_probs).sum(dim=1))
-
-    def _seen(self, batch: Batch) -> Tensor:
-        if self.neighbours is None:
-            return batch.instances
-        index = batch.index
-        which = torch.randint(self.neighbours.shape[1], index.shape, device=index.device)
-        swapped = torch.rand(index.shape, device=index.device) < self.swapped
-        return batch.store[torch.where(swapped, self.neighbours[index, which], index)]
 
     @torch.no_grad()
     def after_step(self, model: Model) -> None:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from majority import Bags, InputError, Settings, build_model, load_source
-from majority.embedding import embedded, nearest
-from majority.objectives import SelfTraining, Views
+from majority import InputError, Settings, build_model, load_source
+from majority.embedding import embedded
+from majority.objectives import SelfTraining
 from majority.recipes import RECIPES, Material, Plan, Run, census
 from majority.recipes.plans import CensusSettings
 from majority.streams import placed
@@ -16,7 +16,7 @@ from majority.streams import placed
 STRONG = ("affine", "noise")
 QUICK = Settings(epochs=2, batch_bags=8, strong=STRONG)
 WITH_START = CensusSettings(
-    Settings(epochs=2, batch_bags=32, whole_steps=True, strong=STRONG), Settings(epochs=3, batch_bags=8), neighbours=3
+    Settings(epochs=2, batch_bags=32, whole_steps=True, strong=STRONG), Settings(epochs=3, batch_bags=8)
 )
 
 
@@ -163,51 +163,7 @@ def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
     assert same(census.train(run_of(tmp_path / "stopped", parts)).model, whole.model)
 
 
-# ---------------------------------------------------------------------- neighbours
-
-
-def test_neighbours_are_the_nearest_by_angle():
-    rng = np.random.default_rng(0)
-    store = rng.normal(size=(30, 4)).astype(np.float32)
-    bags = Bags(store, rng.permutation(30)[:20], np.array([0, 12, 20]), [0, 1], ["a", "b"])
-    table = nearest(bags, 3, device="cpu")
-    used = set(bags.index.tolist())
-    for i in range(30):
-        if i not in used:
-            assert table[i].tolist() == [i] * 3
-            continue
-        cosine = {j: store[i] @ store[j] / np.linalg.norm(store[i]) / np.linalg.norm(store[j]) for j in used - {i}}
-        assert table[i].tolist() == sorted(cosine, key=cosine.get, reverse=True)[:3]
-
-
-def test_neighbours_by_features_are_told_as_places_in_the_store():
-    parts = digits()
-    model = build_model(parts.train, "log-mean", "tiny")
-    features = embedded(model, parts.train, "cpu")
-    table = nearest(parts.train, 2, features.store, "cpu")
-    used = np.unique(parts.train.index)
-    vectors = features.store / np.linalg.norm(features.store, axis=1, keepdims=True)
-    alike = vectors @ vectors.T
-    np.fill_diagonal(alike, -2)
-    assert table[used[5], 0] == used[alike[5].argmax()]
-
-
-def test_some_instances_are_seen_as_their_neighbours():
-    parts = digits()
-    table = nearest(parts.train, 2, device="cpu")
-    model = build_model(parts.train, "log-mean", "tiny")
-    objective = SelfTraining(model, neighbours=torch.from_numpy(table), swapped=0.4)
-    (batch,) = placed(parts.train.blind(), torch.device("cpu")).in_order(9_999)
-    seen = []
-    model.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-    torch.manual_seed(0)
-    objective.losses(model, batch, Views())
-    swapped = (seen[0] != batch.instances).flatten(1).any(dim=1)
-    assert 0.25 < swapped.float().mean() < 0.55
-    store = torch.from_numpy(parts.train.store)
-    for position in swapped.nonzero()[:5, 0].tolist():
-        near = table[batch.index[position]]
-        assert any(torch.equal(seen[0][position], store[other]) for other in near)
+# ---------------------------------------------------------------------- lessons
 
 
 def test_lessons_rise_between_two_epochs():

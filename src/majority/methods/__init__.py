@@ -9,6 +9,7 @@ from ..background import Background
 from ..errors import InputError
 from .additive import Additive
 from .additive_transmil import AdditiveTransMIL
+from .adjusted_mean import AdjustedMean
 from .attention import Attention
 from .base import BagOutput, Head, Target
 from .count import Count
@@ -40,6 +41,7 @@ METHODS = {
         _counting("soft-count", 1.0, 0.1, "the paper's 'w/o Count': confidences summed, near one-hot winner"),
         _counting("count-only", 0.1, None, "the paper's 'w/o Max class': counted; the proportions are the prediction"),
         _counting("log-mean", 1.0, None, "log of the mean confidence: a mixture likelihood"),
+        Method("adjusted-mean", AdjustedMean, "log-mean, given how often each class is a label"),
         Method("output-mean", OutputMean, "the paper's Output+Mean: softmax of the mean confidence, and softmax again"),
         Method("feature-mean", FeaturePool, "one classifier on the mean feature and on each", {"pool": "mean"}),
         Method("feature-max", FeaturePool, "one classifier on the maximal feature and on each", {"pool": "max"}),

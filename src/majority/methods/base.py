@@ -28,6 +28,9 @@ class Head(nn.Module):
     sees_instance_labels: ClassVar[bool] = False  # only the two reference lines do
     needs_bag: ClassVar[bool] = False  # True: an instance's class depends on the rest of its bag
 
+    def see_labels(self, counts: Tensor) -> None:
+        """(C,): how many of the training bags have each label."""
+
     def forward(self, features: Tensor, segments: Segments) -> BagOutput:
         """(n, in_features) float32 -> instance and bag log-probabilities."""
         raise NotImplementedError

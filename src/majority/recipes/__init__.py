@@ -76,28 +76,30 @@ def _census(material: Material) -> Plan:
         )
         return Plan("census", "tiny" if material.tiny else "cnn", training=training, census=CensusSettings())
     colours = permitted(("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey")
+    three_quarters = 8 * round(min(material.shape[:2]) * 3 / 32)
     start = Settings(
         epochs=400,
-        batch_bags=1024,
+        batch_bags=512,
         whole_steps=True,
-        learning_rate=2e-3,
+        learning_rate=1.4e-3,
         weight_decay=1e-3,
         warmup_epochs=10,
-        strong=(*turned, "resized-crop", *colours),
+        strong=(*turned, ("resized-crop", {"side": three_quarters}), *colours),
         precision="bf16",
+        compile=True,
     )
     head = Settings(epochs=100, batch_bags=64, warmup_epochs=5)
     training = Settings(
-        epochs=60,
+        epochs=40,
         batch_bags=16,
         learning_rate=5e-4,
         weight_decay=5e-2,
         augment=(*turned, "crop"),
         strong=(*turned, "crop", *colours, "cutout"),
-        body_rate=0.3,
         precision="bf16",
     )
-    return Plan("census", "resnet18-small", training=training, census=CensusSettings(start, head, neighbours=5))
+    census = CensusSettings(start, head, lessons=5.0, rise=(0.0, 0.0), confidence=0.9)
+    return Plan("census", "resnet18-small", training=training, census=census)
 
 
 RECIPES = {

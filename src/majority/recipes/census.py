@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from ..bags import Bags
-from ..embedding import embedded, nearest, singles
+from ..embedding import embedded, singles
 from ..model import Model, ModelSpec, Normalise
 from ..objectives import Contrastive, SelfTraining
 from ..training import Fitted, fit
@@ -28,8 +28,8 @@ from .stages import Run, Trained
 def train(run: Run) -> Trained:
     census, model, stages = run.plan.census, run.fresh_model(), {}
     if census.start is not None:
-        stages["start"] = run.stage("start", model, partial(_start, run, model))
-        stages["head"] = run.stage("head", model, partial(_head, run, model))
+        stages["start"] = run.stage("start", model.backbone, partial(_start, run, model))
+        stages["head"] = run.stage("head", model.head, partial(_head, run, model))
     stages["self-training"] = run.stage("self-training", model, partial(_self_training, run, model))
     return Trained(model, stages["self-training"], stages)
 
@@ -53,13 +53,9 @@ def _head(run: Run, model: Model, folder: Path, title: str) -> Fitted:
 
 def _self_training(run: Run, model: Model, folder: Path, title: str) -> Fitted:
     """The reference lines, which know more than a teacher could read, take the same way without one."""
-    census, neighbours = run.plan.census, None
-    if model.head.sees_instance_labels:
-        return run.fit(model, folder, title, objective=SelfTraining(model, census.momentum, weight=0))
-    if census.neighbours:
-        found = None if census.start is None else embedded(model, run.train, run.device).store
-        neighbours = torch.from_numpy(nearest(run.train, census.neighbours, found, run.device))
-    objective = SelfTraining(model, census.momentum, census.lessons, census.rise, neighbours, census.swapped)
+    census = run.plan.census
+    lessons = 0 if model.head.sees_instance_labels else census.lessons
+    objective = SelfTraining(model, census.momentum, lessons, census.rise, census.confidence)
     return run.fit(model, folder, title, objective=objective)
 
 

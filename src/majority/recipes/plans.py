@@ -36,8 +36,7 @@ class CensusSettings:
     momentum: float = 0.99  # of the teacher
     lessons: float = 1.0  # the weight of what the teacher reads, beside the bag loss; 0: the bag loss alone
     rise: tuple[float, float] = (0.1, 0.4)  # parts of all epochs between which that weight rises from 0
-    neighbours: int = 0  # of each instance, one of which may stand in its place
-    swapped: float = 0.5  # share of instances for which one does
+    confidence: float | None = None  # from which a reading is taught, as certain; None: all, as they are
 
 
 @dataclass(frozen=True)

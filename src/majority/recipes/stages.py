@@ -8,16 +8,16 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
 from ..bags import Bags
-from ..classifier import Classifier
+from ..checkpoint import write_weights
 from ..files import read_json, read_lines, write_json
 from ..model import Model
-from ..runs import CLASSIFIER
 from ..training import CHECKPOINT, METRICS, Fitted, fit
 from .plans import Plan
 
-STAGES, OUTCOME = "stages", "outcome.json"
+STAGES, OUTCOME, WEIGHTS = "stages", "outcome.json", "weights.safetensors"
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,19 @@ class Run:
         """Of any training in this run."""
         return {"device": self.device, "folder": folder, "title": title, "eager": self.eager}
 
-    def stage(self, name: str, model: Model, train: Callable[[Path, str], Fitted]) -> Fitted:
-        """Train the model in a folder of its own (`train` gets that and a title), or read what came of it before."""
+    def stage(self, name: str, trained: nn.Module, train: Callable[[Path, str], Fitted]) -> Fitted:
+        """Train a model or a part of it in a folder of its own (`train` gets that and a title), or read what came
+        of it before."""
         folder = self.folder / STAGES / name
         if not (folder / OUTCOME).exists():
             fitted = train(folder, f"{self.title}, stage {name}")
-            Classifier(model, self.device).save(folder / CLASSIFIER)
+            write_weights(folder / WEIGHTS, trained.state_dict())
             keys = ("best_epoch", "best_loss", "seconds", "capture_seconds")
             write_json(folder / OUTCOME, {key: getattr(fitted, key) for key in keys})
         (folder / CHECKPOINT).unlink(missing_ok=True)
         fitted = Fitted(**read_json(folder / OUTCOME), history=read_lines(folder / METRICS))
-        model.to(memory_format=torch.contiguous_format)  # however it was trained: read back, it would be no other
-        model.load_state_dict(load_file(folder / CLASSIFIER))
+        trained.to(memory_format=torch.contiguous_format)  # however it was trained: read back, it would be no other
+        trained.load_state_dict(load_file(folder / WEIGHTS))
         which = "was best, validation" if _loss_name(fitted) == "val_loss" else "was the last, training"
         self.say(f"stage {name}: epoch {fitted.best_epoch} of {fitted.epochs} {which} loss {fitted.best_loss:.4f}")
         return fitted

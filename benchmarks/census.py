@@ -1,0 +1,243 @@
+"""What is a winner worth? census beside its reference lines, and every bag loss on one and the same body.
+
+    python benchmarks/census.py cifar10 --scenarios small,various,large --folds 2-4 --out results/census
+
+One network is trained without labels for each source, scenario and fold (the recipe's stage `start`); every line
+begins with it:
+
+clusters    its features fall into ten times as many clusters as there are classes; bags only NAME them
+heads       a linear head on its features as they are, for every bag loss, several seeds
+census      the recipe, with --method
+proportion  the recipe's last stages, told each bag's true proportions
+supervised  the same, told every instance's label: the ceiling
+
+Each line of OUT/runs.jsonl is one training; one that is there is not run again. Where the recipe has no start (vectors,
+tiny images, a CPU) there are no heads, and clusters are of the instances themselves. Bodies and checkpoints lie in
+WORK, so that a killed run goes on. OUT/heads.csv and OUT/summary.csv are made anew from runs.jsonl each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import shutil
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from statistics import mean, stdev
+
+import numpy as np
+import torch
+from safetensors.torch import load_file
+from speed import commit
+
+from majority import Bags, build_model, evaluate, fit
+from majority.embedding import embedded, singles
+from majority.files import read_lines
+from majority.inference import choose_device
+from majority.model import Model
+from majority.recipes import RECIPES, Material, Plan, Run, census
+from majority.recipes.stages import STAGES, WEIGHTS
+from majority.runs import environment
+from majority.sources import Parts, load
+
+HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
+LINES = ("census", "clusters", "heads", "proportion", "supervised")
+RUNS = "runs.jsonl"
+
+
+@dataclass
+class Cell:
+    """A source's bags in one scenario and fold, and what was made of them."""
+
+    source: str
+    scenario: str
+    fold: int
+    parts: Parts
+    plan: Plan
+    work: Path
+    device: str
+
+    def model(self, method: str, seed: int = 0) -> Model:
+        return build_model(self.parts.train, method, self.plan.backbone, pixels=self.plan.pixels, seed=seed)
+
+    def run(self, method: str) -> Run:
+        title = f"{self.source} {self.scenario} {method} fold {self.fold}"
+        fresh, say = lambda: self.model(method), lambda line: print(f"  {line}", flush=True)
+        return Run(self.work / method, self.parts.train, self.parts.val, self.plan, fresh, title, self.device, say=say)
+
+    def trained(self, method: str) -> dict:
+        """All stages, from the body that any line has left."""
+        start = next(self.work.glob(f"*/{STAGES}/start/outcome.json"), None)
+        own = self.work / method / STAGES / "start"
+        if start is not None and not (own / start.name).exists():
+            shutil.copytree(start.parent, own, dirs_exist_ok=True)
+        trained = census.train(self.run(method))
+        figures = evaluate(trained.model, self.parts.test, self.device).summary()
+        return figures | trained.summary() | {"plan": self.plan.as_dict()}
+
+    def body(self, method: str) -> Model:
+        model = self.model(method)
+        start = next(self.work.glob(f"*/{STAGES}/start/{WEIGHTS}"))
+        model.backbone.load_state_dict(load_file(start))
+        return model
+
+    def features(self) -> Parts:
+        if self.plan.census.start is None:
+            return self.parts
+        kept = self.work / "features.npz"
+        if not kept.exists():
+            model = self.body("log-mean")
+            stores = {name: embedded(model, part, self.device).store for name, part in self.parts._asdict().items()}
+            np.savez(kept, **{name: store.astype(np.float16) for name, store in stores.items()})
+        stores = np.load(kept)
+        at = lambda part: np.searchsorted(np.unique(part.index), part.index)
+        as_features = lambda name, part: part._with(store=stores[name].astype(np.float32), index=at(part))
+        return Parts(**{name: as_features(name, part) for name, part in self.parts._asdict().items()})
+
+
+def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
+    """A linear head on features as they are."""
+    alone = census.head_alone(cell.model(method, seed), features.train)
+    settings = cell.plan.changed(seed=seed).census.head
+    fitted = fit(alone, features.train, features.val, settings, device=cell.device, title=None)
+    figures = evaluate(alone, features.test, cell.device).summary()
+    return figures | {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, "seconds": round(fitted.seconds, 1)}
+
+
+def clusters(cell: Cell, features: Parts, seed: int, rounds: int = 50) -> dict:
+    """k-means of directions; a cluster is named by the label in whose bags it is most over-represented."""
+    begin, classes = time.perf_counter(), len(features.train.classes)
+    number = 10 * classes
+    where = choose_device(cell.device)
+    points = {name: _directions(part, where) for name, part in features._asdict().items() if part is not None}
+    rng = torch.Generator().manual_seed(seed)
+    centres = points["train"][torch.randperm(len(points["train"]), generator=rng)[:number].to(where)]
+    for _ in range(rounds):
+        nearest = (points["train"] @ centres.T).argmax(dim=1)
+        sums = torch.zeros_like(centres).index_add_(0, nearest, points["train"])
+        centres = torch.nn.functional.normalize(sums, dim=1)
+    within = lambda name: (points[name] @ centres.T).argmax(dim=1).cpu().numpy()[_places(getattr(features, name))]
+    train, test = features.train, features.test
+    shares = np.zeros((len(train), number))
+    np.add.at(shares, (np.repeat(np.arange(len(train)), train.sizes), within("train")), 1)
+    shares /= train.sizes[:, None]
+    absent = np.full(number, -1.0)
+    of_label = [shares[train.labels == y].mean(axis=0) if (train.labels == y).any() else absent for y in range(classes)]
+    names = np.argmax(of_label, axis=0)
+    accuracy = float(np.mean(names[within("test")] == test.instance_labels))
+    return {"instance_accuracy": accuracy, "clusters": number, "seconds": round(time.perf_counter() - begin, 1)}
+
+
+def _directions(bags: Bags, where: torch.device) -> torch.Tensor:  # (instances in the bags, d)
+    store = bags.store[singles(bags).index]
+    flat = torch.from_numpy(store.reshape(len(store), -1)).to(where).float()
+    return torch.nn.functional.normalize(flat, dim=1)
+
+
+def _places(bags: Bags) -> np.ndarray:
+    return np.searchsorted(np.unique(bags.index), bags.index)
+
+
+# ---------------------------------------------------------------------- tables
+
+
+def write_tables(out: Path) -> None:
+    rows = read_lines(out / RUNS)
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row["source"], row["scenario"], row["line"], row["method"]].append(row)
+    heads = [("source", "scenario", "method", "folds", "seeds", "mean", "std")]
+    for (source, scenario, line, method), group in sorted(groups.items()):
+        if line == "heads":
+            folds, seeds = (sorted({row[key] for row in group}) for key in ("fold", "seed"))
+            heads.append((source, scenario, method, _listed(folds), len(seeds), *_mean_and_std(group)))
+    summary = [("source", "scenario", "folds", "mean", "std", "ceiling", "floor", "seconds")]
+    for (source, scenario, line, _), group in sorted(groups.items()):
+        if line == "census":
+            of = {key[2]: rows for key, rows in groups.items() if key[:2] == (source, scenario) and key[2] != "heads"}
+            ceiling, floor = (_mean_and_std(of[name])[0] if name in of else "" for name in ("supervised", "clusters"))
+            folds = _listed(sorted({row["fold"] for row in group}))
+            seconds = round(mean(row["seconds"] for row in group))
+            summary.append((source, scenario, folds, *_mean_and_std(group), ceiling, floor, seconds))
+    for name, table in (("heads.csv", heads), ("summary.csv", summary)):
+        with (out / name).open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(table)
+
+
+def _listed(folds: list[int]) -> str:
+    return " ".join(map(str, folds))
+
+
+def _mean_and_std(rows: list[dict]) -> tuple[str, str]:
+    """Over folds: seeds of one fold are averaged first."""
+    folds = defaultdict(list)
+    for row in rows:
+        folds[row["fold"]].append(row["instance_accuracy"])
+    means = [mean(values) for values in folds.values()]
+    return f"{mean(means):.4f}", f"{stdev(means):.4f}" if len(means) > 1 else ""
+
+
+# ---------------------------------------------------------------------- the command
+
+
+def folds_of(text: str) -> list[int]:
+    first, _, last = text.partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sources", nargs="*")
+    parser.add_argument("--scenarios", default="small,various,large")
+    parser.add_argument("--folds", type=folds_of, default="2-4")
+    parser.add_argument("--lines", default=",".join(LINES))
+    parser.add_argument("--method", default="adjusted-mean", help="of census")
+    parser.add_argument("--seeds", type=int, default=3, help="of heads and clusters")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as `majority train` takes it")
+    parser.add_argument("--plan", choices=["gpu", "cpu"], help="whose plan; default: of this machine")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--work", type=Path, default=Path("runs/census"))
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--commit", default=None, help="where this is no git checkout")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
+    settings = {key: json.loads(value) for key, _, value in (pair.partition("=") for pair in options.set)}
+    about = {"commit": options.commit or commit(), "environment": environment()}
+    for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
+        parts = load(source).make_parts(scenario=scenario, fold=fold)
+        source = Path(source).stem
+        plan = RECIPES["census"].plan(Material(source, parts.train.store.shape[1:], on_gpu)).with_settings(settings)
+        work = options.work / source / scenario / f"fold{fold}"
+        cell = Cell(source, scenario, fold, parts, plan, work, options.device)
+        for line, method, seed, train in _to_do(cell, options):
+            key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
+            if any(key.items() <= row.items() for row in read_lines(options.out / RUNS)):
+                continue
+            row = key | train() | about
+            with (options.out / RUNS).open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            shown = f"{line} {method or ''} seed {seed}: {row['instance_accuracy']:.4f}"
+            print(f"{source} {scenario} fold {fold} {shown}", flush=True)
+    write_tables(options.out)
+
+
+def _to_do(cell: Cell, options: argparse.Namespace):
+    for line in options.lines.split(","):
+        if line in ("census", "proportion", "supervised"):
+            method = options.method if line == "census" else line
+            yield line, method, 0, lambda method=method: cell.trained(method)
+        elif line == "clusters":
+            for seed in range(options.seeds):
+                yield line, None, seed, lambda seed=seed: clusters(cell, cell.features(), seed)
+        elif cell.plan.census.start is not None:
+            for method, seed in product(HEADS, range(options.seeds)):
+                yield line, method, seed, lambda m=method, seed=seed: head(cell, cell.features(), m, seed)
+
+
+if __name__ == "__main__":
+    main()
