@@ -17,11 +17,11 @@ def singles(bags: Bags) -> Bags:
     return alone._with(background=bags.background)
 
 
-@torch.inference_mode()
 def embedded(model: Model, bags: Bags, device: str = "auto") -> Bags:
     """The same bags with the network's features (float32 vectors) as instances: what a head is trained on alone."""
     device = choose_device(device)
-    model.to(device).eval()
+    model.to(device).eval()  # not in inference mode: weights that are moved there can never be trained again
     alone = singles(bags)
-    features = torch.cat([batch_features(model, batch).cpu() for batch in all_batches(alone, device)])
+    with torch.inference_mode():
+        features = torch.cat([batch_features(model, batch).cpu() for batch in all_batches(alone, device)])
     return bags._with(store=features.numpy(), index=np.searchsorted(alone.index, bags.index))

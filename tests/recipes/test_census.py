@@ -1,6 +1,8 @@
 """census: its stages, what they leave, that they go on after a stop, and that no instance label reaches them."""
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -125,6 +127,17 @@ def test_a_head_alone_reads_what_the_whole_model_reads():
         whole = model(batch.instances, batch.segments).instance_log_probs
         read = alone(of_features.instances, of_features.segments).instance_log_probs
     torch.testing.assert_close(read, whole, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_a_stage_read_back_is_trained_on(tmp_path):
+    parts = digits()
+    run = run_of(tmp_path, parts)
+    whole = census.train(run).model
+    shutil.rmtree(tmp_path / "stages" / "self-training")
+    shutil.rmtree(tmp_path / "stages" / "head")
+    again = census.train(replace(run, device="cuda")).model
+    assert not same(again.cpu(), whole.cpu()), "another device rounds otherwise; what counts is that it trained"
 
 
 @pytest.mark.parametrize("method", ["supervised", "proportion", "attention", "vote"])
