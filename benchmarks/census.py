@@ -66,8 +66,10 @@ class Cell:
 
     def run(self, method: str) -> Run:
         title = f"{self.source} {self.scenario} {method} fold {self.fold}"
-        fresh, say = lambda: self.model(method), lambda line: print(f"  {line}", flush=True)
-        return Run(self.work / method, self.parts.train, self.parts.val, self.plan, fresh, title, self.device, say=say)
+        parts, say = self.parts, lambda line: print(f"  {line}", flush=True)
+        fresh = lambda number=0: self.model(method, run.seed_of(number))
+        run = Run(self.work / method, parts.train, parts.val, self.plan, fresh, title, self.device, say=say)
+        return run
 
     def trained(self, method: str) -> dict:
         """All stages, from the body that any line has left."""

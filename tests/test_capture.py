@@ -9,7 +9,7 @@ from majority import training as training_room
 from majority.augment import AUGMENTATIONS
 from majority.capture import Captured, compiled
 from majority.embedding import singles
-from majority.objectives import Contrastive, SelfTraining
+from majority.objectives import Averaged, BagLoss, Contrastive, Taught
 from majority.training import _Loop
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -32,9 +32,9 @@ class Replayed:
         self.shapes = set()
 
     def __call__(self, *inputs):
-        self.shapes.add(tuple(tensor.shape for tensor in inputs))
+        self.shapes.add(tuple(tensor.shape for tensor in inputs if tensor is not None))
         assert all(isinstance(tensor, torch.Tensor) for tensor in self.state().values())
-        self.function(*[tensor.clone() for tensor in inputs])
+        self.function(*[tensor if tensor is None else tensor.clone() for tensor in inputs])
 
 
 @pytest.mark.parametrize("method", ["count", "vote", "attention", "additive", "supervised"])
@@ -63,7 +63,7 @@ def test_what_is_kept_goes_into_the_captured_step(monkeypatch):
         plain, fast, whole = (build_model(train, method) for _ in range(3))
         fitted = fit(plain, train, val, settings, device="cpu", keep=keep)
         permitted = [part if plain.head.sees_instance_labels else part.blind() for part in (train, val)]
-        again = _Loop(fast, *permitted, settings, torch.device("cpu"), None, keep).run("fast", capture=True)
+        again = _Loop(fast, *permitted, settings, torch.device("cpu"), None, None, keep).run("fast", capture=True)
         losses = [[record["train_loss"] for record in one.history] for one in (fitted, again)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-6)
         assert losses[0] != [record["train_loss"] for record in fit(whole, train, val, settings).history]
@@ -132,25 +132,21 @@ def test_random_draws_go_on_as_before_where_a_capture_fails(capsys):
 
 
 @gpu
-@pytest.mark.parametrize("objective", ["bag loss", "contrastive", "self-training"])
-def test_every_augmentation_and_objective_is_captured(objective, capsys):
+@pytest.mark.parametrize("make", [BagLoss, Contrastive, Averaged, Taught])
+def test_every_augmentation_and_objective_is_captured(make, capsys):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 300)
     store = (80 * labels[:, None, None, None] + rng.integers(0, 64, (300, 16, 16, 3))).astype(np.uint8)
-    make = lambda n: make_bags(store, labels, ["a", "b", "c"], n_bags=n, size=8, scenario="large", rng=rng)
-    train, val = make(16), make(8)
-    every = tuple(AUGMENTATIONS)
-    settings = Settings(epochs=8, batch_bags=4, augment=every, strong=every, precision="bf16", whole_steps=True)
+    make_some = lambda n: make_bags(store, labels, ["a", "b", "c"], n_bags=n, size=8, scenario="large", rng=rng)
+    train, val = make_some(16), make_some(8)
+    settings = Settings(epochs=8, batch_bags=4, augment=tuple(AUGMENTATIONS), precision="bf16", whole_steps=True)
     model = build_model(train, "log-mean", "resnet18-small")
-    made = {
-        "contrastive": lambda: Contrastive(model.backbone.out_features),
-        "self-training": lambda: SelfTraining(model, 0.9, 1.0, (0.1, 0.4), 0.5),
-    }
-    if objective == "contrastive":
-        fitted = fit(model, singles(train), None, settings, device="cuda", objective=made[objective]())
+    if make is Contrastive:
+        train, val, objective = singles(train), None, Contrastive(model.backbone.out_features)
     else:
-        made = made[objective]() if objective in made else None
-        fitted = fit(model, train, val, settings, device="cuda", objective=made)
+        objective = BagLoss() if make is BagLoss else make(model)
+    beliefs = rng.dirichlet([1, 1, 1], 16 * 8).astype(np.float32) if make is Taught else None
+    fitted = fit(model, train, val, settings, device="cuda", objective=objective, beliefs=beliefs)
     assert "could not be captured" not in capsys.readouterr().err
     losses = [record["train_loss"] for record in fitted.history]
     assert np.isfinite(losses).all()

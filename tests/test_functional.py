@@ -8,12 +8,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 from scipy.special import log_softmax
 from scipy.stats import norm
 
 from majority import functional
-from majority.functional import consistent, count_log_probs, mean_log_probs, vote_scores
+from majority.functional import count_log_probs, mean_log_probs, vote_scores
 from majority.segments import Segments
 
 SIZES = {"ragged": [3, 1, 40, 2], "equal": [4, 4, 4], "single instances": [1, 1], "one instance": [1]}
@@ -164,38 +163,3 @@ def test_log_ndtr_has_the_normal_law_s_slope():
     np.testing.assert_allclose(out.detach(), norm.logcdf(x), rtol=1e-12, atol=1e-300)
     slopes = np.exp(norm.logpdf(x) - norm.logcdf(x))
     np.testing.assert_allclose(torch.autograd.grad(out.sum(), z)[0], slopes, rtol=1e-9, atol=1e-300)
-
-
-def reference_consistent(p, label):  # (size, C)
-    """The smallest factor on the label's odds at which no other class leads, by root finding."""
-
-    def raised(log_factor):
-        odds = p * np.where(np.arange(p.shape[1]) == label, math.exp(log_factor), 1.0)
-        return odds / odds.sum(axis=1, keepdims=True)
-
-    def lead(log_factor):
-        counts = raised(log_factor).sum(axis=0)
-        return counts[label] - np.delete(counts, label).max()
-
-    return p if lead(0) >= 0 else raised(brentq(lead, 0, 40, xtol=1e-12))
-
-
-@every_size
-@pytest.mark.parametrize("scale", [0.5, 3.0])
-def test_beliefs_are_made_consistent_with_labels(sizes, scale):
-    log_probs = random_log_probs(sizes, scale=scale)
-    labels = np.random.default_rng(1).integers(0, 5, len(sizes))
-    segments = Segments(sizes)
-    ours = consistent(torch.from_numpy(log_probs), segments, torch.from_numpy(labels)).exp()
-    bags = np.split(np.exp(log_probs), np.cumsum(sizes)[:-1])
-    theirs = np.concatenate([reference_consistent(bag, label) for bag, label in zip(bags, labels, strict=True)])
-    np.testing.assert_allclose(ours.numpy(), theirs, atol=2e-5)
-    counts = segments.sum(ours)
-    assert (counts.gather(1, torch.from_numpy(labels)[:, None]).squeeze(1) >= counts.amax(dim=1) - 1e-4).all()
-
-
-def test_a_label_next_to_impossible_is_raised_without_nan():
-    log_probs = torch.tensor([[0.0, -90.0], [0.0, -90.0]]).log_softmax(dim=1)
-    ours = consistent(log_probs, Segments([2]), torch.tensor([1]))
-    assert ours.isfinite().all()
-    assert ours[0, 1] > log_probs[0, 1]

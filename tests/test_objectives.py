@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from majority import Bags, Settings, build_model, fit
+from majority import Bags, Settings, build_model, evaluate, fit
 from majority import training as training_room
 from majority.embedding import embedded, singles
 from majority.errors import InputError
 from majority.functional import contrastive_losses
 from majority.inference import outputs
-from majority.objectives import BagLoss, Contrastive, SelfTraining
+from majority.objectives import Averaged, BagLoss, Contrastive, Taught
 from majority.streams import placed
 
 
@@ -69,8 +69,8 @@ def test_contrastive_losses_are_the_plain_ones(temperature):
     assert 0 < nearest.sum() < 7, "views that are partly near: both answers occur"
 
 
-STRONG = ("crop", ("colour", {"strength": 0.3}))
-START = Settings(epochs=4, batch_bags=8, learning_rate=3e-3, strong=STRONG)
+VIEWS = ("crop", ("colour", {"strength": 0.3}))
+START = Settings(epochs=4, batch_bags=8, learning_rate=3e-3, augment=VIEWS)
 
 
 def started(bags, settings=START, folder=None):
@@ -81,7 +81,7 @@ def started(bags, settings=START, folder=None):
 
 
 def test_a_contrastive_start_lowers_its_loss_and_keeps_the_last_epoch():
-    _, fitted = started(images(12), Settings(epochs=12, batch_bags=16, learning_rate=3e-3, strong=STRONG))
+    _, fitted = started(images(12), Settings(epochs=12, batch_bags=16, learning_rate=3e-3, augment=VIEWS))
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"] - 0.3
     assert fitted.best_epoch == 11
     assert "val_loss" not in fitted.history[0]
@@ -172,67 +172,111 @@ def test_an_objectives_product_is_validated_and_kept():
     assert all(torch.equal(model.state_dict()[name], value) for name, value in before.items())
 
 
-def taught(bags, folder=None, epochs=6, **options):
+def averaged(bags, folder=None, epochs=6, make=Averaged, **options):
     model = build_model(bags, "log-mean", "cnn")
-    settings = Settings(epochs=epochs, batch_bags=4, augment=("crop",), strong=STRONG)
-    objective = SelfTraining(model, **options)
-    return (
-        model,
-        objective,
-        fit(model, bags, images(4, seed=9), settings, device="cpu", objective=objective, folder=folder),
-    )
-
-
-def test_a_teacher_is_the_running_mean_of_the_model():
-    bags = images(4)
-    model = build_model(bags, "log-mean", "cnn")
-    objective = SelfTraining(model, momentum=0.75)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(4.0)
-    objective.after_step(model)
-    for name, value in objective.teacher.state_dict().items():
-        moved = 1.0 if name in dict(model.named_parameters()) else 0.0
-        torch.testing.assert_close(value, before[name] + moved if value.is_floating_point() else before[name])
-
-
-def test_self_training_leaves_the_teachers_best_epoch():
+    settings = Settings(epochs=epochs, batch_bags=4, augment=VIEWS)
+    objective, given = make(model, **options), {}
+    if make is Taught:
+        given["beliefs"] = np.eye(2, dtype=np.float32)[1 - bags.instance_labels] * 0.8 + 0.1  # the wrong way round
     val = images(4, seed=9)
-    model, objective, fitted = taught(images(12), momentum=0.9, epochs=8)
+    return model, objective, fit(model, bags, val, settings, device="cpu", objective=objective, folder=folder, **given)
+
+
+def test_what_is_kept_is_the_mean_of_all_steps_then_a_running_one():
+    model = build_model(images(4), "log-mean", "cnn")
+    objective = Averaged(model, momentum=0.75)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    seen = []
+    for step in range(6):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(step + 1.0)
+        objective.after_step(model)
+        seen.append(sum(range(1, step + 2)))  # how far each weight is from its start
+    expected = np.mean(seen[:4])
+    for far in seen[4:]:
+        expected += 0.25 * (far - expected)
+    for name, value in objective.mean.state_dict().items():
+        moved = expected if name in dict(model.named_parameters()) else 0.0
+        torch.testing.assert_close(value, start[name] + moved if value.is_floating_point() else start[name])
+
+
+@pytest.mark.parametrize("make", [Averaged, Taught])
+def test_the_best_epoch_of_the_mean_is_left(make):
+    val = images(4, seed=9)
+    model, objective, fitted = averaged(images(12), momentum=0.9, epochs=8, make=make)
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
-    assert not objective.teacher.training
-    assert not any(parameter.requires_grad for parameter in objective.teacher.parameters())
+    assert not objective.mean.training
+    assert not any(parameter.requires_grad for parameter in objective.mean.parameters())
     (batch,) = placed(val.blind(), torch.device("cpu")).in_order(9_999)
     ((_, output),) = outputs(model, [batch])
     loss = model.head.losses(output, batch.segments, batch.target).mean().item()
     assert loss == pytest.approx(fitted.best_loss, rel=1e-5)
 
 
-def test_self_training_sees_no_instance_label():
+@pytest.mark.parametrize("make", [Averaged, Taught])
+def test_the_mean_goes_on_where_it_was(tmp_path, monkeypatch, make):
+    bags = images()
+    whole, _, _ = averaged(bags, tmp_path / "whole", make=make)
+    with stopped_before(3, monkeypatch):
+        averaged(bags, tmp_path / "stopped", make=make)
+    again, _, fitted = averaged(bags, tmp_path / "stopped", make=make)
+    assert fitted.epochs == 6
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+
+
+def test_readers_see_no_instance_label():
     bags = images(8)
     scrambled = bags._with(instance_labels=np.random.default_rng(5).permutation(bags.instance_labels))
-    one, other = (taught(each)[0].state_dict() for each in (bags, scrambled))
+    one, other = (averaged(each)[0].state_dict() for each in (bags, scrambled))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_self_training_goes_on_where_it_was(tmp_path, monkeypatch):
+def test_beliefs_are_learned_and_no_bag_label_is():
+    bags = images(24)
+    _, objective, _ = averaged(bags, epochs=20, make=Taught, mixed=0.0, momentum=0.8)
+    wrong = evaluate(objective.mean, bags, "cpu").summary()["instance_accuracy"]
+    assert wrong < 0.2, "it was told the wrong way round"
+
+
+def test_mixed_instances_have_mixed_beliefs():
+    """Instances are rows of the identity: what is seen says of which two it was mixed, and in which parts."""
+    bags = images(6)
+    bags = bags._with(store=np.eye(24, dtype=np.float32))
+    beliefs = np.random.default_rng(0).dirichlet([1, 1], 24).astype(np.float32)
+    model = build_model(bags, "log-mean", "mlp").eval()
+    model.normalise.mean.zero_()
+    model.normalise.std.fill_(1)
+    seen, read = [], []
+    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    model.head.register_forward_hook(lambda module, given, output: read.append(output.instance_log_probs))
+    (batch,) = placed(bags.blind(), torch.device("cpu"), None, beliefs).in_order(9_999)
+    torch.manual_seed(0)
+    losses, _ = Taught(model, mixed=0.5).losses(model, batch, None)
+    parts = seen[0]
+    torch.testing.assert_close(parts.sum(dim=1), torch.ones(24))
+    assert ((parts > 0).sum(dim=1) <= 2).all()
+    assert (parts.diagonal() >= 0.5).all()
+    assert (parts.diagonal() < 1).sum() > 12
+    taught = parts @ torch.from_numpy(beliefs)
+    expected = -(taught * read[0]).sum(dim=1).view(6, 4).mean(dim=1)
+    torch.testing.assert_close(losses, expected)
+
+
+def test_beliefs_of_another_shape_are_refused():
     bags = images()
-    whole, _, _ = taught(bags, tmp_path / "whole")
-    with stopped_before(3, monkeypatch):
-        taught(bags, tmp_path / "stopped")
-    again, _, fitted = taught(bags, tmp_path / "stopped")
-    assert fitted.epochs == 6
-    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+    model = build_model(bags)
+    with pytest.raises(InputError, match=r"beliefs have shape \(24, 3\): give \(24, 2\)"):
+        fit(model, bags, bags, beliefs=np.zeros((24, 3), np.float32), objective=Taught(model), device="cpu")
 
 
 def test_whole_steps_leave_the_smaller_last_one_out():
     bags, seen = images(10), []
 
     class Watched(BagLoss):
-        def losses(self, model, batch, views):
+        def losses(self, model, batch, augment):
             seen.append(batch.bags.tolist())
-            return super().losses(model, batch, views)
+            return super().losses(model, batch, augment)
 
     settings = Settings(epochs=4, batch_bags=4, whole_steps=True)
     fitted = fit(build_model(bags), bags, bags, settings, device="cpu", objective=Watched())

@@ -38,9 +38,11 @@ class Batch(NamedTuple):
 class PlacedBags:
     """Bags as a model meets them. Where their instances come from is for `_cut` to say."""
 
-    def __init__(self, bags: Bags, device: torch.device, keep: np.ndarray | None = None):
-        """`keep` (n,) says which positions of the bags' index are aggregated (None: all)."""
-        self.bags, self.device, self.keep = bags, device, keep
+    def __init__(
+        self, bags: Bags, device: torch.device, keep: np.ndarray | None = None, beliefs: np.ndarray | None = None
+    ):
+        """Of each position of the bags' index: whether it is aggregated (None: all are), beliefs about its class."""
+        self.bags, self.device, self.keep, self.beliefs = bags, device, keep, beliefs
 
     def shuffled(
         self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None, bags: int | None = None
@@ -80,15 +82,16 @@ class PlacedBags:
         Everything moves to the device at once; the batches are views of it.
         """
         labels, lengths = self._there(self.bags.labels[which]), self._there(sizes)
-        truth, keep = (
+        truth, beliefs, keep = (
             None if of_positions is None else self._there(of_positions[positions])
-            for of_positions in (self.bags.instance_labels, self.keep)
+            for of_positions in (self.bags.instance_labels, self.beliefs, self.keep)
         )
+        part = lambda values, rows: None if values is None else values[rows]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         for a, b in pairwise(bounds):
             rows = slice(starts[a], starts[b])
-            target = Target(labels[a:b], None if truth is None else truth[rows])
-            segments = Segments(sizes[a:b], lengths[a:b], None if keep is None else keep[rows])
+            target = Target(labels[a:b], part(truth, rows), part(beliefs, rows))
+            segments = Segments(sizes[a:b], lengths[a:b], part(keep, rows))
             yield rows, which[a:b], segments, target
 
     def _there(self, values: np.ndarray) -> Tensor:
@@ -101,8 +104,8 @@ class PlacedBags:
 class ResidentBags(PlacedBags):
     """Bags whose instances lie on the device."""
 
-    def __init__(self, bags: Bags, device: torch.device, keep: np.ndarray | None = None):
-        super().__init__(bags, device, keep)
+    def __init__(self, bags: Bags, device: torch.device, *of_positions: np.ndarray | None):
+        super().__init__(bags, device, *of_positions)
         self.store = as_tensor(bags.store).to(device)
 
     def _cut(self, which, positions, sizes, bounds, piece=None) -> list[Batch]:

@@ -15,7 +15,7 @@ RECOMPILATIONS = 64  # of a network in one process: other shapes, training or no
 
 
 class Captured:
-    """A function of tensors that only changes tensors (weights, sums), captured once for each shape of its inputs.
+    """A function of tensors (some None) that only changes tensors (weights, sums), captured for each shape of inputs.
 
     Before a capture the function runs a few times, which libraries need to choose kernels and take memory;
     what those runs changed in `state()` is put back. Work that cannot be captured runs as it is, with one
@@ -24,25 +24,26 @@ class Captured:
 
     def __init__(self, function: Callable[..., None], state: Callable[[], dict[object, Tensor]]):
         self.function, self.state = function, state
-        self.graphs: dict[tuple, tuple[list[Tensor], torch.cuda.CUDAGraph]] = {}
+        self.graphs: dict[tuple, tuple[list[Tensor | None], torch.cuda.CUDAGraph]] = {}
         self.pool = torch.cuda.graph_pool_handle()
         self.seconds = 0.0  # spent on captures
         self.failed = False
 
-    def __call__(self, *inputs: Tensor) -> None:
-        shapes = tuple(tensor.shape for tensor in inputs)
+    def __call__(self, *inputs: Tensor | None) -> None:
+        shapes = tuple(None if tensor is None else tensor.shape for tensor in inputs)
         if shapes not in self.graphs and not self.failed:
             self._capture(shapes, inputs)
         if self.failed:
             return self.function(*inputs)
         held, graph = self.graphs[shapes]
         for place, tensor in zip(held, inputs, strict=True):
-            place.copy_(tensor)
+            if tensor is not None:
+                place.copy_(tensor)
         return graph.replay()
 
-    def _capture(self, shapes: tuple, inputs: tuple[Tensor, ...]) -> None:
+    def _capture(self, shapes: tuple, inputs: tuple[Tensor | None, ...]) -> None:
         start = time.perf_counter()
-        held = [tensor.clone() for tensor in inputs]
+        held = [None if tensor is None else tensor.clone() for tensor in inputs]
         before = {name: tensor.clone() for name, tensor in self.state().items()}
         draws = torch.cuda.get_rng_state()
         side = torch.cuda.Stream()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,7 @@ from .errors import InputError
 from .files import read_json, write_json, write_lines
 from .inference import choose_device, evaluate
 from .methods import find_method
-from .model import build_model
+from .model import Model, build_model
 from .recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
 from .report.page import REPORT, write_page
 from .runs import CLASSIFIER, CONFIG, RESULT, claimed, environment, open_run, read_config, refuse_other
@@ -119,8 +118,11 @@ class Experiment:
             say(f"{reason}; {parts.train}")
             if scaffold(folder):
                 say(f"{folder} was interrupted: going on where it was")
-            made = {"pixels": plan.pixels, "seed": self.seed, "background_share": self.background_share}
-            fresh = partial(build_model, parts.train, self.method, plan.backbone, **made, **self.method_options)
+            made = {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
+
+            def fresh(number: int = 0) -> Model:
+                return build_model(parts.train, self.method, plan.backbone, seed=run.seed_of(number), **made)
+
             title = " ".join(filter(None, [data.source, data.scenario, self.method, f"fold {data.fold}"]))
             run = Run(folder, parts.train, parts.val, plan, fresh, title, device, eager, say)
             trained = RECIPES[plan.recipe].train(run)

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from .segments import Segments
 
-HIGHEST_RAISE, RAISE_STEPS = 32.0, 24  # of a label's log-odds; halvings of that
-
 
 def count_log_probs(
     instance_log_probs: Tensor,
@@ -88,6 +86,18 @@ def share_divergence(instance_log_probs: Tensor, background: int, share: float) 
     return entropy - share * log_masses[background] - (1 - share) * voting
 
 
+def expected_shares(label_shares: Tensor, winner_share: Tensor | float) -> Tensor:
+    """(..., C) shares of bags that have each label -> (..., C) shares of all instances that are of each class.
+
+    Where a bag's winner holds `winner_share` of it and the other classes, over all bags, hold the rest evenly.
+
+    >>> expected_shares(torch.tensor([0.5, 0.5, 0.0]), 0.6)
+    tensor([0.4000, 0.4000, 0.2000])
+    """
+    others = max(label_shares.shape[-1] - 1, 1)
+    return winner_share * label_shares + (1 - winner_share) * (1 - label_shares) / others
+
+
 def vote_scores(instance_log_probs: Tensor, segments: Segments) -> Tensor:
     """(n, C) -> (b, C): log-likelihood that each class wins when every instance casts one random vote.
 
@@ -120,55 +130,6 @@ def contrastive_losses(first: Tensor, second: Tensor, temperature: float) -> tup
     losses = others.logsumexp(dim=1) - pairs
     nearest = pairs[:n] > others[:n].amax(dim=1)
     return losses.view(2, n).mean(dim=0), nearest
-
-
-def consistent(instance_log_probs: Tensor, segments: Segments, labels: Tensor, background: int | None = None) -> Tensor:
-    """(n, C), (b,) -> (n, C): the same beliefs, given that in each bag the label has most votes.
-
-    Where another class leads a bag's summed probabilities, the odds of the label are raised by one factor for all of
-    the bag's instances, the smallest at which none leads it any more. Bags without a contradiction stay as they are.
-    A background does not vote: it may be more than the label.
-
-    >>> beliefs = torch.tensor([[0.9, 0.1], [0.6, 0.4]])
-    >>> consistent(beliefs.log(), Segments([2]), torch.tensor([1])).exp().sum(dim=0)
-    tensor([1.0000, 1.0000])
-    >>> torch.equal(consistent(beliefs.log(), Segments([2]), torch.tensor([0])), beliefs.log())
-    True
-    """
-    of_label = torch.nn.functional.one_hot(labels, instance_log_probs.shape[1]).bool()  # (b, C)
-    on_rows = segments.spread(of_label)
-    no_rival = of_label.clone()
-    if background is not None:
-        no_rival[:, background] = True
-
-    def raised(by: Tensor) -> Tensor:  # (b,) log-factors -> (n, C)
-        rows = segments.spread(by).unsqueeze(1)
-        return torch.where(on_rows, instance_log_probs + rows, instance_log_probs).log_softmax(dim=1)
-
-    def leads(log_probs: Tensor) -> Tensor:  # (b,) whether no other class has more
-        counts = segments.sum(log_probs.exp())
-        others = counts.masked_fill(no_rival, -torch.inf).amax(dim=1)
-        return counts.masked_fill(~of_label, 0).sum(dim=1) >= others
-
-    low = torch.zeros_like(labels, dtype=instance_log_probs.dtype)
-    high = low + HIGHEST_RAISE
-    for _ in range(RAISE_STEPS):
-        middle = (low + high) / 2
-        enough = leads(raised(middle))
-        low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
-    as_it_is = segments.spread(leads(instance_log_probs)).unsqueeze(1)
-    return torch.where(as_it_is, instance_log_probs, raised(high))
-
-
-def certain(probabilities: Tensor, confidence: float) -> Tensor:
-    """(n, C) -> (n, C): the most probable class of each row as if it were certain, 0 for rows that are less confident.
-
-    >>> certain(torch.tensor([[0.1, 0.9], [0.4, 0.6]]), 0.8)
-    tensor([[0., 1.],
-            [0., 0.]])
-    """
-    highest, which = probabilities.max(dim=1, keepdim=True)
-    return torch.zeros_like(probabilities).scatter(1, which, (highest >= confidence).to(probabilities.dtype))
 
 
 class _LogNdtr(torch.autograd.Function):

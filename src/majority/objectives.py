@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from .batches import Batch
-from .functional import certain, consistent, contrastive_losses
+from .functional import contrastive_losses
 from .model import Augmentation, Model, in_float32
 from .norm import BatchNorm1d
 
 
-class Views(NamedTuple):
-    """How a step may look at images; None: as they are."""
-
-    weak: Augmentation | None = None  # the settings' `augment`
-    strong: Augmentation | None = None  # the settings' `strong`
-
-
 class Objective(nn.Module):
-    """What it holds itself (a projection, a teacher) is trained, captured and saved beside the model."""
+    """What it holds itself (a projection, a mean of weights) is trained, captured and saved beside the model."""
 
     uses_head: ClassVar[bool] = True  # False: it has no use for labels, whatever the method
 
-    def losses(self, model: Model, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
-        """(b,) one loss a bag, (b,) whether the bag's class was predicted."""
+    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+        """(b,) one loss a bag, (b,) whether the bag's class was predicted. `augment` draws anew at each call."""
         raise NotImplementedError
-
-    def begin_epoch(self, part: float) -> None:
-        """`part` of all epochs, 0 to 1, lie behind."""
 
     def after_step(self, model: Model) -> None:
         """What follows the optimiser's step."""
@@ -44,15 +34,15 @@ class Objective(nn.Module):
 class BagLoss(Objective):
     """The method's own loss."""
 
-    def losses(self, model: Model, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
-        output = model(batch.instances, batch.segments, views.weak)
+    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+        output = model(batch.instances, batch.segments, augment)
         with in_float32(output.bag_log_probs):
             losses = model.head.losses(output, batch.segments, batch.target)
         return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
 
 
 class Contrastive(Objective):
-    """Two strong views of an instance know each other among those of all others: no label is used.
+    """Two views of an instance know each other among those of all others: no label is used.
 
     Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020; without the
     positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. The projection is left
@@ -68,72 +58,65 @@ class Contrastive(Objective):
             nn.Linear(features, width, bias=False), BatchNorm1d(width), nn.ReLU(), nn.Linear(width, dimensions)
         )
 
-    def losses(self, model: Model, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
+    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
         instances = batch.instances
-        both = torch.cat([model.normalise(instances, views.strong) for _ in range(2)])
+        both = torch.cat([model.normalise(instances, augment) for _ in range(2)])
         projected = self.projection(model.backbone(both)).float()
         with in_float32(projected):
             losses, nearest = contrastive_losses(*projected.chunk(2), self.temperature)
         return losses, nearest
 
 
-class SelfTraining(Objective):
-    """The method's own loss, and what a teacher reads of every instance, made consistent with the bag's label.
+class Averaged(BagLoss):
+    """The method's own loss; what is validated and kept is the running mean of the model's weights.
 
-    The teacher is a running mean of the model's weights; it looks at weak views, the model learns from strong ones.
-    The teacher is what is kept. Its readings are taught as they are or, with a `confidence`, only those that reach it,
-    as certain (Sohn et al., "FixMatch", NeurIPS 2020, with a mean teacher and bags in the place of labels).
+    Its first steps count in full: the mean is over all steps until there are 1 / (1 - momentum) of them.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        momentum: float = 0.99,
-        weight: float = 1.0,  # of the teacher's lessons
-        rise: tuple[float, float] = (0.0, 0.0),  # parts of all epochs between which that weight rises from 0
-        confidence: float | None = None,
-    ):
+    def __init__(self, model: Model, momentum: float = 0.99):
         super().__init__()
-        self.momentum, self.weight, self.rise, self.confidence = momentum, weight, rise, confidence
-        self.teacher = deepcopy(model).requires_grad_(False)
-        self.register_buffer("weight_now", torch.tensor(0.0))
-
-    def begin_epoch(self, part: float) -> None:
-        first, last = self.rise
-        risen = (part - first) / (last - first) if last > first else float(part >= first)
-        self.weight_now.fill_(self.weight * min(max(risen, 0.0), 1.0))
+        self.momentum = momentum
+        self.mean = deepcopy(model).requires_grad_(False)
+        self.register_buffer("steps", torch.tensor(0.0))
 
     def product(self, model: Model) -> Model:
-        return self.teacher
+        return self.mean
 
-    def train(self, mode: bool = True) -> SelfTraining:
+    def train(self, mode: bool = True) -> Averaged:
         super().train(mode)
-        self.teacher.eval()
+        self.mean.eval()
         return self
-
-    def losses(self, model: Model, batch: Batch, views: Views) -> tuple[Tensor, Tensor]:
-        output = model(batch.instances, batch.segments, views.strong)
-        with in_float32(output.bag_log_probs):
-            losses = model.head.losses(output, batch.segments, batch.target)
-        if self.weight:
-            losses = losses + self.weight_now * self._lessons(batch, views, output.instance_log_probs)
-        return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
-
-    def _lessons(self, batch: Batch, views: Views, log_probs: Tensor) -> Tensor:  # (b,)
-        spec = self.teacher.spec
-        with torch.no_grad():
-            read = self.teacher(batch.instances, batch.segments, views.weak).instance_log_probs
-        with in_float32(read):
-            background = spec.background and spec.background.index
-            taught = consistent(read, batch.segments, batch.target.labels, background).exp()
-            if self.confidence is not None:
-                taught = certain(taught, self.confidence)
-            return batch.segments.mean(-(taught * log_probs).sum(dim=1))
 
     @torch.no_grad()
     def after_step(self, model: Model) -> None:
-        for kept, new in zip(self.teacher.state_dict().values(), model.state_dict().values(), strict=True):
+        self.steps += 1
+        new = (1 / self.steps).clamp(min=1 - self.momentum)
+        for kept, now in zip(self.mean.state_dict().values(), model.state_dict().values(), strict=True):
             if kept.is_floating_point():
-                kept.lerp_(new, 1 - self.momentum)
+                kept.lerp_(now, new.to(kept.dtype))
             else:
-                kept.copy_(new)
+                kept.copy_(now)
+
+
+class Taught(Averaged):
+    """Given beliefs about every instance are learned, and no bag label is; its running mean is kept, as above.
+
+    Instances are mixed with others of the step, up to `mixed` of them, and their beliefs with them (Zhang et al.,
+    "mixup: Beyond Empirical Risk Minimization", ICLR 2018): where beliefs are wrong, that is harder to learn by heart.
+    """
+
+    def __init__(self, model: Model, momentum: float = 0.99, mixed: float = 0.5):
+        super().__init__(model, momentum)
+        self.mixed = mixed
+
+    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+        seen, beliefs = model.normalise(batch.instances, augment), batch.target.beliefs
+        if self.mixed:
+            other = torch.rand(len(seen), device=seen.device).argsort()
+            share = self.mixed * torch.rand(len(seen), 1, device=seen.device)
+            beliefs = beliefs.lerp(beliefs[other], share)
+            seen = seen.lerp(seen[other], share.view(-1, *[1] * (seen.ndim - 1)).to(seen.dtype))
+        output = model.aggregate(model.backbone(seen).float(), batch.segments)
+        with in_float32(output.bag_log_probs):
+            losses = batch.segments.mean(-(beliefs * output.instance_log_probs).sum(dim=1))
+        return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels

@@ -18,9 +18,9 @@ from .segments import Segments
 from .store import on_disk, rows_of
 
 
-def placed(bags: Bags, device: torch.device, keep: np.ndarray | None = None) -> PlacedBags:
+def placed(bags: Bags, device: torch.device, *of_positions: np.ndarray | None) -> PlacedBags:
     """Bags ready for batches: resident on the device, or streamed to it where their store is on disk."""
-    return (StreamedBags if on_disk(bags.store) else ResidentBags)(bags, device, keep)
+    return (StreamedBags if on_disk(bags.store) else ResidentBags)(bags, device, *of_positions)
 
 
 def passing(bags: Bags, device: torch.device) -> PlacedBags:
@@ -51,8 +51,8 @@ class StreamedBags(PlacedBags):
     it), and in pieces of the `instances` that `in_order` was asked for otherwise.
     """
 
-    def __init__(self, bags: Bags, device: torch.device, keep: np.ndarray | None = None):
-        super().__init__(bags, device, keep)
+    def __init__(self, bags: Bags, device: torch.device, *of_positions: np.ndarray | None):
+        super().__init__(bags, device, *of_positions)
         self.rows = rows_of(bags.store)
         self.held = as_tensor(self.rows) if isinstance(self.rows, np.ndarray) else None  # in memory
 

@@ -23,7 +23,7 @@ from .files import read_lines, write_lines
 from .inference import BATCH_INSTANCES, choose_device, outputs
 from .methods import Target
 from .model import Model
-from .objectives import BagLoss, Objective, Views
+from .objectives import BagLoss, Objective
 from .progress import epochs_shown
 from .segments import Segments
 from .streams import placed
@@ -48,7 +48,6 @@ class Settings:
     patience: int | None = None  # epochs without a better validation loss before stopping
     max_instances: int | None = None  # of a bag in a step: a fresh random part of larger bags
     augment: tuple = ()  # of images: names, or (name, settings) pairs
-    strong: tuple = ()  # the same, for objectives that look twice
     body_rate: float = 1.0  # times the learning rate is the backbone's
     precision: str = "float32"  # or "bf16": autocast on a GPU; counts and losses stay float32
     compile: bool | None = None  # on a GPU: fewer kernels, after compilation; None: where the run is long enough
@@ -95,6 +94,7 @@ def fit(
     title: str | None = "training",  # of the progress bar; None: no bar
     eager: bool = False,
     keep: np.ndarray | None = None,
+    beliefs: np.ndarray | None = None,
     objective: Objective | None = None,
 ) -> Fitted:
     """Train on bag labels alone, choose the epoch by the validation bags' loss, leave the model at that epoch.
@@ -102,13 +102,13 @@ def fit(
     With a `folder`, every epoch is written to metrics.jsonl and a checkpoint lets the same call continue
     after it was killed; the end is the same as without the interruption. On a GPU the steps are captured
     and replayed unless `eager`. `keep`, a boolean for each position of `train.index`, says which instances are
-    aggregated (None: all); the others still pass through the network. Validation bags stay whole. An `objective`
-    other than the method's loss may need none: without them, the last epoch wins.
+    aggregated (None: all); the others still pass through the network. Validation bags stay whole. `beliefs`, a row of
+    probabilities for each position, are for an `objective` that learns them. One other than the method's loss may
+    need no validation bags: without them, the last epoch wins.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
     train, val = _permitted(model, train, objective), val and _permitted(model, val, objective)
-    if keep is not None:
-        _check_keep(keep, train)
+    _check_positions(keep, beliefs, train)
     device = choose_device(device)
     on_gpu = device.type == "cuda"
     fast = on_gpu and not eager
@@ -119,22 +119,23 @@ def fit(
         torch.backends.cudnn.flags(enabled=True, benchmark=on_gpu and equal),
         compiled(*to_compile),
     ):
-        loop = _Loop(model, train, val, settings, device, Path(folder) if folder else None, keep, objective)
+        folder = Path(folder) if folder else None
+        loop = _Loop(model, train, val, settings, device, folder, objective, keep, beliefs)
         return loop.run(title, capture=fast)
 
 
 class _Loop:
-    def __init__(self, model: Model, train: Bags, val, settings: Settings, device, folder, keep=None, objective=None):
+    def __init__(self, model: Model, train: Bags, val, settings: Settings, device, folder, objective=None, *positions):
         self.model, self.settings, self.device, self.folder = model, settings, device, folder
         self.objective: Objective = objective or BagLoss()
         self.whole = nn.ModuleDict({"model": model, "objective": self.objective}).to(device)
         if model.spec.images:  # as the stored images are laid out
             self.whole.to(memory_format=torch.channels_last)
-        self.train, self.val = placed(train, device, keep), val and placed(val, device)
+        self.train, self.val = placed(train, device, *positions), val and placed(val, device)
         self.val_held = list(self.val.in_order(BATCH_INSTANCES)) if isinstance(self.val, ResidentBags) else None
         self.size = _step_size(train, settings)
         self.optimiser = _optimiser(self.whole, settings, device)
-        self.views = Views(*(self._augmentation(plan) for plan in (settings.augment, settings.strong)))
+        self.augment = self._augmentation(settings.augment)
         self.sums = torch.zeros(4, device=device)  # training loss and bags right, validation loss and bags right
         self.steps_per_epoch = math.ceil(len(train) / settings.batch_bags)
         self.bags_per_epoch = len(train)
@@ -187,7 +188,6 @@ class _Loop:
 
     def _epoch(self, epoch: int) -> dict:
         torch.manual_seed(_seed_of(self.settings.seed, epoch))  # dropout, augmentation
-        self.objective.begin_epoch(epoch / self.settings.epochs)
         self.sums.zero_()
         self.whole.train()
         batches = self.planned or self._plan(epoch)
@@ -208,7 +208,7 @@ class _Loop:
 
     def _step(self, batch: Batch) -> None:
         with self._autocast():
-            losses, right = self.objective.losses(self.model, batch, self.views)
+            losses, right = self.objective.losses(self.model, batch, self.augment)
         self.optimiser.zero_grad(set_to_none=True)
         losses.mean().backward()
         self.optimiser.step()
@@ -265,17 +265,15 @@ class _Loop:
         if self.size is None or not isinstance(self.train, ResidentBags):
             return
 
-        def step(index: Tensor, labels: Tensor, *more: Tensor) -> None:
-            truth, keep = (more, None) if self.train.keep is None else (more[:-1], more[-1])
+        def step(index: Tensor, keep: Tensor | None, labels: Tensor, *more: Tensor | None) -> None:
             bags = len(labels)
             sizes = torch.full((bags,), self.size, device=self.device)
             segments = Segments(np.full(bags, self.size), sizes, keep)
-            self._step(Batch(np.arange(bags), self.train.store, index, segments, Target(labels, *truth)))
+            self._step(Batch(np.arange(bags), self.train.store, index, segments, Target(labels, *more)))
 
         replayed = Captured(step, state)
         self.captured.append(replayed)
-        given = lambda batch: (batch.index, *batch.target, batch.segments.keep)
-        self.step = lambda batch: replayed(*(tensor for tensor in given(batch) if tensor is not None))
+        self.step = lambda batch: replayed(batch.index, batch.segments.keep, *batch.target)
 
     # ------------------------------------------------------------------ files
 
@@ -325,8 +323,8 @@ def _to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module
     long = settings.epochs * len(train.index) >= COMPILED_FROM
     if not (long if settings.compile is None else settings.compile):
         return []
-    views = settings.augment or settings.strong  # random draws cannot be compiled
-    return [model.backbone] if views else [model.normalise, model.backbone]
+    drawn = settings.augment  # random draws cannot be compiled
+    return [model.backbone] if drawn else [model.normalise, model.backbone]
 
 
 def _permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
@@ -343,7 +341,12 @@ def _permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
     return bags
 
 
-def _check_keep(keep: np.ndarray, bags: Bags) -> None:
+def _check_positions(keep: np.ndarray | None, beliefs: np.ndarray | None, bags: Bags) -> None:
+    each = (len(bags.index), len(bags.classes))
+    if beliefs is not None and beliefs.shape != each:
+        raise InputError(f"beliefs have shape {beliefs.shape}: give {each}, a row an instance and a column a class")
+    if keep is None:
+        return
     if keep.shape != bags.index.shape or keep.dtype != bool:
         raise InputError(
             f"keep has shape {keep.shape} and dtype {keep.dtype}: give {len(bags.index)} booleans, one an instance"

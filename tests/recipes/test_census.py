@@ -7,18 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import fsolve
 
-from majority import InputError, Settings, build_model, load_source
+from majority import Bags, Settings, build_model, load_source
 from majority.embedding import embedded
-from majority.objectives import SelfTraining
 from majority.recipes import RECIPES, Material, Plan, Run, census
 from majority.recipes.plans import CensusSettings
 from majority.streams import placed
 
-STRONG = ("affine", "noise")
-QUICK = Settings(epochs=2, batch_bags=8, strong=STRONG)
+VIEWS = ("affine", "noise")
+QUICK = Settings(epochs=2, batch_bags=8, augment=VIEWS)
 WITH_START = CensusSettings(
-    Settings(epochs=2, batch_bags=32, whole_steps=True, strong=STRONG), Settings(epochs=3, batch_bags=8)
+    Settings(epochs=2, batch_bags=32, whole_steps=True, augment=VIEWS), Settings(epochs=3, batch_bags=8), readers=2
 )
 
 
@@ -28,7 +28,7 @@ def digits(scenario="large"):
 
 def run_of(folder, parts, method="log-mean", settings=WITH_START, backbone="tiny"):
     plan = Plan("census", backbone, training=QUICK, census=settings)
-    fresh = lambda: build_model(parts.train, method, backbone)
+    fresh = lambda number=0: build_model(parts.train, method, backbone, seed=number)
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
 
 
@@ -44,9 +44,9 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     words += ["--set", "census.momentum=0.9", "--out", tmp_path / "run"]
     code, out, _ = majority(*words)
     assert code == 0
-    assert "stage self-training: epoch" in out
+    assert "stage last: epoch" in out
     result = json.loads((tmp_path / "run/result.json").read_text())
-    assert set(result["stages"]) == {"self-training"}, "tiny images have no self-supervised start"
+    assert list(result["stages"]) == ["reader-1", "reader-2", "reader-3", "last"], "tiny images have no start"
     assert result["plan"]["census"]["momentum"] == 0.9
     assert not list((tmp_path / "run").rglob("checkpoint.safetensors"))
     code, out, _ = majority(*words)
@@ -91,10 +91,10 @@ def test_plans_follow_the_material():
     on_gpu = plan("cifar10", (32, 32, 3), True)
     assert on_gpu.backbone == "resnet18-small"
     names = lambda views: {view if isinstance(view, str) else view[0] for view in views}
-    assert names(on_gpu.census.start.strong) == {"flip", "resized-crop", "colour", "hue", "grey"}
-    assert "flip" not in names(plan("svhn28", (28, 28, 3), True).census.start.strong)
-    assert "rotate90" in names(plan("pathmnist", (28, 28, 3), True).census.start.strong)
-    assert names(plan("my photos", (64, 64, 3), True).census.start.strong) == {"resized-crop"}
+    assert names(on_gpu.census.start.augment) == {"flip", "resized-crop", "colour", "hue", "grey"}
+    assert "flip" not in names(plan("svhn28", (28, 28, 3), True).census.start.augment)
+    assert "rotate90" in names(plan("pathmnist", (28, 28, 3), True).census.start.augment)
+    assert names(plan("my photos", (64, 64, 3), True).census.start.augment) == {"resized-crop"}
 
 
 # ---------------------------------------------------------------------- its stages
@@ -102,9 +102,10 @@ def test_plans_follow_the_material():
 
 def test_every_stage_is_trained_and_told(tmp_path):
     trained = census.train(run_of(tmp_path, digits()))
-    assert list(trained.stages) == ["start", "head", "self-training"]
+    assert list(trained.stages) == ["start", "head", "reader-1", "reader-2", "last"]
     assert trained.summary()["stages"]["head"]["epochs"] == 3
-    assert trained.fitted is trained.stages["self-training"]
+    assert trained.fitted is trained.stages["last"]
+    assert trained.stages["reader-1"].best_loss != trained.stages["reader-2"].best_loss, "other random draws"
 
 
 def test_the_head_stage_leaves_the_network_alone(tmp_path):
@@ -134,16 +135,22 @@ def test_on_a_gpu_a_stage_read_back_is_trained_on(tmp_path):
     parts = digits()
     run = run_of(tmp_path, parts)
     whole = census.train(run).model
-    shutil.rmtree(tmp_path / "stages" / "self-training")
+    shutil.rmtree(tmp_path / "stages" / "last")
     shutil.rmtree(tmp_path / "stages" / "head")
     again = census.train(replace(run, device="cuda")).model
     assert not same(again.cpu(), whole.cpu()), "another device rounds otherwise; what counts is that it trained"
 
 
-@pytest.mark.parametrize("method", ["supervised", "proportion", "attention", "vote"])
+@pytest.mark.parametrize("method", ["supervised", "proportion", "attention", "additive", "vote"])
 def test_other_methods_take_the_same_way(tmp_path, method):
     trained = census.train(run_of(tmp_path, digits(), method))
     assert trained.fitted.epochs == 2
+    assert ("reader-1" in trained.stages) == (method not in ("supervised", "proportion")), "they know it all"
+
+
+def test_a_background_is_left_to_the_readers(tmp_path):
+    parts = load_source("digits").make_parts(scenario="large", bags=24, bag_size=8, background="3")
+    assert census.train(run_of(tmp_path, parts, "adjusted-mean")).fitted.epochs == 2
 
 
 def test_no_instance_label_reaches_any_stage(tmp_path):
@@ -160,7 +167,7 @@ def test_no_instance_label_reaches_any_stage(tmp_path):
     assert one.summary()["stages"] == other.summary()["stages"]
 
 
-@pytest.mark.parametrize("at", ["_start", "_head", "_self_training"])
+@pytest.mark.parametrize("at", ["_start", "_head", "_reader", "_last"])
 def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
     parts = digits()
     whole = census.train(run_of(tmp_path / "whole", parts))
@@ -176,16 +183,56 @@ def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
     assert same(census.train(run_of(tmp_path / "stopped", parts)).model, whole.model)
 
 
-# ---------------------------------------------------------------------- lessons
+# ---------------------------------------------------------------------- what the readers believe
 
 
-def test_lessons_rise_between_two_epochs():
-    model = build_model(digits().train, "log-mean", "tiny")
-    objective = SelfTraining(model, weight=2.0, rise=(0.2, 0.6))
-    weights = []
-    for part in (0.0, 0.2, 0.4, 0.6, 0.9):
-        objective.begin_epoch(part)
-        weights.append(objective.weight_now.item())
-    assert weights == pytest.approx([0, 0, 1, 2, 2])
-    with pytest.raises(InputError, match=r"no setting 'census\.rise\.first'"):
-        Plan("census", census=CensusSettings()).with_settings({"census.rise.first": 1})
+def test_beliefs_are_the_models_own_in_the_order_of_the_bags():
+    parts = digits()
+    model = build_model(parts.train, "log-mean", "tiny").eval()
+    (batch,) = placed(parts.train.blind(), torch.device("cpu")).in_order(9_999)
+    with torch.no_grad():
+        expected = model(batch.instances, batch.segments).instance_log_probs.exp()
+    torch.testing.assert_close(census.believed(model, parts.train, "cpu"), expected)
+
+
+def random_beliefs(n, favoured=0, seed=0):
+    logits = np.random.default_rng(seed).normal(size=(n, 4)) + np.eye(4)[favoured]
+    return torch.from_numpy(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
+
+
+def plain_bags(labels, size):
+    n = len(labels) * size
+    return Bags(np.zeros((n, 1), np.float32), np.arange(n), np.arange(len(labels) + 1) * size, labels, list("abcd"))
+
+
+def test_aligned_beliefs_hold_the_expected_shares():
+    """By root finding, one equation a class."""
+    bags, beliefs = plain_bags([0, 0, 0, 1, 2, 3], 40), random_beliefs(240)
+    p = beliefs.numpy().reshape(6, 40, 4)
+    winner = np.mean([p[i, :, label].mean() for i, label in enumerate(bags.labels)])
+    assert 0.25 < winner < 0.5, "a part of the factors"
+    f = np.array([3, 1, 1, 1]) / 6
+    wanted = winner * f + (1 - winner) * (1 - f) / 3
+
+    def weighted(added):
+        odds = beliefs.numpy() * np.exp(np.append(added, 0.0))
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    found = fsolve(lambda added: (weighted(added).mean(axis=0) - wanted)[:3], np.zeros(3))
+    part = np.append(found, 0.0) * (0.5 / winner - 1)
+    odds = beliefs.numpy() ** 2 * np.exp(2 * part)
+    expected = odds / odds.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(census.aligned(beliefs, bags, 2.0).numpy(), expected, rtol=1e-5)
+
+
+def test_where_winners_hold_a_half_the_readers_are_believed():
+    bags = plain_bags([0, 1], 50)
+    beliefs = torch.cat([random_beliefs(50, 0), random_beliefs(50, 1)]) ** 4
+    beliefs /= beliefs.sum(dim=1, keepdim=True)
+    torch.testing.assert_close(census.aligned(beliefs, bags), beliefs)
+
+
+def test_a_class_that_was_never_a_label_is_still_expected():
+    aligned = census.aligned(random_beliefs(120), plain_bags([0, 1, 2], 40))
+    assert aligned.isfinite().all()
+    assert aligned[:, 3].mean() > 0.1

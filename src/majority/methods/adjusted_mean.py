@@ -1,8 +1,12 @@
-"""log-mean, given how often each class is a label: P(label y | bag) is in proportion to prior_y times mean_y.
+"""log-mean, given that labels are no fair sample of the classes.
 
-Labels are no fair sample of the classes: with ties the lowest class wins, and a class that is often second hardly ever
-wins. A plain mean explains a frequent label by more instances of its class; here the prior explains it. The correction
-is that of Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, on bags in the place of instances.
+With ties the lowest class wins, and a class that is often second hardly ever wins: classes differ more as labels than
+as instances. A plain mean explains a frequent label by more instances of its class. Here the label y of a bag has a
+probability in proportion to mean_y * f_y / e_y: f is how often each class is a label, e its expected share of all
+instances, where a bag's winner holds the share w that it is seen to hold and the others hold the rest evenly,
+e = w f + (1 - w)(1 - f) / (C - 1). Where winners hold nearly all, e is f, and what is left is log-mean.
+
+The correction is that of Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, for bags.
 """
 
 from __future__ import annotations
@@ -10,26 +14,38 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..functional import vote_log_proportions
+from ..functional import expected_shares, vote_log_proportions
 from ..segments import Segments
+from .base import BagOutput, Target, pick
 from .voting import Voting, without_column
+
+MOMENTUM = 0.95  # of the winners' share, over steps
 
 
 class AdjustedMean(Voting):
     def __init__(self, in_features: int, n_classes: int):
         super().__init__()
         self.classifier = nn.Linear(in_features, n_classes)
-        self.register_buffer("log_prior", torch.zeros(n_classes))
+        self.register_buffer("label_shares", torch.full((n_classes,), 1 / n_classes))
+        self.register_buffer("winner_share", torch.tensor(1 / n_classes))
 
     def see_labels(self, counts: Tensor) -> None:
-        """With one label more of each class: a class without any stays possible."""
-        self.log_prior.copy_((counts + 1).log() - (counts + 1).sum().log())
+        """As if there were one more of each: a class that was never a label stays possible."""
+        self.label_shares.copy_((counts + 1) / (counts + 1).sum())
 
     def classify(self, features: Tensor) -> Tensor:
         return self.classifier(features).log_softmax(dim=1)
 
     def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor]:
-        prior, phantom = self.log_prior, 0.0
+        labels, phantom = self.label_shares, 0.0
         if self.background is not None:
-            prior, phantom = without_column(prior.unsqueeze(0), self.background.index), self.background.phantom
-        return ((vote_log_proportions(votes, segments, phantom) + prior).log_softmax(dim=1),)
+            labels, phantom = without_column(labels.unsqueeze(0), self.background.index), self.background.phantom
+        adjusted = labels.log() - expected_shares(labels, self.winner_share).log()
+        return ((vote_log_proportions(votes, segments, phantom) + adjusted).log_softmax(dim=1),)
+
+    def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
+        if self.training:
+            with torch.no_grad():
+                shares = segments.mean(output.instance_log_probs.exp())
+                self.winner_share.lerp_(pick(shares, target.labels).mean(), 1 - MOMENTUM)
+        return super().losses(output, segments, target)

@@ -20,6 +20,7 @@ class Target(NamedTuple):
 
     labels: Tensor  # (b,)
     instance_labels: Tensor | None = None  # (n,)
+    beliefs: Tensor | None = None  # (n, C) probabilities that an earlier model gave; None: there are none
 
 
 class Head(nn.Module):

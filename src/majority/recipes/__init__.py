@@ -68,12 +68,8 @@ def _census(material: Material) -> Plan:
     permitted = lambda *views: tuple(v for v in views if (v if isinstance(v, str) else v[0]) in lawful(material.source))
     turned = permitted("flip", "rotate90")
     if material.tiny or not material.on_gpu:
-        training = Settings(
-            learning_rate=4e-3,
-            warmup_epochs=4,
-            augment=("crop",),
-            strong=(*turned, *(permitted("affine") or ("crop",)), "noise"),
-        )
+        views = (*turned, *(permitted("affine") or ("crop",)), "noise")
+        training = Settings(epochs=30, learning_rate=4e-3, warmup_epochs=3, augment=views)
         return Plan("census", "tiny" if material.tiny else "cnn", training=training, census=CensusSettings())
     colours = permitted(("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey")
     three_quarters = 8 * round(min(material.shape[:2]) * 3 / 32)
@@ -84,7 +80,7 @@ def _census(material: Material) -> Plan:
         learning_rate=1.4e-3,
         weight_decay=1e-3,
         warmup_epochs=10,
-        strong=(*turned, ("resized-crop", {"side": three_quarters}), *colours),
+        augment=(*turned, ("resized-crop", {"side": three_quarters}), *colours),
         precision="bf16",
         compile=True,
     )
@@ -94,12 +90,10 @@ def _census(material: Material) -> Plan:
         batch_bags=16,
         learning_rate=5e-4,
         weight_decay=5e-2,
-        augment=(*turned, "crop"),
-        strong=(*turned, "crop", *colours, "cutout"),
+        augment=(*turned, "crop", *colours, "cutout"),
         precision="bf16",
     )
-    census = CensusSettings(start, head, lessons=5.0, rise=(0.0, 0.0), confidence=0.9)
-    return Plan("census", "resnet18-small", training=training, census=census)
+    return Plan("census", "resnet18-small", training=training, census=CensusSettings(start, head))
 
 
 RECIPES = {
@@ -117,7 +111,7 @@ RECIPES = {
         ),
         Recipe(
             "census",
-            "a self-supervised start on the bags' own images, a head on what it found, then self-training",
+            "a self-supervised start on the bags' own images; several readings of the bags, put together, learned anew",
             _census,
             census.train,
         ),

@@ -1,37 +1,61 @@
-"""census: a self-supervised start on the bags' own instances, a head on what it found, then self-training.
+"""census: several readings of the bags are put together, and what they agree on is learned anew.
 
-start          the network learns, without any label, to know two views of an instance among all others
-head           the network as it is, its features read by the head alone: little is left to fit few labels with
-self-training  the whole network, with the method's bag loss and a teacher's beliefs about every instance, made
-               consistent with the bags' labels
+start   the network learns, without any label, to know two views of an instance among all others
+head    the network as it is, its features read by the head alone: little is left to fit few labels with
+reader  the whole network learns the bags by the method's loss; several, with other random draws
+last    one more learns what the readers believe of every instance, on average, once their beliefs hold as many of each
+        class as the labels let expect; it learns no bag's label
 
-Vectors and tiny images have no start: they begin with the last stage. Every stage chooses its epoch by validation
-bags (the start keeps its last).
+Readers and last begin with what start and head left. Vectors, tiny images and, on a CPU, all images have neither: there
+they begin with random weights. Every stage but the start chooses its epoch by the validation bags' loss.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..bags import Bags
 from ..embedding import embedded, singles
+from ..functional import expected_shares
+from ..inference import all_batches, choose_device, outputs
 from ..model import Model, ModelSpec, Normalise
-from ..objectives import Contrastive, SelfTraining
+from ..objectives import Averaged, Contrastive, Taught
 from ..training import Fitted, fit
 from .stages import Run, Trained
 
+ROUNDS, SAMPLE = 50, 100_000  # of matching the shares of classes; instances to match them on
+
 
 def train(run: Run) -> Trained:
-    census, model, stages = run.plan.census, run.fresh_model(), {}
+    census, stages = run.plan.census, {}
+    begun = run.fresh_model()
     if census.start is not None:
-        stages["start"] = run.stage("start", model.backbone, partial(_start, run, model))
-        stages["head"] = run.stage("head", model.head, partial(_head, run, model))
-    stages["self-training"] = run.stage("self-training", model, partial(_self_training, run, model))
-    return Trained(model, stages["self-training"], stages)
+        stages["start"] = run.stage("start", begun.backbone, partial(_start, run, begun))
+        stages["head"] = run.stage("head", begun.head, partial(_head, run, begun))
+
+    def model(number: int) -> Model:
+        made = run.fresh_model(number)
+        if census.start is not None:
+            made.load_state_dict(begun.state_dict())
+        return made
+
+    beliefs = None
+    if not begun.head.sees_instance_labels:  # a reference line needs no readers
+        read = 0.0
+        for number in range(1, census.readers + 1):
+            reader, name = model(number), f"reader-{number}"
+            stages[name] = run.stage(name, reader, partial(_reader, run, reader, number))
+            read = read + believed(reader, run.train, run.device) / census.readers
+        beliefs = aligned(read, run.train, census.sharpness).cpu().numpy()
+    last = model(0)
+    stages["last"] = run.stage("last", last, partial(_last, run, last, beliefs))
+    return Trained(last, stages["last"], stages)
 
 
 def _start(run: Run, model: Model, folder: Path, title: str) -> Fitted:
@@ -51,12 +75,18 @@ def _head(run: Run, model: Model, folder: Path, title: str) -> Fitted:
     return fitted
 
 
-def _self_training(run: Run, model: Model, folder: Path, title: str) -> Fitted:
-    """The reference lines, which know more than a teacher could read, take the same way without one."""
+def _reader(run: Run, model: Model, number: int, folder: Path, title: str) -> Fitted:
+    settings = replace(run.plan.training, seed=run.seed_of(number))
+    objective = Averaged(model, run.plan.census.momentum)
+    return fit(model, run.train, run.val, settings, objective=objective, **run.where(folder, title))
+
+
+def _last(run: Run, model: Model, beliefs: np.ndarray | None, folder: Path, title: str) -> Fitted:
     census = run.plan.census
-    lessons = 0 if model.head.sees_instance_labels else census.lessons
-    objective = SelfTraining(model, census.momentum, lessons, census.rise, census.confidence)
-    return run.fit(model, folder, title, objective=objective)
+    if beliefs is None:
+        return run.fit(model, folder, title, objective=Averaged(model, census.momentum))
+    objective = Taught(model, census.momentum, census.mixed)
+    return run.fit(model, folder, title, beliefs=beliefs, objective=objective)
 
 
 def head_alone(model: Model, features: Bags) -> Model:
@@ -67,3 +97,39 @@ def head_alone(model: Model, features: Bags) -> Model:
     alone = Model(made, plain, nn.Identity())
     alone.head.load_state_dict(model.head.state_dict())
     return alone
+
+
+# ---------------------------------------------------------------------- what the readers believe
+
+
+def believed(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (n, C), in the order of the bags
+    device = choose_device(device)
+    batches = all_batches(bags.blind(), device)
+    return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(device), batches)])
+
+
+def aligned(beliefs: Tensor, bags: Bags, sharpness: float = 1.0) -> Tensor:
+    """(n, C) beliefs about the instances of these bags -> (n, C), with the shares of classes that labels let expect.
+
+    A class that the readers see too rarely becomes more probable everywhere, by one factor. Labels say little about
+    shares where winners hold most of their bags, and the readers can be believed: the factors fade from all (winners
+    hold a quarter or less) to none (a half or more). Then the beliefs are taken to the power of `sharpness`.
+    """
+    log_beliefs = beliefs.clamp(min=1e-8).log()
+    if bags.background is None:
+        winner = np.repeat(bags.labels, bags.sizes)
+        held = beliefs[torch.arange(len(beliefs)), torch.from_numpy(winner)].cpu().numpy()
+        share = float(np.mean(np.add.reduceat(held, bags.offsets[:-1]) / bags.sizes))
+        labels = np.bincount(bags.labels, minlength=beliefs.shape[1]) / len(bags)
+        wanted = expected_shares(torch.from_numpy(labels).to(beliefs), share)
+        factors = _matching(log_beliefs[:: max(1, len(beliefs) // SAMPLE)], wanted)
+        log_beliefs = log_beliefs + min(max(0.5 / share - 1, 0), 1) * factors
+    return (sharpness * log_beliefs).softmax(dim=1)
+
+
+def _matching(log_beliefs: Tensor, shares: Tensor) -> Tensor:
+    """(n, C), (C,) -> (C,) what to add to the log-probabilities of each class so that their means become the shares."""
+    added = torch.zeros_like(shares)
+    for _ in range(ROUNDS):
+        added = added + shares.log() - (log_beliefs + added).softmax(dim=1).mean(dim=0).log()
+    return added

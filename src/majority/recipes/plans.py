@@ -33,10 +33,10 @@ class CensusSettings:
     start: Settings | None = None  # self-supervised, on the bags' own instances; None: no such stage
     head: Settings | None = None  # then the head alone, on the network as it is
     temperature: float = 0.2  # of the contrastive loss
-    momentum: float = 0.99  # of the teacher
-    lessons: float = 1.0  # the weight of what the teacher reads, beside the bag loss; 0: the bag loss alone
-    rise: tuple[float, float] = (0.1, 0.4)  # parts of all epochs between which that weight rises from 0
-    confidence: float | None = None  # from which a reading is taught, as certain; None: all, as they are
+    momentum: float = 0.99  # of the running mean of weights that readers and last leave
+    readers: int = 3
+    sharpness: float = 2.0  # the power that the readers' mean beliefs are taken to
+    mixed: float = 0.5  # up to which part of an instance is another, where beliefs are learned
 
 
 @dataclass(frozen=True)

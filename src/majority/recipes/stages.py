@@ -17,6 +17,7 @@ from ..model import Model
 from ..training import CHECKPOINT, METRICS, Fitted, fit
 from .plans import Plan
 
+SEEDS_APART = 1_000
 STAGES, OUTCOME, WEIGHTS = "stages", "outcome.json", "weights.safetensors"
 
 
@@ -52,7 +53,7 @@ class Run:
     train: Bags
     val: Bags
     plan: Plan
-    fresh_model: Callable[[], Model]  # with the seed's random weights
+    fresh_model: Callable[..., Model]  # with the seed's random weights; given a number, with others
     title: str
     device: str = "auto"
     eager: bool = False
@@ -61,6 +62,10 @@ class Run:
     def fit(self, model: Model, folder: Path, title: str, **more) -> Fitted:
         """One training of the model as planned."""
         return fit(model, self.train, self.val, self.plan.training, **self.where(folder, title), **more)
+
+    def seed_of(self, number: int) -> int:
+        """Of the number's training in this run."""
+        return self.plan.training.seed + SEEDS_APART * number
 
     def where(self, folder: Path, title: str) -> dict:
         """Of any training in this run."""

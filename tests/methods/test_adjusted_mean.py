@@ -1,0 +1,81 @@
+"""adjusted-mean against the formula written plainly, and what it is for."""
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Settings, build_model, evaluate, fit, load_source
+from majority.methods import Target, create_head
+from majority.segments import Segments
+
+SIZES = [3, 1, 7, 4]
+
+
+def plain(head, features, label_counts, winner_share):
+    """One bag at a time, in float64."""
+    weight, bias = (t.detach().double().numpy() for t in (head.classifier.weight, head.classifier.bias))
+    f = (np.array(label_counts) + 1) / (np.sum(label_counts) + len(label_counts))
+    expected = winner_share * f + (1 - winner_share) * (1 - f) / (len(f) - 1)
+    rows = []
+    for bag in np.split(features, np.cumsum(SIZES)[:-1]):
+        odds = np.exp(bag @ weight.T + bias)
+        score = (odds / odds.sum(axis=1, keepdims=True)).mean(axis=0) * f / expected
+        rows.append(np.log(score / score.sum()))
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("winner_share", [0.25, 0.6, 1.0])
+def test_it_is_the_plain_formula(winner_share):
+    torch.manual_seed(0)
+    counts = [9, 4, 0, 2]
+    head = create_head("adjusted-mean", 6, 4).eval()
+    head.see_labels(torch.tensor(counts))
+    head.winner_share.fill_(winner_share)
+    features = np.random.default_rng(0).normal(size=(15, 6))
+    output = head(torch.from_numpy(features).float(), Segments(SIZES))
+    expected = plain(head, features, counts, winner_share)
+    np.testing.assert_allclose(output.bag_log_probs.detach(), expected, rtol=1e-4, atol=1e-5)
+    losses = head.losses(output, Segments(SIZES), Target(torch.tensor([0, 3, 2, 1])))
+    np.testing.assert_allclose(losses.detach(), -expected[range(4), [0, 3, 2, 1]], rtol=1e-4, atol=1e-5)
+
+
+def test_where_winners_hold_all_it_is_log_mean():
+    torch.manual_seed(0)
+    adjusted, plain = create_head("adjusted-mean", 6, 4), create_head("log-mean", 6, 4)
+    plain.load_state_dict(adjusted.state_dict(), strict=False)
+    adjusted.see_labels(torch.tensor([9, 4, 0, 2]))
+    adjusted.winner_share.fill_(1.0)
+    features = torch.randn(15, 6)
+    one, other = (head(features, Segments(SIZES)).bag_log_probs for head in (adjusted, plain))
+    torch.testing.assert_close(one, other)
+
+
+def test_the_winners_share_follows_what_is_seen_in_training_alone():
+    torch.manual_seed(0)
+    head, segments, target = create_head("adjusted-mean", 6, 4), Segments(SIZES), Target(torch.tensor([0, 3, 2, 1]))
+    output = head(5 * torch.randn(15, 6), segments)
+    shares = segments.mean(output.instance_log_probs.exp())[range(4), target.labels].mean().item()
+    head.losses(output, segments, target)
+    assert head.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * shares)
+    before = head.winner_share.clone()
+    head.eval().losses(output, segments, target)
+    assert torch.equal(head.winner_share, before)
+
+
+def test_a_background_has_no_share():
+    bags = load_source("digits").make_parts(scenario="various", bags=20, bag_size=8, background="3").train
+    model = build_model(bags, "adjusted-mean")
+    output = model.head(torch.randn(8, model.head.classifier.in_features), Segments([8]))
+    assert output.bag_log_probs[0, 3] == -torch.inf
+    assert output.bag_log_probs[0].exp().sum().item() == pytest.approx(1.0)
+
+
+def test_it_finds_classes_that_rarely_win():
+    """The first class wins a hundred times as often as the last."""
+    parts = load_source("digits").make_parts(scenario="various", winner_ratio=100)
+    scores = {}
+    for method in ("log-mean", "adjusted-mean"):
+        model = build_model(parts.train, method)
+        fit(model, parts.train, parts.val, Settings(epochs=25), device="cpu", title=None)
+        scores[method] = evaluate(model, parts.test, "cpu").summary()["macro_f1"]
+    assert scores["adjusted-mean"] > scores["log-mean"] + 0.05
