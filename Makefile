@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 .PHONY: run test format clean
 
 run: $(VENV)/installed
-	$(BIN)/majority study digits --methods count,soft-count,count-only,log-mean,vote,naive --out runs/digits
+	$(BIN)/majority study digits --methods count,soft-count,count-only,log-mean,adjusted-mean,vote,naive --recipe quick --out runs/digits
 
 test: $(VENV)/installed-dev
 	$(BIN)/ruff check .

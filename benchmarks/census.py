@@ -13,7 +13,8 @@ supervised  the same, told every instance's label: the ceiling
 
 Each line of OUT/runs.jsonl is one training; one that is there is not run again. Where the recipe has no start (vectors,
 tiny images, a CPU) there are no heads, and clusters are of the instances themselves. Bodies and checkpoints lie in
-WORK, so that a killed run goes on. OUT/heads.csv and OUT/summary.csv are made anew from runs.jsonl each time.
+WORK, so that a killed run goes on. OUT/heads.csv, OUT/summary.csv and the figures
+OUT/worth-SOURCE.svg are made anew from runs.jsonl each time.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ from majority.inference import choose_device
 from majority.model import Model
 from majority.recipes import RECIPES, Material, Plan, Run, census
 from majority.recipes.stages import STAGES, WEIGHTS
+from majority.report.colours import colour
+from majority.report.lines import Line, Point, line_plot
 from majority.runs import environment
 from majority.sources import Parts, load
 
@@ -168,6 +171,24 @@ def write_tables(out: Path) -> None:
     for name, table in (("heads.csv", heads), ("summary.csv", summary)):
         with (out / name).open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(table)
+    draw(out, groups)
+
+
+def draw(out: Path, groups: dict) -> None:
+    """What is a winner worth? A figure a source, where every line was run."""
+    steps = {"clusters": "no labels:\nclusters named", "census": "winners:\ncensus", "proportion": "proportions"}
+    steps |= {"supervised": "all labels"}
+    for source in {key[0] for key in groups}:
+        lines = []
+        for place, scenario in enumerate(("small", "various", "large")):
+            of = {key[2]: rows for key, rows in groups.items() if key[:2] == (source, scenario)}
+            if of.keys() >= steps.keys():
+                figures = [_mean_and_std(of[step]) for step in steps]
+                points = [Point(at, float(mean), float(std or 0)) for at, (mean, std) in enumerate(figures)]
+                lines.append(Line(scenario.capitalize(), colour(place), points))
+        if lines:
+            figure = line_plot(list(steps.values()), lines, f"{source}: what is told", "instance accuracy")
+            (out / f"worth-{source}.svg").write_text(figure)
 
 
 def _listed(folds: list[int]) -> str:

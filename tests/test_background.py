@@ -251,7 +251,20 @@ def test_training_finds_the_background_without_being_told_its_share():
 
 def test_digits_with_a_background_from_the_command(majority, tmp_path):
     run = tmp_path / "run"
-    train = ["train", "digits", "--method", "log-mean", "--bags", 60, "--bag-size", 16, "--epochs", 15]
+    train = [
+        "train",
+        "digits",
+        "--method",
+        "log-mean",
+        "--recipe",
+        "quick",
+        "--bags",
+        60,
+        "--bag-size",
+        16,
+        "--epochs",
+        15,
+    ]
     train += ["--device", "cpu", "--out", run, "--background", "3"]
     code, out, err = majority(*train, "--background-share", 0.3)
     assert code == 0, err

@@ -11,7 +11,7 @@ import pytest
 from majority import __version__
 from majority.cli import main
 
-TINY = ["--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
+TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,7 @@ def command(monkeypatch, capfd):
 
 def test_the_command_exports_a_run(command, tmp_path):
     run, out = tmp_path / "run", tmp_path / "model.onnx"
-    settings = ("--epochs", 2, "--bags", 20, "--bag-size", 8, "--device", "cpu")
+    settings = ("--recipe", "quick", "--epochs", 2, "--bags", 20, "--bag-size", 8, "--device", "cpu")
     assert command("train", "digits", *settings, "--out", run)[0] == 0
     assert command("export", run, "--out", out) == (0, f"{out}\n", "")  # and quietly
     digits = majority.load_source("digits")

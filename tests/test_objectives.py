@@ -137,19 +137,6 @@ def test_a_head_alone_reads_vectors():
         build_model(bags, "log-mean", "linear")
 
 
-def test_the_body_learns_at_its_own_rate():
-    bags, moved = images(), {}
-    for rate in (1.0, 0.01):
-        model = build_model(bags, "log-mean", "mlp")
-        before = {name: value.clone() for name, value in model.named_parameters()}
-        settings = Settings(epochs=1, batch_bags=6, body_rate=rate, schedule="constant", weight_decay=0.0)
-        fit(model, bags, bags, settings, device="cpu")
-        step = lambda name, model=model, before=before: (model.get_parameter(name) - before[name]).abs().max().item()
-        moved[rate] = step("backbone.layers.1.weight"), step("head.classifier.weight")
-    assert moved[0.01][0] == pytest.approx(0.01 * moved[1.0][0], rel=0.01)  # Adam's first step is the rate
-    assert moved[0.01][1] == pytest.approx(moved[1.0][1], rel=0.01)
-
-
 def test_an_objectives_product_is_validated_and_kept():
     class Frozen(BagLoss):
         """Leaves the model as it was before the first step."""
@@ -263,11 +250,21 @@ def test_mixed_instances_have_mixed_beliefs():
     torch.testing.assert_close(losses, expected)
 
 
-def test_beliefs_of_another_shape_are_refused():
+@pytest.mark.parametrize(
+    ("beliefs", "make", "message"),
+    [
+        (np.full((24, 3), 1 / 3), Taught, r"beliefs have shape \(24, 3\): give \(24, 2\)"),
+        (np.full((24, 2), 0.4), Taught, "each row sums to 1"),
+        (np.full((24, 2), np.nan), Taught, "each row sums to 1"),
+        (None, Taught, "Taught learns beliefs"),
+        (np.full((24, 2), 0.5), Averaged, "Averaged learns no beliefs"),
+    ],
+)
+def test_wrong_beliefs_are_refused(beliefs, make, message):
     bags = images()
     model = build_model(bags)
-    with pytest.raises(InputError, match=r"beliefs have shape \(24, 3\): give \(24, 2\)"):
-        fit(model, bags, bags, beliefs=np.zeros((24, 3), np.float32), objective=Taught(model), device="cpu")
+    with pytest.raises(InputError, match=message):
+        fit(model, bags, bags, beliefs=beliefs, objective=make(model), device="cpu")
 
 
 def test_whole_steps_leave_the_smaller_last_one_out():

@@ -15,9 +15,9 @@ from majority.experiments import Data, Experiment, reopen
 from majority.runs import claimed, open_run, read_config
 
 DATA = Data("digits", bags=20, bag_size=8)
-TINY = Experiment(DATA, "log-mean", epochs=2)
+TINY = Experiment(DATA, "log-mean", recipe="quick", epochs=2)
 COMMAND = [sys.executable, "-m", "majority", "train", "digits", "--method", "count", "--bags", "60", "--bag-size", "8"]
-COMMAND += ["--epochs", "40", "--device", "cpu"]
+COMMAND += ["--recipe", "quick", "--epochs", "40", "--device", "cpu"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
@@ -51,10 +51,13 @@ def test_a_finished_run_is_not_run_again(tmp_path):
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        (Experiment(DATA, "count", epochs=2), "method is log-mean, asked count"),
-        (Experiment(DATA, "log-mean", epochs=3), "plan.training.epochs is 2, asked 3"),
-        (Experiment(DATA, "log-mean", epochs=2, seed=1), "plan.training.seed is 0, asked 1"),
-        (Experiment(Data("digits", bags=20, bag_size=8, fold=1), "log-mean", epochs=2), "data.fold is 0, asked 1"),
+        (Experiment(DATA, "count", recipe="quick", epochs=2), "method is log-mean, asked count"),
+        (Experiment(DATA, "log-mean", recipe="quick", epochs=3), "plan.training.epochs is 2, asked 3"),
+        (Experiment(DATA, "log-mean", recipe="quick", epochs=2, seed=1), "plan.training.seed is 0, asked 1"),
+        (
+            Experiment(Data("digits", bags=20, bag_size=8, fold=1), "log-mean", recipe="quick", epochs=2),
+            "data.fold is 0, asked 1",
+        ),
     ],
 )
 def test_other_settings_in_the_same_folder_are_refused_with_the_difference(tmp_path, other, difference):

@@ -75,7 +75,7 @@ def resized_crop(
     ratio: tuple[float, float] = (3 / 4, 4 / 3),  # width to height, relative to the image's
     side: int | None = None,  # of the result, in pixels; None: as the image
 ) -> Tensor:
-    """A random rectangle of each image, brought back to full size (bilinear)."""
+    """A random rectangle of each image, brought to the full size, or to `side` pixels both ways (bilinear)."""
     n, _, height, width = images.shape
     height, width = (height, width) if side is None else (side, side)
     area = scale[0] + (scale[1] - scale[0]) * torch.rand(n, 1, generator=generator, device=images.device)

@@ -75,7 +75,7 @@ def _options(
 @app.command()
 def train(
     source: Source,
-    method: Annotated[str, typer.Option(help="See `majority list`.")] = "log-mean",
+    method: Annotated[str, typer.Option(help="See `majority list`.")] = "adjusted-mean",
     recipe: Recipe = "default",
     scenario: Annotated[
         str | None, typer.Option(help="small, various (the default), large, or LOW,HIGH majority proportions.")

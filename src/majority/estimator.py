@@ -22,7 +22,7 @@ from .bags import Bags
 from .classifier import Classifier
 from .errors import InputError
 from .inference import BATCH_INSTANCES
-from .methods import find_method
+from .methods import DEFAULT_METHOD, find_method
 from .model import build_model
 from .segments import Segments
 from .training import Settings, fit
@@ -72,7 +72,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: str = "log-mean",  # for bags of one row: cross-entropy
+        method: str = DEFAULT_METHOD,
         *,
         method_options: Mapping | None = None,
         backbone: str | nn.Module = "auto",  # an mlp, or a module that gives (n, features)

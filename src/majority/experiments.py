@@ -13,7 +13,7 @@ from .classifier import Classifier
 from .errors import InputError
 from .files import read_json, write_json, write_lines
 from .inference import choose_device, evaluate
-from .methods import find_method
+from .methods import DEFAULT_METHOD, find_method
 from .model import Model, build_model
 from .recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
 from .report.page import REPORT, write_page
@@ -69,7 +69,7 @@ class Data:
 @dataclass(frozen=True)
 class Experiment:
     data: Data
-    method: str = "log-mean"
+    method: str = DEFAULT_METHOD
     method_options: dict = field(default_factory=dict)
     recipe: str = DEFAULT
     seed: int = 0

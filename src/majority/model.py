@@ -14,7 +14,7 @@ from .backbones import create_backbone, features_of
 from .background import Background
 from .bags import Bags
 from .errors import InputError
-from .methods import BagOutput, create_head
+from .methods import DEFAULT_METHOD, BagOutput, create_head
 from .segments import Segments
 from .store import chunks
 
@@ -101,7 +101,7 @@ def in_float32(tensor: Tensor) -> AbstractContextManager:
 
 def build_model(
     train: Bags,
-    method: str = "log-mean",
+    method: str = DEFAULT_METHOD,
     backbone: str | nn.Module = "auto",
     *,
     pixels: str = "data",

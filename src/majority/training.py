@@ -48,7 +48,6 @@ class Settings:
     patience: int | None = None  # epochs without a better validation loss before stopping
     max_instances: int | None = None  # of a bag in a step: a fresh random part of larger bags
     augment: tuple = ()  # of images: names, or (name, settings) pairs
-    body_rate: float = 1.0  # times the learning rate is the backbone's
     precision: str = "float32"  # or "bf16": autocast on a GPU; counts and losses stay float32
     compile: bool | None = None  # on a GPU: fewer kernels, after compilation; None: where the run is long enough
     seed: int = 0
@@ -62,7 +61,7 @@ class Settings:
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} {getattr(self, name)!r}: take {' or '.join(allowed)}")
-        for name in ("epochs", "batch_bags", "patience", "max_instances", "learning_rate", "body_rate"):
+        for name in ("epochs", "batch_bags", "patience", "max_instances", "learning_rate"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise InputError(f"{name} is {value}: it must be above 0")
@@ -108,7 +107,10 @@ def fit(
     """
     settings, objective = settings or Settings(), objective or BagLoss()
     train, val = _permitted(model, train, objective), val and _permitted(model, val, objective)
-    _check_positions(keep, beliefs, train)
+    _check_positions(keep, train)
+    if (beliefs is not None) != objective.learns_beliefs:
+        raise InputError(f"{type(objective).__name__} learns {'' if objective.learns_beliefs else 'no '}beliefs")
+    beliefs = None if beliefs is None else _checked(beliefs, train)
     device = choose_device(device)
     on_gpu = device.type == "cuda"
     fast = on_gpu and not eager
@@ -174,6 +176,7 @@ class _Loop:
                 show(record)
         self._checkpoint(force=True)
         self.model.load_state_dict(self.best or self.product.state_dict())
+        self.step, self.validate, self.captured, self.planned = self._step, self._validate, [], None  # frees the GPU's
         return fitted
 
     @property
@@ -245,9 +248,9 @@ class _Loop:
                 rate *= 0.5 * (1 + math.cos(math.pi * (step - warm) / max(total - warm, 1)))
         for group in self.optimiser.param_groups:
             if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate * group["share"])
+                group["lr"].fill_(rate)
             else:
-                group["lr"] = rate * group["share"]
+                group["lr"] = rate
         return rate
 
     def _out_of_patience(self) -> bool:
@@ -341,10 +344,16 @@ def _permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
     return bags
 
 
-def _check_positions(keep: np.ndarray | None, beliefs: np.ndarray | None, bags: Bags) -> None:
+def _checked(beliefs: np.ndarray, bags: Bags) -> np.ndarray:
     each = (len(bags.index), len(bags.classes))
-    if beliefs is not None and beliefs.shape != each:
+    if beliefs.shape != each:
         raise InputError(f"beliefs have shape {beliefs.shape}: give {each}, a row an instance and a column a class")
+    if not np.allclose(beliefs.sum(axis=1), 1, atol=1e-3):  # nor where some are not numbers
+        raise InputError("beliefs must be probabilities: each row sums to 1")
+    return beliefs.astype(np.float32, copy=False)
+
+
+def _check_positions(keep: np.ndarray | None, bags: Bags) -> None:
     if keep is None:
         return
     if keep.shape != bags.index.shape or keep.dtype != bool:
@@ -358,18 +367,12 @@ def _check_positions(keep: np.ndarray | None, beliefs: np.ndarray | None, bags: 
 
 def _optimiser(whole: nn.ModuleDict, settings: Settings, device: torch.device) -> torch.optim.Optimizer:
     on_gpu = device.type == "cuda"
-    body = set(whole["model"].backbone.parameters()) if settings.body_rate != 1 else set()
     trained = [parameter for parameter in whole.parameters() if parameter.requires_grad]
-    shares = {settings.body_rate: [p for p in trained if p in body], 1.0: [p for p in trained if p not in body]}
-    groups = [
-        {"params": members, "share": share, "lr": torch.tensor(share, device=device) if on_gpu else share}
-        for share, members in shares.items()
-        if members
-    ]
-    common = {"fused": True, "capturable": on_gpu}
+    rate = settings.learning_rate
+    common = {"lr": torch.tensor(rate, device=device) if on_gpu else rate, "fused": True, "capturable": on_gpu}
     if settings.optimizer == "adam":
-        return torch.optim.Adam(groups, **common)
-    return torch.optim.AdamW(groups, weight_decay=settings.weight_decay, **common)
+        return torch.optim.Adam(trained, **common)
+    return torch.optim.AdamW(trained, weight_decay=settings.weight_decay, **common)
 
 
 def _moments(optimiser: torch.optim.Optimizer) -> dict[object, Tensor]:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -35,3 +37,29 @@ def test_same_accuracy_runs_small_and_goes_on(tmp_path):
     ]
     fast, plain = rows[:2]
     assert fast["instance_accuracy"] == plain["instance_accuracy"], "on a CPU both are the plain loop"
+
+
+def test_census_runs_every_line_from_one_body_and_goes_on(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(1_500, dtype=np.uint16)[:, None] % 3
+    images = rng.integers(0, 100, (1_500, 16, 16, 3), dtype=np.uint8)
+    np.savez(tmp_path / "own.npz", train_images=images, train_labels=labels)
+    command = [sys.executable, ROOT / "benchmarks/census.py", tmp_path / "own.npz", "--scenarios", "large"]
+    command += ["--folds", "0", "--plan", "gpu", "--seeds", "1", "--commit", "abc", "--set", 'backbone="tiny"']
+    command += ["--set", "census.start.epochs=1", "--set", "census.head.epochs=1", "--set", "training.epochs=1"]
+    command += ["--set", "census.readers=1", "--work", tmp_path / "work", "--out", tmp_path / "out"]
+    subprocess.run([*command, "--lines", "census,clusters"], check=True, capture_output=True)
+    first = (tmp_path / "out/runs.jsonl").read_text()
+    subprocess.run(command, check=True, capture_output=True)
+    assert (tmp_path / "out/runs.jsonl").read_text().startswith(first), "a line that is there is not run again"
+    rows = [json.loads(line) for line in (tmp_path / "out/runs.jsonl").read_text().splitlines()]
+    lines = [row["line"] for row in rows]
+    assert lines == ["census", "clusters", *["heads"] * 9, "proportion", "supervised"]
+    bodies = [path.read_bytes() for path in (tmp_path / "work").rglob("stages/start/weights.safetensors")]
+    assert len(bodies) == 3
+    assert len({*bodies}) == 1, "every line begins with the same body"
+    summary = (tmp_path / "out/summary.csv").read_text().splitlines()
+    assert summary[0] == "source,scenario,folds,mean,std,ceiling,floor,seconds"
+    assert len(summary) == 2
+    assert len((tmp_path / "out/heads.csv").read_text().splitlines()) == 10
+    assert (tmp_path / "out/worth-own.svg").read_text().startswith("<svg")

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from majority import Settings, build_model, evaluate, fit, load_source
+from majority.background import Background
 from majority.methods import Target, create_head
 from majority.segments import Segments
 
@@ -62,12 +63,26 @@ def test_the_winners_share_follows_what_is_seen_in_training_alone():
     assert torch.equal(head.winner_share, before)
 
 
-def test_a_background_has_no_share():
-    bags = load_source("digits").make_parts(scenario="various", bags=20, bag_size=8, background="3").train
-    model = build_model(bags, "adjusted-mean")
-    output = model.head(torch.randn(8, model.head.classifier.in_features), Segments([8]))
-    assert output.bag_log_probs[0, 3] == -torch.inf
-    assert output.bag_log_probs[0].exp().sum().item() == pytest.approx(1.0)
+def test_with_a_background_shares_are_of_those_that_vote():
+    """The plain formula on the columns that vote, each bag's probabilities over what votes."""
+    torch.manual_seed(0)
+    head = create_head("adjusted-mean", 6, 4, Background(2))
+    head.see_labels(torch.tensor([9, 4, 0, 2]))
+    segments, labels = Segments(SIZES), [0, 3, 1, 1]
+    output = head(3 * torch.randn(15, 6), segments)
+    p = output.instance_log_probs.detach().double().exp().numpy()
+    bags = np.split(p, np.cumsum(SIZES)[:-1])
+    voters = [0, 1, 3]
+    f = np.array([10, 5, 3]) / 18
+    expected = 0.25 * f + 0.75 * (1 - f) / 2
+    for bag, row in zip(bags, output.bag_log_probs.detach().numpy(), strict=True):
+        votes = bag[:, voters].sum(axis=0) + head.background.phantom * len(bag) / 3
+        score = votes / votes.sum() * f / expected
+        np.testing.assert_allclose(row[voters], np.log(score / score.sum()), rtol=1e-4, atol=1e-5)
+        assert row[2] == -np.inf
+    held = np.mean([bag[:, y].sum() / (1 - bag[:, 2]).sum() for bag, y in zip(bags, labels, strict=True)])
+    head.losses(output, segments, Target(torch.tensor(labels)))
+    assert head.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * held, rel=1e-4)
 
 
 def test_it_finds_classes_that_rarely_win():

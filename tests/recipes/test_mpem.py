@@ -221,7 +221,7 @@ def test_it_is_the_papers_plan_with_ten_ratios():
     ("words", "message"),
     [
         (["--recipe", "mpem", "--method", "vote"], "recipe mpem does not build on vote: take --method count or soft"),
-        (["--ratios", "0.5"], "recipe quick has no ratios, it counts every instance: take --recipe mpem"),
+        (["--ratios", "0.5"], "recipe census has no ratios, it counts every instance: take --recipe mpem"),
         (["--recipe", "mpem", "--ratios", "0.5,1.5"], "ratios 0.5,1.5: give numbers above 0 and up to 1, each once"),
         (["--recipe", "mpem", "--ratios", "0.5,0.5"], "each once"),
         (["--recipe", "mpem", "--ratios", "0"], "above 0"),

@@ -25,7 +25,7 @@ HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "digits"
-    Experiment(Data("digits", bags=80, bag_size=8), epochs=6).run(folder, "cpu")
+    Experiment(Data("digits", bags=80, bag_size=8), recipe="quick", epochs=6).run(folder, "cpu")
     return folder
 
 

@@ -90,7 +90,7 @@ def test_a_file_of_results_is_reported_beside_it(majority, tmp_path):
 
 
 def test_run_folders_below_are_a_study(majority, tmp_path):
-    words = ["--bags", 20, "--bag-size", 8, "--epochs", 2, "--device", "cpu"]
+    words = ["--recipe", "quick", "--bags", 20, "--bag-size", 8, "--epochs", 2, "--device", "cpu"]
     for method in ("count", "log-mean"):
         assert majority("train", "digits", "--method", method, *words, "--out", tmp_path / "s" / method)[0] == 0
     code, out, _ = majority("report", tmp_path / "s")

@@ -13,7 +13,7 @@ from majority.methods import METHODS
 from majority.study import aggregate, as_csv, as_markdown
 from majority.study.tables import shown
 
-SMALL = ["--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
+SMALL = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "large,various", "--folds", "0-1", *SMALL]
 
 

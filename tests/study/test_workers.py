@@ -21,7 +21,7 @@ from majority.study import Done, Study, aggregate, as_csv, run_cells
 from majority.study.live import cells_shown, line, seconds_left, table
 from majority.study.workers import State, _places
 
-BAGS = ["--bags", "20", "--bag-size", "8", "--device", "cpu"]
+BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
 COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS]
 COMMAND += ["--epochs", "40"]
 TINY = Data("digits", "large", bags=20, bag_size=8)
@@ -98,7 +98,7 @@ def test_a_killed_study_leaves_no_process_and_goes_on_to_the_same_tables(start, 
     assert code == 0, err
     assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
 
-    common = Experiment(TINY, epochs=40)
+    common = Experiment(TINY, recipe="quick", epochs=40)
     cells = Study(("digits",), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
     results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
     (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))

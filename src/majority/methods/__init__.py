@@ -19,7 +19,7 @@ from .output_mean import OutputMean
 from .vote import Vote
 from .voting import Voting
 
-__all__ = ["METHODS", "BagOutput", "Head", "Method", "Target", "create_head", "find_method"]
+__all__ = ["DEFAULT_METHOD", "METHODS", "BagOutput", "Head", "Method", "Target", "create_head", "find_method"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,9 @@ METHODS = {
         Method("supervised", Supervised, "reference line: sees every instance's true label"),
     )
 }
+
+
+DEFAULT_METHOD = "adjusted-mean"
 
 
 def find_method(name: str) -> Method:

@@ -40,12 +40,16 @@ class AdjustedMean(Voting):
         labels, phantom = self.label_shares, 0.0
         if self.background is not None:
             labels, phantom = without_column(labels.unsqueeze(0), self.background.index), self.background.phantom
+            labels = labels / labels.sum()
         adjusted = labels.log() - expected_shares(labels, self.winner_share).log()
         return ((vote_log_proportions(votes, segments, phantom) + adjusted).log_softmax(dim=1),)
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         if self.training:
             with torch.no_grad():
-                shares = segments.mean(output.instance_log_probs.exp())
-                self.winner_share.lerp_(pick(shares, target.labels).mean(), 1 - MOMENTUM)
+                votes = segments.sum(output.instance_log_probs.exp())  # (b, K)
+                if self.background is not None:
+                    votes = votes / (1 - votes[:, self.background.index, None] / segments.counted[:, None]).clamp(1e-3)
+                held = pick(votes, target.labels) / segments.counted
+                self.winner_share.lerp_(held.mean(), 1 - MOMENTUM)
         return super().losses(output, segments, target)

@@ -12,6 +12,7 @@ they begin with random weights. Every stage but the start chooses its epoch by t
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,12 +25,14 @@ from ..bags import Bags
 from ..embedding import embedded, singles
 from ..functional import expected_shares
 from ..inference import all_batches, choose_device, outputs
+from ..methods.base import pick
 from ..model import Model, ModelSpec, Normalise
 from ..objectives import Averaged, Contrastive, Taught
 from ..training import Fitted, fit
 from .stages import Run, Trained
 
-ROUNDS, SAMPLE = 50, 100_000  # of matching the shares of classes; instances to match them on
+ROUNDS, SAMPLE, LARGEST = 200, 100_000, 3.0  # of matching shares: steps, instances, log of the largest factor
+SMALLEST = 1e-8  # probability
 
 
 def train(run: Run) -> Trained:
@@ -39,22 +42,15 @@ def train(run: Run) -> Trained:
         stages["start"] = run.stage("start", begun.backbone, partial(_start, run, begun))
         stages["head"] = run.stage("head", begun.head, partial(_head, run, begun))
 
-    def model(number: int) -> Model:
-        made = run.fresh_model(number)
-        if census.start is not None:
-            made.load_state_dict(begun.state_dict())
-        return made
-
-    beliefs = None
-    if not begun.head.sees_instance_labels:  # a reference line needs no readers
-        read = 0.0
-        for number in range(1, census.readers + 1):
-            reader, name = model(number), f"reader-{number}"
-            stages[name] = run.stage(name, reader, partial(_reader, run, reader, number))
-            read = read + believed(reader, run.train, run.device) / census.readers
-        beliefs = aligned(read, run.train, census.sharpness).cpu().numpy()
+    model = run.fresh_model if census.start is None else lambda number: deepcopy(begun)
+    read = 0.0
+    for number in range(1, census.readers + 1):
+        reader, name = model(number), f"reader-{number}"
+        stages[name] = run.stage(name, reader, partial(_reader, run, reader, number))
+        read = read + believed(reader, run.train, run.device) / census.readers
     last = model(0)
-    stages["last"] = run.stage("last", last, partial(_last, run, last, beliefs))
+    last.head.load_state_dict(dict(reader.head.named_buffers()), strict=False)  # what heads count, as they read bags
+    stages["last"] = run.stage("last", last, partial(_last, run, last, read))
     return Trained(last, stages["last"], stages)
 
 
@@ -81,10 +77,11 @@ def _reader(run: Run, model: Model, number: int, folder: Path, title: str) -> Fi
     return fit(model, run.train, run.val, settings, objective=objective, **run.where(folder, title))
 
 
-def _last(run: Run, model: Model, beliefs: np.ndarray | None, folder: Path, title: str) -> Fitted:
+def _last(run: Run, model: Model, read: Tensor, folder: Path, title: str) -> Fitted:
     census = run.plan.census
-    if beliefs is None:
-        return run.fit(model, folder, title, objective=Averaged(model, census.momentum))
+    if not model.head.sees_instance_labels and run.train.background is None:  # reference lines know the shares
+        read = aligned(read, run.train)
+    beliefs = (census.sharpness * read.clamp(min=SMALLEST).log()).softmax(dim=1).cpu().numpy()
     objective = Taught(model, census.momentum, census.mixed)
     return run.fit(model, folder, title, beliefs=beliefs, objective=objective)
 
@@ -108,28 +105,31 @@ def believed(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (n, C
     return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(device), batches)])
 
 
-def aligned(beliefs: Tensor, bags: Bags, sharpness: float = 1.0) -> Tensor:
+def aligned(beliefs: Tensor, bags: Bags) -> Tensor:
     """(n, C) beliefs about the instances of these bags -> (n, C), with the shares of classes that labels let expect.
 
     A class that the readers see too rarely becomes more probable everywhere, by one factor. Labels say little about
     shares where winners hold most of their bags, and the readers can be believed: the factors fade from all (winners
-    hold a quarter or less) to none (a half or more). Then the beliefs are taken to the power of `sharpness`.
+    hold a quarter or less) to none (a half or more).
     """
-    log_beliefs = beliefs.clamp(min=1e-8).log()
-    if bags.background is None:
-        winner = np.repeat(bags.labels, bags.sizes)
-        held = beliefs[torch.arange(len(beliefs)), torch.from_numpy(winner)].cpu().numpy()
-        share = float(np.mean(np.add.reduceat(held, bags.offsets[:-1]) / bags.sizes))
-        labels = np.bincount(bags.labels, minlength=beliefs.shape[1]) / len(bags)
-        wanted = expected_shares(torch.from_numpy(labels).to(beliefs), share)
-        factors = _matching(log_beliefs[:: max(1, len(beliefs) // SAMPLE)], wanted)
-        log_beliefs = log_beliefs + min(max(0.5 / share - 1, 0), 1) * factors
-    return (sharpness * log_beliefs).softmax(dim=1)
+    winners = torch.from_numpy(np.repeat(bags.labels, bags.sizes)).to(beliefs.device)
+    held = pick(beliefs, winners).mean()
+    fade = (0.5 / held - 1).clamp(0, 1)
+    labels = torch.bincount(winners, minlength=beliefs.shape[1]) / len(winners)
+    wanted = expected_shares(labels.to(beliefs.dtype), held).clamp(min=SMALLEST)
+    log_beliefs = beliefs.clamp(min=SMALLEST).log()
+    sample = torch.randperm(len(beliefs), generator=torch.Generator().manual_seed(0))[:SAMPLE]
+    factors = _matching(log_beliefs[sample.to(beliefs.device)], wanted)
+    return torch.where(fade > 0, (log_beliefs + fade * factors).softmax(dim=1), beliefs)
 
 
 def _matching(log_beliefs: Tensor, shares: Tensor) -> Tensor:
-    """(n, C), (C,) -> (C,) what to add to the log-probabilities of each class so that their means become the shares."""
+    """(n, C), (C,) -> (C,) what to add to the log-probabilities of each class so that their means become the shares.
+
+    No class becomes more than exp(LARGEST) times as likely, or as unlikely: sure beliefs stay what they are.
+    """
     added = torch.zeros_like(shares)
     for _ in range(ROUNDS):
-        added = added + shares.log() - (log_beliefs + added).softmax(dim=1).mean(dim=0).log()
+        step = shares.log() - (log_beliefs + added).softmax(dim=1).mean(dim=0).clamp(min=SMALLEST).log()
+        added = (added + step).clamp(-LARGEST, LARGEST)
     return added

@@ -28,7 +28,7 @@ class Material(NamedTuple):
 
 @dataclass(frozen=True)
 class CensusSettings:
-    """What the recipe census sets beside the last stage's training."""
+    """What the recipe census sets beside the training of its readers and of `last`."""
 
     start: Settings | None = None  # self-supervised, on the bags' own instances; None: no such stage
     head: Settings | None = None  # then the head alone, on the network as it is
@@ -38,13 +38,25 @@ class CensusSettings:
     sharpness: float = 2.0  # the power that the readers' mean beliefs are taken to
     mixed: float = 0.5  # up to which part of an instance is another, where beliefs are learned
 
+    def __post_init__(self):
+        allowed = {
+            "readers": (self.readers >= 1, "1 or more"),
+            "momentum": (0 <= self.momentum < 1, "0 or more and below 1"),
+            "mixed": (0 <= self.mixed <= 1, "between 0 and 1"),
+            "temperature": (self.temperature > 0, "above 0"),
+            "sharpness": (self.sharpness > 0, "above 0"),
+        }
+        for name, (well, said) in allowed.items():
+            if not well:
+                raise InputError(f"census.{name} is {getattr(self, name)}: it must be {said}")
+
 
 @dataclass(frozen=True)
 class Plan:
     recipe: str
     backbone: str = "auto"
     pixels: str = "data"
-    training: Settings = field(default_factory=Settings)  # of the last stage, where there are several
+    training: Settings = field(default_factory=Settings)  # of the network that is kept, and of those it learns from
     ratios: tuple[float, ...] | None = None  # to choose from: how much a bag leaves out of its count; mpem alone
     census: CensusSettings | None = None  # census alone
 

@@ -73,7 +73,7 @@ class Study:
         recipe = self.common.recipe
         if recipe not in (DEFAULT, *RECIPES):
             raise InputError(f"there is no recipe {recipe!r}: take one of {', '.join([DEFAULT, *RECIPES])}")
-        plan = RECIPES["quick" if recipe == DEFAULT else recipe].plan(Material(""))
+        plan = RECIPES["census" if recipe == DEFAULT else recipe].plan(Material(""))
         for method in self.methods:
             replace(self.common, method=method).changed(plan)
         for source in set(self.sources) - set(names()):

@@ -8,7 +8,7 @@ import torch
 
 from majority import load_source
 
-TRAIN = ("--epochs", 3, "--device", "cpu")
+TRAIN = ("--recipe", "quick", "--epochs", 3, "--device", "cpu")
 
 
 def write_npz(place, features):

@@ -111,7 +111,10 @@ def test_train_and_predict_decode_once(tmp_path, majority, make, calls):
     for number, words in enumerate([(), ("--image-size", 8), ("--image-size", 6)]):  # the images have 8 x 8
         run, out = tmp_path / f"run{number}", tmp_path / "p.csv"
         place = save(make.images(tmp_path), tmp_path)
-        assert majority("train", place, "--epochs", 1, "--device", "cpu", *words, "--out", run)[0] == 0
+        assert (
+            majority("train", place, "--recipe", "quick", "--epochs", 1, "--device", "cpu", *words, "--out", run)[0]
+            == 0
+        )
         assert majority("predict", run, place, "--device", "cpu", "--out", out)[0] == 0
         assert majority("check", place, *words)[0] == 0
         assert sorted(calls) == sorted({f"{bag}-{i}.png" for bag in range(12) for i in range(3)})

@@ -8,7 +8,7 @@ import pytest
 
 from majority import InputError, load_source
 
-TRAIN = ("--epochs", 3, "--device", "cpu")
+TRAIN = ("--recipe", "quick", "--epochs", 3, "--device", "cpu")
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -18,7 +18,7 @@ def test_from_a_table_to_figures(tmp_path, majority, make, suffix):
         table.to_csv(place, index=False)
     else:
         table.assign(bag_label=table["bag_label"].astype(int)).to_parquet(place)
-    code, out, err = majority("train", place, "--epochs", 10, "--device", "cpu", "--out", run)
+    code, out, err = majority("train", place, "--recipe", "quick", "--epochs", 10, "--device", "cpu", "--out", run)
     assert (code, err) == (0, "")
     assert "test bags of fold 0" in out
     result = json.loads((run / "result.json").read_text())

@@ -8,7 +8,7 @@ import pytest
 from majority import Bags, InputError, load_source
 from majority.sources import OwnBags
 
-TRAIN = ("--epochs", 2, "--device", "cpu")
+TRAIN = ("--recipe", "quick", "--epochs", 2, "--device", "cpu")
 
 
 def own(bags=40, groups=None, split=None):
