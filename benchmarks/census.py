@@ -13,7 +13,7 @@ supervised  the same, told every instance's label: the ceiling
 
 Each line of OUT/runs.jsonl is one training; one that is there is not run again. Where the recipe has no start (vectors,
 tiny images, a CPU) there are no heads, and clusters are of the instances themselves. Bodies and checkpoints lie in
-WORK, so that a killed run goes on. OUT/heads.csv, OUT/summary.csv and the figures
+WORK, so that a killed run goes on; give every plan a WORK of its own. OUT/heads.csv, OUT/summary.csv and the figures
 OUT/worth-SOURCE.svg are made anew from runs.jsonl each time.
 """
 
@@ -41,7 +41,7 @@ from majority.files import read_lines
 from majority.inference import choose_device
 from majority.model import Model
 from majority.recipes import RECIPES, Material, Plan, Run, census
-from majority.recipes.stages import STAGES, WEIGHTS
+from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.report.colours import colour
 from majority.report.lines import Line, Point, line_plot
 from majority.runs import environment
@@ -64,6 +64,10 @@ class Cell:
     work: Path
     device: str
 
+    @property
+    def as_json(self) -> dict:
+        return json.loads(json.dumps(self.plan.as_dict()))
+
     def model(self, method: str, seed: int = 0) -> Model:
         return build_model(self.parts.train, method, self.plan.backbone, pixels=self.plan.pixels, seed=seed)
 
@@ -76,17 +80,24 @@ class Cell:
 
     def trained(self, method: str) -> dict:
         """All stages, from the body that any line has left."""
-        start = next(self.work.glob(f"*/{STAGES}/start/outcome.json"), None)
+        start = next(self.work.glob(f"[!.]*/{STAGES}/start/{OUTCOME}"), None)
         own = self.work / method / STAGES / "start"
-        if start is not None and not (own / start.name).exists():
-            shutil.copytree(start.parent, own, dirs_exist_ok=True)
+        if start is not None and not (own / OUTCOME).exists():
+            unfinished = self.work / f".{method}"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            shutil.copytree(start.parent, unfinished)
+            shutil.rmtree(own, ignore_errors=True)
+            own.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.rename(own)
         trained = census.train(self.run(method))
         figures = evaluate(trained.model, self.parts.test, self.device).summary()
         return figures | trained.summary() | {"plan": self.plan.as_dict()}
 
     def body(self, method: str) -> Model:
         model = self.model(method)
-        start = next(self.work.glob(f"*/{STAGES}/start/{WEIGHTS}"))
+        start = next(self.work.glob(f"[!.]*/{STAGES}/start/{WEIGHTS}"), None)
+        if start is None:
+            raise SystemExit(f"there is no body in {self.work}: run the line census first")
         model.backbone.load_state_dict(load_file(start))
         return model
 
@@ -182,8 +193,9 @@ def draw(out: Path, groups: dict) -> None:
         lines = []
         for place, scenario in enumerate(("small", "various", "large")):
             of = {key[2]: rows for key, rows in groups.items() if key[:2] == (source, scenario)}
-            if of.keys() >= steps.keys():
-                figures = [_mean_and_std(of[step]) for step in steps]
+            folds = set.intersection(*({row["fold"] for row in of.get(step, ())} for step in steps))
+            if folds:  # that every line has
+                figures = [_mean_and_std([row for row in of[step] if row["fold"] in folds]) for step in steps]
                 points = [Point(at, float(mean), float(std or 0)) for at, (mean, std) in enumerate(figures)]
                 lines.append(Line(scenario.capitalize(), colour(place), points))
         if lines:
@@ -239,7 +251,10 @@ def main() -> None:
         cell = Cell(source, scenario, fold, parts, plan, work, options.device)
         for line, method, seed, train in _to_do(cell, options):
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
-            if any(key.items() <= row.items() for row in read_lines(options.out / RUNS)):
+            there = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
+            if any(row.get("plan", cell.as_json) != cell.as_json for row in there):
+                raise SystemExit(f"{options.out / RUNS} has {line} of {source} {scenario} fold {fold} by another plan")
+            if there:
                 continue
             row = key | train() | about
             with (options.out / RUNS).open("a") as file:

@@ -47,6 +47,7 @@ def test_census_runs_every_line_from_one_body_and_goes_on(tmp_path):
     command = [sys.executable, ROOT / "benchmarks/census.py", tmp_path / "own.npz", "--scenarios", "large"]
     command += ["--folds", "0", "--plan", "gpu", "--seeds", "1", "--commit", "abc", "--set", 'backbone="tiny"']
     command += ["--set", "census.start.epochs=1", "--set", "census.head.epochs=1", "--set", "training.epochs=1"]
+    command += ["--set", 'census.start.augment=["crop"]', "--set", 'training.augment=["crop"]']
     command += ["--set", "census.readers=1", "--work", tmp_path / "work", "--out", tmp_path / "out"]
     subprocess.run([*command, "--lines", "census,clusters"], check=True, capture_output=True)
     first = (tmp_path / "out/runs.jsonl").read_text()

@@ -88,7 +88,7 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
         "scenarios": ["large"],
         "methods": list(METHODS),
         "folds": [0],
-        "recipe": "default",
+        "recipe": "quick",
         "changes": {"epochs": 2, "bags": 20, "bag_size": 8},
     }
 
