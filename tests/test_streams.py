@@ -78,7 +78,8 @@ def test_stores_on_disk_are_streamed_and_others_not(both, tmp_path):
 )
 def test_batches_are_those_of_bags_in_memory(both, batch_bags, seed, limit, piece):
     keep = np.random.default_rng(seed).random(sum(SIZES)) < 0.5
-    streamed, resident = (placed(bags, CPU, keep) for bags in both)
+    beliefs = np.random.default_rng(seed).random((sum(SIZES), 3))
+    streamed, resident = (placed(bags, CPU, keep, beliefs) for bags in both)
     epochs = (bags.shuffled(batch_bags, np.random.default_rng(seed), limit) for bags in (streamed, resident))
     assert_same_batches(*epochs, piece)
     assert_same_batches(streamed.in_order(piece), resident.in_order(piece), piece)

@@ -222,10 +222,16 @@ def test_it_is_the_papers_plan_with_ten_ratios():
     [
         (["--recipe", "mpem", "--method", "vote"], "recipe mpem does not build on vote: take --method count or soft"),
         (["--ratios", "0.5"], "recipe census has no ratios, it counts every instance: take --recipe mpem"),
-        (["--recipe", "mpem", "--ratios", "0.5,1.5"], "ratios 0.5,1.5: give numbers above 0 and up to 1, each once"),
-        (["--recipe", "mpem", "--ratios", "0.5,0.5"], "each once"),
-        (["--recipe", "mpem", "--ratios", "0"], "above 0"),
-        (["--recipe", "mpem", "--ratios", "half"], "--ratios half: write numbers with commas between them"),
+        (
+            ["--recipe", "mpem", "--method", "count", "--ratios", "0.5,1.5"],
+            "ratios 0.5,1.5: give numbers above 0 and up to 1, each once",
+        ),
+        (["--recipe", "mpem", "--method", "count", "--ratios", "0.5,0.5"], "each once"),
+        (["--recipe", "mpem", "--method", "count", "--ratios", "0"], "above 0"),
+        (
+            ["--recipe", "mpem", "--method", "count", "--ratios", "half"],
+            "--ratios half: write numbers with commas between them",
+        ),
     ],
 )
 def test_wrong_wishes_are_refused(majority, tmp_path, words, message):

@@ -145,7 +145,7 @@ def test_page_says_what_was_trained(report, run):
     page = report.read_text()
     result = json.loads((run / "result.json").read_text())
     assert f"{100 * result['test']['instance_accuracy']:.1f} %" in page
-    assert "majority train digits --method log-mean" in page
+    assert "majority train digits --method adjusted-mean" in page
     assert report.stat().st_size < 1_000_000
     assert not re.search(r"(src|href)=\"(?!data:|#)", page)  # nothing is fetched
 
@@ -249,7 +249,7 @@ def seen(page, section):
 
 def test_filters_change_what_is_seen(opened, report):
     page = opened(report)
-    assert page.title() == "digits · log-mean · majority report"
+    assert page.title() == "digits · adjusted-mean · majority report"
     everything = {section: seen(page, section) for section in ("bags", "mosaics")}
     assert len(everything["bags"]) == 20
     assert {right for _, _, right in everything["bags"]} == {"yes", "no"}
