@@ -25,6 +25,7 @@ import json
 import shutil
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -36,9 +37,11 @@ from safetensors.torch import load_file
 from speed import commit
 
 from majority import Bags, build_model, evaluate, fit
+from majority.cli import folds_of, settings_of
 from majority.embedding import embedded, singles
 from majority.files import read_lines
 from majority.inference import choose_device
+from majority.methods import DEFAULT_METHOD
 from majority.model import Model
 from majority.recipes import RECIPES, Material, Plan, Run, census
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
@@ -93,8 +96,8 @@ class Cell:
         figures = evaluate(trained.model, self.parts.test, self.device).summary()
         return figures | trained.summary() | {"plan": self.plan.as_dict()}
 
-    def body(self, method: str) -> Model:
-        model = self.model(method)
+    def body(self) -> Model:
+        model = self.model(DEFAULT_METHOD)
         start = next(self.work.glob(f"[!.]*/{STAGES}/start/{WEIGHTS}"), None)
         if start is None:
             raise SystemExit(f"there is no body in {self.work}: run the line census first")
@@ -106,12 +109,11 @@ class Cell:
             return self.parts
         kept = self.work / "features.npz"
         if not kept.exists():
-            model = self.body("log-mean")
+            model = self.body()
             stores = {name: embedded(model, part, self.device).store for name, part in self.parts._asdict().items()}
             np.savez(kept, **{name: store.astype(np.float16) for name, store in stores.items()})
         stores = np.load(kept)
-        at = lambda part: np.searchsorted(np.unique(part.index), part.index)
-        as_features = lambda name, part: part._with(store=stores[name].astype(np.float32), index=at(part))
+        as_features = lambda name, part: part._with(store=stores[name].astype(np.float32), index=_places(part))
         return Parts(**{name: as_features(name, part) for name, part in self.parts._asdict().items()})
 
 
@@ -155,6 +157,7 @@ def _directions(bags: Bags, where: torch.device) -> torch.Tensor:  # (instances 
 
 
 def _places(bags: Bags) -> np.ndarray:
+    """(n,) which of the instances in the bags, in the order of the store, each position holds."""
     return np.searchsorted(np.unique(bags.index), bags.index)
 
 
@@ -170,15 +173,15 @@ def write_tables(out: Path) -> None:
     for (source, scenario, line, method), group in sorted(groups.items()):
         if line == "heads":
             folds, seeds = (sorted({row[key] for row in group}) for key in ("fold", "seed"))
-            heads.append((source, scenario, method, _listed(folds), len(seeds), *_mean_and_std(group)))
+            heads.append((source, scenario, method, _listed(folds), len(seeds), *_written(_mean_and_std(group))))
     summary = [("source", "scenario", "folds", "mean", "std", "ceiling", "floor", "seconds")]
     for (source, scenario, line, _), group in sorted(groups.items()):
         if line == "census":
             of = {key[2]: rows for key, rows in groups.items() if key[:2] == (source, scenario) and key[2] != "heads"}
-            ceiling, floor = (_mean_and_std(of[name])[0] if name in of else "" for name in ("supervised", "clusters"))
+            lines = [_mean_and_std(of[name])[0] if name in of else None for name in ("supervised", "clusters")]
             folds = _listed(sorted({row["fold"] for row in group}))
             seconds = round(mean(row["seconds"] for row in group))
-            summary.append((source, scenario, folds, *_mean_and_std(group), ceiling, floor, seconds))
+            summary.append((source, scenario, folds, *_written([*_mean_and_std(group), *lines]), seconds))
     for name, table in (("heads.csv", heads), ("summary.csv", summary)):
         with (out / name).open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(table)
@@ -196,7 +199,7 @@ def draw(out: Path, groups: dict) -> None:
             folds = set.intersection(*({row["fold"] for row in of.get(step, ())} for step in steps))
             if folds:  # that every line has
                 figures = [_mean_and_std([row for row in of[step] if row["fold"] in folds]) for step in steps]
-                points = [Point(at, float(mean), float(std or 0)) for at, (mean, std) in enumerate(figures)]
+                points = [Point(at, *figure) for at, figure in enumerate(figures)]
                 lines.append(Line(scenario.capitalize(), colour(place), points))
         if lines:
             figure = line_plot(list(steps.values()), lines, f"{source}: what is told", "instance accuracy")
@@ -207,21 +210,20 @@ def _listed(folds: list[int]) -> str:
     return " ".join(map(str, folds))
 
 
-def _mean_and_std(rows: list[dict]) -> tuple[str, str]:
-    """Over folds: seeds of one fold are averaged first."""
+def _mean_and_std(rows: list[dict]) -> tuple[float, float | None]:
+    """Over folds: seeds of one fold are averaged first. One fold has no deviation."""
     folds = defaultdict(list)
     for row in rows:
         folds[row["fold"]].append(row["instance_accuracy"])
     means = [mean(values) for values in folds.values()]
-    return f"{mean(means):.4f}", f"{stdev(means):.4f}" if len(means) > 1 else ""
+    return mean(means), stdev(means) if len(means) > 1 else None
+
+
+def _written(figures: Iterable[float | None]) -> list[str]:
+    return ["" if figure is None else f"{figure:.4f}" for figure in figures]
 
 
 # ---------------------------------------------------------------------- the command
-
-
-def folds_of(text: str) -> list[int]:
-    first, _, last = text.partition("-")
-    return list(range(int(first), int(last or first) + 1))
 
 
 def main() -> None:
@@ -230,7 +232,7 @@ def main() -> None:
     parser.add_argument("--scenarios", default="small,various,large")
     parser.add_argument("--folds", type=folds_of, default="2-4")
     parser.add_argument("--lines", default=",".join(LINES))
-    parser.add_argument("--method", default="adjusted-mean", help="of census")
+    parser.add_argument("--method", default=DEFAULT_METHOD, help="of census")
     parser.add_argument("--seeds", type=int, default=3, help="of heads and clusters")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as `majority train` takes it")
     parser.add_argument("--plan", choices=["gpu", "cpu"], help="whose plan; default: of this machine")
@@ -241,7 +243,9 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
-    settings = {key: json.loads(value) for key, _, value in (pair.partition("=") for pair in options.set)}
+    settings, lines = settings_of(options.set), options.lines.split(",")
+    if not set(lines) <= set(LINES):
+        parser.error(f"--lines {options.lines}: take some of {','.join(LINES)}")
     about = {"commit": options.commit or commit(), "environment": environment()}
     for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
         parts = load(source).make_parts(scenario=scenario, fold=fold)
@@ -249,11 +253,12 @@ def main() -> None:
         plan = RECIPES["census"].plan(Material(source, parts.train.store.shape[1:], on_gpu)).with_settings(settings)
         work = options.work / source / scenario / f"fold{fold}"
         cell = Cell(source, scenario, fold, parts, plan, work, options.device)
-        for line, method, seed, train in _to_do(cell, options):
+        for line, method, seed, train in _to_do(cell, lines, options.method, options.seeds):
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
             there = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
             if any(row.get("plan", cell.as_json) != cell.as_json for row in there):
-                raise SystemExit(f"{options.out / RUNS} has {line} of {source} {scenario} fold {fold} by another plan")
+                what = f"{line} of {source} {scenario} fold {fold}"
+                raise SystemExit(f"{options.out / RUNS} has {what} by another plan: choose another --out")
             if there:
                 continue
             row = key | train() | about
@@ -264,16 +269,16 @@ def main() -> None:
     write_tables(options.out)
 
 
-def _to_do(cell: Cell, options: argparse.Namespace):
-    for line in options.lines.split(","):
-        if line in ("census", "proportion", "supervised"):
-            method = options.method if line == "census" else line
-            yield line, method, 0, lambda method=method: cell.trained(method)
-        elif line == "clusters":
-            for seed in range(options.seeds):
+def _to_do(cell: Cell, lines: list[str], of_census: str, seeds: int):
+    for line in lines:
+        if line == "clusters":
+            for seed in range(seeds):
                 yield line, None, seed, lambda seed=seed: clusters(cell, cell.features(), seed)
+        elif line != "heads":
+            method = of_census if line == "census" else line
+            yield line, method, 0, lambda method=method: cell.trained(method)
         elif cell.plan.census.start is not None:
-            for method, seed in product(HEADS, range(options.seeds)):
+            for method, seed in product(HEADS, range(seeds)):
                 yield line, method, seed, lambda m=method, seed=seed: head(cell, cell.features(), m, seed)
 
 

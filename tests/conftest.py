@@ -1,8 +1,15 @@
 import sys
 
 import pytest
+import torch
 
 from majority.cli import main
+
+
+@pytest.fixture
+def gpu():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
 
 
 @pytest.fixture

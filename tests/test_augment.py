@@ -267,7 +267,7 @@ def test_channels_last_images_give_the_same(name):
     torch.testing.assert_close(AUGMENTATIONS[name](last, seeded()), AUGMENTATIONS[name](images, seeded()))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.usefixtures("gpu")
 @every_name
 def test_nothing_waits_for_the_device(name):
     images, generator = torch.rand(16, 3, 32, 32, device="cuda"), torch.Generator("cuda").manual_seed(0)

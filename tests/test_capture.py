@@ -12,7 +12,7 @@ from majority.embedding import singles
 from majority.objectives import Averaged, BagLoss, Contrastive, Taught
 from majority.training import _Loop
 
-gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+gpu = pytest.mark.usefixtures("gpu")
 
 
 def bags(n_bags=10, size=4, seed=0):

@@ -1,5 +1,6 @@
-"""One file from which training goes on: weights, best weights, the optimiser's state. Safetensors, never pickle.
+"""Weights as files, and the one from which training goes on: weights, best weights, the optimiser's state.
 
+Safetensors, never pickle.
 No generator state is kept: every random draw comes from a generator seeded by (seed, epoch).
 """
 

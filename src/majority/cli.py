@@ -117,7 +117,7 @@ def train(
     data = Data(source, scenario, fold or 0, bags, bag_size, ties, with_replacement, data_seed, *own).settled()
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "batch_bags": batch_bags}
     changes |= {"learning_rate": learning_rate, "max_instances": max_instances, "compile": compile_network}
-    changes |= {"background_share": background_share, "ratios": _ratios(ratios), "settings": _settings(settings)}
+    changes |= {"background_share": background_share, "ratios": _ratios(ratios), "settings": settings_of(settings)}
     experiment = Experiment(data, method, _method_options(option), recipe, seed, **changes)
     stem = "-".join(filter(None, [Path(source).resolve().stem, (data.scenario or "").replace(",", "-"), method]))
     if folds is not None and fold is None:
@@ -261,10 +261,10 @@ def study(
         sources[0], bags=bags, bag_size=bag_size, ties=ties, with_replacement=with_replacement, data_seed=data_seed
     )
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "compile": compile_network}
-    changes |= {"ratios": _ratios(ratios), "settings": _settings(settings)}
+    changes |= {"ratios": _ratios(ratios), "settings": settings_of(settings)}
     common = Experiment(data, recipe=recipe, seed=seed, **changes)
     chosen = tuple(METHODS) if methods == "all" else _names(methods)
-    grid = Study(tuple(sources), _names(scenarios), chosen, _folds(folds), common)
+    grid = Study(tuple(sources), _names(scenarios), chosen, folds_of(folds), common)
     with _continuable(out):
         done = grid.run(out, device, jobs, say)
     end_study(done, out)
@@ -361,7 +361,7 @@ def _ratios(text: str | None) -> tuple[float, ...] | None:
         raise InputError(f"--ratios {text}: write numbers with commas between them, 0.1,0.5,1.0") from None
 
 
-def _folds(text: str) -> tuple[int, ...]:
+def folds_of(text: str) -> tuple[int, ...]:
     """'0', '0-4' or '0,2' -> fold numbers."""
     folds: list[int] = []
     try:
@@ -379,7 +379,7 @@ def _method_options(pairs: list[str] | None) -> dict:
     return _pairs(pairs, "--option", "of=counts", float)
 
 
-def _settings(pairs: list[str] | None) -> dict:
+def settings_of(pairs: list[str] | None) -> dict:
     return _pairs(pairs, "--set", "training.weight_decay=0.05", json.loads)
 
 

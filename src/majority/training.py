@@ -107,10 +107,9 @@ def fit(
     """
     settings, objective = settings or Settings(), objective or BagLoss()
     train, val = _permitted(model, train, objective), val and _permitted(model, val, objective)
-    _check_positions(keep, train)
-    if (beliefs is not None) != objective.learns_beliefs:
-        raise InputError(f"{type(objective).__name__} learns {'' if objective.learns_beliefs else 'no '}beliefs")
-    beliefs = None if beliefs is None else _checked(beliefs, train)
+    if keep is not None:
+        _check_keep(keep, train)
+    beliefs = _checked(beliefs, train, objective)
     device = choose_device(device)
     on_gpu = device.type == "cuda"
     fast = on_gpu and not eager
@@ -344,7 +343,14 @@ def _permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
     return bags
 
 
-def _checked(beliefs: np.ndarray, bags: Bags) -> np.ndarray:
+def _checked(beliefs: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:
+    name = type(objective).__name__
+    if objective.learns_beliefs and beliefs is None:
+        raise InputError(f"{name} learns beliefs: give fit(..., beliefs=...)")
+    if beliefs is None:
+        return None
+    if not objective.learns_beliefs:
+        raise InputError(f"{name} learns no beliefs: leave them out, or take the objective Taught")
     each = (len(bags.index), len(bags.classes))
     if beliefs.shape != each:
         raise InputError(f"beliefs have shape {beliefs.shape}: give {each}, a row an instance and a column a class")
@@ -353,9 +359,7 @@ def _checked(beliefs: np.ndarray, bags: Bags) -> np.ndarray:
     return beliefs.astype(np.float32, copy=False)
 
 
-def _check_positions(keep: np.ndarray | None, bags: Bags) -> None:
-    if keep is None:
-        return
+def _check_keep(keep: np.ndarray, bags: Bags) -> None:
     if keep.shape != bags.index.shape or keep.dtype != bool:
         raise InputError(
             f"keep has shape {keep.shape} and dtype {keep.dtype}: give {len(bags.index)} booleans, one an instance"

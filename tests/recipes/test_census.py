@@ -133,18 +133,17 @@ def test_a_head_alone_reads_what_the_whole_model_reads():
     torch.testing.assert_close(read, whole, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.usefixtures("gpu")
 def test_on_a_gpu_a_stage_read_back_is_trained_on(tmp_path):
     parts = digits()
     run = run_of(tmp_path, parts)
-    whole = census.train(run).model
+    census.train(run)
     shutil.rmtree(tmp_path / "stages" / "last")
     shutil.rmtree(tmp_path / "stages" / "head")
     again = census.train(replace(run, device="cuda")).model
     begun = load_file(tmp_path / "stages/start/weights.safetensors")
     moved = [name for name, value in begun.items() if not torch.equal(value, again.backbone.state_dict()[name].cpu())]
     assert len(moved) == len(begun), "it was trained on"
-    assert [*again.state_dict()] == [*whole.state_dict()]
 
 
 @pytest.mark.parametrize("method", ["supervised", "proportion", "attention", "additive", "vote"])
