@@ -1,5 +1,7 @@
 """The GPU's fast path. What can be told without one: what is captured is the plain step, with its own inputs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -135,14 +137,16 @@ def test_random_draws_go_on_as_before_where_a_capture_fails(capsys):
 
 
 @gpu
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("make", [BagLoss, Contrastive, Averaged, Taught])
-def test_every_augmentation_and_objective_is_captured(make, capsys):
+def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 300)
     store = (80 * labels[:, None, None, None] + rng.integers(0, 64, (300, 16, 16, 3))).astype(np.uint8)
     make_some = lambda n: make_bags(store, labels, ["a", "b", "c"], n_bags=n, size=8, scenario="large", rng=rng)
     train, val = make_some(16), make_some(8)
     settings = Settings(epochs=8, batch_bags=4, augment=tuple(AUGMENTATIONS), precision="bf16", whole_steps=True)
+    settings = replace(settings, optimizer=optimizer)
     model = build_model(train, "log-mean", "resnet18-small")
     if make is Contrastive:
         train, val, objective = singles(train), None, Contrastive(model.backbone.out_features)

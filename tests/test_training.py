@@ -94,12 +94,13 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path, monkeypatch
     assert [line["epoch"] for line in lines] == [0, 1, 2, 3]
 
 
-def test_convolutions_go_on_as_they_were(tmp_path, monkeypatch):
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_convolutions_go_on_as_they_were(tmp_path, monkeypatch, optimizer):
     """Their weights are laid out channels-last; so must be the optimiser's moments that belong to them."""
     rng = np.random.default_rng(0)
     store = rng.integers(0, 256, (96, 8, 8, 3)).astype(np.uint8)
     bags = Bags(store, np.arange(96), np.arange(0, 97, 8), rng.integers(0, 3, 12), ["a", "b", "c"])
-    settings = Settings(epochs=4, batch_bags=4)
+    settings = Settings(epochs=4, batch_bags=4, optimizer=optimizer)
 
     def run(folder):
         fit(build_model(bags, "log-mean", "cnn"), bags, bags, settings, device="cpu", folder=folder)
@@ -288,7 +289,7 @@ def test_augmentation_touches_images_in_training_alone():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"optimizer": "sgd"}, "adam or adamw"),
+        ({"optimizer": "sgd"}, "adam or adamw or muon"),
         ({"schedule": "step"}, "constant or cosine"),
         ({"precision": "fp8"}, "float32 or bf16"),
         ({"epochs": 0}, "epochs is 0"),

@@ -23,6 +23,7 @@ from .files import read_lines, write_lines
 from .inference import BATCH_INSTANCES, choose_device, outputs
 from .methods import Target
 from .model import Model
+from .muon import Muon
 from .objectives import BagLoss, Objective
 from .progress import epochs_shown
 from .segments import Segments
@@ -40,9 +41,9 @@ class Settings:
     epochs: int = 40
     batch_bags: int = 16  # a step's memory grows with the instances in so many bags, or with max_instances in each
     whole_steps: bool = False  # a smaller last step is left out; its bags come in other epochs
-    optimizer: str = "adamw"  # or "adam"
+    optimizer: str = "adamw"  # or "adam", "muon"
     learning_rate: float = 3e-3
-    weight_decay: float = 1e-2  # adamw only
+    weight_decay: float = 1e-2  # not of adam
     schedule: str = "cosine"  # or "constant"
     warmup_epochs: float = 3.0  # of linear rise; cosine only
     patience: int | None = None  # epochs without a better validation loss before stopping
@@ -54,7 +55,7 @@ class Settings:
 
     def __post_init__(self):
         choices = {
-            "optimizer": ("adam", "adamw"),
+            "optimizer": ("adam", "adamw", "muon"),
             "schedule": ("constant", "cosine"),
             "precision": ("float32", "bf16"),
         }
@@ -376,7 +377,8 @@ def _optimiser(whole: nn.ModuleDict, settings: Settings, device: torch.device) -
     common = {"lr": torch.tensor(rate, device=device) if on_gpu else rate, "fused": True, "capturable": on_gpu}
     if settings.optimizer == "adam":
         return torch.optim.Adam(trained, **common)
-    return torch.optim.AdamW(trained, weight_decay=settings.weight_decay, **common)
+    decaying = Muon if settings.optimizer == "muon" else torch.optim.AdamW
+    return decaying(trained, weight_decay=settings.weight_decay, **common)
 
 
 def _moments(optimiser: torch.optim.Optimizer) -> dict[object, Tensor]:

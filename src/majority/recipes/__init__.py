@@ -74,10 +74,11 @@ def _census(material: Material) -> Plan:
     colours = permitted(("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey")
     three_quarters = 8 * round(min(material.shape[:2]) * 3 / 32)
     start = Settings(
-        epochs=400,
+        epochs=200,
         batch_bags=512,
         whole_steps=True,
-        learning_rate=1.4e-3,
+        optimizer="muon",
+        learning_rate=6e-3,
         weight_decay=1e-3,
         warmup_epochs=10,
         augment=(*turned, ("resized-crop", {"side": three_quarters}), *colours),

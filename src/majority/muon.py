@@ -1,0 +1,70 @@
+"""Muon: momentum whose matrices are made orthogonal before they become steps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+ROUNDS = 5
+QUINTIC = (3.4445, -4.7750, 2.0315)  # of one round: singular values from 0 to 1 all come near 1 within five
+AS_LARGE_AS_ADAM = 0.2  # root mean square of a step's entries, of the learning rate
+
+
+class Muon(torch.optim.AdamW):
+    """Every direction of a weight matrix is learned at one pace, whatever the gradient's scale in it.
+
+    Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024; steps are as large as Adam's are
+    (Liu et al., "Muon is scalable for LLM training", 2025), so that one learning rate serves all. Filters count as
+    the rows of a matrix. Weights without rows and columns (norms, biases) learn by AdamW.
+    """
+
+    def __init__(self, weights: Iterable[nn.Parameter], momentum: float = 0.95, **of_adamw):
+        super().__init__(list(weights), **of_adamw)
+        self.momentum = momentum
+        of_shape = defaultdict(list)
+        for weight in self.param_groups[0]["params"]:
+            if weight.ndim > 1:
+                of_shape[weight.shape].append(weight)
+        self.alike = list(of_shape.values())
+
+    @torch.no_grad()
+    def step(self, closure=None) -> None:
+        rate, decay = (self.param_groups[0][name] for name in ("lr", "weight_decay"))
+        for alike in self.alike:
+            weights = [weight for weight in alike if weight.grad is not None]
+            if not weights:
+                continue
+            slopes, moments = [weight.grad for weight in weights], [self._moment(weight) for weight in weights]
+            torch._foreach_lerp_(moments, slopes, 1 - self.momentum)
+            ahead = torch._foreach_lerp(slopes, moments, self.momentum)
+            steps = orthogonal(torch.stack(ahead).flatten(2)).view(len(weights), *weights[0].shape)
+            larger = max(len(weights[0]), weights[0][0].numel())
+            for weight, step in zip(weights, steps * (rate * AS_LARGE_AS_ADAM * larger**0.5), strict=True):
+                weight.mul_(1 - rate * decay).sub_(step)
+                weight.grad = None  # AdamW leaves it
+        super().step()
+
+    def __setstate__(self, state: dict) -> None:
+        torch.optim.Optimizer.__setstate__(self, state)  # AdamW's looks for its own counts in every state
+
+    def _moment(self, weight: nn.Parameter) -> Tensor:
+        state = self.state[weight]
+        if not state:
+            state["moment"] = torch.zeros_like(weight)
+        return state["moment"]
+
+
+def orthogonal(matrices: Tensor) -> Tensor:  # (k, rows, columns) -> the same, singular values near 1
+    a, b, c = QUINTIC
+    wide = matrices.shape[1] <= matrices.shape[2]
+    x = matrices if wide else matrices.mT
+    x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
+    if x.is_cuda:
+        x = x.bfloat16()
+    for _ in range(ROUNDS):
+        squares = x @ x.mT
+        x = a * x + (b * squares + c * squares @ squares) @ x
+    return (x if wide else x.mT).to(matrices.dtype)

@@ -1,0 +1,63 @@
+"""Muon against its formulas, written with singular values."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from majority.muon import Muon, orthogonal
+
+
+def by_singular_values(matrix):
+    """The matrix with each singular value s (of the matrix at norm 1) put through five rounds of the polynomial."""
+    left, values, right = torch.linalg.svd(matrix.double() / matrix.double().norm(), full_matrices=False)
+    for _ in range(5):
+        values = 3.4445 * values - 4.7750 * values**3 + 2.0315 * values**5
+    return left @ torch.diag(values) @ right
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (8, 3), (16, 16), (64, 27)])
+def test_orthogonal_is_the_polynomial_of_singular_values(shape):
+    matrices = torch.randn(4, *shape, generator=torch.Generator().manual_seed(0))
+    made = orthogonal(matrices)
+    for matrix, one in zip(matrices, made, strict=True):
+        torch.testing.assert_close(one.double(), by_singular_values(matrix), atol=1e-3, rtol=1e-3)
+        values = torch.linalg.svdvals(one)
+        assert values.min() > 0.4
+        assert values.max() < 1.3
+
+
+def test_steps_follow_the_formulas():
+    torch.manual_seed(0)
+    first = nn.Conv2d(3, 5, 3, bias=False)
+    layers = nn.Sequential(first, nn.BatchNorm2d(5), nn.ReLU(), nn.Conv2d(5, 5, 3), nn.Flatten(), nn.Linear(5, 2))
+    layers.to(memory_format=torch.channels_last)
+    mine, rate, decay, momentum = copy.deepcopy(layers), 0.02, 0.1, 0.95
+    optimiser = Muon(layers.parameters(), lr=rate, weight_decay=decay, momentum=momentum)
+    plain = torch.optim.AdamW([p for p in mine.parameters() if p.ndim == 1], lr=rate, weight_decay=decay)
+    matrices = [p for p in mine.parameters() if p.ndim > 1]
+    moments = [torch.zeros_like(p) for p in matrices]
+    for _ in range(3):
+        images, wanted = torch.randn(7, 3, 5, 5), torch.randn(7, 2)
+        for network in (layers, mine):
+            network.zero_grad()
+            (network(images) - wanted).square().mean().backward()
+        optimiser.step()
+        plain.step()
+        for p, moment in zip(matrices, moments, strict=True):
+            moment.copy_(momentum * moment + (1 - momentum) * p.grad)
+            ahead = (momentum * moment + (1 - momentum) * p.grad).flatten(1)
+            step = by_singular_values(ahead).view(p.shape).float() * 0.2 * max(ahead.shape) ** 0.5
+            p.data = (1 - rate * decay) * p.data - rate * step
+        for one, other in zip(layers.parameters(), mine.parameters(), strict=True):
+            torch.testing.assert_close(one.data, other.data, atol=2e-4, rtol=2e-3)
+
+
+def test_weights_without_a_slope_stay():
+    used, unused = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(2, 3))
+    optimiser = Muon([used, unused], lr=0.1)
+    used.sum().backward()
+    optimiser.step()
+    assert torch.equal(unused, torch.ones(2, 3))
+    assert not torch.equal(used, torch.ones(2, 3))
