@@ -19,6 +19,7 @@ class Objective(nn.Module):
 
     uses_head: ClassVar[bool] = True  # False: it has no use for labels, whatever the method
     learns_beliefs: ClassVar[bool] = False  # True: `fit` needs them
+    keeps_last: ClassVar[bool] = False  # True: the last epoch wins, whatever the validation bags' loss
 
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
         """(b,) one loss a bag, (b,) whether the bag's class was predicted. `augment` draws anew at each call."""
@@ -104,9 +105,10 @@ class Taught(Averaged):
 
     Instances are mixed with others of the step, up to `mixed` of them, and their beliefs with them (Zhang et al.,
     "mixup: Beyond Empirical Risk Minimization", ICLR 2018): where beliefs are wrong, that is harder to learn by heart.
+    The last epoch wins: who learns beliefs becomes surer than bags ask for, and their loss would choose the first.
     """
 
-    learns_beliefs = True
+    learns_beliefs = keeps_last = True
 
     def __init__(self, model: Model, momentum: float = 0.99, mixed: float = 0.5):
         super().__init__(model, momentum)

@@ -104,7 +104,7 @@ def fit(
     and replayed unless `eager`. `keep`, a boolean for each position of `train.index`, says which instances are
     aggregated (None: all); the others still pass through the network. Validation bags stay whole. `beliefs`, a row of
     probabilities for each position, are for an `objective` that learns them. One other than the method's loss may
-    need no validation bags: without them, the last epoch wins.
+    need no validation bags, or keep the last epoch all the same: without them, the last epoch wins.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
     train, val = _permitted(model, train, objective), val and _permitted(model, val, objective)
@@ -162,7 +162,7 @@ class _Loop:
                 epoch, start = fitted.epochs, time.perf_counter()
                 record = self._epoch(epoch)
                 _check_finite(record)
-                if self.val is None:
+                if self.val is None or self.objective.keeps_last:
                     fitted.best_epoch, fitted.best_loss = epoch, record["train_loss"]
                 elif record["val_loss"] < fitted.best_loss:  # the first epoch wins ties
                     fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]

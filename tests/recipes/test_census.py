@@ -45,7 +45,8 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     words += ["--set", "census.momentum=0.9", "--out", tmp_path / "run"]
     code, out, _ = majority(*words)
     assert code == 0
-    assert "stage last: epoch" in out
+    assert "stage last: epoch 1 of 2 was the last, training loss" in out
+    assert "of 2 was best, validation loss" in out
     result = json.loads((tmp_path / "run/result.json").read_text())
     assert list(result["stages"]) == ["reader-1", "reader-2", "reader-3", "last"], "tiny images have no start"
     assert result["plan"]["census"]["momentum"] == 0.9

@@ -7,7 +7,8 @@ last    one more learns what the readers believe of every instance, on average, 
         class as the labels let expect; it learns no bag's label
 
 Readers and last begin with what start and head left. Vectors, tiny images and, on a CPU, all images have neither: there
-they begin with random weights. Every stage but the start chooses its epoch by the validation bags' loss.
+they begin with random weights. Head and readers choose their epoch by the validation bags' loss; start and last, which
+learn no bag's label, keep their last.
 """
 
 from __future__ import annotations

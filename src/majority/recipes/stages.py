@@ -90,8 +90,9 @@ class Run:
 
 
 def _loss_name(fitted: Fitted) -> str:
-    """Which loss chose its epoch: a stage without validation keeps its last."""
-    return "val_loss" if "val_loss" in fitted.history[-1] else "train_loss"
+    """Which loss its best is: a stage that keeps its last epoch notes the training's."""
+    best = fitted.history[fitted.best_epoch]
+    return "val_loss" if best.get("val_loss") == fitted.best_loss else "train_loss"
 
 
 def once(run: Run) -> Trained:
