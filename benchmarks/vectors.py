@@ -1,0 +1,78 @@
+"""Which recipe is best for vectors? Images as the first principal components of their pixels, quick against census.
+
+    python benchmarks/vectors.py digits pathmnist svhn28.npz --folds 0-2 --out results/recipes/vectors.jsonl
+
+Components are those of the training bags' instances. Each line of OUT is one training; one that is there is not run
+again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from speed import commit
+
+from majority import build_model, evaluate
+from majority.cli import folds_of
+from majority.embedding import singles
+from majority.files import read_lines
+from majority.methods import DEFAULT_METHOD
+from majority.recipes import RECIPES, Material, Run
+from majority.runs import environment
+from majority.sources import Parts, load
+
+
+def as_vectors(parts: Parts, components: int) -> Parts:
+    """The same bags, the pixels of each instance as so many principal components."""
+    known = parts.train.store[singles(parts.train).index].reshape(-1, parts.train.store[0].size).astype(np.float32)
+    middle = known.mean(axis=0)
+    _, directions = np.linalg.eigh(np.cov(known, rowvar=False))
+    directions = directions[:, ::-1][:, :components].astype(np.float32)
+    vectors = lambda store: (store.reshape(len(store), -1) - middle) @ directions
+    return Parts(*(part and part._with(store=vectors(part.store)) for part in parts))
+
+
+def trained(parts: Parts, source: str, recipe: str, seed: int = 0) -> dict:
+    plan = RECIPES[recipe].plan(Material(source, parts.train.store.shape[1:], on_gpu=False)).changed(seed=seed)
+    fresh = lambda number=0: build_model(parts.train, DEFAULT_METHOD, plan.backbone, seed=run.seed_of(number))
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(Path(folder), parts.train, parts.val, plan, fresh, f"{source} {recipe}", "cpu")
+        made = RECIPES[recipe].train(run)
+    return evaluate(made.model, parts.test, "cpu").summary() | {"seconds": made.summary()["seconds"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sources", nargs="+")
+    parser.add_argument("--scenarios", default="small,various,large")
+    parser.add_argument("--folds", type=folds_of, default="0-2")
+    parser.add_argument("--recipes", default="quick,census")
+    parser.add_argument("--components", type=int, default=64)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    about = {"commit": commit(), "environment": environment()}
+    for path, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
+        source, parts = Path(path).stem, None
+        for recipe in options.recipes.split(","):
+            key = {"source": source, "scenario": scenario, "fold": fold, "components": options.components}
+            key |= {"recipe": recipe, "method": DEFAULT_METHOD}
+            if any(key.items() <= row.items() for row in read_lines(options.out)):
+                continue
+            parts = parts or as_vectors(load(path).make_parts(scenario=scenario, fold=fold), options.components)
+            begin = time.perf_counter()
+            row = key | trained(parts, source, recipe) | about
+            with options.out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            took = time.perf_counter() - begin
+            print(f"{source} {scenario} fold {fold} {recipe}: {row['instance_accuracy']:.4f}, {took:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
