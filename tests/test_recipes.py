@@ -37,6 +37,12 @@ def test_augmentation_follows_the_source():
     assert "rotate90" in choose("augmented", Material("pathmnist"))[0].training.augment
 
 
+@pytest.mark.parametrize("recipe", ["augmented", "census"])
+def test_large_images_are_halved_before_they_are_read(recipe):
+    backbone = lambda side: RECIPES[recipe].plan(Material("mine", (side, side, 3))).backbone
+    assert [backbone(side) for side in (28, 64, 65, 224)] == ["resnet18-small"] * 2 + ["resnet18"] * 2
+
+
 def test_a_plan_is_changed_by_what_was_set_alone():
     plan = RECIPES["quick"].plan(Material("digits"))
     assert plan.changed() == plan

@@ -162,6 +162,16 @@ def test_a_loss_that_is_not_finite_stops_and_saves_nothing_of_it(tmp_path):
     assert "Infinity" not in saved
 
 
+def test_too_little_memory_of_a_gpu_is_said_with_the_cure(monkeypatch):
+    def full(*ignored):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB")
+
+    monkeypatch.setattr(_Loop, "_step", full)
+    message = r"steps of 3 bags, up to 15 instances of shape \(\d+,\)\. Take fewer bags a step \(--batch-bags"
+    with pytest.raises(TrainingError, match=message):
+        fit(build_model(TRAIN, "log-mean"), TRAIN, VAL, Settings(batch_bags=3, max_instances=5), device="cpu")
+
+
 def test_instance_labels_do_not_reach_training():
     scrambled = Bags(
         TRAIN.store, TRAIN.index, TRAIN.offsets, TRAIN.labels, TRAIN.classes,

@@ -23,8 +23,8 @@ from .files import read_lines, write_lines
 from .inference import BATCH_INSTANCES, choose_device, outputs
 from .methods import Target
 from .model import Model
-from .muon import Muon
 from .objectives import BagLoss, Objective
+from .optimisers import create_optimiser, moments
 from .progress import epochs_shown
 from .segments import Segments
 from .streams import placed
@@ -122,8 +122,11 @@ def fit(
         compiled(*to_compile),
     ):
         folder = Path(folder) if folder else None
-        loop = _Loop(model, train, val, settings, device, folder, objective, keep, beliefs)
-        return loop.run(title, capture=fast)
+        try:
+            loop = _Loop(model, train, val, settings, device, folder, objective, keep, beliefs)
+            return loop.run(title, capture=fast)
+        except torch.OutOfMemoryError as error:
+            raise TrainingError(_too_large(train, settings)) from error
 
 
 class _Loop:
@@ -136,7 +139,9 @@ class _Loop:
         self.train, self.val = placed(train, device, *positions), val and placed(val, device)
         self.val_held = list(self.val.in_order(BATCH_INSTANCES)) if isinstance(self.val, ResidentBags) else None
         self.size = _step_size(train, settings)
-        self.optimiser = _optimiser(self.whole, settings, device)
+        trained = [weight for weight in self.whole.parameters() if weight.requires_grad]
+        rate, decay = settings.learning_rate, settings.weight_decay
+        self.optimiser = create_optimiser(settings.optimizer, trained, rate, decay, device)
         self.augment = self._augmentation(settings.augment)
         self.sums = torch.zeros(4, device=device)  # training loss and bags right, validation loss and bags right
         self.steps_per_epoch = math.ceil(len(train) / settings.batch_bags)
@@ -261,7 +266,7 @@ class _Loop:
 
     def _capture(self) -> None:
         """Replay work instead of launching it: of bags on the device, and training steps where they have one size."""
-        state = lambda: {"sums": self.sums} | self.whole.state_dict() | _moments(self.optimiser)
+        state = lambda: {"sums": self.sums} | self.whole.state_dict() | moments(self.optimiser)
         if isinstance(self.val, ResidentBags):
             self.validate = Captured(self._validate, state)
             self.captured.append(self.validate)
@@ -330,6 +335,15 @@ def _to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module
     return [model.backbone] if drawn else [model.normalise, model.backbone]
 
 
+def _too_large(train: Bags, settings: Settings) -> str:
+    most = np.minimum(np.sort(train.sizes)[-settings.batch_bags :], settings.max_instances or train.sizes.max()).sum()
+    return (
+        f"the GPU has too little memory for steps of {settings.batch_bags} bags, up to {most:,} instances of shape "
+        f"{train.store.shape[1:]}. Take fewer bags a step (--batch-bags, or --set census.start.batch_bags=N in that "
+        "stage), a part of large bags (--max-instances), or smaller images (--image-size)"
+    )
+
+
 def _permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
     """Instance labels reach the loop only for a method that says that it sees them."""
     if bags.classes != model.spec.classes:
@@ -368,22 +382,6 @@ def _check_keep(keep: np.ndarray, bags: Bags) -> None:
     empty = np.flatnonzero(~np.logical_or.reduceat(keep, bags.offsets[:-1]))
     if len(empty):
         raise InputError(f"keep leaves nothing of {bags.describe(empty[0])}: keep an instance, or leave the bag out")
-
-
-def _optimiser(whole: nn.ModuleDict, settings: Settings, device: torch.device) -> torch.optim.Optimizer:
-    on_gpu = device.type == "cuda"
-    trained = [parameter for parameter in whole.parameters() if parameter.requires_grad]
-    rate = settings.learning_rate
-    common = {"lr": torch.tensor(rate, device=device) if on_gpu else rate, "fused": True, "capturable": on_gpu}
-    if settings.optimizer == "adam":
-        return torch.optim.Adam(trained, **common)
-    decaying = Muon if settings.optimizer == "muon" else torch.optim.AdamW
-    return decaying(trained, weight_decay=settings.weight_decay, **common)
-
-
-def _moments(optimiser: torch.optim.Optimizer) -> dict[object, Tensor]:
-    states = optimiser.state.items()
-    return {(parameter, name): value for parameter, state in states for name, value in state.items()}
 
 
 def _seed_of(*numbers: int) -> int:

@@ -17,6 +17,7 @@ from .stages import Run, Trained, once, scaffold
 __all__ = ["DEFAULT", "RECIPES", "Material", "Plan", "Recipe", "Run", "Trained", "choose", "scaffold"]
 
 DEFAULT = "default"
+SMALL_STEM = 64  # pixels a side up to which the small stem is taken
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ def _augmented(material: Material) -> Plan:
         augment=tuple(name for name in ("flip", "rotate90", "crop") if name in allowed),
         precision="bf16",
     )
-    return Plan("augmented", "resnet18-small", "data", training)
+    return Plan("augmented", _resnet(material), "data", training)
 
 
 def _census(material: Material) -> Plan:
@@ -95,7 +96,12 @@ def _census(material: Material) -> Plan:
         augment=(*turned, "crop", *colours, "cutout"),
         precision="bf16",
     )
-    return Plan("census", "resnet18-small", training=training, census=CensusSettings(start, head))
+    return Plan("census", _resnet(material), training=training, census=CensusSettings(start, head))
+
+
+def _resnet(material: Material) -> str:
+    """The small stem reads every pixel: on larger images that costs time and memory and shows little more."""
+    return "resnet18-small" if min(material.shape[:2]) <= SMALL_STEM else "resnet18"
 
 
 RECIPES = {

@@ -1,4 +1,4 @@
-"""Muon: momentum whose matrices are made orthogonal before they become steps."""
+"""Optimisers by name: Adam, AdamW, and Muon, whose momentum is made orthogonal before it becomes a step."""
 
 from __future__ import annotations
 
@@ -11,6 +11,23 @@ from torch import Tensor, nn
 ROUNDS = 5
 QUINTIC = (3.4445, -4.7750, 2.0315)  # of one round: singular values from 0 to 1 all come near 1 within five
 AS_LARGE_AS_ADAM = 0.2  # root mean square of a step's entries, of the learning rate
+
+
+def create_optimiser(
+    name: str, weights: Iterable[nn.Parameter], rate: float, decay: float, device: torch.device
+) -> torch.optim.Optimizer:
+    """On a GPU it can be captured: its rate is a tensor there."""
+    on_gpu = device.type == "cuda"
+    common = {"lr": torch.tensor(rate, device=device) if on_gpu else rate, "fused": True, "capturable": on_gpu}
+    if name == "adam":
+        return torch.optim.Adam(weights, **common)
+    return (Muon if name == "muon" else torch.optim.AdamW)(weights, weight_decay=decay, **common)
+
+
+def moments(optimiser: torch.optim.Optimizer) -> dict[object, Tensor]:
+    """All that it remembers."""
+    states = optimiser.state.items()
+    return {(weight, name): value for weight, state in states for name, value in state.items()}
 
 
 class Muon(torch.optim.AdamW):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from majority.muon import Muon, orthogonal
+from majority.optimisers import Muon, orthogonal
 
 
 def by_singular_values(matrix):
