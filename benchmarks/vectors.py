@@ -2,8 +2,8 @@
 
     python benchmarks/vectors.py digits pathmnist svhn28.npz --folds 0-2 --out results/recipes/vectors.jsonl
 
-Components are those of the training bags' instances. Each line of OUT is one training; one that is there is not run
-again.
+Components are those of the training bags' instances. Each line of OUT is one training; one that is there, by the same
+plan, is not run again. Measured: results/README.md.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
 from itertools import product
 from pathlib import Path
 
@@ -23,28 +22,28 @@ from majority.cli import folds_of
 from majority.embedding import singles
 from majority.files import read_lines
 from majority.methods import DEFAULT_METHOD
-from majority.recipes import RECIPES, Material, Run
+from majority.recipes import RECIPES, Material, Plan, Run
 from majority.runs import environment
 from majority.sources import Parts, load
 
 
 def as_vectors(parts: Parts, components: int) -> Parts:
     """The same bags, the pixels of each instance as so many principal components."""
-    known = parts.train.store[singles(parts.train).index].reshape(-1, parts.train.store[0].size).astype(np.float32)
-    middle = known.mean(axis=0)
-    _, directions = np.linalg.eigh(np.cov(known, rowvar=False))
-    directions = directions[:, ::-1][:, :components].astype(np.float32)
-    vectors = lambda store: (store.reshape(len(store), -1) - middle) @ directions
-    return Parts(*(part and part._with(store=vectors(part.store)) for part in parts))
+    store = parts.train.store.reshape(len(parts.train.store), -1).astype(np.float32)
+    known = store[singles(parts.train).index]
+    lengths, directions = np.linalg.eigh(np.cov(known, rowvar=False))
+    directions = directions[:, lengths > 1e-6 * lengths[-1]][:, ::-1][:, :components].astype(np.float32)
+    vectors = (store - known.mean(axis=0)) @ directions
+    return Parts(*(part and part._with(store=vectors) for part in parts))  # benchmark parts share one store
 
 
-def trained(parts: Parts, source: str, recipe: str, seed: int = 0) -> dict:
-    plan = RECIPES[recipe].plan(Material(source, parts.train.store.shape[1:], on_gpu=False)).changed(seed=seed)
+def trained(parts: Parts, plan: Plan, source: str) -> dict:
+    recipe = plan.recipe
     fresh = lambda number=0: build_model(parts.train, DEFAULT_METHOD, plan.backbone, seed=run.seed_of(number))
     with tempfile.TemporaryDirectory() as folder:
         run = Run(Path(folder), parts.train, parts.val, plan, fresh, f"{source} {recipe}", "cpu")
         made = RECIPES[recipe].train(run)
-    return evaluate(made.model, parts.test, "cpu").summary() | {"seconds": made.summary()["seconds"]}
+    return evaluate(made.model, parts.test, "cpu").summary() | made.summary()
 
 
 def main() -> None:
@@ -63,15 +62,16 @@ def main() -> None:
         for recipe in options.recipes.split(","):
             key = {"source": source, "scenario": scenario, "fold": fold, "components": options.components}
             key |= {"recipe": recipe, "method": DEFAULT_METHOD}
+            plan = RECIPES[recipe].plan(Material(source, (options.components,), on_gpu=False))
+            key["plan"] = json.loads(json.dumps(plan.as_dict()))
             if any(key.items() <= row.items() for row in read_lines(options.out)):
                 continue
             parts = parts or as_vectors(load(path).make_parts(scenario=scenario, fold=fold), options.components)
-            begin = time.perf_counter()
-            row = key | trained(parts, source, recipe) | about
+            row = key | trained(parts, plan, source) | about
             with options.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-            took = time.perf_counter() - begin
-            print(f"{source} {scenario} fold {fold} {recipe}: {row['instance_accuracy']:.4f}, {took:.0f} s", flush=True)
+            figures = f"{row['instance_accuracy']:.4f}, {row['seconds']:.0f} s"
+            print(f"{source} {scenario} fold {fold} {recipe}: {figures}", flush=True)
 
 
 if __name__ == "__main__":

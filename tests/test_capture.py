@@ -161,10 +161,11 @@ def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
 
 
 @gpu
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("some", [False, True])
 @pytest.mark.parametrize("method", ["count", "log-mean", "attention"])
-def test_on_a_gpu_the_fast_loop_follows_the_eager_one(method, some):
-    train, val, settings = bags(), bags(4, seed=1), Settings(epochs=3, batch_bags=4)
+def test_on_a_gpu_the_fast_loop_follows_the_eager_one(method, some, optimizer):
+    train, val, settings = bags(), bags(4, seed=1), Settings(epochs=3, batch_bags=4, optimizer=optimizer)
     keep = np.arange(len(train.index)) % 4 != 2 if some else None
     eager, fast = build_model(train, method), build_model(train, method)
     one = fit(eager, train, val, settings, device="cuda", eager=True, keep=keep)

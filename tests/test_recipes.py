@@ -16,17 +16,19 @@ def test_paper_is_the_published_protocol():
 
 
 @pytest.mark.parametrize(
-    ("shape", "on_gpu", "chosen"),
+    ("source", "shape", "on_gpu", "chosen"),
     [
-        ((64,), True, "quick"),
-        ((8, 8, 1), True, "census"),
-        ((8, 8, 1), False, "census"),
-        ((32, 32, 3), True, "census"),
-        ((32, 32, 3), False, "quick"),
+        ("mine", (64,), True, "census"),
+        ("mine", (64,), False, "census"),
+        ("mine", (8, 8, 1), True, "census"),
+        ("mine", (8, 8, 1), False, "census"),
+        ("pathmnist", (28, 28, 3), True, "census"),
+        ("mine", (32, 32, 3), True, "augmented"),
+        ("pathmnist", (28, 28, 3), False, "quick"),
     ],
 )
-def test_default_chooses_by_data_and_hardware_and_says_so(shape, on_gpu, chosen):
-    plan, said = choose("default", Material("mine", shape, on_gpu))
+def test_default_chooses_by_data_and_hardware_and_says_so(source, shape, on_gpu, chosen):
+    plan, said = choose("default", Material(source, shape, on_gpu))
     assert plan.recipe == chosen
     assert said.startswith(f"recipe {chosen} (chosen for ")
 

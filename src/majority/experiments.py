@@ -113,7 +113,7 @@ class Experiment:
                 if not (folder / REPORT).exists():  # killed between the result and the page
                     write_page(folder, open_classifier(folder, device), parts)
                 _clear(folder)
-                say(f"{folder} is finished (epoch {finished['best_epoch']} of {finished['epochs']} was best)")
+                say(f"{folder} is finished (epoch {finished['best_epoch']} of {finished['epochs']} was kept)")
                 return finished
             say(f"{reason}; {parts.train}")
             if scaffold(folder):

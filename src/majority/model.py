@@ -164,4 +164,5 @@ def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
         squares = squares + np.square(block, out=block).sum(axis=0)
     mean = total / n
     std = np.sqrt(np.maximum(squares / n - mean**2, 0))
-    return torch.from_numpy(mean), torch.from_numpy(np.where(std > 1e-7 * np.abs(mean), std, 1.0))  # a constant is left
+    rounding = 1e-7 * np.abs(mean) + 1e-12 * std.max()  # what a constant, or the zero of a sum, may differ by
+    return torch.from_numpy(mean), torch.from_numpy(np.where(std > rounding, std, 1.0))

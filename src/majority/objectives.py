@@ -105,7 +105,8 @@ class Taught(Averaged):
 
     Instances are mixed with others of the step, up to `mixed` of them, and their beliefs with them (Zhang et al.,
     "mixup: Beyond Empirical Risk Minimization", ICLR 2018): where beliefs are wrong, that is harder to learn by heart.
-    The last epoch wins: who learns beliefs becomes surer than bags ask for, and their loss would choose the first.
+    The last epoch wins: beliefs are another aim than bags' labels, and on images the lowest loss of bags was often the
+    first epoch's.
     """
 
     learns_beliefs = keeps_last = True

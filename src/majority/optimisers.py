@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor, nn
@@ -35,34 +35,41 @@ class Muon(torch.optim.AdamW):
 
     Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024; steps are as large as Adam's are
     (Liu et al., "Muon is scalable for LLM training", 2025), so that one learning rate serves all. Filters count as
-    the rows of a matrix. Weights without rows and columns (norms, biases) learn by AdamW.
+    the rows of a matrix. First and last layers are no exception here. Weights without rows and columns (norms, biases)
+    learn by AdamW.
     """
 
     def __init__(self, weights: Iterable[nn.Parameter], momentum: float = 0.95, **of_adamw):
-        super().__init__(list(weights), **of_adamw)
-        self.momentum = momentum
-        of_shape = defaultdict(list)
-        for weight in self.param_groups[0]["params"]:
-            if weight.ndim > 1:
-                of_shape[weight.shape].append(weight)
-        self.alike = list(of_shape.values())
+        super().__init__(weights, **of_adamw)
+        for group in (self.defaults, *self.param_groups):
+            group["momentum"] = momentum
 
     @torch.no_grad()
-    def step(self, closure=None) -> None:
-        rate, decay = (self.param_groups[0][name] for name in ("lr", "weight_decay"))
-        for alike in self.alike:
-            weights = [weight for weight in alike if weight.grad is not None]
-            if not weights:
-                continue
-            slopes, moments = [weight.grad for weight in weights], [self._moment(weight) for weight in weights]
-            torch._foreach_lerp_(moments, slopes, 1 - self.momentum)
-            ahead = torch._foreach_lerp(slopes, moments, self.momentum)
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            self._step_of_matrices(group)
+        super().step()  # of all others: no slope is left of those
+        return loss
+
+    def _step_of_matrices(self, group: dict) -> None:
+        rate, decay, momentum = group["lr"], group["weight_decay"], group["momentum"]
+        alike = defaultdict(list)
+        for weight in group["params"]:
+            if weight.ndim > 1 and weight.grad is not None:
+                alike[weight.shape].append(weight)
+        for weights in alike.values():
+            slopes, past = [weight.grad for weight in weights], [self._moment(weight) for weight in weights]
+            torch._foreach_lerp_(past, slopes, 1 - momentum)
+            ahead = torch._foreach_lerp(slopes, past, momentum)
             steps = orthogonal(torch.stack(ahead).flatten(2)).view(len(weights), *weights[0].shape)
             larger = max(len(weights[0]), weights[0][0].numel())
             for weight, step in zip(weights, steps * (rate * AS_LARGE_AS_ADAM * larger**0.5), strict=True):
                 weight.mul_(1 - rate * decay).sub_(step)
-                weight.grad = None  # AdamW leaves it
-        super().step()
+                weight.grad = None
 
     def __setstate__(self, state: dict) -> None:
         torch.optim.Optimizer.__setstate__(self, state)  # AdamW's looks for its own counts in every state

@@ -1,4 +1,4 @@
-"""fit: one loop for every method. The epoch of lowest validation bag loss wins; killed at any moment, it goes on."""
+"""fit: one loop for every method. Validation bags choose the epoch that is kept; killed at any moment, it goes on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Settings:
     whole_steps: bool = False  # a smaller last step is left out; its bags come in other epochs
     optimizer: str = "adamw"  # or "adam", "muon"
     learning_rate: float = 3e-3
-    weight_decay: float = 1e-2  # not of adam
+    weight_decay: float = 1e-2  # ignored by adam
     schedule: str = "cosine"  # or "constant"
     warmup_epochs: float = 3.0  # of linear rise; cosine only
     patience: int | None = None  # epochs without a better validation loss before stopping
@@ -104,7 +104,7 @@ def fit(
     and replayed unless `eager`. `keep`, a boolean for each position of `train.index`, says which instances are
     aggregated (None: all); the others still pass through the network. Validation bags stay whole. `beliefs`, a row of
     probabilities for each position, are for an `objective` that learns them. One other than the method's loss may
-    need no validation bags, or keep the last epoch all the same: without them, the last epoch wins.
+    need no validation bags; then, or where it says `keeps_last`, the last epoch is kept.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
     train, val = _permitted(model, train, objective), val and _permitted(model, val, objective)
@@ -168,7 +168,7 @@ class _Loop:
                 record = self._epoch(epoch)
                 _check_finite(record)
                 if self.val is None or self.objective.keeps_last:
-                    fitted.best_epoch, fitted.best_loss = epoch, record["train_loss"]
+                    fitted.best_epoch, fitted.best_loss, self.best = epoch, record["train_loss"], {}
                 elif record["val_loss"] < fitted.best_loss:  # the first epoch wins ties
                     fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]
                     self.best = {name: value.clone() for name, value in self.product.state_dict().items()}

@@ -62,7 +62,7 @@ def test_curves_are_xml_with_a_point_an_epoch(epochs):
     drawn = ElementTree.fromstring(curves("Loss", {"training": line, "validation": line}, epochs - 1))
     lines = drawn.findall("{*}polyline")
     assert [len(one.get("points").split()) for one in lines] == [epochs, epochs]
-    assert f"best: {epochs - 1}" in "".join(drawn.itertext())
+    assert f"kept: {epochs - 1}" in "".join(drawn.itertext())
 
 
 def test_box_quantiles_are_the_metrics():

@@ -138,10 +138,16 @@ def choose(name: str, material: Material) -> tuple[Plan, str]:
 
 
 def _default(material: Material) -> tuple[str, str]:
+    """What measures best: docs/training.md has the figures."""
     if material.vectors:
-        return "quick", " (chosen for vectors)"
+        return "census", " (chosen for vectors)"
     if material.tiny:
-        return "census", " (chosen for images of {}x{}: more accurate than quick on digits)".format(*material.shape[:2])
-    if material.on_gpu:
-        return "census", " (chosen for images on a GPU: minutes, and far more accurate than the others)"
-    return "quick", " (chosen for images on a CPU)"
+        return "census", " (chosen for images of {}x{})".format(*material.shape[:2])
+    if not material.on_gpu:
+        return "quick", " (chosen for images on a CPU)"
+    if "colour" in lawful(material.source):
+        return "census", " (chosen for images on a GPU)"
+    return (
+        "augmented",
+        " (chosen for images on a GPU whose colours may matter: census would need to change them)",
+    )

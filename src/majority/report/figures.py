@@ -56,8 +56,8 @@ def curves(title: str, series: dict[str, Sequence[float]], best_epoch: int, shar
         parts.append(tag("line", x1=key, x2=key + 20, y1=14, y2=14, **look))
         parts.append(words(name, x=key + 25, y=18, font_size=12, fill=INK))
     halo = {"stroke": "#fff", "stroke_width": 4, "paint_order": "stroke", "font_size": 12, "fill": INK}
-    parts.append(words(f"best: {best_epoch}", x=best + beside, y=height - bottom - 8, text_anchor=anchor, **halo))
-    return drawing(width, height, parts, f"{title} by epoch, best epoch {best_epoch}")
+    parts.append(words(f"kept: {best_epoch}", x=best + beside, y=height - bottom - 8, text_anchor=anchor, **halo))
+    return drawing(width, height, parts, f"{title} by epoch, epoch {best_epoch} kept")
 
 
 def confusion_matrix(matrix: np.ndarray, classes: Sequence[str], rows: str, columns: str) -> str:

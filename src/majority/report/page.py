@@ -58,7 +58,7 @@ def render(folder: Path, classifier: Classifier, parts) -> str:
 
 
 def _content(folder: Path, classifier: Classifier, parts) -> dict:
-    config, result = read_config(folder), read_json(folder / RESULT)
+    config, result, history = read_config(folder), read_json(folder / RESULT), read_lines(folder / METRICS)
     part = "val" if getattr(parts, "test", None) is None else "test"
     reading = read(classifier, getattr(parts, part))
     bags, classes = reading.bags, reading.classes
@@ -74,7 +74,8 @@ def _content(folder: Path, classifier: Classifier, parts) -> dict:
         "settings": _shown_settings(config),
         "parts": _parts(parts),
         "figures": _figures(result.get(part) or {}),
-        "curves": _curves(read_lines(folder / METRICS), result["best_epoch"]),
+        "curves": _curves(history, result["best_epoch"]),
+        "kept": _kept(history, result["best_epoch"]),
         "classes": sections.class_keys(classes),
         "known": known,
         "unit": "instances" if known else "bags",
@@ -135,7 +136,7 @@ def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]
         "method": config["method"],
         "recipe": plan["recipe"],
         "backbone": classifier.model.spec.backbone or "a module of the caller's own",
-        "epochs": f"{result['epochs']}, the best was number {result['best_epoch']} (from 0)",
+        "epochs": f"{result['epochs']}, number {result['best_epoch']} (from 0) was kept",
         "training time": _seconds(result["seconds"]),
         "seeds": f"{plan['training']['seed']} (weights, order), {data.get('data_seed', '–')} (data)",
         "made with": f"majority {environment['majority']}, torch {environment['torch']}, {environment['device']}",
@@ -182,6 +183,11 @@ def _curves(history: list[dict], best_epoch: int) -> list[str]:
     loss = {"training": line("train_loss"), "validation": line("val_loss")}
     right = {"training": line("train_bag_accuracy"), "validation": line("val_bag_accuracy")}
     return [curves("Loss a bag", loss, best_epoch), curves("Bags right", right, best_epoch, share=True)]
+
+
+def _kept(history: list[dict], epoch: int) -> str:
+    lowest = history and history[epoch]["val_loss"] == min(record["val_loss"] for record in history)
+    return "The epoch with the lowest validation loss was kept." if lowest else "The last epoch was kept."
 
 
 def _matrix(matrix, classes: tuple[str, ...], known: bool) -> str | None:
