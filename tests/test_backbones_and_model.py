@@ -160,6 +160,14 @@ def test_vectors_are_standardised_over_the_instances_in_use(monkeypatch):
     torch.testing.assert_close(x.std(dim=0, unbiased=False), torch.ones(4))
 
 
+def test_what_rounding_leaves_of_an_empty_direction_is_not_blown_up():
+    store = np.random.default_rng(0).normal(size=(50, 3))
+    store[:, 1] *= 1e-14  # as principal components of fewer directions have it
+    store[:, 2] *= 1e-6
+    _, std = standardisation(Bags.from_indices(store, [range(50)], ["a"], classes=["a", "b"]))
+    np.testing.assert_allclose(std, [store[:, 0].std(), 1, store[:, 2].std()])
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_columns_of_any_scale_are_standardised_and_constant_ones_left(scale):
     store = np.random.default_rng(0).normal(size=(50, 3)) * scale

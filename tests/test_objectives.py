@@ -218,6 +218,18 @@ def test_the_mean_goes_on_where_it_was(tmp_path, monkeypatch, make):
     assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
 
 
+def test_what_is_taught_keeps_its_last_epoch_also_where_a_checkpoint_holds_a_better_one(tmp_path, monkeypatch):
+    bags = images()
+    whole, _, _ = averaged(bags, make=Taught)
+    monkeypatch.setattr(Taught, "keeps_last", False)
+    with stopped_before(3, monkeypatch):
+        averaged(bags, tmp_path, make=Taught)
+    monkeypatch.setattr(Taught, "keeps_last", True)
+    again, _, fitted = averaged(bags, tmp_path, make=Taught)
+    assert fitted.best_epoch == 5
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+
+
 def test_readers_see_no_instance_label():
     bags = images(8)
     scrambled = bags._with(instance_labels=np.random.default_rng(5).permutation(bags.instance_labels))

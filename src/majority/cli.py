@@ -50,6 +50,7 @@ Option = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="An 
 SET_HELP = "A setting of the recipe's plan by its name in config.json, e.g. training.weight_decay=0.05."
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)]
 ImageSize = Annotated[int | None, typer.Option(help="Resize a manifest's images to so many pixels a side.")]
+Like = Annotated[str | None, typer.Option(help="Images like this source's: what may be done to them is known.")]
 Features = Annotated[str | None, typer.Option(help="Columns of a manifest with commas between them: the features.")]
 Background = Annotated[str | None, typer.Option(help="A class that does not vote; bag labels never name it.")]
 Classes = Annotated[int | None, typer.Option(help="Only the first so many classes of a labelled set.")]
@@ -83,6 +84,7 @@ def train(
     fold: Annotated[int | None, typer.Option(help="0 to 4; of your own bags 0 to --folds - 1 [default: 0].")] = None,
     folds: Annotated[int | None, typer.Option(help="Cross-validate your own bags; without --fold, all folds.")] = None,
     image_size: ImageSize = None,
+    like: Like = None,
     features: Features = None,
     epochs: Epochs = None,
     patience: Patience = None,
@@ -118,7 +120,7 @@ def train(
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "batch_bags": batch_bags}
     changes |= {"learning_rate": learning_rate, "max_instances": max_instances, "compile": compile_network}
     changes |= {"background_share": background_share, "ratios": _ratios(ratios), "settings": settings_of(settings)}
-    experiment = Experiment(data, method, _method_options(option), recipe, seed, **changes)
+    experiment = Experiment(data, method, _method_options(option), recipe, seed, **changes, like=like)
     stem = "-".join(filter(None, [Path(source).resolve().stem, (data.scenario or "").replace(",", "-"), method]))
     if folds is not None and fold is None:
         _cross_validate(experiment, folds, out or Path("runs") / stem, device, eager)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import __version__
+from .augment import LAWFUL
 from .bags import Bags
 from .classifier import Classifier
 from .errors import InputError
@@ -83,6 +84,7 @@ class Experiment:
     background_share: float | None = None  # of all instances; None: not known
     ratios: tuple[float, ...] | None = None  # of the recipe mpem
     settings: dict = field(default_factory=dict)  # of the plan, by dotted name, such as census.start.epochs
+    like: str | None = None  # a source that is known: what may be done to its images may be done to these
 
     def run(
         self,
@@ -102,7 +104,7 @@ class Experiment:
                 say(f"warning: {warning}")
             parts = data.parts(source)
             on_gpu = choose_device(device).type == "cuda"
-            material = Material(self.source_name, parts.train.store.shape[1:], on_gpu)
+            material = self._material(parts.train.store.shape[1:], on_gpu)
             plan, reason = choose(self.recipe, material)
             plan = self.changed(plan)
             config = self._config(data, plan, _fingerprints(parts, self.method)) | {"material": material._asdict()}
@@ -168,6 +170,14 @@ class Experiment:
     def source_name(self) -> str:
         return Path(self.data.source).stem
 
+    def _material(self, shape: tuple[int, ...], on_gpu: bool) -> Material:
+        material = Material(self.like or self.source_name, shape, on_gpu)
+        if self.like is not None and self.like not in LAWFUL:
+            raise InputError(f"--like {self.like}: take one of {', '.join(LAWFUL)}")
+        if self.like is not None and material.vectors:
+            raise InputError(f"--like {self.like} says what may be done to images: these are vectors, leave it out")
+        return material
+
     def changed(self, plan: Plan) -> Plan:
         """The plan with what this experiment sets."""
         RECIPES[plan.recipe].check_method(self.method)
@@ -182,6 +192,7 @@ class Experiment:
             "data": asdict(data) | {"fingerprint": fingerprint},
             "plan": plan.as_dict(),
             "settings": self.settings,
+            "like": self.like,
         }
 
 

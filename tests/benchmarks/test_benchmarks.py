@@ -64,3 +64,15 @@ def test_census_runs_every_line_from_one_body_and_goes_on(tmp_path):
     assert len(summary) == 2
     assert len((tmp_path / "out/heads.csv").read_text().splitlines()) == 10
     assert not list((tmp_path / "out").glob("*.svg")), "no figure where a line is missing"
+
+
+def test_vectors_runs_and_goes_on(tmp_path):
+    command = [sys.executable, ROOT / "benchmarks/vectors.py", "digits", "--scenarios", "large", "--folds", "0"]
+    command += ["--out", tmp_path / "vectors.jsonl"]
+    said = subprocess.run([*command, "--recipes", "quick"], check=True, capture_output=True, text=True).stdout
+    again = subprocess.run([*command, "--recipes", "quick"], check=True, capture_output=True, text=True).stdout
+    (row,) = [json.loads(line) for line in (tmp_path / "vectors.jsonl").read_text().splitlines()]
+    assert row["plan"]["recipe"] == row["recipe"] == "quick"
+    assert 0.8 < row["instance_accuracy"] <= 1, "as many components as pixels are the pixels, turned"
+    assert f"{row['instance_accuracy']:.4f}" in said
+    assert again == ""

@@ -15,7 +15,7 @@ from majority.experiments import Data, Experiment, reopen
 from majority.report import sections, write_report
 from majority.report.colours import PALETTE
 from majority.report.figures import box, box_plot, confusion_matrix, curves, instance_map, nice_ticks
-from majority.report.page import command, write_page
+from majority.report.page import _kept, command, write_page
 from majority.report.pictures import png
 from majority.report.reading import read
 
@@ -63,6 +63,12 @@ def test_curves_are_xml_with_a_point_an_epoch(epochs):
     lines = drawn.findall("{*}polyline")
     assert [len(one.get("points").split()) for one in lines] == [epochs, epochs]
     assert f"kept: {epochs - 1}" in "".join(drawn.itertext())
+
+
+def test_the_page_says_why_its_epoch_was_kept():
+    history = [{"val_loss": 0.5}, {"val_loss": 0.4}, {"val_loss": 0.6}]
+    assert _kept(history, 1) == "The epoch with the lowest validation loss was kept."
+    assert _kept(history, 2) == "The last epoch was kept."
 
 
 def test_box_quantiles_are_the_metrics():

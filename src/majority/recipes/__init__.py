@@ -149,5 +149,5 @@ def _default(material: Material) -> tuple[str, str]:
         return "census", " (chosen for images on a GPU)"
     return (
         "augmented",
-        " (chosen for images on a GPU whose colours may matter: census would need to change them)",
+        " (chosen for images on a GPU of an unknown kind: with --like SOURCE it would be census)",
     )

@@ -107,7 +107,8 @@ def command(config: dict) -> str:
     data.pop("fingerprint", None)
     options = {"method": config["method"], "recipe": plan.get("recipe"), "backbone": plan.get("backbone")}
     options = {name: value for name, value in options.items() if value != "auto"}
-    options |= {"background_share": config.get("background_share"), "ratios": plan.get("ratios")}
+    options |= {"like": config.get("like"), "background_share": config.get("background_share")}
+    options |= {"ratios": plan.get("ratios")}
     words = ["majority", "train", str(data.pop("source"))]
     chosen = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile", "seed")
     for name, value in (options | data | {name: training.get(name) for name in chosen}).items():

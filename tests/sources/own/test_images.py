@@ -223,3 +223,26 @@ def test_train_and_predict_images(tmp_path, majority, make):
     assert rows["path"].tolist() == table["path"].tolist()
     assert rows["bag"].tolist() == table["bag"].tolist()
     assert (rows["class"] == np.where(rows["p(red)"] > 0.5, "red", "blue")).all()
+
+
+def test_images_like_those_of_a_known_source_may_be_treated_as_they_are(tmp_path, majority, make):
+    table = save(make.images(tmp_path), tmp_path)
+    words = ["train", table, "--epochs", "1", "--out", tmp_path / "run", "--like", "pathmnist"]
+    assert majority(*words)[0] == 0
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert {"flip", "rotate90"} <= {*config["plan"]["training"]["augment"]}
+    assert "--like pathmnist" in (tmp_path / "run/report.html").read_text()
+    code, _, err = majority(*words[:-2])
+    assert code == 2
+    assert "like is pathmnist, asked None" in err
+    code, _, err = majority(*words[:-1], "mars")
+    assert code == 2
+    assert "--like mars: take one of cifar10, svhn" in err
+
+
+def test_vectors_are_like_no_images(tmp_path, majority, make):
+    table = save(make.table(), tmp_path)
+    code, _, err = majority("train", table, "--out", tmp_path / "run", "--like", "pathmnist")
+    assert code == 2
+    assert "these are vectors, leave it out" in err
+    assert not (tmp_path / "run").exists()
