@@ -12,7 +12,7 @@ import pytest
 
 from majority import InputError
 from majority.experiments import Data, Experiment, reopen
-from majority.runs import claimed, open_run, read_config
+from majority.runs import SCHEMA, claimed, open_run, read_config, refuse_other
 
 DATA = Data("digits", bags=20, bag_size=8)
 TINY = Experiment(DATA, "log-mean", recipe="quick", epochs=2)
@@ -185,3 +185,12 @@ def test_the_runs_of_a_cross_validation_are_pointed_at(tmp_path):
     TINY.run(tmp_path / "fold0", "cpu")
     with pytest.raises(InputError, match=r"give one of them, such as .*fold0"):
         read_config(tmp_path)
+
+
+def test_of_many_differences_the_chosen_ones_are_named_first_and_the_rest_is_counted(tmp_path):
+    plan = lambda recipe, value: {"recipe": recipe, **{f"s{i}": value for i in range(6)}}
+    there = {"schema": SCHEMA, "method": "count", "plan": plan("quick", 0), "settings": {}}
+    asked = {"method": "vote", "plan": plan("census", 1), "settings": {"s0": 1}}
+    message = r"\(method is count, asked vote; plan.recipe is quick, asked census; plan.s0 is 0, .*; and 3 more\)"
+    with pytest.raises(InputError, match=message):
+        refuse_other(tmp_path, there, asked)

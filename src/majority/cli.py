@@ -50,7 +50,7 @@ Option = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="An 
 SET_HELP = "A setting of the recipe's plan by its name in config.json, e.g. training.weight_decay=0.05."
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)]
 ImageSize = Annotated[int | None, typer.Option(help="Resize a manifest's images to so many pixels a side.")]
-Like = Annotated[str | None, typer.Option(help="Images like this source's: what may be done to them is known.")]
+Like = Annotated[str | None, typer.Option(help="Your images may be changed in training as this source's may be.")]
 Features = Annotated[str | None, typer.Option(help="Columns of a manifest with commas between them: the features.")]
 Background = Annotated[str | None, typer.Option(help="A class that does not vote; bag labels never name it.")]
 Classes = Annotated[int | None, typer.Option(help="Only the first so many classes of a labelled set.")]
@@ -166,9 +166,9 @@ def predict(
     for place in filter(None, [source, own]):
         if out.exists() and out.resolve() == Path(place).resolve():
             raise InputError(f"--out {out} is the source itself: choose another file")
+    classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device)
     if source is not None and Path(source).resolve() == own.resolve():
         say("note: the run was trained on bags of this source; they are among those predicted here")
-    classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device)
     if by_bag:
         say(f"{write_bag_predictions(out, classifier, bags)} bags: {out}")
     else:

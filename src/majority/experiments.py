@@ -115,9 +115,11 @@ class Experiment:
                 if not (folder / REPORT).exists():  # killed between the result and the page
                     write_page(folder, open_classifier(folder, device), parts)
                 _clear(folder)
-                say(f"{folder} is finished (epoch {finished['best_epoch']} of {finished['epochs']} was kept)")
+                say(f"{folder} is finished (epoch {finished['best_epoch']} of 0 to {finished['epochs'] - 1} was kept)")
                 return finished
             say(f"{reason}; {parts.train}")
+            if self.like is not None and not plan.changes_images:
+                say(f"note: recipe {plan.recipe} changes no images, so --like has no effect: census and augmented do")
             if scaffold(folder):
                 say(f"{folder} was interrupted: going on where it was")
             made = {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
@@ -176,6 +178,8 @@ class Experiment:
             raise InputError(f"--like {self.like}: take one of {', '.join(LAWFUL)}")
         if self.like is not None and material.vectors:
             raise InputError(f"--like {self.like} says what may be done to images: these are vectors, leave it out")
+        if self.like is not None and self.data.source in LAWFUL:
+            raise InputError(f"--like {self.like}: what may be done to {self.data.source} is known, leave it out")
         return material
 
     def changed(self, plan: Plan) -> Plan:

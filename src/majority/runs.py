@@ -88,8 +88,11 @@ def refuse_other(folder: Path, there: dict, asked: dict) -> None:
             f"the data has changed since {folder} was begun: put the old files back or choose another --out"
         )
     if changed:
-        changed = [name for name in changed if name != "data.fingerprint"]
+        twice = {f"settings.{name.removeprefix('plan.')}" for name in changed}
+        changed = [name for name in changed if name != "data.fingerprint" and name not in twice]
+        changed.sort(key=lambda name: name.startswith("plan.") and name != "plan.recipe")  # what was chosen comes first
         shown = "; ".join(f"{name} is {there.get(name)}, asked {asked.get(name)}" for name in changed[:5])
+        shown += f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise InputError(
             f"{folder} holds another run ({shown}): repeat its settings or choose another folder with --out"
         )

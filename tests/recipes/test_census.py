@@ -45,8 +45,9 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     words += ["--set", "census.momentum=0.9", "--out", tmp_path / "run"]
     code, out, _ = majority(*words)
     assert code == 0
-    assert "stage last: epoch 1 of 2 was the last, training loss" in out
-    assert "of 2 was best, validation loss" in out
+    assert "stage last: epoch 1 of 0 to 1 was kept as the last, training loss" in out
+    assert "of 0 to 1 was best, validation loss" in out
+    assert "The last epoch was kept." in (tmp_path / "run/report.html").read_text()
     result = json.loads((tmp_path / "run/result.json").read_text())
     assert list(result["stages"]) == ["reader-1", "reader-2", "reader-3", "last"], "tiny images have no start"
     assert result["plan"]["census"]["momentum"] == 0.9
@@ -71,8 +72,11 @@ def test_the_command_trains_vectors(majority, tmp_path):
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        ("census.speed=3", "the plan has no setting 'census.speed': it has start, head, temperature"),
-        ("census.start.epochs=3", "'census.start.epochs': there is nothing below it in this plan"),
+        ("census.speed=3", "the plan has no setting 'census.speed': census has start, head, temperature"),
+        ("census.start.epochs=3", "'census.start.epochs': there is no census.start in the plan of this recipe"),
+        ("census.readers=many", "census.readers=many: a whole number is needed, it is 3 now"),
+        ("training.learning_rate=true", "training.learning_rate=True: a number is needed, it is 0.004 now"),
+        ("training.augment=crop", "training.augment=crop: a list is needed"),
         ("training.epochs", "--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"),
         ("training.epochs=0", "epochs is 0: it must be above 0"),
         ("recipe=paper", "the plan has no setting 'recipe'"),

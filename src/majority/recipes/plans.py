@@ -66,6 +66,11 @@ class Plan:
             shown = ",".join(map(str, ratios))
             raise InputError(f"ratios {shown or '(none)'}: give numbers above 0 and up to 1, each once")
 
+    @property
+    def changes_images(self) -> bool:
+        stages = [self.training, self.census and self.census.start]
+        return any(stage and stage.augment for stage in stages)
+
     def as_dict(self) -> dict:
         return asdict(self)
 
@@ -95,13 +100,28 @@ class Plan:
         )
 
 
+KINDS = {  # of a setting's value: what may replace it, and how that is said
+    bool: (bool, "true or false"),
+    int: (int, "a whole number"),
+    float: (int | float, "a number"),
+    str: (str, "a name"),
+    tuple: (tuple, "a list"),
+}
+
+
 def _replaced(part, path: list[str], value: object, name: str):
     known = [field.name for field in fields(part)] if is_dataclass(part) else []
     first, *rest = path
     if first not in known or first == "recipe":
-        said = f"it has {', '.join(known)}" if known else "there is nothing below it in this plan"
+        above = name.removesuffix("." + ".".join(path))
+        said = f"{above} has {', '.join(known)}" if above != name else f"it has {', '.join(known)}"
+        said = said if known else f"there is no {above} in the plan of this recipe for these instances, on this device"
         raise InputError(f"the plan has no setting {name!r}: {said}")
-    value = _replaced(getattr(part, first), rest, value, name) if rest else _as_set(value)
+    before = getattr(part, first)
+    value = _replaced(before, rest, value, name) if rest else _as_set(value)
+    kinds, needed = KINDS.get(type(before), (object, ""))
+    if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and type(before) is not bool)):
+        raise InputError(f"{name}={value}: {needed} is needed, it is {before} now")
     try:
         return replace(part, **{first: value})
     except TypeError as error:

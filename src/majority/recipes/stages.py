@@ -84,8 +84,9 @@ class Run:
         fitted = Fitted(**read_json(folder / OUTCOME), history=read_lines(folder / METRICS))
         trained.to(memory_format=torch.contiguous_format)  # however it was trained: read back, it would be no other
         trained.load_state_dict(load_file(folder / WEIGHTS))
-        which = "was best, validation" if _loss_name(fitted) == "val_loss" else "was the last, training"
-        self.say(f"stage {name}: epoch {fitted.best_epoch} of {fitted.epochs} {which} loss {fitted.best_loss:.4f}")
+        which = "best, validation" if _loss_name(fitted) == "val_loss" else "kept as the last, training"
+        which = f"epoch {fitted.best_epoch} of 0 to {fitted.epochs - 1} was {which}"
+        self.say(f"stage {name}: {which} loss {fitted.best_loss:.4f}")
         return fitted
 
 

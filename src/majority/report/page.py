@@ -58,7 +58,7 @@ def render(folder: Path, classifier: Classifier, parts) -> str:
 
 
 def _content(folder: Path, classifier: Classifier, parts) -> dict:
-    config, result, history = read_config(folder), read_json(folder / RESULT), read_lines(folder / METRICS)
+    config, result = read_config(folder), read_json(folder / RESULT)
     part = "val" if getattr(parts, "test", None) is None else "test"
     reading = read(classifier, getattr(parts, part))
     bags, classes = reading.bags, reading.classes
@@ -74,8 +74,8 @@ def _content(folder: Path, classifier: Classifier, parts) -> dict:
         "settings": _shown_settings(config),
         "parts": _parts(parts),
         "figures": _figures(result.get(part) or {}),
-        "curves": _curves(history, result["best_epoch"]),
-        "kept": _kept(history, result["best_epoch"]),
+        "curves": _curves(read_lines(folder / METRICS), result["best_epoch"]),
+        "kept": _kept(result),
         "classes": sections.class_keys(classes),
         "known": known,
         "unit": "instances" if known else "bags",
@@ -186,9 +186,12 @@ def _curves(history: list[dict], best_epoch: int) -> list[str]:
     return [curves("Loss a bag", loss, best_epoch), curves("Bags right", right, best_epoch, share=True)]
 
 
-def _kept(history: list[dict], epoch: int) -> str:
-    lowest = history and history[epoch]["val_loss"] == min(record["val_loss"] for record in history)
-    return "The epoch with the lowest validation loss was kept." if lowest else "The last epoch was kept."
+def _kept(result: dict) -> str:
+    """By what its last stage noted: the loss that chose its epoch."""
+    *_, stage = [{}, *result.get("stages", {}).values()]
+    return (
+        "The last epoch was kept." if "train_loss" in stage else "The epoch with the lowest validation loss was kept."
+    )
 
 
 def _matrix(matrix, classes: tuple[str, ...], known: bool) -> str | None:

@@ -238,6 +238,15 @@ def test_images_like_those_of_a_known_source_may_be_treated_as_they_are(tmp_path
     code, _, err = majority(*words[:-1], "mars")
     assert code == 2
     assert "--like mars: take one of cifar10, svhn" in err
+    code, _, err = majority("train", "digits", "--like", "cifar10", "--out", tmp_path / "other")
+    assert code == 2
+    assert "what may be done to digits is known, leave it out" in err
+
+
+def test_where_no_image_is_changed_that_is_said(tmp_path, majority, make):
+    table = save(make.images(tmp_path), tmp_path)
+    words = ["train", table, "--recipe", "quick", "--epochs", "1", "--out", tmp_path / "run"]
+    assert "note: recipe quick changes no images, so --like has no effect" in majority(*words, "--like", "svhn")[1]
 
 
 def test_vectors_are_like_no_images(tmp_path, majority, make):
