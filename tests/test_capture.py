@@ -1,7 +1,5 @@
 """The GPU's fast path. What can be told without one: what is captured is the plain step, with its own inputs."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -145,8 +143,8 @@ def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
     store = (80 * labels[:, None, None, None] + rng.integers(0, 64, (300, 16, 16, 3))).astype(np.uint8)
     make_some = lambda n: make_bags(store, labels, ["a", "b", "c"], n_bags=n, size=8, scenario="large", rng=rng)
     train, val = make_some(16), make_some(8)
-    settings = Settings(epochs=8, batch_bags=4, augment=tuple(AUGMENTATIONS), precision="bf16", whole_steps=True)
-    settings = replace(settings, optimizer=optimizer)
+    views = tuple(AUGMENTATIONS)
+    settings = Settings(8, 4, whole_steps=True, optimizer=optimizer, augment=views, precision="bf16")
     model = build_model(train, "log-mean", "resnet18-small")
     if make is Contrastive:
         train, val, objective = singles(train), None, Contrastive(model.backbone.out_features)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from majority import cli
+from majority.augment import LAWFUL
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -39,3 +40,12 @@ def test_every_block_of_the_data_page(tmp_path, monkeypatch, capsys):
     assert pd.read_parquet("by-bag.parquet")["bag"].tolist() == ["s1", "s2", "s3", "s4", "s5", "s6"]
     assert (pd.read_csv("slides.csv")["share"] > 0.5).all()
     assert Path("slide-folds/fold2/result.json").exists()
+
+
+def test_the_table_of_what_may_be_done_to_images_is_the_programs():
+    rows = re.findall(r"^\| (`[a-z].*?) \|(.*)\|$", (ROOT / "docs/data.md").read_text(), re.MULTILINE)
+    said = {name: cells for names, cells in rows for name in re.findall(r"`(\w+)`", names) if name in LAWFUL}
+    assert {*LAWFUL} - {*said} == {"organcmnist", "organsmnist"}, "and the like"
+    for name, cells in said.items():
+        allowed = [view in LAWFUL[name] for view in ("flip", "rotate90", "colour", "grey")]
+        assert [cell.strip() == "yes" for cell in cells.split("|")] == allowed, name

@@ -45,6 +45,14 @@ def test_large_images_are_halved_before_they_are_read(recipe):
     assert [backbone(side) for side in (28, 64, 65, 224)] == ["resnet18-small"] * 2 + ["resnet18"] * 2
 
 
+def test_what_is_not_set_yet_takes_any_value_that_the_plan_allows():
+    plan = RECIPES["quick"].plan(Material("digits"))
+    changed = plan.with_settings(
+        {"training.compile": True, "training.patience": 3, "training.weight_decay": 0}
+    ).training
+    assert (changed.compile, changed.patience, changed.weight_decay) == (True, 3, 0)
+
+
 def test_a_plan_is_changed_by_what_was_set_alone():
     plan = RECIPES["quick"].plan(Material("digits"))
     assert plan.changed() == plan

@@ -104,7 +104,9 @@ class Experiment:
                 say(f"warning: {warning}")
             parts = data.parts(source)
             on_gpu = choose_device(device).type == "cuda"
-            material = self._material(parts.train.store.shape[1:], on_gpu)
+            material = Material(self.like or self.source_name, parts.train.store.shape[1:], on_gpu)
+            if self.like is not None:
+                self._check_like(material)
             plan, reason = choose(self.recipe, material)
             plan = self.changed(plan)
             config = self._config(data, plan, _fingerprints(parts, self.method)) | {"material": material._asdict()}
@@ -172,15 +174,13 @@ class Experiment:
     def source_name(self) -> str:
         return Path(self.data.source).stem
 
-    def _material(self, shape: tuple[int, ...], on_gpu: bool) -> Material:
-        material = Material(self.like or self.source_name, shape, on_gpu)
-        if self.like is not None and self.like not in LAWFUL:
+    def _check_like(self, material: Material) -> None:
+        if self.like not in LAWFUL:
             raise InputError(f"--like {self.like}: take one of {', '.join(LAWFUL)}")
-        if self.like is not None and material.vectors:
+        if material.vectors:
             raise InputError(f"--like {self.like} says what may be done to images: these are vectors, leave it out")
-        if self.like is not None and self.data.source in LAWFUL:
+        if self.data.source in LAWFUL:
             raise InputError(f"--like {self.like}: what may be done to {self.data.source} is known, leave it out")
-        return material
 
     def changed(self, plan: Plan) -> Plan:
         """The plan with what this experiment sets."""

@@ -147,7 +147,4 @@ def _default(material: Material) -> tuple[str, str]:
         return "quick", " (chosen for images on a CPU)"
     if "colour" in lawful(material.source):
         return "census", " (chosen for images on a GPU)"
-    return (
-        "augmented",
-        " (chosen for images on a GPU of an unknown kind: with --like SOURCE it would be census)",
-    )
+    return "augmented", " (chosen for images on a GPU of an unknown kind; with --like SOURCE: census)"

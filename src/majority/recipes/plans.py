@@ -9,6 +9,14 @@ from ..errors import InputError
 from ..model import TINY_IMAGE
 from ..training import Settings
 
+KINDS = {  # of a setting's value: the types that may replace it, and how they are said
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    str: ((str,), "a name"),
+    tuple: ((tuple,), "a list"),
+}
+
 
 class Material(NamedTuple):
     """All that a plan may depend on: what may be done to a source's images, how large they are, and where."""
@@ -100,27 +108,18 @@ class Plan:
         )
 
 
-KINDS = {  # of a setting's value: what may replace it, and how that is said
-    bool: (bool, "true or false"),
-    int: (int, "a whole number"),
-    float: (int | float, "a number"),
-    str: (str, "a name"),
-    tuple: (tuple, "a list"),
-}
-
-
 def _replaced(part, path: list[str], value: object, name: str):
     known = [field.name for field in fields(part)] if is_dataclass(part) else []
     first, *rest = path
     if first not in known or first == "recipe":
-        above = name.removesuffix("." + ".".join(path))
-        said = f"{above} has {', '.join(known)}" if above != name else f"it has {', '.join(known)}"
+        above = name.removesuffix(".".join(path)).rstrip(".") or "it"
+        said = f"{above} has {', '.join(known)}"
         said = said if known else f"there is no {above} in the plan of this recipe for these instances, on this device"
         raise InputError(f"the plan has no setting {name!r}: {said}")
     before = getattr(part, first)
     value = _replaced(before, rest, value, name) if rest else _as_set(value)
-    kinds, needed = KINDS.get(type(before), (object, ""))
-    if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and type(before) is not bool)):
+    kinds, needed = KINDS.get(type(before), ((type(value),), ""))  # of what is not set yet, the plan itself judges
+    if value is not None and type(value) not in kinds:
         raise InputError(f"{name}={value}: {needed} is needed, it is {before} now")
     try:
         return replace(part, **{first: value})

@@ -187,11 +187,10 @@ def _curves(history: list[dict], best_epoch: int) -> list[str]:
 
 
 def _kept(result: dict) -> str:
-    """By what its last stage noted: the loss that chose its epoch."""
-    *_, stage = [{}, *result.get("stages", {}).values()]
-    return (
-        "The last epoch was kept." if "train_loss" in stage else "The epoch with the lowest validation loss was kept."
-    )
+    """A last stage that notes its training loss kept its last epoch."""
+    stages = [*result.get("stages", {}).values()]
+    which = "last epoch" if stages and "train_loss" in stages[-1] else "epoch with the lowest validation loss"
+    return f"The {which} was kept."
 
 
 def _matrix(matrix, classes: tuple[str, ...], known: bool) -> str | None:
