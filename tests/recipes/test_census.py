@@ -81,6 +81,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("training.epochs=0", "epochs is 0: it must be above 0"),
         ("recipe=paper", "the plan has no setting 'recipe'"),
         ("census.readers=0", "census.readers is 0: it must be 1 or more"),
+        ("census.reader_epochs=0", "census.reader_epochs is 0: it must be 1 or more"),
         ("census.mixed=2", "census.mixed is 2: it must be between 0 and 1"),
     ],
 )
@@ -114,6 +115,12 @@ def test_every_stage_is_trained_and_told(tmp_path):
     assert trained.summary()["stages"]["head"]["epochs"] == 3
     assert trained.fitted is trained.stages["last"]
     assert trained.stages["reader-1"].best_loss != trained.stages["reader-2"].best_loss, "other random draws"
+
+
+@pytest.mark.parametrize(("most", "epochs"), [(1, 1), (5, 2)])
+def test_readers_have_as_many_epochs_as_last_or_fewer(tmp_path, most, epochs):
+    stages = census.train(run_of(tmp_path, digits(), settings=CensusSettings(reader_epochs=most, readers=1))).stages
+    assert {name: fitted.epochs for name, fitted in stages.items()} == {"reader-1": epochs, "last": 2}
 
 
 def test_the_head_stage_leaves_the_network_alone(tmp_path):

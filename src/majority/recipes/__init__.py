@@ -88,7 +88,7 @@ def _census(material: Material) -> Plan:
     )
     head = Settings(epochs=100, batch_bags=64, warmup_epochs=5)
     training = Settings(
-        epochs=40,
+        epochs=80,
         batch_bags=16,
         optimizer="muon",
         learning_rate=3e-3,
@@ -96,7 +96,7 @@ def _census(material: Material) -> Plan:
         augment=(*turned, "crop", *colours, "cutout"),
         precision="bf16",
     )
-    return Plan("census", _resnet(material), training=training, census=CensusSettings(start, head))
+    return Plan("census", _resnet(material), training=training, census=CensusSettings(start, head, reader_epochs=20))
 
 
 def _resnet(material: Material) -> str:

@@ -73,8 +73,10 @@ def _head(run: Run, model: Model, folder: Path, title: str) -> Fitted:
 
 
 def _reader(run: Run, model: Model, number: int, folder: Path, title: str) -> Fitted:
-    settings = replace(run.plan.training, seed=run.seed_of(number))
-    objective = Averaged(model, run.plan.census.momentum)
+    planned, census = run.plan.training, run.plan.census
+    epochs = min(planned.epochs, census.reader_epochs)
+    settings = replace(planned, seed=run.seed_of(number), epochs=epochs)
+    objective = Averaged(model, census.momentum)
     return fit(model, run.train, run.val, settings, objective=objective, **run.where(folder, title))
 
 

@@ -43,12 +43,14 @@ class CensusSettings:
     temperature: float = 0.2  # of the contrastive loss
     momentum: float = 0.99  # of the running mean of weights that readers and last leave
     readers: int = 3
+    reader_epochs: int = 40  # as many as `last` has, but no more than these
     sharpness: float = 2.0  # the power that the readers' mean beliefs are taken to
     mixed: float = 0.5  # up to which part of an instance is another, where beliefs are learned
 
     def __post_init__(self):
         allowed = {
             "readers": (self.readers >= 1, "1 or more"),
+            "reader_epochs": (self.reader_epochs >= 1, "1 or more"),
             "momentum": (0 <= self.momentum < 1, "0 or more and below 1"),
             "mixed": (0 <= self.mixed <= 1, "between 0 and 1"),
             "temperature": (self.temperature > 0, "above 0"),
