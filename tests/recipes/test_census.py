@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from scipy.optimize import fsolve
 
-from majority import Bags, Settings, build_model, load_source
+from majority import Settings, build_model, load_source
 from majority.embedding import embedded
 from majority.recipes import RECIPES, Material, Plan, Run, census
 from majority.recipes.plans import CensusSettings
@@ -31,6 +30,10 @@ def run_of(folder, parts, method="log-mean", settings=WITH_START, backbone="tiny
     plan = Plan("census", backbone, training=QUICK, census=settings)
     fresh = lambda number=0: build_model(parts.train, method, backbone, seed=number)
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
+
+
+def stops(*given):
+    raise KeyboardInterrupt
 
 
 def same(one, other):
@@ -165,12 +168,9 @@ def test_other_methods_take_the_same_way(tmp_path, method):
     assert "reader-1" in trained.stages
 
 
-def test_a_background_is_left_to_the_readers(tmp_path, monkeypatch):
+def test_bags_may_have_a_background(tmp_path):
     parts = load_source("digits").make_parts(scenario="large", bags=24, bag_size=8, background="3")
-    aligned = []
-    monkeypatch.setattr(census, "aligned", aligned.append)
     assert census.train(run_of(tmp_path, parts, "adjusted-mean")).fitted.epochs == 2
-    assert not aligned
 
 
 def test_the_last_network_reads_bags_with_what_the_readers_counted(tmp_path):
@@ -198,10 +198,6 @@ def test_no_instance_label_reaches_any_stage(tmp_path):
 def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
     parts = digits()
     whole = census.train(run_of(tmp_path / "whole", parts))
-
-    def stops(*given):
-        raise KeyboardInterrupt
-
     real = getattr(census, at)
     monkeypatch.setattr(census, at, stops)
     with pytest.raises(KeyboardInterrupt):
@@ -222,50 +218,15 @@ def test_beliefs_are_the_models_own_in_the_order_of_the_bags():
     torch.testing.assert_close(census.believed(model, parts.train, "cpu"), expected)
 
 
-def random_beliefs(n, favoured=0, seed=0):
-    logits = np.random.default_rng(seed).normal(size=(n, 4)) + np.eye(4)[favoured]
-    return torch.from_numpy(np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True))
-
-
-def plain_bags(labels, sizes):
-    n = sum(sizes)
-    return Bags(np.zeros((n, 1), np.float32), np.arange(n), np.cumsum([0, *sizes]), labels, list("abcd"))
-
-
-def test_aligned_beliefs_hold_the_expected_shares():
-    """By root finding, one equation a class; of ragged bags, where every instance counts alike."""
-    labels, sizes = [0, 0, 0, 1, 2, 3], [10, 90, 30, 40, 60, 10]
-    beliefs = random_beliefs(240)
-    winners = np.repeat(labels, sizes)
-    winner = beliefs.numpy()[np.arange(240), winners].mean()
-    assert 0.25 < winner < 0.5, "a part of the factors"
-    f = np.bincount(winners) / 240
-    wanted = winner * f + (1 - winner) * (1 - f) / 3
-
-    def weighted(added):
-        odds = beliefs.numpy() * np.exp(np.append(added, 0.0))
-        return odds / odds.sum(axis=1, keepdims=True)
-
-    found = fsolve(lambda added: (weighted(added).mean(axis=0) - wanted)[:3], np.zeros(3))
-    odds = beliefs.numpy() * np.exp(np.append(found, 0.0) * (0.5 / winner - 1))
-    expected = odds / odds.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(census.aligned(beliefs, plain_bags(labels, sizes)).numpy(), expected, rtol=1e-5)
-
-
-def test_where_winners_hold_a_half_the_readers_are_believed():
-    beliefs = torch.cat([random_beliefs(50, 0), random_beliefs(50, 1)]) ** 4
-    beliefs /= beliefs.sum(dim=1, keepdim=True)
-    torch.testing.assert_close(census.aligned(beliefs, plain_bags([0, 1], [50, 50])), beliefs)
-
-
-def test_a_class_that_was_never_a_label_is_still_expected():
-    aligned = census.aligned(random_beliefs(120), plain_bags([0, 1, 2], [40] * 3))
-    assert aligned[:, 3].mean() > 0.1
-
-
-def test_sure_beliefs_stay_what_they_are():
-    sure = torch.eye(4).repeat(30, 1)
-    for labels in ([0, 1, 2], [0, 0, 0]):
-        aligned = census.aligned(sure, plain_bags(labels, [40] * 3))
-        assert aligned.isfinite().all()
-        torch.testing.assert_close(aligned, sure, atol=1e-5, rtol=0)
+def test_last_learns_the_squared_mean_of_what_the_readers_believe(tmp_path, monkeypatch):
+    parts, taught = digits(), []
+    monkeypatch.setattr(Run, "fit", lambda run, *given, **more: taught.append(more["beliefs"]) or stops())
+    with pytest.raises(KeyboardInterrupt):
+        census.train(run_of(tmp_path, parts))
+    read = []
+    for number in (1, 2):
+        reader = build_model(parts.train, "log-mean", "tiny")
+        reader.load_state_dict(load_file(tmp_path / f"stages/reader-{number}/weights.safetensors"))
+        read.append(census.believed(reader, parts.train, "cpu").numpy().astype(np.float64))
+    squared = ((read[0] + read[1]) / 2) ** 2
+    np.testing.assert_allclose(taught[0], squared / squared.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-7)

@@ -3,8 +3,7 @@
 start   the network learns, without any label, to know two views of an instance among all others
 head    the network as it is, its features read by the head alone: little is left to fit few labels with
 reader  the whole network learns the bags by the method's loss; several, with other random draws
-last    one more learns what the readers believe of every instance, on average, once their beliefs hold as many of each
-        class as the labels let expect; it learns no bag's label
+last    one more learns what the readers believe of every instance, on average, and no bag's label
 
 Readers and last begin with what start and head left. Vectors, tiny images and, on a CPU, all images have neither: there
 they begin with random weights. Head and readers choose their epoch by the validation bags' loss; start and last, which
@@ -18,21 +17,17 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..bags import Bags
 from ..embedding import embedded, singles
-from ..functional import expected_shares
 from ..inference import all_batches, choose_device, outputs
-from ..methods.base import pick
 from ..model import Model, ModelSpec, Normalise
 from ..objectives import Averaged, Contrastive, Taught
 from ..training import Fitted, fit
 from .stages import Run, Trained
 
-ROUNDS, SAMPLE, LARGEST = 200, 100_000, 3.0  # of matching shares: steps, instances, log of the largest factor
 SMALLEST = 1e-8  # probability
 
 
@@ -82,8 +77,6 @@ def _reader(run: Run, model: Model, number: int, folder: Path, title: str) -> Fi
 
 def _last(run: Run, model: Model, read: Tensor, folder: Path, title: str) -> Fitted:
     census = run.plan.census
-    if not model.head.sees_instance_labels and run.train.background is None:  # reference lines know the shares
-        read = aligned(read, run.train)
     beliefs = (census.sharpness * read.clamp(min=SMALLEST).log()).softmax(dim=1).cpu().numpy()
     objective = Taught(model, census.momentum, census.mixed)
     return run.fit(model, folder, title, beliefs=beliefs, objective=objective)
@@ -99,40 +92,7 @@ def head_alone(model: Model, features: Bags) -> Model:
     return alone
 
 
-# ---------------------------------------------------------------------- what the readers believe
-
-
 def believed(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (n, C), in the order of the bags
     device = choose_device(device)
     batches = all_batches(bags.blind(), device)
     return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(device), batches)])
-
-
-def aligned(beliefs: Tensor, bags: Bags) -> Tensor:
-    """(n, C) beliefs about the instances of these bags -> (n, C), with the shares of classes that labels let expect.
-
-    A class that the readers see too rarely becomes more probable everywhere, by one factor. Labels say little about
-    shares where winners hold most of their bags, and the readers can be believed: the factors fade from all (winners
-    hold a quarter or less) to none (a half or more).
-    """
-    winners = torch.from_numpy(np.repeat(bags.labels, bags.sizes)).to(beliefs.device)
-    held = pick(beliefs, winners).mean()
-    fade = (0.5 / held - 1).clamp(0, 1)
-    labels = torch.bincount(winners, minlength=beliefs.shape[1]) / len(winners)
-    wanted = expected_shares(labels.to(beliefs.dtype), held).clamp(min=SMALLEST)
-    log_beliefs = beliefs.clamp(min=SMALLEST).log()
-    sample = torch.randperm(len(beliefs), generator=torch.Generator().manual_seed(0))[:SAMPLE]
-    factors = _matching(log_beliefs[sample.to(beliefs.device)], wanted)
-    return torch.where(fade > 0, (log_beliefs + fade * factors).softmax(dim=1), beliefs)
-
-
-def _matching(log_beliefs: Tensor, shares: Tensor) -> Tensor:
-    """(n, C), (C,) -> (C,) what to add to the log-probabilities of each class so that their means become the shares.
-
-    No class becomes more than exp(LARGEST) times as likely, or as unlikely: sure beliefs stay what they are.
-    """
-    added = torch.zeros_like(shares)
-    for _ in range(ROUNDS):
-        step = shares.log() - (log_beliefs + added).softmax(dim=1).mean(dim=0).clamp(min=SMALLEST).log()
-        added = (added + step).clamp(-LARGEST, LARGEST)
-    return added
