@@ -86,6 +86,12 @@ class Experiment:
     settings: dict = field(default_factory=dict)  # of the plan, by dotted name, such as census.start.epochs
     like: str | None = None  # a source that is known: what may be done to its images may be done to these
 
+    def __post_init__(self):
+        if self.like is not None and self.like not in LAWFUL:
+            raise InputError(f"--like {self.like}: take one of {', '.join(LAWFUL)}")
+        if self.like is not None and self.data.source in LAWFUL:
+            raise InputError(f"--like {self.like}: what may be done to {self.data.source} is known, leave it out")
+
     def run(
         self,
         folder: str | Path,
@@ -105,8 +111,8 @@ class Experiment:
             parts = data.parts(source)
             on_gpu = choose_device(device).type == "cuda"
             material = Material(self.like or self.source_name, parts.train.store.shape[1:], on_gpu)
-            if self.like is not None:
-                self._check_like(material)
+            if self.like is not None and material.vectors:
+                raise InputError(f"--like {self.like} says what may be done to images: these are vectors, leave it out")
             plan, reason = choose(self.recipe, material)
             plan = self.changed(plan)
             config = self._config(data, plan, _fingerprints(parts, self.method)) | {"material": material._asdict()}
@@ -173,14 +179,6 @@ class Experiment:
     @property
     def source_name(self) -> str:
         return Path(self.data.source).stem
-
-    def _check_like(self, material: Material) -> None:
-        if self.like not in LAWFUL:
-            raise InputError(f"--like {self.like}: take one of {', '.join(LAWFUL)}")
-        if material.vectors:
-            raise InputError(f"--like {self.like} says what may be done to images: these are vectors, leave it out")
-        if self.data.source in LAWFUL:
-            raise InputError(f"--like {self.like}: what may be done to {self.data.source} is known, leave it out")
 
     def changed(self, plan: Plan) -> Plan:
         """The plan with what this experiment sets."""

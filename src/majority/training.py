@@ -74,6 +74,7 @@ class Fitted:
 
     best_epoch: int = -1
     best_loss: float = math.inf
+    loss_name: str = "val_loss"  # of best_loss; train_loss: the last epoch was kept
     seconds: float = 0.0  # of epochs, without a GPU's one-time capture
     capture_seconds: float = 0.0
     history: list[dict] = field(default_factory=list)
@@ -160,6 +161,8 @@ class _Loop:
     def run(self, title: str | None, capture: bool) -> Fitted:
         self._resume()
         fitted, settings = self.fitted, self.settings
+        keeps_last = self.val is None or self.objective.keeps_last
+        fitted.loss_name = "train_loss" if keeps_last else "val_loss"
         if capture:
             self._capture()
         with epochs_shown(title, fitted.epochs, settings.epochs) as show:
@@ -167,7 +170,7 @@ class _Loop:
                 epoch, start = fitted.epochs, time.perf_counter()
                 record = self._epoch(epoch)
                 _check_finite(record)
-                if self.val is None or self.objective.keeps_last:
+                if keeps_last:
                     fitted.best_epoch, fitted.best_loss, self.best = epoch, record["train_loss"], {}
                 elif record["val_loss"] < fitted.best_loss:  # the first epoch wins ties
                     fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]

@@ -41,7 +41,7 @@ class Trained:
         }
         if self.stages:
             summary["stages"] = {
-                name: {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, _loss_name(fitted): fitted.best_loss}
+                name: {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, fitted.loss_name: fitted.best_loss}
                 for name, fitted in self.stages.items()
             }
         return summary | self.about
@@ -78,22 +78,16 @@ class Run:
         if not (folder / OUTCOME).exists():
             fitted = train(folder, f"{self.title}, stage {name}")
             write_weights(folder / WEIGHTS, trained.state_dict())
-            keys = ("best_epoch", "best_loss", "seconds", "capture_seconds")
+            keys = ("best_epoch", "best_loss", "loss_name", "seconds", "capture_seconds")
             write_json(folder / OUTCOME, {key: getattr(fitted, key) for key in keys})
         (folder / CHECKPOINT).unlink(missing_ok=True)
         fitted = Fitted(**read_json(folder / OUTCOME), history=read_lines(folder / METRICS))
         trained.to(memory_format=torch.contiguous_format)  # however it was trained: read back, it would be no other
         trained.load_state_dict(load_file(folder / WEIGHTS))
-        which = "best, validation" if _loss_name(fitted) == "val_loss" else "kept as the last, training"
+        which = "best, validation" if fitted.loss_name == "val_loss" else "kept as the last, training"
         which = f"epoch {fitted.best_epoch} of 0 to {fitted.epochs - 1} was {which}"
         self.say(f"stage {name}: {which} loss {fitted.best_loss:.4f}")
         return fitted
-
-
-def _loss_name(fitted: Fitted) -> str:
-    """Which loss its best is: a stage that keeps its last epoch notes the training's."""
-    best = fitted.history[fitted.best_epoch]
-    return "val_loss" if best.get("val_loss") == fitted.best_loss else "train_loss"
 
 
 def once(run: Run) -> Trained:
