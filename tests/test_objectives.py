@@ -83,7 +83,7 @@ def started(bags, settings=START, folder=None):
 def test_a_contrastive_start_lowers_its_loss_and_keeps_the_last_epoch():
     _, fitted = started(images(12), Settings(epochs=12, batch_bags=16, learning_rate=3e-3, augment=VIEWS))
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"] - 0.3
-    assert fitted.best_epoch == 11
+    assert (fitted.best_epoch, fitted.loss_name) == (11, "train_loss")
     assert "val_loss" not in fitted.history[0]
 
 
@@ -201,10 +201,10 @@ def test_the_mean_at_its_best_epoch_or_of_what_was_taught_at_its_last_is_left(ma
     losses = [record["val_loss"] for record in fitted.history]
     assert loss == pytest.approx(losses[fitted.best_epoch], rel=1e-5)
     if make is Taught:  # the wrong way round, so that bags are read worse and worse
-        assert fitted.best_epoch == 7
+        assert (fitted.best_epoch, fitted.loss_name) == (7, "train_loss")
         assert losses[7] > min(losses)
     else:
-        assert fitted.best_loss == min(losses)
+        assert (fitted.best_loss, fitted.loss_name) == (min(losses), "val_loss")
 
 
 @pytest.mark.parametrize("make", [Averaged, Taught])

@@ -13,25 +13,23 @@ SECONDS_APART = 60  # lines of a log, at least
 @contextmanager
 def epochs_shown(title: str | None, done: int, total: int) -> Iterator[Callable[[dict], None]]:
     """Yield a function that takes each epoch's record; without a title nothing is shown."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
     if title is None:
         yield lambda record: None
-    elif console.is_terminal:
-        with _bar(console, title, done, total) as show:
+    elif sys.stderr.isatty():
+        with _bar(title, done, total) as show:
             yield show
     else:
         yield _lines(title, total)
 
 
 @contextmanager
-def _bar(console, title: str, done: int, total: int) -> Iterator[Callable[[dict], None]]:
+def _bar(title: str, done: int, total: int) -> Iterator[Callable[[dict], None]]:
+    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     said = [TextColumn(text) for text in ("{task.description}", "{task.fields[figures]}")]
     columns = (said[0], BarColumn(), MofNCompleteColumn(), said[1], TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=total, completed=done, figures="")
         yield lambda record: progress.update(task, completed=record["epoch"] + 1, figures=_figures(record))
 

@@ -92,7 +92,7 @@ def fit(
     *,
     device: str = "auto",
     folder: str | Path | None = None,
-    title: str | None = "training",  # of the progress bar; None: no bar
+    title: str | None = "training",  # of the progress shown; None: none
     eager: bool = False,
     keep: np.ndarray | None = None,
     beliefs: np.ndarray | None = None,

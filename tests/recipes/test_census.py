@@ -85,6 +85,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("recipe=paper", "the plan has no setting 'recipe'"),
         ("census.readers=0", "census.readers is 0: it must be 1 or more"),
         ("census.reader_epochs=0", "census.reader_epochs is 0: it must be 1 or more"),
+        ("census.reader_epochs=null", "census.reader_epochs=null: a whole number is needed, it is 40 now"),
         ("census.mixed=2", "census.mixed is 2: it must be between 0 and 1"),
     ],
 )

@@ -126,7 +126,9 @@ def _replaced(part, path: list[str], value: object, name: str):
     try:
         return replace(part, **{first: value})
     except TypeError as error:
-        raise InputError(f"{name}={value}: {error}") from None
+        shown = "null" if value is None else value
+        said = f"{needed} is needed, it is {before} now" if needed else str(error)
+        raise InputError(f"{name}={shown}: {said}") from None
 
 
 def _as_set(value: object) -> object:

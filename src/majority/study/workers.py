@@ -149,7 +149,7 @@ class _Worker:
         elif code < 0:
             failure = f"the process was killed ({signal.Signals(-code).name})"
         else:
-            failure = details.splitlines()[-1] if details else f"the process ended with exit code {code}"
+            failure = details.splitlines()[-1] if "Traceback" in details else f"the process ended with exit code {code}"
         return Done(folder, failure=failure, details=details)
 
     def kill(self) -> None:
