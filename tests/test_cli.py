@@ -32,6 +32,15 @@ def test_version(majority):
     assert majority("--version") == (0, f"{__version__}\n", "")
 
 
+@pytest.mark.parametrize(("rate", "learned"), [("1e-9", False), ("3e-3", True)])
+def test_whether_bags_show_that_anything_was_learned(majority, tmp_path, rate, learned):
+    words = ["--recipe", "quick", "--bags", "80", "--bag-size", "8", "--epochs", "12", "--scenario", "large"]
+    code, out, _ = majority("train", "digits", *words, "--learning-rate", rate, "--out", tmp_path / "run")
+    assert code == 0
+    assert ("warning: nothing shows that anything was learned" in out) is not learned
+    assert ("Caution: nothing shows that anything" in (tmp_path / "run/report.html").read_text()) is not learned
+
+
 def test_train_prints_figures_and_leaves_a_run(majority, tmp_path):
     code, out, _ = majority(
         "train", "digits", "--method", "vote", *TINY, "--scenario", "large", "--out", tmp_path / "run"

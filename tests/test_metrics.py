@@ -1,6 +1,7 @@
 """Every figure against scikit-learn or a plain loop, on made-up counts and through a real model."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -113,6 +114,7 @@ def test_summary_has_instance_figures_only_where_instance_labels_are_known():
     assert outcome.summary() == {
         "bag_accuracy": pytest.approx(2 / 3),
         "bag_accuracy_by_count": pytest.approx(2 / 3),
+        "most_frequent_label": pytest.approx(2 / 3),
         "consistency_rate": 0.5,
         "bags": 3,
         "instances": 12,
@@ -180,6 +182,7 @@ def test_evaluation_is_that_of_one_bag_after_the_other(method, batch_instances, 
         "bag_accuracy_by_count": np.mean(
             [row.index(max(row)) == y for row, y in zip(counts, bags.labels, strict=True)]
         ),
+        "most_frequent_label": Counter(bags.labels.tolist()).most_common(1)[0][1] / 8,
         "consistency_rate": reference_consistency(bags.labels, predicted, counts),
         "bags": 8,
         "instances": 61,

@@ -29,6 +29,7 @@ class Outcome:
         figures = {
             "bag_accuracy": bag_accuracy(self.labels, self.predicted),
             "bag_accuracy_by_count": bag_accuracy(self.labels, by_count),
+            "most_frequent_label": float(np.bincount(self.labels).max() / len(self.labels)),
             "consistency_rate": consistency_rate(self.labels, self.predicted, self.hard_counts, self.background),
             "bags": len(self.labels),
             "instances": int(self.hard_counts.sum()),
@@ -72,6 +73,21 @@ def mean_iou(confusion: np.ndarray) -> float:
 
 def bag_accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
     return float(np.mean(labels == predicted))
+
+
+def doubt(figures: dict) -> str | None:
+    """What to say where bags do not show that anything was learned: by two standard errors, no more of them are
+    predicted right than by naming the most frequent label everywhere.
+
+    >>> doubt({"bag_accuracy": 0.23, "most_frequent_label": 0.15, "bags": 100})
+    >>> print(doubt({"bag_accuracy": 0.22, "most_frequent_label": 0.15, "bags": 100}))
+    nothing shows that anything was learned: 22 % of these 100 bags are predicted right, 15 % by always naming one label
+    """
+    right, named, bags = figures["bag_accuracy"], figures["most_frequent_label"], figures["bags"]
+    if right > named + 2 * (named * (1 - named) / bags) ** 0.5:
+        return None
+    shares = f"{right:.0%} of these {bags} bags are predicted right, {named:.0%} by always naming one label"
+    return f"nothing shows that anything was learned: {shares}".replace("%", " %")
 
 
 def consistency_rate(

@@ -52,11 +52,15 @@ def print_result(result: dict) -> None:
 def print_figures(figures: dict, title: str) -> None:
     from rich.table import Table
 
+    from .metrics import doubt
+
     table = Table("figure", "value", title=title, title_justify="left")
     for name, value in figures.items():
         if not isinstance(value, list):
             table.add_row(name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
     console().print(table)
+    if said := doubt(figures):
+        say(f"warning: {said}")
 
 
 def print_rows(rows: list[dict]) -> None:

@@ -10,6 +10,7 @@ from ..bags import Bags
 from ..classifier import Classifier
 from ..errors import InputError
 from ..files import read_json, read_lines, write_atomically
+from ..metrics import doubt
 from ..runs import RESULT, flat, read_config
 from ..training import METRICS
 from . import sections
@@ -26,6 +27,7 @@ FIGURES = {  # of a result: how it is called, how it is shown, what it says
     "mean_iou": ("mean IoU", "share", "mean over classes"),
     "bag_accuracy": ("bag accuracy", "share", "bags whose majority was predicted right"),
     "bag_accuracy_by_count": ("bag accuracy by count", "share", "by counting instance predictions"),
+    "most_frequent_label": ("most frequent label", "share", "of bags have it: right without learning"),
     "consistency_rate": ("consistency", "share", "of bags predicted right, those whose counts agree"),
     "overestimation": ("overestimation", "signed", "instances of the bag's class too many, mean"),
     "background_share": ("background", "share", "of instances predicted as the background"),
@@ -74,6 +76,7 @@ def _content(folder: Path, classifier: Classifier, parts) -> dict:
         "settings": _shown_settings(config),
         "parts": _parts(parts),
         "figures": _figures(result.get(part) or {}),
+        "doubt": doubt(result[part]) if "most_frequent_label" in (result.get(part) or {}) else None,
         "curves": _curves(read_lines(folder / METRICS), result["best_epoch"]),
         "kept": _kept(result),
         "classes": sections.class_keys(classes),
