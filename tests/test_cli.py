@@ -41,6 +41,14 @@ def test_whether_bags_show_that_anything_was_learned(majority, tmp_path, rate, l
     assert ("Caution: nothing shows that anything" in (tmp_path / "run/report.html").read_text()) is not learned
 
 
+def test_a_refused_backbone_leaves_nothing(majority, tmp_path):
+    words = ["train", "digits", *TINY, "--out", tmp_path / "run"]
+    code, _, err = majority(*words, "--backbone", "resnet")
+    assert code == 2
+    assert "there is no backbone 'resnet'" in err
+    assert not (tmp_path / "run").exists()
+
+
 def test_train_prints_figures_and_leaves_a_run(majority, tmp_path):
     code, out, _ = majority(
         "train", "digits", "--method", "vote", *TINY, "--scenario", "large", "--out", tmp_path / "run"

@@ -13,7 +13,7 @@ import typer
 
 from . import __version__
 from .errors import InputError, TrainingError
-from .terminal import console, end_study, print_figures, print_result, print_rows, say
+from .terminal import console, end_study, note_trained_on, print_check, print_figures, print_result, print_rows, say
 
 app = typer.Typer(
     help="Learning from Majority Label: bags labelled with their most common class in, an instance classifier out.",
@@ -143,6 +143,7 @@ def evaluate(
     from .inference import evaluate as measure
 
     classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, device=device)
+    note_trained_on(run, source)
     for part, of_part in bags.items():
         print_figures(measure(classifier.model, of_part, device).summary(), f"{part} bags")
 
@@ -167,8 +168,7 @@ def predict(
         if out.exists() and out.resolve() == Path(place).resolve():
             raise InputError(f"--out {out} is the source itself: choose another file")
     classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device)
-    if source is not None and Path(source).resolve() == own.resolve():
-        say("note: the run was trained on bags of this source; they are among those predicted here")
+    note_trained_on(run, source)
     if by_bag:
         say(f"{write_bag_predictions(out, classifier, bags)} bags: {out}")
     else:
@@ -187,21 +187,10 @@ def export(run: Run, out: Annotated[Path, typer.Option(help="An .onnx file.")] =
 @app.command()
 def check(source: Source, image_size: ImageSize = None, features: Features = None) -> None:
     """Read everything of a source, say what it holds and every problem: file, row, cure. Exit 1 on problems."""
-    from rich.table import Table
-
     from .checks import check_source
 
     found = check_source(source, image_size, _names(features) if features is not None else None)
-    if found.summary:
-        table = Table(title=source, title_justify="left", show_header=False)
-        for name, value in found.summary.items():
-            table.add_row(name, value)
-        console().print(table)
-    for warning in found.warnings:
-        say(f"warning: {warning}")
-    for problem in found.problems:
-        say(f"problem: {problem}")
-    say(f"{len(found.problems)} problems, {len(found.warnings)} warnings")
+    print_check(found, source)
     if found.problems:
         raise typer.Exit(1)
 
@@ -215,7 +204,7 @@ def report(
     from .report import write_report, write_study_report
     from .runs import CONFIG
 
-    written = [write_report(run, device)] if (run / CONFIG).is_file() else write_study_report(run)
+    written = [write_report(run, device)] if (run / CONFIG).is_file() else write_study_report(run, say)
     for path in written:
         say(str(path))
 
@@ -279,7 +268,7 @@ def list_all() -> None:
 
     from .backbones import BACKBONES
     from .methods import METHODS
-    from .recipes import RECIPES
+    from .recipes import DEFAULT, RECIPES
     from .sources import describe
 
     table = Table(title="sources", title_justify="left")
@@ -293,7 +282,7 @@ def list_all() -> None:
     for title, entries in {
         "methods": {name: method.about for name, method in METHODS.items()},
         "backbones": {name: backbone.about for name, backbone in BACKBONES.items()},
-        "recipes": {name: recipe.about for name, recipe in RECIPES.items()},
+        "recipes": {DEFAULT: "one of these, by the data and the device", **{n: r.about for n, r in RECIPES.items()}},
     }.items():
         table = Table("name", "about", title=title, title_justify="left")
         for name, about in entries.items():

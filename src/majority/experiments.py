@@ -118,6 +118,9 @@ class Experiment:
             config = self._config(data, plan, _fingerprints(parts, self.method)) | {"material": material._asdict()}
             if isinstance(source, OwnBags):
                 config["columns"] = source.columns
+            made = {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
+            if not (folder / CONFIG).exists():
+                build_model(parts.train, self.method, plan.backbone, **made)  # what is refused leaves nothing behind
             finished = open_run(folder, config)
             if finished:
                 if not (folder / REPORT).exists():  # killed between the result and the page
@@ -130,7 +133,6 @@ class Experiment:
                 say(f"note: recipe {plan.recipe} changes no images, so --like has no effect: census and augmented do")
             if scaffold(folder):
                 say(f"{folder} was interrupted: going on where it was")
-            made = {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
 
             def fresh(number: int = 0) -> Model:
                 return build_model(parts.train, self.method, plan.backbone, seed=run.seed_of(number), **made)

@@ -63,6 +63,29 @@ def print_figures(figures: dict, title: str) -> None:
         say(f"warning: {said}")
 
 
+def print_check(found, source: str) -> None:
+    from rich.table import Table
+
+    if found.summary:
+        table = Table(title=source, title_justify="left", show_header=False)
+        for name, value in found.summary.items():
+            table.add_row(name, value)
+        console().print(table)
+    for warning in found.warnings:
+        say(f"warning: {warning}")
+    for problem in found.problems:
+        say(f"problem: {problem}")
+    counted = lambda things, name: f"{len(things)} {name if len(things) == 1 else name + 's'}"
+    say(f"{counted(found.problems, 'problem')}, {counted(found.warnings, 'warning')}")
+
+
+def note_trained_on(run: Path, source: str | None) -> None:
+    from .runs import read_config
+
+    if source is not None and Path(source).resolve() == Path(read_config(run)["data"]["source"]).resolve():
+        say("note: the run was trained on bags of this source; they are among these")
+
+
 def print_rows(rows: list[dict]) -> None:
     from rich.table import Table
 

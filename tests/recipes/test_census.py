@@ -82,6 +82,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("training.augment=crop", "training.augment=crop: a list is needed"),
         ("training.epochs", "--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"),
         ("training.epochs=0", "epochs is 0: it must be above 0"),
+        ("census=null", "census=null: the recipe census needs it; change settings in it, such as census.…"),
         ("recipe=paper", "the plan has no setting 'recipe'"),
         ("census.readers=0", "census.readers is 0: it must be 1 or more"),
         ("census.reader_epochs=0", "census.reader_epochs is 0: it must be 1 or more"),

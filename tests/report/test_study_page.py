@@ -125,7 +125,7 @@ def test_the_page_holds_tables_differences_choice_and_what_is_missing(study):
     page = (study / "report.html").read_text()
     for said in ("Table 1", "Table 2", "Table 3", "2 of 4 sets", "0.422", "svhn28 (SVHN at 28x28", "no T2"):
         assert said in page
-    assert "The mean cost over these 4 rows is" in page
+    assert "The mean cost over 4 rows is" in page
     assert f"Missing: {2 * len(METHODS) * 3} cells" in page
     methods = ",".join(METHODS)
     command = f"majority study cifar10 /x/svhn28.npz pathmnist --scenarios small,large --methods {methods}"

@@ -4,6 +4,8 @@ import pytest
 
 from majority.study.choosing import choices, mean_cost, pick
 from majority.study.comparison import Comparison
+from majority.study.printed import notes
+from majority.study.writing import markdown
 
 
 def test_the_choice_sees_validation_bags_and_the_cost_test_instances(cell):
@@ -49,3 +51,18 @@ def test_settings_scenarios_and_sources_are_chosen_for_apart(cell):
 def test_results_without_validation_figures_are_left_out(cell):
     old = [{name: value for name, value in cell(m).items() if name != "val"} for m in ("count", "vote")]
     assert choices(Comparison(old)) == []
+
+
+def test_where_no_instance_is_labelled_the_choice_is_made_and_its_cost_is_not_known(cell):
+    cells = [cell("count", val=0.7), cell("vote", val=0.9)]
+    for one in cells:
+        one["test"] = {"bag_accuracy": 0.9}
+    comparison = Comparison(cells)
+    (choice,) = choices(comparison)
+    assert (choice.chosen, choice.accuracy, choice.best, choice.cost) == ({"vote": 1}, None, None, None)
+    assert mean_cost([choice]) is None
+    page = markdown(comparison.tables(), [choice], notes(["mine"]))
+    assert "| cifar10 | large | paper | 2 | vote 1 | - | - | - | 1 |" in page
+    assert "No instance label tells what these cost." in page
+    assert "| vote | 0.900 (n=1) |" in page
+    assert "printed" not in page.replace("printed 0.", "")

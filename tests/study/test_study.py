@@ -116,6 +116,14 @@ def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, me
     assert not list(tmp_path.rglob("config.json"))
 
 
+def test_a_runs_folder_is_no_studys(majority, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    code, _, err = majority("study", "digits", "--out", tmp_path)
+    assert code == 2
+    assert "holds a run: choose another folder with --out" in err
+    assert [file.name for file in tmp_path.iterdir()] == ["config.json"]
+
+
 def test_files_of_one_name_are_refused(majority, tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

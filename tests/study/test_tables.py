@@ -214,7 +214,7 @@ def test_what_differs_in_options_or_stages_is_never_averaged(cell):
     start = setting(result(census(**{"census.start.learning_rate": 0.001})))
     head = setting(result(census(**{"census.head.learning_rate": 0.001})))
     assert start != head
-    assert start.shortened == "census.start.learning rate 0.001"
+    assert start.shortened == "census.start.learning_rate 0.001"
     assert setting(result(census(**{"census.start.seed": 3}))).shortened == ""
     on_cpu = Material("cifar10", on_gpu=False)
     there = result(RECIPES["census"].plan(on_cpu).as_dict()) | {"material": on_cpu._asdict()}

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from majority.experiments import Data, Experiment
 from majority.runs import claimed
-from majority.study import Done, Study, aggregate, as_csv, run_cells
+from majority.study import Done, Study, aggregate, as_csv, live, run_cells
 from majority.study.live import cells_shown, line, seconds_left, table
 from majority.study.workers import State, _places
 
@@ -242,7 +242,26 @@ def test_lines_tell_how_each_cell_ended(state, capsys):
     with cells_shown(said.append) as watch:
         watch(state, None)
         watch(state, third)
-    assert said == [line(state, third)]
+        watch(state, None)
+    assert said == ["3 of 10 cells were finished before", line(state, third)]
+
+
+def test_a_log_is_told_what_runs_while_nothing_ends(state, monkeypatch):
+    said, now = [], [1_000.0]
+    monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
+    with cells_shown(said.append) as watch:
+        for now[0] in (1_000.0, 1_059.0, 1_060.0, 1_061.0, 1_120.0):
+            watch(state, None)
+    assert len(said) == 3
+    assert said[1].startswith("running: digits/large/count/fold3: epoch 10 of 40; 2 of 10 cells done, 1 failed, ")
+
+
+def test_epochs_of_census_are_those_of_all_its_stages(tmp_path):
+    stage = {"epochs": 200}
+    census = {"start": stage, "head": {"epochs": 100}, "readers": 3, "reader_epochs": 20, "momentum": 0.9}
+    plan = {"training": {"epochs": 80}, "ratios": None, "census": census}
+    (tmp_path / "config.json").write_text(json.dumps({"plan": plan}))
+    assert live._epochs(tmp_path) == (0, 200 + 100 + 3 * 20 + 80)
 
 
 def test_a_terminal_gets_the_table(state, monkeypatch, capsys):

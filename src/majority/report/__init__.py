@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 __all__ = ["write_report", "write_study_report"]
@@ -16,8 +17,11 @@ def write_report(folder: str | Path, device: str = "auto") -> Path:
     return write_page(folder, *reopen(folder, device=device))
 
 
-def write_study_report(study: str | Path) -> list[Path]:
-    """Write report.html and the tables of a study's folder, or of a .jsonl file of results; return their paths."""
+def write_study_report(study: str | Path, say: Callable[[str], None] = lambda line: None) -> list[Path]:
+    """Write report.html and the tables of a study's folder, or of a .jsonl file of results; return their paths.
+
+    What was asked for and is missing is said.
+    """
     from .study_page import write_study
 
-    return write_study(Path(study))
+    return write_study(Path(study), say)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
@@ -23,9 +24,11 @@ QUANTILES = "overestimation_quantiles"
 AXIS = "predicted minus true number of instances of the bag's class"
 
 
-def write_study(study: Path) -> list[Path]:
+def write_study(study: Path, say: Callable[[str], None] = lambda line: None) -> list[Path]:
     """Write report.html, tables.md, tables.csv, tables.tex and summary.csv; a file's are written beside it."""
     results = gather(study)
+    if absent := sum(map(len, missing_cells(study, results).values())):
+        say(f"note: {absent} cells that were asked for are missing; to train them: {command(study)}")
     comparison = Comparison(results)
     tables, made, said = comparison.tables(), choices(comparison), notes(comparison.sources)
     folder = study.parent if study.is_file() else study
@@ -53,6 +56,7 @@ def _content(study: Path, results: list[dict], comparison: Comparison) -> dict:
         "accuracy": comparison.accuracy(),
         "temperatures": comparison.temperatures(),
         "consistency": comparison.consistency(),
+        "validation": comparison.validation(),
         "intervals": writing.INTERVALS,
         "differences": [_drawn_differences(table) for table in comparison.differences()],
         "boxes": _boxes(comparison),

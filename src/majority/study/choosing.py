@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ..methods import METHODS
-from .comparison import Comparison
+from .comparison import CRITERION, Comparison
 from .results import Setting
 from .statistics import by_fold
 
-CRITERION = "bag_accuracy_by_count"
 PREFERRED = "log-mean"
 RULE = (
     "In each fold, of the methods that see bag labels alone, the one whose hard counts name most validation bags' "
     "labels; of equals log-mean, else the first by name. The cost is the test instance accuracy of the best method of "
-    "that fold, which only instance labels can tell, minus that of the chosen one."
+    "that fold minus that of the chosen one; only instance labels can tell it."
 )
 
 
@@ -30,14 +29,14 @@ class Choice:
     methods: tuple[str, ...]  # to choose from, in any fold
     n: int  # folds
     chosen: dict[str, int]  # in how many folds
-    accuracy: float
-    best: float
-    cost: float
+    accuracy: float | None = None  # None, as the next two: no instance labels
+    best: float | None = None
+    cost: float | None = None
 
     @property
     def picks(self) -> str:
         """
-        >>> Choice(Setting("quick", ""), None, "digits", ("count", "vote"), 3, {"vote": 2, "count": 1}, 1, 1, 0).picks
+        >>> Choice(Setting("quick", ""), None, "digits", ("count", "vote"), 3, {"vote": 2, "count": 1}).picks
         'vote 2, count 1'
         """
         return ", ".join(f"{method} {folds}" for method, folds in self.chosen.items())
@@ -48,9 +47,10 @@ def choices(comparison: Comparison) -> list[Choice]:
     return [choice for choice in made if choice]
 
 
-def mean_cost(made: list[Choice]) -> float:
-    """Over sources and scenarios, each as heavy as the other."""
-    return fmean(choice.cost for choice in made)
+def mean_cost(made: list[Choice]) -> float | None:
+    """Over sources and scenarios, each as heavy as the other; None where instance labels tell none."""
+    known = [choice.cost for choice in made if choice.cost is not None]
+    return fmean(known) if known else None
 
 
 def pick(validation: dict[str, float]) -> str:
@@ -66,17 +66,21 @@ def _choice(panel: tuple, runs: dict[str, list[dict]]) -> Choice | None:
     validation = {name: by_fold(of_method, CRITERION, "val") for name, of_method in blind.items()}
     test = {name: by_fold(of_method, "instance_accuracy") for name, of_method in blind.items()}
     chosen, accuracies, best, able = [], [], [], set()
-    for fold in sorted({fold for values in test.values() for fold in values}):
-        candidates = {name: validation[name][fold] for name in blind if fold in validation[name] and fold in test[name]}
+    for fold in sorted({fold for values in validation.values() for fold in values}):
+        candidates = {name: validation[name][fold] for name in blind if fold in validation[name]}
         if len(candidates) < 2:
             continue
         able |= set(candidates)
         chosen.append(pick(candidates))
-        accuracies.append(test[chosen[-1]][fold])
-        best.append(max(test[name][fold] for name in candidates))
+        known = [test[name][fold] for name in candidates if fold in test[name]]
+        if len(known) == len(candidates):
+            accuracies.append(test[chosen[-1]][fold])
+            best.append(max(known))
     if not chosen:
         return None
     methods = tuple(name for name in blind if name in able)
+    made = Choice(*panel, methods, len(chosen), dict(Counter(chosen).most_common()))
+    if len(accuracies) < len(chosen):
+        return made
     accuracy, hindsight = fmean(accuracies), fmean(best)
-    picks = dict(Counter(chosen).most_common())
-    return Choice(*panel, methods, len(chosen), picks, accuracy, hindsight, hindsight - accuracy)
+    return replace(made, accuracy=accuracy, best=hindsight, cost=hindsight - accuracy)

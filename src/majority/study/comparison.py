@@ -13,6 +13,7 @@ from .statistics import by_fold, paired_difference, share_tested, spread
 from .tables import Key, grouped
 
 AVERAGE = "average"
+CRITERION = "bag_accuracy_by_count"  # of validation bags: what methods are chosen by
 REFERENCES = ("count", "log-mean")
 TEMPERATURES = {"0.1": ("count", "count-only"), "1": ("soft-count", "log-mean")}  # by T1: T2 = 0.1, no T2
 SCENARIOS = ("small", "various", "large")
@@ -129,6 +130,10 @@ class Comparison:
     def consistency(self) -> list[Table]:
         return self._by_method("Table 3: consistency rate", self._rates)
 
+    def validation(self) -> list[Table]:
+        """What needs no instance label, and methods are chosen by."""
+        return self._by_method("Validation bags named right by counting", self._by_count)
+
     def temperatures(self) -> list[Table]:
         """The counting formula's two temperatures, each with and without."""
         tables = []
@@ -160,7 +165,8 @@ class Comparison:
         return [table for table in tables if table.rows]
 
     def tables(self) -> list[Table]:
-        return [*self.accuracy(), *self.temperatures(), *self.consistency(), *self.differences()]
+        by_method = [*self.accuracy(), *self.temperatures(), *self.consistency(), *self.validation()]
+        return [*by_method, *self.differences()]
 
     def _blocks(self) -> Iterable[tuple[Setting, str | None, list[str]]]:
         for setting in self.settings:
@@ -174,7 +180,8 @@ class Comparison:
         for setting, scenario, sources in self._blocks():
             rows = [((method,), tuple(figures_of(setting, scenario, method, sources))) for method in self.methods]
             rows = tuple(row for row in rows if any(figure.mean is not None for figure in row[1]))
-            columns = (*sources, *([AVERAGE] if any(map(printed_set, sources)) else []))
+            averaged = any(len(figures) > len(sources) for _, figures in rows)
+            columns = (*sources, *([AVERAGE] if averaged else []))
             tables.append(Table(name, setting, scenario, ("method",), columns, rows))
         return [table for table in tables if table.rows]
 
@@ -189,16 +196,19 @@ class Comparison:
         return [*figures, *_average(sources, method, held, printed, alike=True)]
 
     def _rates(self, setting: Setting, scenario: str | None, method: str, sources: list[str]) -> list[Figure]:
-        figures = [self._figure("consistency_rate", Key(s, scenario, method, setting), None) for s in sources]
+        figures = [self._figure("consistency_rate", Key(s, scenario, method, setting)) for s in sources]
         held, printed = held_sets(figures), printed_consistency(method, scenario)
         return [*figures, *_average(sources, method, held, printed, alike=len(held) == len(SETS))]
 
-    def _figure(self, name: str, key: Key, printed: float | None) -> Figure:
+    def _by_count(self, setting: Setting, scenario: str | None, method: str, sources: list[str]) -> list[Figure]:
+        return [self._figure(CRITERION, Key(s, scenario, method, setting), part="val") for s in sources]
+
+    def _figure(self, name: str, key: Key, printed: float | None = None, part: str = "test") -> Figure:
         runs = self.groups.get(key, [])
-        found = spread([*by_fold(runs, name).values()])
+        found = spread([*by_fold(runs, name, part).values()])
         if found is None:
             return Figure(key.source, key.method, printed=printed)
-        defined = sum((run.get("test") or {}).get(name) is not None for run in runs)
+        defined = sum((run.get(part) or {}).get(name) is not None for run in runs)
         return Figure(key.source, key.method, *found, runs=defined, printed=printed)
 
     def _gap(self, setting: Setting, scenario: str | None, source: str, method: str, reference: str) -> Gap:

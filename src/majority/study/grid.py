@@ -11,6 +11,7 @@ from ..experiments import Data, Experiment
 from ..files import write_json
 from ..inference import choose_device
 from ..recipes import DEFAULT, RECIPES, Material
+from ..runs import CONFIG
 from ..scenarios import SCENARIOS, majority_range
 from ..sources import load, names
 from ..sources.labelled import N_FOLDS
@@ -47,6 +48,8 @@ class Study:
         """How every cell ended, in the order of the cells. What cannot be right is refused before any begins."""
         choose_device(device)
         self._check_names()
+        if (out / CONFIG).exists():
+            raise InputError(f"{out} holds a run: choose another folder with --out")
         cells = list(self.cells(out))
         _check_folders(cells)
         try:

@@ -11,11 +11,13 @@ from pathlib import Path
 from statistics import mean
 
 from ..files import read_json
+from ..progress import SECONDS_APART
 from ..recipes.stages import STAGES
 from ..runs import CONFIG
 from ..training import METRICS
 from .workers import Done, State, Watch
 
+CONTINUES = "Ctrl-C stops, the same command continues"
 FRAME_LINES = 10  # of a terminal that are not rows: borders, head, footer, what was typed
 
 
@@ -26,7 +28,7 @@ def cells_shown(say: Callable[[str], None]) -> Iterator[Watch]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda state, done: say(line(state, done)) if done else None
+        yield _lines(say)
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
@@ -35,6 +37,27 @@ def cells_shown(say: Callable[[str], None]) -> Iterator[Watch]:
                 live.update(table(state, console.height - FRAME_LINES), refresh=True)
 
         yield show
+
+
+def _lines(say: Callable[[str], None]) -> Watch:
+    """A line for each cell that ends, and while none does one now and then."""
+    said = None
+
+    def show(state: State, done: Done | None) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if said is None and state.done:
+            say(f"{len(state.done)} of {len(state.cells)} cells were finished before")
+        if done:
+            say(line(state, done))
+        elif said is not None and now - said >= SECONDS_APART:
+            cells = (f"{os.path.relpath(folder, state.out)}: {_epochs_shown(folder)}" for folder in state.running)
+            say(f"running: {', '.join(cells)}; {_footer(state)}")
+        elif said is not None:
+            return
+        said = now
+
+    return show
 
 
 def line(state: State, done: Done) -> str:
@@ -57,7 +80,7 @@ def table(state: State, most_rows: int):
     if len(rows) > most_rows:
         title = f"of {len(rows)} rows, those that run now"
         rows = {name: folders for name, folders in rows.items() if state.running.keys() & set(folders)}
-    grid = Table(title=title, caption=_footer(state), title_justify="left", caption_justify="left")
+    grid = Table(title=title, caption=f"{_footer(state)}; {CONTINUES}", title_justify="left", caption_justify="left")
     for column in ("cells", "done", "running", "failed", "waiting", "instance accuracy"):
         grid.add_column(column)
     for name, folders in rows.items():
@@ -99,7 +122,7 @@ def _footer(state: State) -> str:
         f"{_clock(now - state.began)} passed",
         f"about {_clock(left)} left" if left is not None else "",
     ]
-    return ", ".join(filter(None, pieces)) + "; Ctrl-C stops, the same command continues"
+    return ", ".join(filter(None, pieces))
 
 
 def _accuracy(ended: list[Done]) -> str:
@@ -116,8 +139,10 @@ def _epochs(folder: Path) -> tuple[int, int] | None:
         return None
     files = [*folder.glob(f"{STAGES}/*/{METRICS}")] or [*folder.glob(METRICS)]
     trained = sum(metrics.read_bytes().count(b"\n") for metrics in files)
-    before = [stage["epochs"] for stage in (plan.get("census") or {}).values() if isinstance(stage, dict)]
-    return trained, plan["training"]["epochs"] * (1 + len(plan["ratios"] or ())) + sum(before)
+    epochs, census = plan["training"]["epochs"], plan.get("census") or {}
+    before = sum(stage["epochs"] for stage in census.values() if isinstance(stage, dict))
+    before += census.get("readers", 0) * min(epochs, census.get("reader_epochs", epochs))
+    return trained, epochs * (1 + len(plan["ratios"] or ())) + before
 
 
 def _epochs_shown(folder: Path) -> str:

@@ -110,7 +110,7 @@ def _flat(plan: dict) -> dict:
 
 
 def _said(name: str, value: object) -> str:
-    name = name.replace("_", " ")
+    name = name if "." in name else name.replace("_", " ")  # as --set takes it
     if value is True:
         return name
     if value is None or value is False:

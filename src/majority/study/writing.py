@@ -10,10 +10,8 @@ from .comparison import Comparison, Table
 from .printed import SETS
 
 LEGEND = (
-    "Each figure is of test bags: mean ± standard deviation over folds, n the number of folds. Below it, the printed "
-    "figure and how much higher ours is. An average says how many of the paper's four sets it holds, and stands beside "
-    "the mean of the printed figures of those sets; consistency rates are printed as means of all four sets alone, so "
-    "that only an average of four has a difference."
+    "Each figure is of test bags, unless it says otherwise: mean ± standard deviation over folds, n the number of "
+    "folds in which it is defined."
 )
 INTERVALS = (
     "Differences are paired by fold; in brackets the 95 % interval of Nadeau and Bengio, whose variance is "
@@ -26,7 +24,7 @@ LATEX |= {letter: rf"\{letter}" for letter in "_%&#${}"}
 
 
 def markdown(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
-    parts = [LEGEND, INTERVALS, "\n".join(f"- {note}" for note in notes)]
+    parts = [LEGEND, INTERVALS, *(["\n".join(f"- {note}" for note in notes)] if notes else [])]
     for table in tables:
         rows = [
             [*head, *("<br>".join(filter(None, [f.measured, f.beside])) for f in figures)]
@@ -83,11 +81,13 @@ def summary_csv(comparison: Comparison) -> str:
 
 def choice_cells(choice: Choice) -> list[str]:
     names = [choice.source, choice.scenario or "-", str(choice.setting), str(len(choice.methods)), choice.picks]
-    return [*names, *(f"{value:.3f}" for value in (choice.accuracy, choice.best, choice.cost)), str(choice.n)]
+    figures = (choice.accuracy, choice.best, choice.cost)
+    return [*names, *("-" if value is None else f"{value:.3f}" for value in figures), str(choice.n)]
 
 
 def overall(made: list[Choice]) -> str:
-    return f"The mean cost over these {len(made)} rows is {mean_cost(made):.3f}."
+    known, cost = sum(choice.cost is not None for choice in made), mean_cost(made)
+    return f"The mean cost over {known} rows is {cost:.3f}." if known else "No instance label tells what these cost."
 
 
 def fold_ranges(folds: list[int]) -> str:

@@ -64,6 +64,53 @@ def test_names_that_look_like_nothing_are_names(tmp_path, make):
     assert load_source(tmp_path / "bags.csv").bags.classes == ("NA", "None")
 
 
+@pytest.mark.parametrize(
+    ("change", "warning"),
+    [
+        (
+            lambda t: pd.concat([t, t.iloc[[2, 4]]]),
+            "2 rows are the same as another of the bag in every cell",
+        ),
+        (
+            lambda t: t.assign(id=range(3, 153)),
+            "column id numbers the rows and is taken as a feature",
+        ),
+    ],
+)
+def test_what_may_be_meant_is_a_warning(tmp_path, majority, make, change, warning):
+    change(make.table()).to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0
+    assert f"warning: {warning}" in " ".join(out.split())
+    assert "0 problems, 1 warning" in out
+    assert "1 warnings" not in out
+
+
+def test_methods_are_compared_by_validation_bags_where_no_instance_is_labelled(tmp_path, majority, make):
+    make.table().drop(columns="label").to_csv(tmp_path / "bags.csv", index=False)
+    for method in ("log-mean", "vote"):
+        words = ["train", tmp_path / "bags.csv", *TRAIN, "--method", method, "--folds", 3]
+        assert majority(*words, "--out", tmp_path / "compared" / method)[0] == 0
+    assert majority("report", tmp_path / "compared")[0] == 0
+    tables = (tmp_path / "compared/tables.md").read_text()
+    assert "Validation bags named right by counting" in tables
+    (choice,) = [line for line in tables.splitlines() if line.startswith("| bags | - | quick")]
+    assert choice.endswith("| - | - | - | 3 |")
+    page = (tmp_path / "compared/report.html").read_text()
+    assert "No instance label tells what these cost." in page
+    assert "No fold has two such methods" not in page
+    assert "misprint" not in page
+
+
+def test_figures_of_bags_that_were_trained_on_say_so(tmp_path, majority, make):
+    make.table().to_csv(tmp_path / "bags.csv", index=False)
+    majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
+    for words in (["evaluate"], ["predict", "--out", tmp_path / "classes.csv"]):
+        told = "note: the run was trained on bags of this source"
+        assert told in majority(words[0], tmp_path / "run", tmp_path / "bags.csv", *words[1:])[1]
+        assert told not in majority(words[0], tmp_path / "run", *words[1:])[1]
+
+
 def test_summary(tmp_path, majority, make):
     table = make.table()
     table["group"] = make.column(table, ["p1", "p2", "p3", "p4", "p5", "p6"])
@@ -127,10 +174,6 @@ WRONG = {  # what was done to a good table -> what the user reads
     "infinite": (change(4, "a", np.inf), ["row 6: feature a is inf"]),
     "too large": (change(4, "a", 1e300), ["row 6: feature a is 1e+300"]),
     "text among numbers": (change(4, "b", "o.5"), ["row 6: feature b is 'o.5'"]),
-    "duplicate row": (
-        lambda t, m: pd.concat([t, t.iloc[[2]]]),
-        ["row 152: it is the same as row 4, in the same bag: remove one"],
-    ),
     "two labels": (
         change(2, "bag_label", "12"),
         ["row 4: bag slide0 has two bag_labels ('7' in its first row, '12' here"],

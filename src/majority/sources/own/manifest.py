@@ -112,6 +112,10 @@ def _numeric(frame: pd.DataFrame, path: Path, findings: Findings) -> list[str]:
             continue
         if np.isfinite(as_numbers(frame[name])).mean() >= MOSTLY and not pd.api.types.is_bool_dtype(frame[name]):
             columns.append(name)
+            if len(frame) > 1 and (np.diff(as_numbers(frame[name])) == 1).all():
+                findings.warn(
+                    f"column {name} numbers the rows and is taken as a feature: remove it, or name --features"
+                )
         else:
             findings.warn(f"column {name} is not used: it holds text")
     return columns
@@ -136,14 +140,21 @@ def _coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndar
 
 
 def _check_duplicates(frame: pd.DataFrame, path: Path, findings: Findings) -> None:
-    """An image twice in a bag; without images, a row that is another one in every cell."""
-    by = ["bag", "path"] if "path" in frame else list(frame.columns)
-    first = frame.groupby(by, sort=False, dropna=False).ngroup()
+    """An image twice in a bag; without images, rows alike in every cell, as those of few values may well be."""
+    images = "path" in frame
+    first = frame.groupby(["bag", "path"] if images else list(frame.columns), sort=False, dropna=False).ngroup()
     original = dict(zip(first[~first.duplicated()], first.index[~first.duplicated()], strict=True))
-    cure = "remove one of the two" if "path" in frame else "remove one, or tell them apart in a column of text"
-    for row in frame.index[first.duplicated()]:
-        same = "names the image of" if "path" in frame else "is the same as"
-        findings.problem(path, row, f"it {same} row {original[first[row]]}, in the same bag", cure)
+    again = frame.index[first.duplicated()]
+    if images:
+        for row in again:
+            what = f"it names the image of row {original[first[row]]}, in the same bag"
+            findings.problem(path, row, what, "remove one of the two")
+    elif len(again):
+        count = "1 row is" if len(again) == 1 else f"{len(again)} rows are"
+        findings.warn(
+            f"{count} the same as another of the bag in every cell (e.g. row {again[0]} as row "
+            f"{original[first[again[0]]]}): each counts; remove what was written twice"
+        )
 
 
 def _check_shared_images(frame: pd.DataFrame, path: Path, findings: Findings) -> None:
