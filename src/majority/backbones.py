@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .errors import InputError
+from .errors import InputError, no_such
 from .norm import BatchNorm1d, BatchNorm2d
 from .resnet import ResNet18
 
@@ -101,7 +101,7 @@ def create_backbone(name: str, shape: tuple[int, ...], **options) -> nn.Module:
     128
     """
     if name not in BACKBONES and not name.startswith(TIMM):
-        raise InputError(f"there is no backbone {name!r}: take one of {', '.join(BACKBONES)}, or {TIMM}NAME")
+        raise no_such("backbone", name, BACKBONES, f", or {TIMM}NAME")
     if name not in ("mlp", "linear") and len(shape) != 3:
         raise InputError(f"backbone {name} needs images, these instances are vectors of {shape[0]} values: use mlp")
     if name == "linear" and len(shape) == 3:

@@ -1,5 +1,10 @@
 """The two ways in which a person's request can fail. Everything else is a bug and keeps its traceback."""
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """Bad input or wrong use: the message says what is wrong, where, and the cure."""
@@ -7,3 +12,14 @@ class InputError(ValueError):
 
 class TrainingError(RuntimeError):
     """Training went wrong (a loss that is not finite, say); nothing bad was saved."""
+
+
+def no_such(kind: str, name: str, known: Iterable[str], more: str = "") -> InputError:
+    """
+    >>> print(no_such("method", "vot", ["count", "vote"], ", or one of your own"))
+    there is no method 'vot' (did you mean vote?): take one of count, vote, or one of your own
+    """
+    known = list(known)
+    close = difflib.get_close_matches(name.lower(), known, n=1)
+    guess = f" (did you mean {close[0]}?)" if close else ""
+    return InputError(f"there is no {kind} {name!r}{guess}: take one of {', '.join(known)}{more}")

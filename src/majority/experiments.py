@@ -11,7 +11,7 @@ from . import __version__
 from .augment import LAWFUL
 from .bags import Bags
 from .classifier import Classifier
-from .errors import InputError
+from .errors import InputError, no_such
 from .files import read_json, write_json, write_lines
 from .inference import choose_device, evaluate
 from .methods import DEFAULT_METHOD, find_method
@@ -88,7 +88,7 @@ class Experiment:
 
     def __post_init__(self):
         if self.like is not None and self.like not in LAWFUL:
-            raise InputError(f"--like {self.like}: take one of {', '.join(LAWFUL)}")
+            raise no_such("--like", self.like, LAWFUL)
         if self.like is not None and self.data.source in LAWFUL:
             raise InputError(f"--like {self.like}: what may be done to {self.data.source} is known, leave it out")
 

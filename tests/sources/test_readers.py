@@ -187,12 +187,12 @@ def test_a_file_cut_or_changed_anywhere_is_refused_or_read_never_a_traceback(tmp
 
 def test_unknown_names_and_paths(tmp_path):
     with pytest.raises(
-        InputError, match=r"no source 'cifar-10' \(did you mean cifar10\?\): give one of digits, .*path to"
+        InputError, match=r"no source 'cifar-10' \(did you mean cifar10\?\): take one of digits, .*path to"
     ):
         sources.load("cifar-10")
     with pytest.raises(InputError, match=r"did you mean pathmnist\?"):
         sources.load("PathMNIST")
-    with pytest.raises(InputError, match="no source 'xyzzy': give one of"):
+    with pytest.raises(InputError, match="no source 'xyzzy': take one of"):
         sources.load("xyzzy")
     for absent in ("absent.npz", "folder/absent", tmp_path / "absent"):
         with pytest.raises(InputError, match=r"there is no file .*absent"):

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass, field
 
 from ..background import Background
-from ..errors import InputError
+from ..errors import InputError, no_such
 from .additive import Additive
 from .additive_transmil import AdditiveTransMIL
 from .adjusted_mean import AdjustedMean
@@ -65,7 +65,7 @@ DEFAULT_METHOD = "adjusted-mean"
 
 def find_method(name: str) -> Method:
     if name not in METHODS:
-        raise InputError(f"there is no method {name!r}: take one of {', '.join(METHODS)}")
+        raise no_such("method", name, METHODS)
     return METHODS[name]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..augment import lawful
-from ..errors import InputError
+from ..errors import InputError, no_such
 from ..methods import METHODS, Head, find_method
 from ..methods.count import Count
 from ..training import Settings
@@ -133,7 +133,7 @@ def choose(name: str, material: Material) -> tuple[Plan, str]:
     if name == DEFAULT:
         name, reason = _default(material)
     if name not in RECIPES:
-        raise InputError(f"there is no recipe {name!r}: take one of {', '.join([DEFAULT, *RECIPES])}")
+        raise no_such("recipe", name, [DEFAULT, *RECIPES])
     return RECIPES[name].plan(material), f"recipe {name}{reason}"
 
 

@@ -116,6 +116,8 @@ def _replaced(part, path: list[str], value: object, name: str):
     if first not in known or first == "recipe":
         above = name.removesuffix(".".join(path)).rstrip(".") or "it"
         said = f"{above} has {', '.join(known)}"
+        deeper = [f"{path}.{name}" for path in ("training", "census") if hasattr(getattr(part, path, None), name)]
+        said = f"did you mean {deeper[0]}?" if deeper else said
         said = said if known else f"there is no {above} in the plan of this recipe for these instances, on this device"
         raise InputError(f"the plan has no setting {name!r}: {said}")
     before = getattr(part, first)

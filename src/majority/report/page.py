@@ -141,6 +141,7 @@ def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]
         "recipe": plan["recipe"],
         "backbone": classifier.model.spec.backbone or "a module of the caller's own",
         "epochs": f"{result['epochs']}, number {result['best_epoch']} (from 0) was kept",
+        "stages": _stages(result),
         "training time": _seconds(result["seconds"]),
         "seeds": f"{plan['training']['seed']} (weights, order), {data.get('data_seed', '–')} (data)",
         "made with": f"majority {environment['majority']}, torch {environment['torch']}, {environment['device']}",
@@ -189,11 +190,21 @@ def _curves(history: list[dict], best_epoch: int) -> list[str]:
     return [curves("Loss a bag", loss, best_epoch), curves("Bags right", right, best_epoch, share=True)]
 
 
+def _stages(result: dict) -> str | None:
+    """
+    >>> _stages({"stages": {"start": {"best_epoch": 199, "epochs": 200}, "last": {"best_epoch": 79, "epochs": 80}}})
+    'start: epoch 199 of 200 kept; last: epoch 79 of 80 kept'
+    """
+    stages = result.get("stages", {}).items()
+    return "; ".join(f"{name}: epoch {stage['best_epoch']} of {stage['epochs']} kept" for name, stage in stages) or None
+
+
 def _kept(result: dict) -> str:
-    """A last stage that notes its training loss kept its last epoch."""
+    """A last stage that notes its training loss kept its last epoch: it learned something else than bags' labels."""
     stages = [*result.get("stages", {}).values()]
-    which = "last epoch" if stages and "train_loss" in stages[-1] else "epoch with the lowest validation loss"
-    return f"The {which} was kept."
+    if stages and "train_loss" in stages[-1]:
+        return "The last epoch was kept. The training loss is of beliefs, the validation loss of bags: heights differ."
+    return "The epoch with the lowest validation loss was kept."
 
 
 def _matrix(matrix, classes: tuple[str, ...], known: bool) -> str | None:

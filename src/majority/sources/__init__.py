@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, no_such
 from . import cifar, digits, medmnist, svhn
 from .catalogue import Source
 from .files import find
@@ -73,7 +72,7 @@ def load(
     suffix = path.suffix.lower()
     looks_like_path = isinstance(name_or_path, Path) or path.name != name_or_path or suffix in READERS
     if not os.path.exists(path):
-        raise InputError(f"there is no file {path}: check the path" if looks_like_path else _unknown(name_or_path))
+        raise InputError(f"there is no file {path}: check the path") if looks_like_path else _unknown(name_or_path)
     if suffix not in READERS or not path.is_file():
         raise InputError(
             f"{path} is not a file that ends in .npz, .mat, .csv or .parquet: give one, a folder of feature files, "
@@ -111,10 +110,8 @@ def _place(source: Source) -> tuple[bool, str]:
     return bool(archive), str(archive or PUBLISHED[source.archive or source.files[0]].url)
 
 
-def _unknown(name: str) -> str:
+def _unknown(name: str) -> InputError:
     if name in medmnist.LEFT_OUT:
-        return f"{name} is not offered, as {medmnist.LEFT_OUT[name]}: give one of {', '.join(SOURCES)}"
-    close = difflib.get_close_matches(name.lower(), SOURCES, n=1)
-    guess = f" (did you mean {close[0]}?)" if close else ""
-    kinds = "a path to .npz, .mat, .csv or .parquet, or a folder of feature files"
-    return f"there is no source {name!r}{guess}: give one of {', '.join(SOURCES)}, or {kinds}"
+        return InputError(f"{name} is not offered, as {medmnist.LEFT_OUT[name]}: give one of {', '.join(SOURCES)}")
+    kinds = ", or a path to .npz, .mat, .csv or .parquet, or a folder of feature files"
+    return no_such("source", name, SOURCES, kinds)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, no_such
 from ..experiments import Data, Experiment
 from ..files import write_json
 from ..inference import choose_device
@@ -75,7 +75,7 @@ class Study:
             raise InputError(f"there is no fold {fold}: the folds are numbered 0 to {N_FOLDS - 1}")
         recipe = self.common.recipe
         if recipe not in (DEFAULT, *RECIPES):
-            raise InputError(f"there is no recipe {recipe!r}: take one of {', '.join([DEFAULT, *RECIPES])}")
+            raise no_such("recipe", recipe, [DEFAULT, *RECIPES])
         plan = RECIPES["census" if recipe == DEFAULT else recipe].plan(Material(""))
         for method in self.methods:
             replace(self.common, method=method).changed(plan)

@@ -237,7 +237,7 @@ def test_images_like_those_of_a_known_source_may_be_treated_as_they_are(tmp_path
     assert "like is pathmnist, asked None" in err
     code, _, err = majority("train", tmp_path / "no such file.csv", "--like", "mars")  # judged before data are read
     assert code == 2
-    assert "--like mars: take one of cifar10, svhn" in err
+    assert "there is no --like 'mars': take one of cifar10, svhn" in err
     code, _, err = majority("train", "digits", "--like", "cifar10", "--out", tmp_path / "other")
     assert code == 2
     assert "what may be done to digits is known, leave it out" in err
