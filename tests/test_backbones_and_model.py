@@ -57,7 +57,11 @@ def test_cnn_trains_on_one_tiny_instance(side):
 @pytest.mark.parametrize(
     ("name", "shape", "message"),
     [
-        ("resnet", (3, 32, 32), "there is no backbone 'resnet' .did you mean resnet18..: take one of mlp, linear, .*, or timm:NAME"),
+        (
+            "resnet",
+            (3, 32, 32),
+            "no backbone 'resnet' .did you mean resnet18..: take one of mlp, .*, or timm:NAME",
+        ),
         ("cnn", (7,), "backbone cnn needs images, these instances are vectors of 7 values: use mlp"),
         ("resnet18", (7,), "backbone resnet18 needs images"),
         ("timm:resnet10t", (7,), "needs images"),

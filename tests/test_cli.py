@@ -114,7 +114,10 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
     ("arguments", "message"),
     [
         (["train", "digist"], "digits"),
-        (["train", "digits", "--method", "counting"], "there is no method 'counting' (did you mean count?): take one of count"),
+        (
+            ["train", "digits", "--method", "counting"],
+            "no method 'counting' (did you mean count?): take one of count",
+        ),
         (["train", "digits", "--recipe", "soup"], "there is no recipe 'soup'"),
         (["train", "digits", "--scenario", "tiny"], "tiny"),
         (["train", "digits", "--fold", "7"], "there is no fold 7"),

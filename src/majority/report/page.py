@@ -129,20 +129,20 @@ def command(config: dict) -> str:
 
 def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]:
     data, plan, environment = config["data"], config["plan"], config["environment"]
-    shape = "×".join(map(str, classifier.model.spec.instance_shape))
-    kind = "images" if classifier.model.spec.images else "feature vectors"
+    spec = classifier.model.spec
+    shape = "×".join(map(str, spec.instance_shape))
     about = {
         "source": data["source"],
         "scenario": data.get("scenario"),
         "fold": data.get("fold"),
-        "instances": f"{shape} {kind}",
+        "instances": f"images of {shape}" if spec.images else f"vectors of {shape} features",
         "classes": len(classifier.classes),
         "method": config["method"],
         "recipe": plan["recipe"],
-        "backbone": classifier.model.spec.backbone or "a module of the caller's own",
+        "backbone": spec.backbone or "a module of the caller's own",
         "epochs": f"{result['epochs']}, number {result['best_epoch']} (from 0) was kept",
         "stages": _stages(result),
-        "training time": _seconds(result["seconds"]),
+        "training time": time_said(result["seconds"]),
         "seeds": f"{plan['training']['seed']} (weights, order), {data.get('data_seed', '–')} (data)",
         "made with": f"majority {environment['majority']}, torch {environment['torch']}, {environment['device']}",
     }
@@ -238,9 +238,9 @@ def _signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−")
 
 
-def _seconds(seconds: float) -> str:
+def time_said(seconds: float) -> str:
     """
-    >>> _seconds(0.07), _seconds(75), _seconds(7322)
+    >>> time_said(0.07), time_said(75), time_said(7322)
     ('0.07 s', '1 min 15 s', '2 h 2 min')
     """
     if seconds < 60:

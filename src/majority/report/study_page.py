@@ -15,7 +15,7 @@ from ..study.printed import notes
 from ..study.results import gather
 from ..study.writing import fold_ranges
 from .figures import Box, box_plot
-from .page import REPORT
+from .page import REPORT, time_said
 from .study_figures import interval_plot, small_curves
 from .templates import fill
 
@@ -81,11 +81,11 @@ def _about(results: list[dict], comparison: Comparison) -> dict[str, str]:
     about = {
         "finished cells": f"{len(results):,}",
         "sources": ", ".join(comparison.sources),
-        "scenarios": ", ".join(scenario or "-" for scenario in comparison.scenarios),
+        "scenarios": ", ".join(filter(None, comparison.scenarios)),
         "methods": ", ".join(comparison.methods),
         "folds": fold_ranges(sorted({result.get("fold", 0) for result in results})),
         "seeds": ", ".join(sorted({str(result["seed"]) for result in results if "seed" in result})),
-        "training time": f"{sum(result.get('seconds', 0) for result in results) / 3600:.2f} h in all",
+        "training time": f"{time_said(sum(result.get('seconds', 0) for result in results))} in all",
         "hardware": every("hardware"),
         "made with": f"majority {every('version')}" if every("version") else "",
     }

@@ -100,6 +100,8 @@ def test_methods_are_compared_by_validation_bags_where_no_instance_is_labelled(t
     assert "No instance label tells what these cost." in page
     assert "No fold has two such methods" not in page
     assert "misprint" not in page
+    assert "No finished cell has these figures" not in page
+    assert "No test bag's instances are labelled" in page
 
 
 def test_figures_of_bags_that_were_trained_on_say_so(tmp_path, majority, make):
