@@ -100,6 +100,15 @@ def test_run_folders_below_are_a_study(majority, tmp_path):
     assert "learning curves of log-mean, 1 runs" in page
 
 
+def test_what_is_missing_is_said(majority, study):
+    code, out, _ = majority("report", study)
+    assert code == 0
+    first = out.splitlines()[0]
+    assert first.startswith(
+        f"note: {2 * len(METHODS) * 3} cells that were asked for are missing; to train them: majority"
+    )
+
+
 def test_old_lines_without_plan_data_and_curve_are_read(tmp_path):
     old = Path(__file__).parents[2] / "results/paper/cifar10-large-fold0-150-epochs.jsonl"
     shutil.copy(old, tmp_path)
