@@ -27,8 +27,8 @@ def _bar(title: str, done: int, total: int) -> Iterator[Callable[[dict], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    said = [TextColumn(text) for text in ("{task.description}", "{task.fields[figures]}")]
-    columns = (said[0], BarColumn(), MofNCompleteColumn(), said[1], TimeRemainingColumn())
+    what, figures = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}")
+    columns = (what, BarColumn(), MofNCompleteColumn(), figures, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=total, completed=done, figures="")
         yield lambda record: progress.update(task, completed=record["epoch"] + 1, figures=_figures(record))

@@ -82,7 +82,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("training.augment=crop", "training.augment=crop: a list is needed"),
         ("training.epochs", "--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"),
         ("training.epochs=0", "epochs is 0: it must be above 0"),
-        ("census=null", "census=null: the recipe census needs it; change settings in it, such as census.…"),
+        ("census=null", "census=null: recipe census needs it; leave this out, or change a setting in it"),
         ("reader_epochs=3", "the plan has no setting 'reader_epochs': did you mean census.reader_epochs?"),
         ("recipe=paper", "the plan has no setting 'recipe'"),
         ("census.readers=0", "census.readers is 0: it must be 1 or more"),

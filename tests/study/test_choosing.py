@@ -4,7 +4,6 @@ import pytest
 
 from majority.study.choosing import choices, mean_cost, pick
 from majority.study.comparison import Comparison
-from majority.study.printed import notes
 from majority.study.writing import markdown
 
 
@@ -61,8 +60,7 @@ def test_where_no_instance_is_labelled_the_choice_is_made_and_its_cost_is_not_kn
     (choice,) = choices(comparison)
     assert (choice.chosen, choice.accuracy, choice.best, choice.cost) == ({"vote": 1}, None, None, None)
     assert mean_cost([choice]) is None
-    page = markdown(comparison.tables(), [choice], notes(["mine"]))
+    page = markdown(comparison.tables(), [choice], [])
     assert "| cifar10 | large | paper | 2 | vote 1 | - | - | - | 1 |" in page
     assert "No instance label tells what these cost." in page
     assert "| vote | 0.900 (n=1) |" in page
-    assert "printed" not in page.replace("printed 0.", "")

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from majority.experiments import Data, Experiment
 from majority.runs import claimed
-from majority.study import Done, Study, aggregate, as_csv, live, run_cells
+from majority.study import Done, Study, aggregate, as_csv, live, run_cells, workers
 from majority.study.live import cells_shown, line, seconds_left, table
 from majority.study.workers import State, _places
 
@@ -272,3 +272,11 @@ def test_a_terminal_gets_the_table(state, monkeypatch, capsys):
     captured = capsys.readouterr()
     assert "cells done" in captured.err
     assert captured.out == ""
+
+
+def test_what_a_dead_process_said_of_its_progress_is_no_failure(tmp_path, monkeypatch):
+    program = "import sys; print('digits: 3 of 9 epochs', file=sys.stderr); sys.exit(3)"
+    monkeypatch.setattr(workers, "PROGRAM", program)
+    (done,) = run_cells([(tmp_path / "fold0", Experiment(TINY))], tmp_path, "cpu", 1)
+    assert done.failure == "the process ended with exit code 3"
+    assert done.details == "digits: 3 of 9 epochs"

@@ -121,8 +121,8 @@ def _replaced(part, path: list[str], value: object, name: str):
         said = said if known else f"there is no {above} in the plan of this recipe for these instances, on this device"
         raise InputError(f"the plan has no setting {name!r}: {said}")
     before = getattr(part, first)
-    if value is None and not rest and isinstance(before, CensusSettings | Settings) and isinstance(part, Plan):
-        raise InputError(f"{name}=null: the recipe {part.recipe} needs it; change settings in it, such as {name}.…")
+    if value is None and not rest and isinstance(part, Plan) and is_dataclass(before):
+        raise InputError(f"{name}=null: recipe {part.recipe} needs it; leave this out, or change a setting in it")
     value = _replaced(before, rest, value, name) if rest else _as_set(value)
     kinds, needed = KINDS.get(type(before), ((type(value),), ""))  # of what is not set yet, the plan itself judges
     if value is not None and type(value) not in kinds:
