@@ -37,8 +37,8 @@ from majority import Bags, build_model, fit
 from majority.errors import InputError
 from majority.files import write_json
 from majority.runs import environment
+from majority.settings import Settings
 from majority.store import FeatureFiles
-from majority.training import Settings
 
 N_CLASSES, MAJORITY, BATCH_BAGS = 5, 0.6, 16
 

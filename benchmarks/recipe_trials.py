@@ -20,8 +20,8 @@ from majority.augment import lawful
 from majority.files import read_lines
 from majority.recipes import Plan
 from majority.runs import environment
+from majority.settings import Settings
 from majority.sources import load
-from majority.training import Settings
 
 RUNS = [(method, scenario, fold) for scenario, fold in (("small", 0), ("large", 1)) for method in ("count", "log-mean")]
 

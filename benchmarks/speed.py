@@ -38,7 +38,8 @@ from majority.model import Model
 from majority.recipes import RECIPES, Material
 from majority.runs import environment
 from majority.segments import Segments
-from majority.training import COMPILED_FROM, Settings
+from majority.settings import Settings
+from majority.training import COMPILED_FROM
 
 N_CLASSES = 10
 

@@ -7,7 +7,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
-from majority import Bags, Classifier, Settings, build_model, fit, inference
+from majority import Bags, Classifier, Settings, build_model, evaluate, fit, inference
+from majority.embedding import embedded
 from majority.errors import InputError
 
 CLASSES = ("owl", "ant", "bee")  # not in the order of the alphabet
@@ -55,6 +56,21 @@ def test_instances_are_classified_one_by_one(images, batch_instances, monkeypatc
     names = classifier.predict(bags.store)
     assert names.tolist() == [CLASSES[row.argmax()] for row in probabilities]
     assert len(set(names)) > 1
+
+
+def test_large_images_go_through_the_network_few_at_a_time(monkeypatch):
+    monkeypatch.setattr(inference, "BATCH_PIXELS", 4 * 6 * 5)
+    bags, seen = make_bags(images=True), []
+    classifier = make_classifier(bags)
+    before = classifier.predict_proba(bags.store)
+    classifier.model.backbone.register_forward_pre_hook(lambda module, given: seen.append(len(given[0])))
+    np.testing.assert_allclose(classifier.predict_proba(bags.store), before, rtol=1e-4)
+    evaluate(classifier.model, bags, "cpu")
+    embedded(classifier.model, bags, "cpu")
+    assert max(seen) == 4, "also of a bag of 15"
+    seen.clear()
+    fit(classifier.model, bags, bags, Settings(epochs=1, batch_bags=1, max_instances=2), device="cpu")
+    assert max(seen) == 4, "validation bags stay whole"
 
 
 def test_probabilities_have_the_method_s_temperature():

@@ -124,6 +124,13 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["train", "digits", "--bags", "2"], "at least 4"),
         (["train", "digits", "--bag-size", "500"], "--with-replacement"),
         (["train", "digits", "--epochs", "0"], "epochs is 0"),
+        (["train", "digits", "--seed", "-1"], "seed is -1: give a whole number from 0 up"),
+        (["train", "digits", "--set", "training.epochs=1", "--set", "training.epochs=2"], "is given twice"),
+        (["train", "digits", "--method", "count", "--option", "of=counts", "--option", "of=counts"], "is given twice"),
+        (
+            ["train", "digits", "--method", "count", "--option", "instance_temperature=abc"],
+            "instance_temperature='abc'",
+        ),
         (["train", "digits", "--backbone", "vgg"], "there is no backbone 'vgg'"),
         (["train", "digits", "--option", "of"], "KEY=VALUE"),
         (["train", "digits", "--option", "off=counts"], "has no option 'off'"),
@@ -132,7 +139,9 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["evaluate", "nowhere"], "is no run folder"),
         (["study", "digits", "--folds", "a"], "write 0, 0-4 or 0,2"),
         (["study", "digits", "--methods", ","], "an empty list"),
+        (["study", "digits", "--bags", "0"], "--bags 0: give 1 or more"),
         (["study", "."], "take train --folds K"),
+        (["train", ".", "--folds", "0"], "--folds 0: give 3 or more"),
     ],
 )
 def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_path, monkeypatch):
@@ -141,7 +150,7 @@ def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_p
     assert code == 2
     assert message in err
     assert "Traceback" not in err
-    assert not list(tmp_path.rglob("result.json"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_option_is_exit_2(majority):

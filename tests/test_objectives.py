@@ -80,6 +80,14 @@ def started(bags, settings=START, folder=None):
     return model, fit(model, singles(bags), None, settings, device="cpu", objective=objective, folder=folder)
 
 
+def test_one_instance_alone_has_nothing_to_learn():
+    first, second = (torch.randn(1, 4, requires_grad=True) for _ in range(2))
+    losses, _ = contrastive_losses(first, second, 0.2)
+    losses.sum().backward()
+    assert losses.tolist() == [0.0]
+    assert first.grad.tolist() == second.grad.tolist() == [[0.0] * 4]
+
+
 def test_a_contrastive_start_lowers_its_loss_and_keeps_the_last_epoch():
     _, fitted = started(images(12), Settings(epochs=12, batch_bags=16, learning_rate=3e-3, augment=VIEWS))
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"] - 0.3

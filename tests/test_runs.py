@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
-from majority import InputError
+from majority import InputError, TrainingError
 from majority.experiments import Data, Experiment, reopen
 from majority.runs import SCHEMA, claimed, open_run, read_config, refuse_other
 
@@ -82,7 +84,64 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(InputError, match=r"holds thesis\.tex but no run"):
         TINY.run(tmp_path, "cpu")
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
     assert (tmp_path / "thesis.tex").read_text() == "precious"
+
+
+def test_the_config_of_something_else_is_not_overwritten(tmp_path):
+    (tmp_path / "config.json").write_text('{"theme": "dark"}')
+    with pytest.raises(InputError, match=r"holds config\.json but no run"):
+        TINY.run(tmp_path, "cpu")
+    assert (tmp_path / "config.json").read_text() == '{"theme": "dark"}'
+
+
+def test_a_run_that_never_finished_an_epoch_takes_other_settings(tmp_path):
+    with pytest.raises(TrainingError, match="Try a lower learning rate"):
+        replace(TINY, learning_rate=1e38).run(tmp_path, "cpu")
+    assert (tmp_path / "config.json").exists()
+    TINY.run(tmp_path, "cpu")
+    assert json.loads((tmp_path / "config.json").read_text())["plan"]["training"]["learning_rate"] == 3e-3
+
+
+def test_a_kill_while_the_config_is_written_leaves_the_folder_usable(tmp_path):
+    (tmp_path / ".config.json.unfinished").write_text('{"sch')
+    TINY.run(tmp_path, "cpu")
+    assert (tmp_path / "result.json").exists()
+
+
+def test_one_setting_said_in_two_ways_is_one_run(tmp_path):
+    first = TINY.run(tmp_path, "cpu")
+    assert replace(TINY, epochs=None, settings={"training.epochs": 2}).run(tmp_path, "cpu") == first
+    with pytest.raises(InputError, match=r"--epochs and --set training\.epochs are one setting"):
+        replace(TINY, settings={"training.epochs": 2})
+
+
+def test_a_run_knows_its_files_from_every_folder(majority, tmp_path, monkeypatch):
+    rows = [f"{bag},{'ab'[bag % 2]},{bag % 2 + 0.01 * row}" for bag in range(20) for row in range(3)]
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/bags.csv").write_text("\n".join(["bag,bag_label,f0", *rows]) + "\n")
+    monkeypatch.chdir(tmp_path / "here")
+    words = ["--recipe", "quick", "--epochs", "1", "--out", tmp_path / "run"]
+    assert majority("train", "bags.csv", *words)[0] == 0
+    monkeypatch.chdir(tmp_path)
+    assert majority("report", "run")[0] == 0
+    assert majority("predict", "run", "--out", "classes.csv")[0] == 0
+    code, out, _ = majority("train", "here/bags.csv", *words)
+    assert code == 0
+    assert "is finished" in out
+    (tmp_path / "bags.csv").write_text("\n".join(["bag,bag_label,f0", *rows[::-1]]) + "\n")
+    code, _, error = majority("train", "bags.csv", *words)
+    assert code == 2
+    assert f"source_path is {tmp_path}/here/bags.csv, asked {tmp_path}/bags.csv" in error
+
+
+def test_a_full_disk_is_one_message(tmp_path, monkeypatch):
+    def full(*ignored):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("majority.checkpoint.save_file", full)
+    with pytest.raises(InputError, match=r"checkpoint\.safetensors cannot be written .*No space left"):
+        TINY.run(tmp_path, "cpu")
 
 
 def test_two_commands_never_write_one_run(tmp_path):

@@ -91,7 +91,6 @@ def same_weights(one, other):
 
 @pytest.mark.parametrize("limit", [None, 9])
 def test_training_and_predictions_are_those_of_bags_in_memory(both, limit, monkeypatch):
-    monkeypatch.setattr("majority.training.BATCH_INSTANCES", 64)
     monkeypatch.setattr("majority.inference.BATCH_INSTANCES", 64)  # so that large bags come in pieces
     plan = Settings(epochs=3, batch_bags=4, warmup_epochs=1, max_instances=limit)
     models, fits = [], []

@@ -13,7 +13,7 @@ _ROOMS = {
     "MajorityLabelClassifier": "estimator",
     "Model": "model",
     "Segments": "segments",
-    "Settings": "training",
+    "Settings": "settings",
     "Target": "methods",
     "TrainingError": "errors",
     "bag_accuracy": "estimator",

@@ -227,7 +227,11 @@ class Augment:
     """
 
     def __init__(self, plan: Sequence[str | tuple[str, dict]] = ()):
-        self.plan = tuple((step, {}) if isinstance(step, str) else (step[0], dict(step[1])) for step in plan)
+        try:
+            self.plan = tuple((step, {}) if isinstance(step, str) else (step[0], dict(step[1])) for step in plan)
+        except (TypeError, ValueError, IndexError):
+            cure = "give a list of names, or of pairs [name, {setting: value}]"
+            raise InputError(f"augment is {plan!r}: {cure}") from None
         for name, settings in self.plan:
             if name not in AUGMENTATIONS:
                 raise InputError(f"there is no augmentation {name!r}: take one of {', '.join(AUGMENTATIONS)}")

@@ -22,7 +22,14 @@ Weights = dict[str, Tensor]
 
 def write_weights(path: Path, weights: Weights, notes: dict[str, str] | None = None) -> None:
     apart = {name: value.to("cpu", copy=True).contiguous() for name, value in weights.items()}  # shared ones too
-    write_atomically(path, lambda place: save_file(apart, place, notes))
+
+    def write(place: Path) -> None:
+        try:
+            save_file(apart, place, notes)
+        except SafetensorError as error:  # its word for a full disk
+            raise OSError(str(error)) from None
+
+    write_atomically(path, write)
 
 
 def save_checkpoint(

@@ -126,7 +126,8 @@ def train(
         _cross_validate(experiment, folds, out or Path("runs") / stem, device, eager)
         return
     folder = out or Path("runs") / f"{stem}-fold{data.fold}"
-    result = experiment.run(folder, device, say, eager)
+    with _continuable(folder):
+        result = experiment.run(folder, device, say, eager)
     print_result(result)
     say(f"run folder: {folder}")
 
@@ -160,10 +161,10 @@ def predict(
     """Classify every instance of the test bags of a run's fold, or of all bags of a SOURCE of your own."""
     from .experiments import open_bags
     from .predictions import check_place, write_bag_predictions, write_predictions
-    from .runs import read_config
+    from .runs import read_config, source_of
 
     check_place(out)
-    own = Path(read_config(run)["data"]["source"])
+    own = source_of(read_config(run))
     for place in filter(None, [source, own]):
         if out.exists() and out.resolve() == Path(place).resolve():
             raise InputError(f"--out {out} is the source itself: choose another file")
@@ -310,7 +311,8 @@ def _cross_validate(experiment, folds: int, out: Path, device: str, eager: bool)
     results = []
     for fold in range(folds):
         of_fold = replace(experiment, data=replace(experiment.data, fold=fold))
-        results.append(of_fold.run(out / f"fold{fold}", device, say, eager))
+        with _continuable(out):
+            results.append(of_fold.run(out / f"fold{fold}", device, say, eager))
     print_rows(aggregate(results))
     say(f"run folders: {out}/fold0 to fold{folds - 1}")
 
@@ -367,7 +369,7 @@ def folds_of(text: str) -> tuple[int, ...]:
 
 
 def _method_options(pairs: list[str] | None) -> dict:
-    return _pairs(pairs, "--option", "of=counts", float)
+    return _pairs(pairs, "--option", "of=counts", lambda text: None if text.lower() == "none" else float(text))
 
 
 def settings_of(pairs: list[str] | None) -> dict:
@@ -381,6 +383,8 @@ def _pairs(pairs: list[str] | None, option: str, example: str, read: Callable[[s
         key, equals, value = pair.partition("=")
         if not equals:
             raise InputError(f"{option} {pair}: write KEY=VALUE, as in {example}")
+        if key in options:
+            raise InputError(f"{option} {key} is given twice: give it once")
         try:
             options[key] = read(value)
         except ValueError:

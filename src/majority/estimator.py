@@ -25,7 +25,8 @@ from .inference import BATCH_INSTANCES
 from .methods import DEFAULT_METHOD, find_method
 from .model import build_model
 from .segments import Segments
-from .training import Settings, fit
+from .settings import Settings
+from .training import fit
 
 LONG_RUN = 3.0  # times the length that runs of equal labels have in rows of random order
 FEW_ROWS = 20  # below which runs say nothing

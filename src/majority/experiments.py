@@ -18,8 +18,9 @@ from .methods import DEFAULT_METHOD, find_method
 from .model import Model, build_model
 from .recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
 from .report.page import REPORT, write_page
-from .runs import CLASSIFIER, CONFIG, RESULT, claimed, environment, open_run, read_config, refuse_other
-from .sources import LabelledSet, OwnBags, Parts, is_own_source, load
+from .runs import CLASSIFIER, CONFIG, RESULT, claimed, environment, open_run, read_config, refuse_other, source_of
+from .settings import Settings
+from .sources import LabelledSet, OwnBags, Parts, is_own_source, load, names
 from .sources.own import Wish
 from .sources.own.checking import load_own
 from .training import METRICS
@@ -46,9 +47,21 @@ class Data:
     classes: int | None = None  # the first so many of a labelled set; None: all
     winner_ratio: float | None = None  # the first class wins so many times as often as the last; None: all alike
 
+    def __post_init__(self):
+        for name in ("bags", "bag_size"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise InputError(f"--{name.replace('_', '-')} {getattr(self, name)}: give 1 or more")
+
+    @property
+    def path(self) -> str | None:
+        """Of a source that is a file or folder, wherever it is read from."""
+        return None if self.source in names() else str(Path(self.source).expanduser().resolve())
+
     def settled(self) -> Data:
         """With the defaults of the source's kind written out."""
         if is_own_source(self.source):
+            if self.folds is not None and self.folds < 3:
+                raise InputError(f"--folds {self.folds}: give 3 or more (one tests, one validates)")
             return self
         if self.folds is not None:
             raise InputError(f"--folds {self.folds}: benchmark sets always have five folds; choose one with --fold")
@@ -87,6 +100,13 @@ class Experiment:
     like: str | None = None  # a source that is known: what may be done to its images may be done to these
 
     def __post_init__(self):
+        find_method(self.method)
+        if self.recipe not in (DEFAULT, *RECIPES):
+            raise no_such("recipe", self.recipe, [DEFAULT, *RECIPES])
+        given = {name: getattr(self, name) for name in CHANGEABLE if getattr(self, name) is not None}
+        Settings(seed=self.seed, **given)  # refuses what cannot be
+        for name in given.keys() & {name.removeprefix("training.") for name in self.settings}:
+            raise InputError(f"--{name.replace('_', '-')} and --set training.{name} are one setting: give it once")
         if self.like is not None and self.like not in LAWFUL:
             raise no_such("--like", self.like, LAWFUL)
         if self.like is not None and self.data.source in LAWFUL:
@@ -102,14 +122,13 @@ class Experiment:
     ) -> dict:
         """Train and evaluate in the folder, or go on where a killed run was; return the result."""
         folder = Path(folder)
-        find_method(self.method)
+        on_gpu = choose_device(device).type == "cuda"
         with claimed(folder):
             data = self.data.settled()
             source = source or data.open()
             for warning in source.warnings if isinstance(source, OwnBags) else ():
                 say(f"warning: {warning}")
             parts = data.parts(source)
-            on_gpu = choose_device(device).type == "cuda"
             material = Material(self.like or self.source_name, parts.train.store.shape[1:], on_gpu)
             if self.like is not None and material.vectors:
                 raise InputError(f"--like {self.like} says what may be done to images: these are vectors, leave it out")
@@ -119,8 +138,8 @@ class Experiment:
             if isinstance(source, OwnBags):
                 config["columns"] = source.columns
             made = {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
-            if not (folder / CONFIG).exists():
-                build_model(parts.train, self.method, plan.backbone, **made)  # what is refused leaves nothing behind
+            if not (folder / CONFIG).exists():  # what is refused leaves nothing behind
+                made["normalise"] = build_model(parts.train, self.method, plan.backbone, **made).normalise
             finished = open_run(folder, config)
             if finished:
                 if not (folder / REPORT).exists():  # killed between the result and the page
@@ -135,7 +154,9 @@ class Experiment:
                 say(f"{folder} was interrupted: going on where it was")
 
             def fresh(number: int = 0) -> Model:
-                return build_model(parts.train, self.method, plan.backbone, seed=run.seed_of(number), **made)
+                model = build_model(parts.train, self.method, plan.backbone, seed=run.seed_of(number), **made)
+                made["normalise"] = model.normalise  # one pass over the instances is enough
+                return model
 
             title = " ".join(filter(None, [data.source, data.scenario, self.method, f"fold {data.fold}"]))
             run = Run(folder, parts.train, parts.val, plan, fresh, title, device, eager, say)
@@ -196,6 +217,7 @@ class Experiment:
             "data": asdict(data) | {"fingerprint": fingerprint},
             "plan": plan.as_dict(),
             "settings": self.settings,
+            "source_path": data.path,
             "like": self.like,
         }
 
@@ -237,6 +259,7 @@ def _reopen(folder: Path, source: str | None, device: str) -> tuple[Classifier, 
     choices = config["data"]
     recorded = choices.pop("fingerprint")
     classifier = open_classifier(folder, device)
+    choices["source"] = source_of(config)
     if source is not None:
         choices |= {"source": source, "folds": None, "image_size": None, "features": None}
     data = Data(**choices)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from .errors import InputError
 
+UNFINISHED = ".unfinished"
 os.umask(UMASK := os.umask(0o022))  # it can only be read by setting it
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """`write` gets a temporary path in the same folder; its file takes the place of `path` in one step."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished = path.with_name(f".{path.name}{UNFINISHED}")
     try:
         write(unfinished)
         unfinished.chmod(0o666 & ~UMASK)  # some writers make files that only their owner can read

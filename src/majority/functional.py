@@ -120,8 +120,11 @@ def contrastive_losses(first: Tensor, second: Tensor, temperature: float) -> tup
     nearest neighbour is the second.
 
     By cosine similarity s, -s(own pair) / T + log sum exp(s(any other) / T): the pair itself is no part of the sum.
+    One instance alone has no others to be told from: its loss is 0.
     """
     n = len(first)
+    if n == 1:
+        return 0 * (first * second).sum(dim=1), torch.ones(1, dtype=torch.bool, device=first.device)
     views = torch.nn.functional.normalize(torch.cat([first, second]), dim=1)
     similarity = views @ views.T / temperature  # (2n, 2n)
     pairs = torch.cat([similarity.diagonal(n), similarity.diagonal(-n)])  # (2n,)

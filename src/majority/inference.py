@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -15,7 +16,8 @@ from .metrics import CALIBRATION_BINS, Outcome
 from .model import Model
 from .streams import passing
 
-BATCH_INSTANCES = 8_192  # that pass through the network together
+BATCH_INSTANCES = 8_192  # instances that go through the network together,
+BATCH_PIXELS = BATCH_INSTANCES * 32 * 32  # and of larger images as many as have so many pixels
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -24,6 +26,21 @@ def choose_device(name: str = "auto") -> torch.device:
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("device cuda: torch sees no GPU here; take --device cpu or auto")
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def at_once(shape: Sequence[int]) -> int:
+    """How many instances of this shape go through the network together.
+
+    >>> at_once((512,)), at_once((28, 28, 3)), at_once((256, 256, 3))
+    (8192, 8192, 128)
+    """
+    pixels = math.prod(shape[:2]) if len(shape) == 3 else 1
+    return max(1, min(BATCH_INSTANCES, BATCH_PIXELS // pixels))
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """A GPU has an error of its own for it, a CPU has not."""
+    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error)
 
 
 @torch.inference_mode()
@@ -35,14 +52,14 @@ def outputs(model: Model, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Bag
 
 
 def batch_features(model: Model, batch: Batch) -> Tensor:  # (n, d)
-    """A bag of any size, BATCH_INSTANCES at a time through the backbone."""
-    pieces = [model.features(piece) for piece in batch.pieces(BATCH_INSTANCES)]
+    """A bag of any size, so many at a time through the backbone."""
+    pieces = [model.features(piece) for piece in batch.pieces(at_once(model.spec.instance_shape))]
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
 
 def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:
     """Every bag once, in order, on the device."""
-    return passing(bags, device).in_order(BATCH_INSTANCES)
+    return passing(bags, device).in_order(at_once(bags.store.shape[1:]))
 
 
 def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:

@@ -107,13 +107,14 @@ def build_model(
     pixels: str = "data",
     seed: int = 0,
     background_share: float | None = None,
+    normalise: Normalise | None = None,
     **method_options,
 ) -> Model:
     """A fresh model for these bags: `backbone` by name or any module that gives (n, features).
 
     `pixels` is "data" (mean and deviation of the training instances) or "published" (the paper's constants,
     grey repeated to three channels). Where the bags have a background, `background_share` says how much of all
-    instances it is.
+    instances it is. `normalise`, of another model of these bags, saves going through them again.
     """
     background = None
     if train.background is not None:
@@ -126,7 +127,9 @@ def build_model(
         backbone = "cnn" if images and min(shape[:2]) > TINY_IMAGE else "mlp"
     if pixels not in ("data", "published"):
         raise InputError(f"pixels={pixels!r}: take 'data' or 'published'")
-    if images and pixels == "published":
+    if normalise is not None:
+        mean, std = normalise.mean.cpu(), normalise.std.cpu()
+    elif images and pixels == "published":
         mean, std = map(torch.tensor, PUBLISHED_PIXELS)
     else:
         mean, std = standardisation(train)

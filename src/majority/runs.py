@@ -6,12 +6,12 @@ import fcntl
 import json
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from . import __version__
 from .errors import InputError
-from .files import read_json, write_json
+from .files import UNFINISHED, read_json, write_json
 
 SCHEMA = 2
 LOCK = ".lock"
@@ -21,6 +21,7 @@ CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
     """Hold the folder, so that two commands never write one run."""
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("w")
@@ -34,22 +35,35 @@ def claimed(folder: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if [entry.name for entry in folder.iterdir()] == [LOCK]:  # refused: leave nothing behind
-                (folder / LOCK).unlink()
-                folder.rmdir()
+            if not (folder / CONFIG).exists():  # refused: leave nothing behind
+                (folder / LOCK).unlink(missing_ok=True)
+                with suppress(OSError):  # not empty
+                    for place in made:
+                        place.rmdir()
 
 
 def open_run(folder: Path, config: dict) -> dict | None:
-    """Begin or continue a run: its result if it is finished, else None. Other settings in the folder are refused."""
+    """Begin or continue a run: its result if it is finished, else None.
+
+    Other settings are refused in a folder where training has left anything.
+    """
     place = folder / CONFIG
-    if place.exists():
-        refuse_other(folder, read_json(place), config)
+    left = [entry for entry in folder.rglob("*") if entry.is_file() and not _of_no_run(entry)]
+    there = read_json(place) if place.exists() else None
+    foreign = left if there is None else [] if "schema" in there else [place]
+    if foreign:
+        name = foreign[0].relative_to(folder)
+        raise InputError(f"{folder} holds {name} but no run: choose another folder with --out")
+    if left:
+        refuse_other(folder, there, config)
     else:
-        foreign = [entry.name for entry in folder.iterdir() if entry.name != LOCK]
-        if foreign:
-            raise InputError(f"{folder} holds {foreign[0]} but no run: choose another folder with --out")
         write_json(place, {"schema": SCHEMA, **config, "environment": environment()})
     return read_json(folder / RESULT) if (folder / RESULT).exists() else None
+
+
+def _of_no_run(file: Path) -> bool:
+    """What is there before the first epoch is finished, or was being written when a command was killed."""
+    return file.name in (LOCK, CONFIG) or file.name.endswith(UNFINISHED) or file.stat().st_size == 0
 
 
 def read_config(folder: Path) -> dict:
@@ -61,6 +75,12 @@ def read_config(folder: Path) -> dict:
     if config.get("schema") != SCHEMA:
         raise InputError(f"{folder} has schema {config.get('schema')}, this version reads {SCHEMA}: train again")
     return config
+
+
+def source_of(config: dict) -> str:
+    """Where a run's source is now: its name, where it was, or else as it was written."""
+    path = config.get("source_path")
+    return path if path and Path(path).exists() else config["data"]["source"]
 
 
 def environment() -> dict:
@@ -77,19 +97,22 @@ def environment() -> dict:
 
 
 def refuse_other(folder: Path, there: dict, asked: dict) -> None:
-    """Compare two configs, but for the environments; a difference is an error that shows it."""
+    """Compare two configs; a difference is an error that shows it.
+
+    A run may go on elsewhere: what follows from the machine and from --set is in its plan.
+    """
     asked = json.loads(json.dumps({"schema": SCHEMA, **asked}))  # as it would read back
     there, asked = flat(there), flat(asked)
-    where = ("environment.", "material.")  # a run may go on elsewhere; what follows from it is in its plan
-    names = sorted(name for name in there.keys() | asked.keys() if not name.startswith(where))
+    one_file = there.get("source_path") and asked.get("source_path")  # however it was written
+    aside = ("data.source" if one_file else "source_path", "environment.", "material.", "settings.")
+    names = sorted(name for name in there.keys() | asked.keys() if not name.startswith(aside))
     changed = [name for name in names if there.get(name) != asked.get(name)]
     if changed == ["data.fingerprint"]:
         raise InputError(
             f"the data has changed since {folder} was begun: put the old files back or choose another --out"
         )
     if changed:
-        twice = {f"settings.{name.removeprefix('plan.')}" for name in changed}
-        changed = [name for name in changed if name != "data.fingerprint" and name not in twice]
+        changed = [name for name in changed if name != "data.fingerprint"]
         changed.sort(key=lambda name: name.startswith("plan.") and name != "plan.recipe")  # what was chosen comes first
         shown = "; ".join(f"{name} is {there.get(name)}, asked {asked.get(name)}" for name in changed[:5])
         shown += f"; and {len(changed) - 5} more" if len(changed) > 5 else ""

@@ -80,9 +80,9 @@ def print_check(found, source: str) -> None:
 
 
 def note_trained_on(run: Path, source: str | None) -> None:
-    from .runs import read_config
+    from .runs import read_config, source_of
 
-    if source is not None and Path(source).resolve() == Path(read_config(run)["data"]["source"]).resolve():
+    if source is not None and Path(source).resolve() == Path(source_of(read_config(run))).resolve():
         say("note: the run was trained on bags of this source; they are among these")
 
 

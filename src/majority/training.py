@@ -20,52 +20,19 @@ from .capture import Captured, compiled
 from .checkpoint import Weights, load_checkpoint, save_checkpoint
 from .errors import InputError, TrainingError
 from .files import read_lines, write_lines
-from .inference import BATCH_INSTANCES, choose_device, outputs
+from .inference import at_once, choose_device, out_of_memory, outputs
 from .methods import Target
 from .model import Model
 from .objectives import BagLoss, Objective
 from .optimisers import create_optimiser, moments
 from .progress import epochs_shown
 from .segments import Segments
+from .settings import Settings
 from .streams import placed
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 GPU_CHECKPOINT_SECONDS = 30.0
 COMPILED_FROM = 10_000_000  # instances in all epochs: from there on compilation is soon won back
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to train. The defaults are the `quick` recipe's: for small data on a CPU."""
-
-    epochs: int = 40
-    batch_bags: int = 16  # a step's memory grows with the instances in so many bags, or with max_instances in each
-    whole_steps: bool = False  # a smaller last step is left out; its bags come in other epochs
-    optimizer: str = "adamw"  # or "adam", "muon"
-    learning_rate: float = 3e-3
-    weight_decay: float = 1e-2  # ignored by adam
-    schedule: str = "cosine"  # or "constant"
-    warmup_epochs: float = 3.0  # of linear rise; cosine only
-    patience: int | None = None  # epochs without a better validation loss before stopping
-    max_instances: int | None = None  # of a bag in a step: a fresh random part of larger bags
-    augment: tuple = ()  # of images: names, or (name, settings) pairs
-    precision: str = "float32"  # or "bf16": autocast on a GPU; counts and losses stay float32
-    compile: bool | None = None  # on a GPU: fewer kernels, after compilation; None: where the run is long enough
-    seed: int = 0
-
-    def __post_init__(self):
-        choices = {
-            "optimizer": ("adam", "adamw", "muon"),
-            "schedule": ("constant", "cosine"),
-            "precision": ("float32", "bf16"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} {getattr(self, name)!r}: take {' or '.join(allowed)}")
-        for name in ("epochs", "batch_bags", "patience", "max_instances", "learning_rate"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise InputError(f"{name} is {value}: it must be above 0")
 
 
 @dataclass
@@ -126,8 +93,10 @@ def fit(
         try:
             loop = _Loop(model, train, val, settings, device, folder, objective, keep, beliefs)
             return loop.run(title, capture=fast)
-        except torch.OutOfMemoryError as error:
-            raise TrainingError(_too_large(train, settings)) from error
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            raise TrainingError(_too_large(train, settings, device)) from error
 
 
 class _Loop:
@@ -138,7 +107,8 @@ class _Loop:
         if model.spec.images:  # as the stored images are laid out
             self.whole.to(memory_format=torch.channels_last)
         self.train, self.val = placed(train, device, *positions), val and placed(val, device)
-        self.val_held = list(self.val.in_order(BATCH_INSTANCES)) if isinstance(self.val, ResidentBags) else None
+        self.at_once = at_once(train.store.shape[1:])
+        self.val_held = list(self.val.in_order(self.at_once)) if isinstance(self.val, ResidentBags) else None
         self.size = _step_size(train, settings)
         trained = [weight for weight in self.whole.parameters() if weight.requires_grad]
         rate, decay = settings.learning_rate, settings.weight_decay
@@ -230,7 +200,7 @@ class _Loop:
     def _validate(self) -> None:
         model = self.product
         with self._autocast():
-            for batch, output in outputs(model, self.val_held or self.val.in_order(BATCH_INSTANCES)):
+            for batch, output in outputs(model, self.val_held or self.val.in_order(self.at_once)):
                 self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
                 self.sums[3] += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
 
@@ -338,10 +308,11 @@ def _to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module
     return [model.backbone] if drawn else [model.normalise, model.backbone]
 
 
-def _too_large(train: Bags, settings: Settings) -> str:
+def _too_large(train: Bags, settings: Settings, device: torch.device) -> str:
     most = np.minimum(np.sort(train.sizes)[-settings.batch_bags :], settings.max_instances or train.sizes.max()).sum()
+    where = "the GPU" if device.type == "cuda" else "this machine"
     return (
-        f"the GPU has too little memory for steps of {settings.batch_bags} bags, up to {most:,} instances of shape "
+        f"{where} has too little memory for steps of {settings.batch_bags} bags, up to {most:,} instances of shape "
         f"{train.store.shape[1:]}. Take fewer bags a step (--batch-bags, or --set census.start.batch_bags=N in that "
         "stage), a part of large bags (--max-instances), or smaller images (--image-size)"
     )
@@ -396,5 +367,5 @@ def _check_finite(record: dict) -> None:
         if not math.isfinite(record.get(name, 0)):
             raise TrainingError(
                 f"{name} is {record[name]} in epoch {record['epoch']}: training stopped, nothing of this epoch was "
-                "saved. Try a lower learning rate, or look for extreme values in the instances"
+                "saved. Try a lower learning rate (in a new folder), or look for extreme values in the instances"
             )

@@ -61,6 +61,11 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     assert "--set census.momentum=0.9" in (tmp_path / "run/report.html").read_text()
 
 
+def test_a_start_without_a_head_has_no_such_stage(tmp_path):
+    trained = census.train(run_of(tmp_path, digits(), settings=replace(WITH_START, head=None)))
+    assert list(trained.stages) == ["start", "reader-1", "reader-2", "last"]
+
+
 def test_the_command_trains_vectors(majority, tmp_path):
     rng = np.random.default_rng(0)
     lines = ["bag,bag_label,f0,f1"]
@@ -81,7 +86,14 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("training.learning_rate=true", "training.learning_rate=True: a number is needed, it is 0.004 now"),
         ("training.augment=crop", "training.augment=crop: a list is needed"),
         ("training.epochs", "--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"),
-        ("training.epochs=0", "epochs is 0: it must be above 0"),
+        ("training.epochs=0", "epochs is 0: give a whole number from 1 up"),
+        ("training.epochs=null", "epochs is None: give a whole number from 1 up"),
+        ("training.weight_decay=-1", "weight_decay is -1: give a number from 0 up"),
+        ("training.augment=null", "augment is None: give a list of names"),
+        ("training={}", "training={}: it has settings of its own, change one: --set training.SETTING=VALUE"),
+        ("census=5", "census=5: it has settings of its own"),
+        ('census.start={"epochs": 1}', "it has settings of its own, change one: --set census.start.SETTING=VALUE"),
+        ("backbone=null", "backbone is None: give a name, or auto"),
         ("census=null", "census=null: recipe census needs it; leave this out, or change a setting in it"),
         ("reader_epochs=3", "the plan has no setting 'reader_epochs': did you mean census.reader_epochs?"),
         ("recipe=paper", "the plan has no setting 'recipe'"),
@@ -95,6 +107,7 @@ def test_wrong_settings_are_refused(majority, tmp_path, pair, message):
     code, _, error = majority("train", "digits", "--recipe", "census", "--set", pair, "--out", tmp_path / "run")
     assert code == 2
     assert message in error
+    assert not (tmp_path / "run").exists(), "so that the right setting can be given for the same folder"
     assert not (tmp_path / "run").exists()
 
 

@@ -153,3 +153,29 @@ def test_a_figure_that_is_not_defined_is_left_out():
     assert shown(empty, "overestimation") == "+1.0"
     assert "| - |" in as_markdown([empty])
     assert as_csv([empty]).splitlines()[0].startswith("source,scenario,method,recipe,n,instance_accuracy")
+
+
+def test_methods_are_never_compared_on_different_data(majority, tmp_path):
+    rng = np.random.default_rng(0)
+
+    def write():
+        images, labels = rng.integers(0, 256, (200, 8, 8), np.uint8), rng.integers(0, 3, (200, 1))
+        parts = {"train": slice(0, 140), "val": slice(140, 160), "test": slice(160, 200)}
+        arrays = {f"{name}_images": images[part] for name, part in parts.items()}
+        np.savez(tmp_path / "own.npz", **arrays, **{f"{name}_labels": labels[part] for name, part in parts.items()})
+
+    def study(methods):
+        words = ["--scenarios", "large", "--recipe", "quick", "--epochs", "1", "--bags", "8", "--bag-size", "4"]
+        return majority("study", tmp_path / "own.npz", "--methods", methods, *words, "--out", tmp_path / "out")
+
+    write()
+    assert study("log-mean")[0] == 0
+    before = (tmp_path / "out/table.csv").read_bytes()
+    write()
+    code, _, error = study("log-mean,vote")
+    assert code == 2
+    assert "were trained on different data" in error
+    assert (tmp_path / "out/table.csv").read_bytes() == before
+    assert study("log-mean,vote")[0] == 2, "and again, before anything runs"
+    shutil.rmtree(tmp_path / "out/own/large/log-mean")
+    assert study("log-mean,vote")[0] == 0

@@ -87,6 +87,9 @@ def create_head(name: str, in_features: int, n_classes: int, background: Backgro
         head = method.head(in_features, n_classes, **method.settings | options)
     except ValueError as error:
         raise InputError(f"method {name}: {error}") from None
+    except TypeError as error:
+        given = ", ".join(f"{key}={value!r}" for key, value in options.items())
+        raise InputError(f"method {name} cannot take {given} ({error}): check each value's kind") from error
     if background is not None:
         head.background = background
     return head

@@ -9,7 +9,7 @@ from ..augment import lawful
 from ..errors import InputError, no_such
 from ..methods import METHODS, Head, find_method
 from ..methods.count import Count
-from ..training import Settings
+from ..settings import Settings
 from . import census, mpem
 from .plans import CensusSettings, Material, Plan
 from .stages import Run, Trained, once, scaffold

@@ -36,7 +36,8 @@ def train(run: Run) -> Trained:
     begun = run.fresh_model()
     if census.start is not None:
         stages["start"] = run.stage("start", begun.backbone, partial(_start, run, begun))
-        stages["head"] = run.stage("head", begun.head, partial(_head, run, begun))
+        if census.head is not None:
+            stages["head"] = run.stage("head", begun.head, partial(_head, run, begun))
 
     model = run.fresh_model if census.start is None else lambda number: deepcopy(begun)
     read = 0.0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..errors import InputError
 from ..model import TINY_IMAGE
-from ..training import Settings
+from ..settings import Settings
 
 KINDS = {  # of a setting's value: the types that may replace it, and how they are said
     bool: ((bool,), "true or false"),
@@ -71,6 +71,8 @@ class Plan:
     census: CensusSettings | None = None  # census alone
 
     def __post_init__(self):
+        if not isinstance(self.backbone, str):
+            raise InputError(f"backbone is {self.backbone!r}: give a name, or auto")
         ratios = self.ratios
         if ratios is not None and not (ratios and all(0 < r <= 1 for r in ratios) and len({*ratios}) == len(ratios)):
             shown = ",".join(map(str, ratios))
@@ -123,6 +125,8 @@ def _replaced(part, path: list[str], value: object, name: str):
     before = getattr(part, first)
     if value is None and not rest and isinstance(part, Plan) and is_dataclass(before):
         raise InputError(f"{name}=null: recipe {part.recipe} needs it; leave this out, or change a setting in it")
+    if value is not None and not rest and (is_dataclass(before) or first in ("start", "head")):
+        raise InputError(f"{name}={value}: it has settings of its own, change one: --set {name}.SETTING=VALUE")
     value = _replaced(before, rest, value, name) if rest else _as_set(value)
     kinds, needed = KINDS.get(type(before), ((type(value),), ""))  # of what is not set yet, the plan itself judges
     if value is not None and type(value) not in kinds:

@@ -10,8 +10,9 @@ from ..errors import InputError, no_such
 from ..experiments import Data, Experiment
 from ..files import write_json
 from ..inference import choose_device
+from ..methods import find_method
 from ..recipes import DEFAULT, RECIPES, Material
-from ..runs import CONFIG
+from ..runs import CONFIG, read_config
 from ..scenarios import SCENARIOS, majority_range
 from ..sources import load, names
 from ..sources.labelled import N_FOLDS
@@ -52,13 +53,16 @@ class Study:
             raise InputError(f"{out} holds a run: choose another folder with --out")
         cells = list(self.cells(out))
         _check_folders(cells)
+        _check_data(cells)
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{out} cannot be written ({error.strerror}): choose another folder with --out") from None
         write_json(out / STUDY, self.asked())
         with cells_shown(say) as watch:
-            return run_cells(cells, out, device, jobs, watch)
+            done = run_cells(cells, out, device, jobs, watch)
+        _check_data(cells)
+        return done
 
     def asked(self) -> dict:
         """What is written into study.json: the grid, the recipe, and every setting that is not the default."""
@@ -94,3 +98,18 @@ def _check_folders(cells: Sequence[tuple[Path, Experiment]]) -> None:
             )
         seen.add(folder)
         experiment.finished(folder)  # refuses the run of other settings
+
+
+def _check_data(cells: Sequence[tuple[Path, Experiment]]) -> None:
+    """Methods are compared on the same bags: none on files as they were, beside others on files as they are."""
+    seen: dict[tuple, tuple[str, Path]] = {}
+    for folder, experiment in cells:
+        if (folder / CONFIG).exists():
+            key = (experiment.data, find_method(experiment.method).head.sees_instance_labels)
+            fingerprint = read_config(folder)["data"]["fingerprint"]
+            first, where = seen.setdefault(key, (fingerprint, folder))
+            if fingerprint != first:
+                raise InputError(
+                    f"{where} and {folder} were trained on different data: {experiment.data.source} has changed. "
+                    "Remove the folders that are of the old data and repeat the command, or take another --out"
+                )

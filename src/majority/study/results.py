@@ -31,7 +31,8 @@ def gather(study: str | Path) -> list[dict]:
     if places:
         here = [_cell(place.parent, study) for place in places]
         cells = {result["cell"] for result in here}
-        return [*here, *(line for line in read_lines(study / RESULTS) if line.get("cell") not in cells)]
+        elsewhere = _lines(study / RESULTS) if (study / RESULTS).is_file() else []
+        return [*here, *(line for line in elsewhere if line.get("cell") not in cells)]
     gathered = study if study.is_file() else study / RESULTS
     files = [gathered] if gathered.is_file() else sorted(study.glob("*.jsonl"))
     results = [line for file in files for line in _lines(file)]
