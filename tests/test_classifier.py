@@ -227,7 +227,7 @@ def test_files_of_other_formats_are_refused(tmp_path, notes):
 def test_absent_files_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"there is no classifier file .*none\.safetensors: train one first"):
         Classifier.load(tmp_path / "none.safetensors")
-    with pytest.raises(InputError, match="there is no classifier file"):
+    with pytest.raises(InputError, match=r"there is no classifier file .*: give .*/best\.safetensors"):
         Classifier.load(tmp_path)
 
 

@@ -11,8 +11,8 @@ from torch import nn
 import majority
 from majority import Bags, Classifier, InputError, build_model, cli, export_onnx
 
-onnxruntime = pytest.importorskip("onnxruntime", reason="pip install majority[onnx]")
-pytest.importorskip("onnxscript", reason="pip install majority[onnx]")
+onnxruntime = pytest.importorskip("onnxruntime", reason="pip install onnx onnxscript onnxruntime")
+pytest.importorskip("onnxscript", reason="pip install onnx onnxscript onnxruntime")
 
 CLASSES = ("owl", "ant", "bée")  # not in the order of the alphabet
 
@@ -113,7 +113,7 @@ def test_heads_that_need_the_bag_are_refused(method, tmp_path):
 @pytest.mark.parametrize("missing", ["onnx", "onnxruntime", "onnxscript"])
 def test_a_missing_package_is_named_with_its_cure(missing, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(InputError, match=rf"package {missing}, .* pip install majority\[onnx\]"):
+    with pytest.raises(InputError, match=rf"package {missing}, .* pip install onnx onnxscript onnxruntime"):
         export_onnx(make_classifier((5,))[0], tmp_path / "model.onnx")
 
 

@@ -99,7 +99,8 @@ class Classifier:
         """Read what `save` wrote; a backbone of your own must be passed again."""
         path = Path(path)
         if not path.is_file():
-            raise InputError(f"there is no classifier file {path}: train one first")
+            cure = f"give {path / 'best.safetensors'}" if path.is_dir() else "train one first"
+            raise InputError(f"there is no classifier file {path}: {cure}")
         try:
             with safe_open(path, "pt") as file:
                 notes = json.loads((file.metadata() or {}).get("majority", "{}"))

@@ -149,7 +149,7 @@ def _package(name: str):
         return import_module(name)
     except ImportError:
         raise InputError(
-            f"ONNX export needs the package {name}, which is not installed: pip install majority[onnx]"
+            f"ONNX export needs the package {name}, which is not installed: pip install onnx onnxscript onnxruntime"
         ) from None
 
 

@@ -104,7 +104,7 @@ def with_h5(path: Path) -> Iterator:
     try:
         import h5py
     except ImportError:
-        what, cure = "needs the package h5py, which is not installed", "pip install majority[features]"
+        what, cure = "needs the package h5py, which is not installed", "pip install h5py"
         raise FeatureFileError(path, what, cure) from None
     with told(path), h5py.File(path, "r") as file:
         _named(path, [name for name, entry in file.items() if isinstance(entry, h5py.Dataset)], alone=False)

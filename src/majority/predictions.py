@@ -30,7 +30,7 @@ def check_place(path: Path) -> None:
         try:
             import pyarrow  # noqa: F401
         except ImportError:
-            raise InputError(f"--out {path}: Parquet needs pyarrow: pip install 'majority[features]'") from None
+            raise InputError(f"--out {path}: Parquet needs pyarrow: pip install pyarrow") from None
 
 
 def write_predictions(path: Path, classifier: Classifier, parts: dict[str, Bags], source=None) -> int:

@@ -163,6 +163,14 @@ def test_command_reads_as_the_options_do():
     assert command(config) == f"{expected} --option of=counts"
 
 
+def test_command_says_each_setting_once():
+    plan = {"recipe": "quick", "backbone": "cnn", "training": {"epochs": 2}}
+    settings = {"training.epochs": 2, "backbone": "cnn", "training.weight_decay": 0.1}
+    config = {"method": "count", "method_options": {}, "data": {"source": "digits"}, "plan": plan, "settings": settings}
+    expected = "majority train digits --method count --recipe quick --backbone cnn --epochs 2"
+    assert command(config) == f"{expected} --set training.weight_decay=0.1"
+
+
 def test_features_without_instance_labels_have_maps_and_no_gallery(elsewhere):
     page = page_of(elsewhere, slides())
     assert 'id="maps"' in page

@@ -122,8 +122,9 @@ def command(config: dict) -> str:
             words += [f"--{name.replace('_', '-')}", shown]
     for name, value in config["method_options"].items():
         words += ["--option", f"{name}={value}"]
+    said = {"backbone", *(f"training.{name}" for name in chosen)}  # above: they have options of their own
     for name, value in config.get("settings", {}).items():
-        words += ["--set", f"{name}={json.dumps(value)}"]
+        words += [] if name in said else ["--set", f"{name}={json.dumps(value)}"]
     return shlex.join(words)
 
 

@@ -25,7 +25,7 @@ def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) ->
     except UnreadableError:
         raise
     except ImportError:
-        findings.problem(path, None, "Parquet needs pyarrow", "pip install 'majority[features]', or save it as CSV")
+        findings.problem(path, None, "Parquet needs pyarrow", "pip install pyarrow, or save it as CSV")
     except Exception as error:  # pandas, pyarrow and the operating system each raise their own kinds
         reason = str(error).strip().split("\n")[0]
         kind = path.suffix.lower().removeprefix(".").upper()
