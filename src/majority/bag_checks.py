@@ -102,12 +102,10 @@ def encode(labels: Sequence, classes: Sequence[str], where: Callable[[int], str]
     return codes
 
 
-def name_classes(labels, instance_labels) -> tuple[np.ndarray, np.ndarray | None, list[str]]:
+def name_classes(labels) -> tuple[np.ndarray, list[str]]:
     """Labels as names, and the classes they name, in sorted order (numbers by value)."""
-    columns = [label_column(column) for column in (labels, instance_labels) if column is not None]
-    classes = [str(name) for name in np.unique(np.concatenate(columns))]
-    named = [column.astype(str) for column in columns]
-    return named[0], named[1] if len(named) > 1 else None, classes
+    column = label_column(labels)
+    return column.astype(str), [str(name) for name in np.unique(column)]
 
 
 def label_column(labels: Sequence) -> np.ndarray:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,11 +20,11 @@ from .bag_checks import (
     name_classes,
     whole_numbers,
 )
+from .bag_files import load_bags, save_bags
 from .dealing import deal_bags, deal_groups
 from .errors import InputError
-from .store import chunks, on_disk, write_npy
-
-FORMAT = "majority-bags-1"
+from .store import chunks, on_disk
+from .truth import UNKNOWN, joined, number_truth, numbered_anew, truth_column
 
 
 class Bags:
@@ -34,7 +32,9 @@ class Bags:
 
     Bag ``i`` holds the instances ``store[index[offsets[i]:offsets[i + 1]]]``. Nothing is padded and
     bags may be of any mix of sizes from 1 up. ``instance_labels`` are for evaluation alone: training
-    takes ``blind()`` bags unless its method says that it needs them.
+    takes ``blind()`` bags unless its method says that it needs them. They number ``true_classes``, which begin with
+    ``classes`` and go on with those that no bag label names; -1 is an instance whose class is not known. They are
+    None where no instance's is.
 
     >>> bags = Bags.from_lists([[[0.0], [0.1], [0.9]], [[1.0]]], labels=["cat", "dog"])
     >>> bags
@@ -53,7 +53,7 @@ class Bags:
         labels: Sequence,  # (b,) class names, or class numbers where `classes` is given
         classes: Sequence[str] | None = None,
         *,
-        instance_labels: Sequence | None = None,  # (n,) evaluation only
+        instance_labels: Sequence | None = None,  # (n,) evaluation only; "", None, NaN or -1 where it is not known
         groups: Sequence | None = None,  # (b,) patients, sites: never cut by a split
         coordinates: np.ndarray | None = None,  # (n, 2)
         names: Sequence[str] | None = None,  # (b,)
@@ -70,13 +70,15 @@ class Bags:
         check_lengths(per_bag, len(self), "bag")
         check_lengths({"instance labels": instance_labels, "coordinates": coordinates}, len(self.index), "instance")
         check_coordinates(self.coordinates)
+        numbers = classes is not None
         if classes is None:
-            labels, instance_labels, classes = name_classes(labels, instance_labels)
-        self.classes = tuple(str(name) for name in classes)
+            labels, classes = name_classes(labels)
+        self.classes = self.true_classes = tuple(str(name) for name in classes)
         self.labels = encode(labels, self.classes, self.describe)
-        self.instance_labels = instance_labels
+        self.instance_labels = None
         if instance_labels is not None:
-            self.instance_labels = encode(instance_labels, self.classes, self.describe_instance)
+            numbered = number_truth(instance_labels, self.classes, numbers, self.describe_instance)
+            self.instance_labels, self.true_classes = numbered
         bad = first_not_finite(store, self.index)
         if bad is not None:
             raise InputError(f"{self.describe_instance(bad)} holds NaN or infinity: mend or leave out that instance")
@@ -119,9 +121,7 @@ class Bags:
             offsets,
             labels,
             classes,
-            instance_labels=None
-            if instance_labels is None
-            else np.concatenate([as_array(bag) for bag in instance_labels]),
+            instance_labels=None if instance_labels is None else joined(instance_labels),
             coordinates=None if coordinates is None else np.concatenate([as_array(bag) for bag in coordinates]),
             **more,
         )
@@ -183,7 +183,7 @@ class Bags:
             offsets,
             labels[starts],
             classes,
-            instance_labels=take(instance_labels),
+            instance_labels=None if instance_labels is None else truth_column(instance_labels)[index],
             groups=None if groups is None else groups[starts],
             coordinates=take(coordinates),
             names=names[order],
@@ -248,27 +248,44 @@ class Bags:
         """All instances, bag after bag."""
         return self.store[self.index]
 
-    def class_counts(self) -> np.ndarray:  # (b, C)
-        """True number of instances of each class in each bag."""
+    @property
+    def fully_known(self) -> np.ndarray:  # (b,) whether the true class of every instance of the bag is known
+        if self.instance_labels is None:
+            return np.zeros(len(self), bool)
+        return np.logical_and.reduceat(self.instance_labels != UNKNOWN, self.offsets[:-1])
+
+    def class_counts(self) -> np.ndarray:  # (b, true classes)
+        """Instances of each true class in each bag, of those whose class is known."""
         if self.instance_labels is None:
             raise InputError("these bags carry no instance labels: counts of true classes need them")
-        flat = self.ids * len(self.classes) + self.instance_labels
-        return np.bincount(flat, minlength=len(self) * len(self.classes)).reshape(len(self), -1)
+        n_classes, known = len(self.true_classes), self.instance_labels != UNKNOWN
+        flat = (self.ids * n_classes + self.instance_labels)[known]
+        return np.bincount(flat, minlength=len(self) * n_classes).reshape(len(self), -1)
 
     def majority_proportions(self) -> np.ndarray:  # (b,) of the instances that vote; 0 where none does
-        counts = voter_counts(self.class_counts(), self.background)
+        counts = self._true_votes()
         return counts.max(axis=1) / np.maximum(counts.sum(axis=1), 1)
 
     def tie_rate(self) -> float:
         """Share of bags in which two or more classes share the top count."""
-        counts = voter_counts(self.class_counts(), self.background)
+        counts = self._true_votes()
         return float(((counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1).mean())
+
+    def _true_votes(self) -> np.ndarray:  # (b, true classes)
+        counts = self.class_counts()
+        partly = np.flatnonzero(~self.fully_known)
+        if len(partly):
+            raise InputError(
+                f"{self.describe(partly[0])} has instances of unknown class: a majority needs all of a bag; "
+                "take bags.subset(bags.fully_known)"
+            )
+        return voter_counts(counts, self.background)
 
     def fingerprint(self) -> str:
         """A short hash of all that these bags hold; `blind()` bags differ only in what any method may see."""
         digest = hashlib.blake2b(digest_size=16)
         background = () if self.background is None else (self.background,)
-        digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.classes, *background)).encode())
+        digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.true_classes, *background)).encode())
         for array in (self.offsets, self.labels, self.instance_labels):
             if array is not None:
                 digest.update(np.ascontiguousarray(array))
@@ -280,7 +297,7 @@ class Bags:
 
     def blind(self) -> Bags:
         """The same bags without instance labels: all that training and selection may see."""
-        return self._with(instance_labels=None)
+        return self._with(instance_labels=None, true_classes=self.classes)
 
     def with_background(self, name: str) -> Bags:
         """The same bags, one class of which does not vote; a class that is not there yet is added, last.
@@ -290,7 +307,9 @@ class Bags:
         (('stroma', 'tumour', 'normal'), 2)
         """
         classes, background = place_background(name, self.classes, self.labels, self.describe)
-        return self._with(classes=classes, background=background)
+        true_classes = tuple(dict.fromkeys((*classes, *self.true_classes)))
+        truth = numbered_anew(self.instance_labels, self.true_classes, true_classes)
+        return self._with(classes=classes, background=background, true_classes=true_classes, instance_labels=truth)
 
     def subset(self, bags: Sequence[int]) -> Bags:
         """These bags, in this order, on the same store (not copied)."""
@@ -308,11 +327,12 @@ class Bags:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         positions = self.positions(bags)
         take = lambda values, where: None if values is None else values[where]
+        truth = take(self.instance_labels, positions)
         return self._with(
             index=self.index[positions],
             offsets=offsets,
             labels=self.labels[bags],
-            instance_labels=take(self.instance_labels, positions),
+            instance_labels=None if truth is None or (truth == UNKNOWN).all() else truth,
             groups=take(self.groups, bags),
             coordinates=take(self.coordinates, positions),
             names=take(self.names, bags),
@@ -343,50 +363,12 @@ class Bags:
 
     def save(self, folder: str | Path) -> Path:
         """Write a folder of .npy files and one bags.json (no pickle); only instances in use are kept."""
-        folder = Path(folder)
-        if folder.exists():
-            raise InputError(f"{folder} exists: choose another folder or remove it")
-        unfinished = folder.with_name(f".{folder.name}.unfinished")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        used, index = np.unique(self.index, return_inverse=True)
-        write_npy(unfinished / "store.npy", self.store, used)
-        arrays = {"index": index, "offsets": self.offsets, "labels": self.labels}
-        arrays |= {
-            "instance_labels": self.instance_labels,
-            "coordinates": self.coordinates,
-            "groups": self.groups,
-            "names": self.names,
-        }
-        for name, array in arrays.items():
-            if array is not None:
-                array = array.astype(str) if array.dtype == object else array
-                np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
-        about = {"format": FORMAT, "classes": self.classes}
-        if self.background is not None:
-            about["background"] = self.classes[self.background]
-        (unfinished / "bags.json").write_text(json.dumps(about, indent=2))
-        unfinished.rename(folder)
-        return folder
+        return save_bags(self, folder)
 
     @classmethod
     def load(cls, folder: str | Path, in_place: bool = False) -> Bags:
         """Read what `save` wrote; with `in_place` the store stays on disk and is read as it is used."""
-        folder = Path(folder)
-        if not (folder / "bags.json").is_file():
-            raise InputError(f"{folder} holds no bags.json: give a folder that Bags.save wrote")
-        read = lambda name, mode=None: np.load(folder / f"{name}.npy", mmap_mode=mode, allow_pickle=False)
-        try:
-            about = json.loads((folder / "bags.json").read_text())
-            if about.get("format") == FORMAT:
-                optional = ("instance_labels", "coordinates", "groups", "names")
-                more = {name: read(name) for name in optional if (folder / f"{name}.npy").exists()}
-                store = read("store", "r" if in_place else None)
-                bags = cls(store, read("index"), read("offsets"), read("labels"), about["classes"], **more)
-                return bags.with_background(about["background"]) if "background" in about else bags
-        except (OSError, EOFError, ValueError, KeyError) as error:
-            raise InputError(f"{folder} is damaged ({error}): save the bags again") from error
-        raise InputError(f"{folder} has format {about.get('format')!r}, this version reads {FORMAT!r}: update majority")
+        return load_bags(cls, folder, in_place)
 
     def _with(self, **changes) -> Bags:
         """A copy with some fields changed, unchecked: a part of good bags is good."""

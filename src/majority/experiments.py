@@ -24,6 +24,7 @@ from .sources import LabelledSet, OwnBags, Parts, is_own_source, load, names
 from .sources.own import Wish
 from .sources.own.checking import load_own
 from .training import METRICS
+from .training_checks import check_all_known
 
 CHANGEABLE = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile")  # of a recipe's plan
 
@@ -139,7 +140,11 @@ class Experiment:
                 config["columns"] = source.columns
             made = {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
             if not (folder / CONFIG).exists():  # what is refused leaves nothing behind
-                made["normalise"] = build_model(parts.train, self.method, plan.backbone, **made).normalise
+                built = build_model(parts.train, self.method, plan.backbone, **made)
+                made["normalise"] = built.normalise
+                if built.head.sees_instance_labels:
+                    for part in (parts.train, parts.val):
+                        check_all_known(self.method, part)
             finished = open_run(folder, config)
             if finished:
                 if not (folder / REPORT).exists():  # killed between the result and the page

@@ -15,6 +15,7 @@ from .methods import BagOutput
 from .metrics import CALIBRATION_BINS, Outcome
 from .model import Model
 from .streams import passing
+from .truth import UNKNOWN
 
 BATCH_INSTANCES = 8_192  # instances that go through the network together,
 BATCH_PIXELS = BATCH_INSTANCES * 32 * 32  # and of larger images as many as have so many pixels
@@ -63,7 +64,7 @@ def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:
 
 
 def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
-    """What the model makes of these bags; instance figures where they carry instance labels."""
+    """What the model makes of these bags; instance figures over the instances whose class is known."""
     if bags.classes != model.spec.classes:
         raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: name the model's, in order")
     background = model.spec.background
@@ -71,25 +72,27 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
         bags = bags.with_background(bags.classes[background.index])
     device = choose_device(device)
     model.to(device)
-    n_classes, known = len(bags.classes), bags.instance_labels is not None
+    n_classes, n_true, some_known = len(bags.classes), len(bags.true_classes), bags.instance_labels is not None
     predicted, hard_counts = [], []
-    confusion = torch.zeros(n_classes * n_classes, dtype=torch.int64, device=device)
+    confusion = torch.zeros(n_true * n_true + 1, dtype=torch.int64, device=device)  # the last: class not known
     calibration = torch.zeros(CALIBRATION_BINS, 3, dtype=torch.float64, device=device)
     for batch, output in outputs(model, all_batches(bags, device)):
         confidence, guess = output.instance_log_probs.max(dim=1)  # (n,)
         predicted.append(output.bag_log_probs.argmax(dim=1))
         hard_counts.append(batch.segments.sum(_one_hot(guess, n_classes)))
-        if known:
+        if some_known:
             truth = batch.target.instance_labels
-            confusion += torch.bincount(truth * n_classes + guess, minlength=n_classes * n_classes)
-            _calibrate(calibration, confidence.exp(), guess == truth)
+            known = truth != UNKNOWN
+            cells = torch.where(known, truth * n_true + guess, n_true * n_true)
+            confusion += torch.bincount(cells, minlength=len(confusion))
+            _calibrate(calibration, confidence.exp(), guess == truth, known)
     return Outcome(
         bags.labels,
         torch.cat(predicted).cpu().numpy(),
         torch.cat(hard_counts).cpu().numpy(),
-        bags.class_counts() if known else None,
-        confusion.view(n_classes, n_classes).cpu().numpy() if known else None,
-        calibration.cpu().numpy() if known else None,
+        bags.class_counts() if some_known else None,
+        confusion[:-1].view(n_true, n_true).cpu().numpy() if some_known else None,
+        calibration.cpu().numpy() if some_known else None,
         bags.background,
     )
 
@@ -98,8 +101,8 @@ def _one_hot(classes: Tensor, n_classes: int) -> Tensor:  # (n,) -> (n, C)
     return torch.nn.functional.one_hot(classes, n_classes)
 
 
-def _calibrate(table: Tensor, confidence: Tensor, right: Tensor) -> None:
-    """Add instances to the bins (0, 1/15], (1/15, 2/15], ... of their confidence."""
+def _calibrate(table: Tensor, confidence: Tensor, right: Tensor, known: Tensor) -> None:
+    """Add the known instances to the bins (0, 1/15], (1/15, 2/15], ... of their confidence."""
     bins = (confidence * CALIBRATION_BINS).ceil().long().clamp(1, CALIBRATION_BINS) - 1
     rows = torch.stack([torch.ones_like(confidence), confidence, right.to(confidence.dtype)], dim=1).double()
-    table.index_add_(0, bins, rows)
+    table.index_add_(0, bins, rows * known[:, None])

@@ -13,13 +13,14 @@ CALIBRATION_BINS = 15
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a model made of some bags. The last three are None where instance labels are not known."""
+    """What a model made of some bags. True counts, confusion and calibration are of the instances whose class is
+    known, and None where none is. Their true classes T are the classes C, then those that no bag label names."""
 
     labels: np.ndarray  # (b,) given
     predicted: np.ndarray  # (b,) by the method's aggregation
     hard_counts: np.ndarray  # (b, C) instances predicted as each class
-    true_counts: np.ndarray | None = None  # (b, C)
-    confusion: np.ndarray | None = None  # (C, C) true class, predicted class
+    true_counts: np.ndarray | None = None  # (b, T)
+    confusion: np.ndarray | None = None  # (T, T) true class, predicted class
     calibration: np.ndarray | None = None  # (bins, 3) instances, their summed confidence, how many were right
     background: int | None = None  # a class that does not vote
 
@@ -38,17 +39,35 @@ class Outcome:
             figures["background_share"] = float(self.hard_counts[:, self.background].sum() / self.hard_counts.sum())
         if self.confusion is None:
             return figures
-        over = overestimation(self.labels, self.hard_counts, self.true_counts)
         return {
             "instance_accuracy": instance_accuracy(self.confusion),
             "macro_f1": macro_f1(self.confusion),
             "mean_iou": mean_iou(self.confusion),
             "calibration_error": calibration_error(self.calibration),
-            "overestimation": float(over.mean()),
-            "overestimation_quantiles": np.quantile(over, [0, 0.25, 0.5, 0.75, 1]).tolist(),
+            **self._overestimation(),
             **figures,
+            **self._known(),
             **({} if self.background is None else background_figures(self.confusion, self.background)),
         }
+
+    @property
+    def fully_known(self) -> np.ndarray:  # (b,) whether the true class of every instance of the bag is known
+        return self.true_counts.sum(axis=1) == self.hard_counts.sum(axis=1)
+
+    def _overestimation(self) -> dict:
+        """Of the bags all of whose instances are known, if there are any."""
+        full = self.fully_known
+        if not full.any():
+            return {}
+        over = overestimation(self.labels[full], self.hard_counts[full], self.true_counts[full])
+        quantiles = np.quantile(over, [0, 0.25, 0.5, 0.75, 1]).tolist()
+        return {"overestimation": float(over.mean()), "overestimation_quantiles": quantiles}
+
+    def _known(self) -> dict:
+        """How many instances the figures are of, and how many bags are known in full, where not all are."""
+        if self.fully_known.all():
+            return {}
+        return {"known_instances": int(self.confusion.sum()), "known_bags": int(self.fully_known.sum())}
 
 
 def instance_accuracy(confusion: np.ndarray) -> float:
@@ -88,6 +107,22 @@ def doubt(figures: dict) -> str | None:
         return None
     shares = f"{right:.0%} of these {bags} bags are predicted right, {named:.0%} by always naming one label"
     return f"nothing shows that anything was learned: {shares}".replace("%", " %")
+
+
+def coverage(figures: dict) -> str | None:
+    """What to say where the classes of some instances alone are known.
+
+    >>> print(coverage({"instances": 9000, "bags": 100, "known_instances": 2000, "known_bags": 20}))
+    instance figures are over the 2,000 of 9,000 instances with a known class, overestimation over the 20 of 100 bags \
+known in full
+    >>> coverage({"instances": 9000, "bags": 100})
+    """
+    if "known_instances" not in figures:
+        return None
+    full = f"overestimation over the {figures['known_bags']:,} of {figures['bags']:,} bags known in full"
+    missing = "there is no overestimation, as no bag is known in full"
+    over = f"the {figures['known_instances']:,} of {figures['instances']:,} instances with a known class"
+    return f"instance figures are over {over}, {full if figures['known_bags'] else missing}"
 
 
 def consistency_rate(

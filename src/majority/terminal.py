@@ -52,13 +52,15 @@ def print_result(result: dict) -> None:
 def print_figures(figures: dict, title: str) -> None:
     from rich.table import Table
 
-    from .metrics import doubt
+    from .metrics import coverage, doubt
 
     table = Table("figure", "value", title=title, title_justify="left")
     for name, value in figures.items():
         if not isinstance(value, list):
             table.add_row(name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
     console().print(table)
+    if said := coverage(figures):
+        say(f"note: {said}")
     if said := doubt(figures):
         say(f"warning: {said}")
 

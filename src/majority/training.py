@@ -29,6 +29,7 @@ from .progress import epochs_shown
 from .segments import Segments
 from .settings import Settings
 from .streams import placed
+from .training_checks import check_keep, checked_beliefs, permitted
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 GPU_CHECKPOINT_SECONDS = 30.0
@@ -75,10 +76,10 @@ def fit(
     need no validation bags; then, or where it says `keeps_last`, the last epoch is kept.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
-    train, val = _permitted(model, train, objective), val and _permitted(model, val, objective)
+    train, val = permitted(model, train, objective), val and permitted(model, val, objective)
     if keep is not None:
-        _check_keep(keep, train)
-    beliefs = _checked(beliefs, train, objective)
+        check_keep(keep, train)
+    beliefs = checked_beliefs(beliefs, train, objective)
     device = choose_device(device)
     on_gpu = device.type == "cuda"
     fast = on_gpu and not eager
@@ -316,46 +317,6 @@ def _too_large(train: Bags, settings: Settings, device: torch.device) -> str:
         f"{train.store.shape[1:]}. Take fewer bags a step (--batch-bags, or --set census.start.batch_bags=N in that "
         "stage), a part of large bags (--max-instances), or smaller images (--image-size)"
     )
-
-
-def _permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
-    """Instance labels reach the loop only for a method that says that it sees them."""
-    if bags.classes != model.spec.classes:
-        raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: build it from these bags")
-    background = model.spec.background
-    if bags.background != (background and background.index):
-        raise InputError("the model and the bags differ in the class that does not vote: build it from these bags")
-    if not (objective.uses_head and model.head.sees_instance_labels):
-        return bags.blind()
-    if bags.instance_labels is None:
-        raise InputError(f"method {model.spec.method} is a reference line: it needs bags with instance labels")
-    return bags
-
-
-def _checked(beliefs: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:
-    name = type(objective).__name__
-    if objective.learns_beliefs and beliefs is None:
-        raise InputError(f"{name} learns beliefs: give fit(..., beliefs=...)")
-    if beliefs is None:
-        return None
-    if not objective.learns_beliefs:
-        raise InputError(f"{name} learns no beliefs: leave them out, or take the objective Taught")
-    each = (len(bags.index), len(bags.classes))
-    if beliefs.shape != each:
-        raise InputError(f"beliefs have shape {beliefs.shape}: give {each}, a row an instance and a column a class")
-    if not np.allclose(beliefs.sum(axis=1), 1, atol=1e-3):  # nor where some are not numbers
-        raise InputError("beliefs must be probabilities: each row sums to 1")
-    return beliefs.astype(np.float32, copy=False)
-
-
-def _check_keep(keep: np.ndarray, bags: Bags) -> None:
-    if keep.shape != bags.index.shape or keep.dtype != bool:
-        raise InputError(
-            f"keep has shape {keep.shape} and dtype {keep.dtype}: give {len(bags.index)} booleans, one an instance"
-        )
-    empty = np.flatnonzero(~np.logical_or.reduceat(keep, bags.offsets[:-1]))
-    if len(empty):
-        raise InputError(f"keep leaves nothing of {bags.describe(empty[0])}: keep an instance, or leave the bag out")
 
 
 def _seed_of(*numbers: int) -> int:

@@ -181,6 +181,27 @@ def test_features_without_instance_labels_have_maps_and_no_gallery(elsewhere):
         assert absent not in page
 
 
+def test_classes_known_of_some_instances_are_compared_and_the_rest_left_out(elsewhere):
+    store = np.random.default_rng(0).integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)
+    truth = ["cat", "dog", "ghost", "cat", *[""] * 4, "dog", "", "", "ghost"]
+    bags = Bags.from_indices(store, np.arange(12).reshape(3, 4), ["cat", "dog", "cat"], instance_labels=truth)
+    classifier = Classifier(build_model(bags, "count", "tiny"), "cpu")
+    reading, outcome = read(classifier, bags), evaluate(classifier.model, bags, "cpu")
+    assert np.array_equal(reading.confusion(), outcome.confusion)
+    wrong = [name not in ("", classifier.classes[guess]) for name, guess in zip(truth, reading.guess, strict=True)]
+    assert reading.wrong_instances().tolist() == wrong
+    true_counts = {bag["name"]: bag.get("true_count") for bag in sections.bars(reading).shown}
+    assert true_counts == {"0": 2, "1": None, "2": None}
+    assert [of.n for of in sections.overestimation_boxes(reading)] == [1, 1]
+    page = page_of(elsewhere, bags, "tiny")
+    assert "No bag has the label ghost: the classifier cannot answer it" in page
+    mosaics = page[page.index('id="mosaics"') : page.index('id="gallery"')]
+    assert [mosaics.count(f"truly {name}<") for name in ("cat", "dog", "ghost")] == [2, 2, 2]
+    assert page.count("<option") == 3  # all, cat, dog
+    row = r"ghost</span></td><td class=\"n\">–</td><td class=\"n\">0.0 %</td>"  # precision, recall
+    assert re.search(row, page)
+
+
 def test_hostile_names_are_escaped(elsewhere):
     page = page_of(elsewhere, slides())
     assert page.count("<script>") == 1

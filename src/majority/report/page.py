@@ -10,7 +10,7 @@ from ..bags import Bags
 from ..classifier import Classifier
 from ..errors import InputError
 from ..files import read_json, read_lines, write_atomically
-from ..metrics import doubt
+from ..metrics import coverage, doubt
 from ..runs import RESULT, flat, read_config
 from ..training import METRICS
 from . import sections
@@ -65,7 +65,7 @@ def _content(folder: Path, classifier: Classifier, parts) -> dict:
     reading = read(classifier, getattr(parts, part))
     bags, classes = reading.bags, reading.classes
     known = bags.instance_labels is not None
-    matrix = reading.confusion()
+    matrix, compared = reading.confusion(), reading.true_classes
     data = config["data"]
     return {
         "title": " · ".join(str(piece) for piece in (Path(data["source"]).name, config["method"])),
@@ -76,17 +76,19 @@ def _content(folder: Path, classifier: Classifier, parts) -> dict:
         "settings": _shown_settings(config),
         "parts": _parts(parts),
         "figures": _figures(result.get(part) or {}),
+        "coverage": coverage(result.get(part) or {}),
         "doubt": doubt(result[part]) if "most_frequent_label" in (result.get(part) or {}) else None,
         "curves": _curves(read_lines(folder / METRICS), result["best_epoch"]),
         "kept": _kept(result),
         "classes": sections.class_keys(classes),
         "known": known,
+        "further": [name for name, row in zip(compared, matrix, strict=True) if row.any() and name not in classes],
         "unit": "instances" if known else "bags",
-        "class_table": sections.class_table(matrix, classes),
-        "confused": sections.most_confused(matrix, classes),
-        "matrix": _matrix(matrix, classes, known),
-        "boxes": _boxes(reading) if known else None,
-        "boxes_left_out": max(0, len(set(bags.labels.tolist())) - sections.BOXES),
+        "class_table": sections.class_table(matrix, compared),
+        "confused": sections.most_confused(matrix, compared),
+        "matrix": _matrix(matrix, compared, known),
+        "boxes": _boxes(reading) if bags.fully_known.any() else None,
+        "boxes_left_out": max(0, len(set(bags.labels[bags.fully_known].tolist())) - sections.BOXES),
         "wrong_bags": int((~reading.right).sum()),
         "bars": sections.bars(reading),
         "maps": sections.maps(reading) if bags.coordinates is not None else None,
@@ -156,8 +158,7 @@ def _parts(parts) -> list[dict]:
         bags = getattr(parts, name, None)
         if bags is None:
             continue
-        sizes = bags.sizes
-        known = bags.instance_labels is not None
+        sizes, full = bags.sizes, bags.fully_known
         rows.append(
             {
                 "name": title,
@@ -165,7 +166,7 @@ def _parts(parts) -> list[dict]:
                 "instances": len(bags.index),
                 "smallest": int(sizes.min()),
                 "largest": int(sizes.max()),
-                "majority": float(bags.majority_proportions().mean()) if known else None,
+                "majority": float(bags.subset(full).majority_proportions().mean()) if full.any() else None,
             }
         )
     return rows

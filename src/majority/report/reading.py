@@ -10,6 +10,7 @@ from ..background import majority_of
 from ..bags import Bags
 from ..classifier import Classifier
 from ..inference import all_batches, outputs
+from ..truth import UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -40,15 +41,26 @@ class Reading:
     def instances_of(self, bag: int) -> np.ndarray:
         return np.arange(self.bags.offsets[bag], self.bags.offsets[bag + 1])
 
-    def wrong_instances(self) -> np.ndarray:  # (n,) all False where the truth is not known
-        truth = self.bags.instance_labels
-        return np.zeros(len(self.guess), bool) if truth is None else self.guess != truth
+    @property
+    def true_classes(self) -> tuple[str, ...]:
+        """Those of the classifier, then those that only instances have."""
+        return (*self.classes, *self.bags.true_classes[len(self.classes) :])
 
-    def confusion(self) -> np.ndarray:  # (C, C)
-        """Of instances, true by predicted class; of bags, label by predicted class, where instances have no labels."""
-        n, truth = len(self.classes), self.bags.instance_labels
+    def truth(self, i: int) -> str | None:
+        """The true class of an instance, None where it is not known."""
+        labels = self.bags.instance_labels
+        return None if labels is None or labels[i] == UNKNOWN else self.true_classes[labels[i]]
+
+    def wrong_instances(self) -> np.ndarray:  # (n,) False where the truth is not known
+        truth = self.bags.instance_labels
+        return np.zeros(len(self.guess), bool) if truth is None else (truth != UNKNOWN) & (self.guess != truth)
+
+    def confusion(self) -> np.ndarray:  # (true classes, true classes)
+        """Of the instances whose class is known, true by predicted class; where none is, of bags, label by predicted
+        class."""
+        n, truth = len(self.true_classes), self.bags.instance_labels
         true, guess = (self.bags.labels, self.predicted) if truth is None else (truth, self.guess)
-        return np.bincount(true * n + guess, minlength=n * n).reshape(n, n)
+        return np.bincount((true * n + guess)[true != UNKNOWN], minlength=n * n).reshape(n, n)
 
 
 def read(classifier: Classifier, bags: Bags) -> Reading:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..metrics import overestimation
+from ..truth import UNKNOWN
 from .colours import colour, ink_on
 from .figures import Box, box, instance_map
 from .pictures import Tile, mosaic
@@ -83,12 +84,13 @@ def most_confused(matrix: np.ndarray, classes: tuple[str, ...]) -> list[dict]:
 
 
 def overestimation_boxes(reading: Reading) -> list[Box]:
-    """Of all bags, then by the bags' label, the classes with most bags first."""
-    bags = reading.bags
-    over = overestimation(bags.labels, reading.counts, bags.class_counts())
-    frequent = np.argsort(-np.bincount(bags.labels), kind="stable")[:BOXES]
+    """Of all bags known in full, then by the bags' label, the classes with most bags first."""
+    bags, full = reading.bags, reading.bags.fully_known
+    labels = bags.labels[full]
+    over = overestimation(labels, reading.counts[full], bags.class_counts()[full])
+    frequent = np.argsort(-np.bincount(labels), kind="stable")[:BOXES]
     names = brief(reading.classes)
-    by_class = [(names[number], over[bags.labels == number]) for number in sorted(frequent.tolist())]
+    by_class = [(names[number], over[labels == number]) for number in sorted(frequent.tolist())]
     return [box("all bags", over), *(box(name, values) for name, values in by_class if len(values))]
 
 
@@ -166,16 +168,18 @@ def _bar(reading: Reading, bag: int) -> dict:
     segments = [{"number": number, "count": int(counts[number])} for number in apart]
     rest = about["size"] - sum(segment["count"] for segment in segments)
     truth = reading.bags.instance_labels
-    if truth is not None:
-        about["true_count"] = int((truth[reading.instances_of(bag)] == about["label"]).sum())
+    of_bag = None if truth is None else truth[reading.instances_of(bag)]
+    if of_bag is not None and (of_bag != UNKNOWN).all():
+        about["true_count"] = int((of_bag == about["label"]).sum())
     return about | {"segments": segments, "rest": rest}
 
 
 def _tile(reading: Reading, i: int, caption: str, wrong: bool) -> Tile:
     bags, guess = reading.bags, int(reading.guess[i])
     said = f"{reading.classes[guess]}, {reading.confidence[i]:.1%}"
-    if bags.instance_labels is not None:
-        said += f"; truly {reading.classes[bags.instance_labels[i]]}"
+    truth = reading.truth(i)
+    if truth is not None:
+        said += f"; truly {truth}"
     return Tile(int(bags.index[i]), guess, caption, said, bool(wrong))
 
 

@@ -1,0 +1,63 @@
+"""What training may see of bags, and the checks of what it is given beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .bags import Bags
+from .errors import InputError
+from .model import Model
+from .objectives import Objective
+from .truth import UNKNOWN
+
+
+def permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
+    """Instance labels reach the loop only for a method that says that it sees them."""
+    if bags.classes != model.spec.classes:
+        raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: build it from these bags")
+    background = model.spec.background
+    if bags.background != (background and background.index):
+        raise InputError("the model and the bags differ in the class that does not vote: build it from these bags")
+    if not (objective.uses_head and model.head.sees_instance_labels):
+        return bags.blind()
+    check_all_known(model.spec.method, bags)
+    return bags
+
+
+def check_all_known(method: str, bags: Bags) -> None:
+    """A method that is told instance labels needs one for every instance, of a class that it can answer."""
+    if bags.instance_labels is None:
+        raise InputError(f"method {method} is a reference line: it needs bags with instance labels")
+    unknown = int((bags.instance_labels == UNKNOWN).sum())
+    further = int((bags.instance_labels >= len(bags.classes)).sum())
+    if unknown or further:
+        raise InputError(
+            f"method {method} is a reference line: it needs the class of every instance, and of {len(bags.index):,} "
+            f"{unknown:,} have none and {further:,} one that is no bag's label: label them all, or take another method"
+        )
+
+
+def checked_beliefs(beliefs: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:
+    name = type(objective).__name__
+    if objective.learns_beliefs and beliefs is None:
+        raise InputError(f"{name} learns beliefs: give fit(..., beliefs=...)")
+    if beliefs is None:
+        return None
+    if not objective.learns_beliefs:
+        raise InputError(f"{name} learns no beliefs: leave them out, or take the objective Taught")
+    each = (len(bags.index), len(bags.classes))
+    if beliefs.shape != each:
+        raise InputError(f"beliefs have shape {beliefs.shape}: give {each}, a row an instance and a column a class")
+    if not np.allclose(beliefs.sum(axis=1), 1, atol=1e-3):  # nor where some are not numbers
+        raise InputError("beliefs must be probabilities: each row sums to 1")
+    return beliefs.astype(np.float32, copy=False)
+
+
+def check_keep(keep: np.ndarray, bags: Bags) -> None:
+    if keep.shape != bags.index.shape or keep.dtype != bool:
+        raise InputError(
+            f"keep has shape {keep.shape} and dtype {keep.dtype}: give {len(bags.index)} booleans, one an instance"
+        )
+    empty = np.flatnonzero(~np.logical_or.reduceat(keep, bags.offsets[:-1]))
+    if len(empty):
+        raise InputError(f"keep leaves nothing of {bags.describe(empty[0])}: keep an instance, or leave the bag out")
