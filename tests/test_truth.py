@@ -188,5 +188,5 @@ def test_figures_are_over_the_known_and_a_class_that_cannot_be_answered_is_wrong
 )
 def test_methods_that_are_told_the_classes_need_all(method, given, counts):
     bags = bags_of(given)
-    with pytest.raises(InputError, match=f"method {method} .* of 22 {counts} is no bag's label: label them all"):
+    with pytest.raises(InputError, match=f"method {method} .* of 22 instances {counts} is no bag's label: label all"):
         fit(build_model(bags, method), bags, bags, Settings(epochs=1), device="cpu")

@@ -143,8 +143,10 @@ def evaluate(
     from .experiments import open_bags
     from .inference import evaluate as measure
 
-    classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, device=device)
+    classifier, bags, opened = open_bags(run, source, labels=True, all_parts=all_parts, device=device)
     note_trained_on(run, source)
+    for warning in () if source is None else getattr(opened, "warnings", ()):
+        say(f"warning: {warning}")
     for part, of_part in bags.items():
         print_figures(measure(classifier.model, of_part, device).summary(), f"{part} bags")
 

@@ -32,8 +32,9 @@ def check_all_known(method: str, bags: Bags) -> None:
     further = int((bags.instance_labels >= len(bags.classes)).sum())
     if unknown or further:
         raise InputError(
-            f"method {method} is a reference line: it needs the class of every instance, and of {len(bags.index):,} "
-            f"{unknown:,} have none and {further:,} one that is no bag's label: label them all, or take another method"
+            f"method {method} is a reference line: it needs the class of every instance; of {len(bags.index):,} "
+            f"instances {unknown:,} have none and {further:,} one that is no bag's label: label all, or take another "
+            "method"
         )
 
 

@@ -13,7 +13,7 @@ from .folder import read_folder
 from .manifest import read_manifest
 from .own_bags import SPLITS, OwnBags
 from .problems import Findings, Problem, UnreadableError
-from .reading import Content, check_known_classes
+from .reading import Content, check_known_classes, warn_of_further_classes
 from .wish import Wish, pixels
 
 
@@ -52,21 +52,20 @@ def _read(path: Path, wish: Wish) -> tuple[Content | None, Findings]:
     except UnreadableError:
         return None, findings
     check_known_classes(content, wish, findings)
-    if wish.training and content.instance_labels is not None:
-        _compare_with_truth(content, findings)
+    if content.instance_labels is not None:
+        warn_of_further_classes(content, wish, findings)
+        if wish.training:
+            _compare_with_truth(content, findings)
     return content, findings
 
 
 def _compare_with_truth(content: Content, findings: Findings) -> None:
-    """Warnings about bag labels that the instances' true labels do not bear out."""
-    labels = content.bags["label"]
-    counts = content.true_counts()  # (b, C)
-    never = [name for name in counts if name and name not in set(labels)]
-    for name in never:
-        findings.warn(f"class {name} wins no bag: majority labels cannot teach it, unless it is a --background")
-    counts = counts.drop(columns=never)
-    own = np.array([row.get(label, 0) for (_, row), label in zip(counts.iterrows(), labels, strict=True)])
-    outvoted = np.flatnonzero(own < counts.max(axis=1).to_numpy())
+    """A warning about bag labels that the true classes of all the bag's instances do not bear out."""
+    labels, counts = content.bags["label"].to_numpy(), content.true_counts()  # (b,), (bags, true classes)
+    of_bag = labels[counts.index]
+    counts = counts.reindex(columns=np.unique(labels), fill_value=0)  # a --background does not vote
+    own = counts.to_numpy()[np.arange(len(counts)), counts.columns.get_indexer(of_bag)]
+    outvoted = counts.index[own < counts.max(axis=1)]
     if len(outvoted):
         example = content.bags["bag"].iloc[outvoted[0]]
         findings.warn(f"{len(outvoted)} bags have a label other than their most common true class, e.g. {example}")
@@ -91,9 +90,20 @@ def summarise(content: Content) -> dict[str, str]:
         shown = ", ".join(content.columns[:10]) + (", ..." if len(content.columns) > 10 else "")
         summary["features"] = f"{len(content.columns)} columns: {shown}"
     if content.instance_labels is not None:
-        counts = content.true_counts().to_numpy()
+        summary |= _truth(content)
+    return summary
+
+
+def _truth(content: Content) -> dict[str, str]:
+    known, counts = (content.instance_labels != "").sum(), content.true_counts().to_numpy()
+    summary = (
+        {}
+        if len(counts) == len(content.bags)
+        else {"true classes": f"of {known:,} of {content.sizes.sum():,} instances; {len(counts):,} bags known in full"}
+    )
+    if len(counts):
         top = counts.max(axis=1)
         shares, ties = top / counts.sum(axis=1), ((counts == top[:, None]).sum(axis=1) > 1).sum()
         summary["majority"] = f"{shares.min():.0%} to {shares.max():.0%} of a bag, median {np.median(shares):.0%}"
-        summary["ties"] = f"{ties} of {len(bags)} bags"
+        summary["ties"] = f"{ties} of {len(counts)} bags"
     return summary

@@ -28,7 +28,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
             findings.problem(path, 1, what, "a manifest has the columns bag, bag_label, and path or numbers")
     if not set(needed) <= set(frame):
         raise UnreadableError
-    optional = ["split", "group", "label"] if wish.labels else ["group"]
+    optional = ["split", "group"] if wish.labels else ["group"]
     used = [*needed, *(name for name in ("path", *optional) if name in frame)]
     check_filled(frame, path, used, findings)
     if wish.labels:
@@ -58,11 +58,15 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
         sizes=np.bincount(which),
         store=store,
         index=index[order],
-        instance_labels=frame["label"].to_numpy()[order] if wish.labels and "label" in frame else None,
+        instance_labels=frame["label"].to_numpy()[order] if wish.labels and _known(frame) else None,
         coordinates=None if coordinates is None else coordinates[order],
         paths=names,
         columns=columns,
     )
+
+
+def _known(frame: pd.DataFrame) -> bool:
+    return "label" in frame and (frame["label"] != "").any()
 
 
 def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):

@@ -25,7 +25,7 @@ class Content:
     sizes: np.ndarray  # (b,)
     store: object  # (N, ...) array or files read in place; None where images are faulty
     index: np.ndarray  # (n,) into the store
-    instance_labels: np.ndarray | None = None  # (n,) text
+    instance_labels: np.ndarray | None = None  # (n,) text, "" where not known; None where none is
     coordinates: np.ndarray | None = None  # (n, 2)
     paths: np.ndarray | None = None  # (N,)
     columns: tuple[str, ...] | None = None
@@ -34,23 +34,23 @@ class Content:
     def column(self, name: str) -> np.ndarray | None:
         return self.bags[name].to_numpy(str) if name in self.bags else None
 
-    def true_counts(self) -> pd.DataFrame:  # (b, classes)
-        bag = np.repeat(np.arange(len(self.sizes)), self.sizes)
-        return pd.crosstab(bag, self.instance_labels)
+    def true_counts(self) -> pd.DataFrame:  # (bags, true classes)
+        """Of the bags all of whose instances are known; its index holds their numbers."""
+        bag, known = np.repeat(np.arange(len(self.sizes)), self.sizes), self.instance_labels != ""
+        full = np.bincount(bag, weights=~known) == 0
+        counted = full[bag]
+        return pd.crosstab(bag[counted], self.instance_labels[counted])
 
     def make(self, name: str, wish: Wish, warnings: Sequence[str] = ()) -> OwnBags:
         labels = self.column("label") if wish.labels else None
-        truth = self.instance_labels
-        classes = wish.classes
-        if classes is None:
-            classes = sorted_classes([*labels, *([] if truth is None else np.unique(truth))])
+        classes = sorted_classes(labels) if wish.classes is None else wish.classes
         bags = Bags(
             self.store,
             self.index,
             np.concatenate([[0], np.cumsum(self.sizes)]),
             np.zeros(len(self.bags), np.int64) if labels is None else labels,
             classes,
-            instance_labels=truth,
+            instance_labels=self.instance_labels,
             groups=self.column("group"),
             coordinates=self.coordinates,
             names=self.column("bag"),
@@ -67,7 +67,16 @@ def check_known_classes(content: Content, wish: Wish, findings: Findings) -> Non
         if label and label not in wish.classes:
             what = f"bag {content.bags['bag'][row]} has label {label}, the run knows {', '.join(wish.classes)}"
             findings.problem(content.file, row, what, "correct the label or leave the bag out")
-    if content.instance_labels is not None:
-        for label in sorted(set(content.instance_labels) - {"", *wish.classes}):
-            what = f"instances have label {label}, the run knows {', '.join(wish.classes)}"
-            findings.problem(content.file, None, what, "correct the labels or remove the column label")
+
+
+def warn_of_further_classes(content: Content, wish: Wish, findings: Findings) -> None:
+    """True classes that no bag has as its label, or that the classifier does not know."""
+    named, cure = (content.bags["label"], ", unless it is the --background") if wish.training else (wish.classes, "")
+    names, counts = np.unique(content.instance_labels[content.instance_labels != ""], return_counts=True)
+    further = [(name, count) for name, count in zip(names, counts, strict=True) if name not in set(named)]
+    if len(further) == len(names):
+        return  # a problem, which Bags name
+    for name, count in further:
+        of = "1 instance" if count == 1 else f"{count:,} instances"
+        lacks = "no bag's label" if wish.training else "no class of the run"
+        findings.warn(f"label {name} of {of} is {lacks}: the classifier cannot answer it, so it counts as wrong{cure}")

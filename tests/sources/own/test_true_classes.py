@@ -1,0 +1,140 @@
+"""The column `label`: known of all, some or no instances, it gives figures and changes nothing else."""
+
+import json
+
+import pandas as pd
+import pytest
+from safetensors.torch import load_file
+
+from majority import load_source
+
+TRAIN = ("--recipe", "quick", "--epochs", 3, "--device", "cpu")
+SPLITS = ["train", "train", "train", "train", "val", "val", "test", "test"]
+
+
+def known_in_test_alone(make):
+    """As two tables that were put together: the training table has no column label."""
+    table = make.table(bags=40)
+    table["split"] = make.column(table, SPLITS)
+    return pd.concat([table[table["split"] != "test"].drop(columns="label"), table[table["split"] == "test"]])
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("method", ["adjusted-mean", "vote"])
+def test_training_is_the_same_whatever_is_known(tmp_path, majority, make, method):
+    full = make.table()
+    tables = {
+        "full": full,
+        "none": full.drop(columns="label"),
+        "empty": full.assign(label=""),
+        "partial": full.assign(label=full["label"].where(full.index % 3 == 0)),
+        "another class": full.assign(label=full["label"].where(full.index % 3 > 0, "99")),
+    }
+    weights, configs = {}, {}
+    for name, table in tables.items():
+        place, run = tmp_path / "bags.csv", tmp_path / name
+        table.to_csv(place, index=False)
+        assert majority("train", place, *TRAIN, "--method", method, "--out", run)[0] == 0
+        weights[name] = load_file(run / "best.safetensors")
+        configs[name] = json.loads((run / "config.json").read_text())
+    for name in tables:
+        assert configs[name] == configs["none"], name
+        assert weights[name].keys() == weights["none"].keys()
+        assert all((weights[name][key] == value).all() for key, value in weights["none"].items()), name
+
+
+def test_from_two_tables_in_one_to_figures_of_the_labelled_instances(tmp_path, majority, make):
+    place, run, table = tmp_path / "bags.csv", tmp_path / "run", known_in_test_alone(make)
+    first = table.index[table["split"] == "test"][0]
+    table.loc[first, "label"] = None
+    table.to_csv(place, index=False)
+    code, out, _ = majority("check", place)
+    assert code == 0
+    assert "of 49 of 200 instances; 9 bags known in full" in words(out)
+    assert "60% to 60% of a bag" in words(out)
+    assert "0 of 9 bags" in words(out)
+    said = "over the 49 of 50 instances with a known class, overestimation over the 9 of 10 bags known in full"
+    code, out, err = majority("train", place, *TRAIN, "--out", run)
+    assert (code, err) == (0, "")
+    assert f"note: instance figures are {said}" in words(out)
+    result = json.loads((run / "result.json").read_text())
+    assert (result["test"]["known_instances"], result["test"]["known_bags"]) == (49, 9)
+    assert "instance_accuracy" not in result["val"]
+    assert f"Instance figures are {said}." in (run / "report.html").read_text()
+    for source in ((), (place,)):
+        assert "with a known class" in words(majority("evaluate", run, *source)[1])
+
+
+def test_without_a_bag_known_in_full_no_majority_is_told(tmp_path, majority, make):
+    place, run, table = tmp_path / "bags.csv", tmp_path / "run", make.table()
+    table.assign(label=table["label"].where(table.index % 5 > 0)).to_csv(place, index=False)
+    _, out, _ = majority("check", place)
+    assert "of 120 of 150 instances; 0 bags known in full" in words(out)
+    assert "of a bag" not in out
+    assert "0 problems, 0 warnings" in out
+    code, out, _ = majority("train", place, *TRAIN, "--out", run)
+    assert code == 0
+    assert "there is no overestimation, as no bag is known in full" in words(out)
+    assert "Overestimation of" not in (run / "report.html").read_text()
+
+
+def test_labels_that_the_truth_of_a_whole_bag_does_not_bear_out_are_warned_of(tmp_path, majority, make):
+    table = make.table()
+    table.loc[table["bag"].isin(["slide3", "slide5"]), "label"] = "7"
+    table.loc[table.index[table["bag"] == "slide5"][0], "label"] = None
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    _, out, _ = majority("check", tmp_path / "bags.csv")
+    assert "1 bags have a label other than their most common true class, e.g. slide3" in out
+
+
+def test_a_true_class_that_is_no_bags_label_is_wrong_and_said(tmp_path, majority, make):
+    place, other, run, table = tmp_path / "bags.csv", tmp_path / "other.csv", tmp_path / "run", make.table()
+    table.to_csv(place, index=False)
+    table.assign(label=table["label"].where(table.index > 1, "99")).to_csv(other, index=False)
+    told = "warning: label 99 of 2 instances is no bag's label: the classifier cannot answer it, so it counts as wrong"
+    code, out, _ = majority("check", other)
+    assert code == 0
+    assert f"{told}, unless it is the --background" in words(out)
+    assert load_source(other).bags.classes == ("7", "12")
+    code, out, _ = majority("train", place, *TRAIN, "--out", run)
+    assert "warning: label" not in words(out)
+    code, out, _ = majority("evaluate", run, other)
+    assert code == 0
+    assert told.replace("no bag's label", "no class of the run") in words(out)
+    table.assign(label="99").to_csv(other, index=False)
+    code, _, err = majority("evaluate", run, other)
+    assert code == 2
+    assert "the labels of instances (99) and the classes of bags (7, 12) share no name" in err
+
+
+def test_a_background_may_be_known_by_its_instances(tmp_path, majority, make):
+    place, run, table = tmp_path / "bags.csv", tmp_path / "run", make.table(size=7)
+    table.loc[table.index % 7 == 6, "label"] = "empty"
+    table.to_csv(place, index=False)
+    code, _, _ = majority("train", place, *TRAIN, "--method", "log-mean", "--background", "empty", "--out", run)
+    assert code == 0
+    test = json.loads((run / "result.json").read_text())["test"]
+    assert test["background_recall"] is not None
+    for source in ((), (place,)):
+        code, out, _ = majority("evaluate", run, *source)
+        assert code == 0
+        assert "background recall" in out
+        assert "is no class of the run" not in out
+
+
+@pytest.mark.parametrize("method", ["supervised", "proportion"])
+def test_methods_that_are_told_the_classes_refuse_and_leave_nothing(tmp_path, majority, make, method):
+    place, table = tmp_path / "bags.csv", make.table()
+    table["split"] = make.column(table, ["train", "train", "val", "val"])
+    table.assign(label=table["label"].where(table["split"] == "train")).to_csv(place, index=False)
+    code, _, err = majority("train", place, *TRAIN, "--method", method, "--out", tmp_path / "run")
+    assert code == 2
+    assert f"method {method} is a reference line: it needs bags with instance labels" in err
+    table.assign(label=table["label"].where(table.index % 2 == 0)).to_csv(place, index=False)
+    code, _, err = majority("train", place, *TRAIN, "--method", method, "--out", tmp_path / "run")
+    assert code == 2
+    assert "the class of every instance; of 80 instances 40 have none and 0 one that is no bag's label" in err
+    assert not (tmp_path / "run" / "config.json").exists()
