@@ -87,7 +87,7 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
             confusion += torch.bincount(cells, minlength=len(confusion))
             _calibrate(calibration, confidence.exp(), guess == truth, known)
     return Outcome(
-        bags.labels,
+        None if (bags.labels == UNKNOWN).all() else bags.labels,
         torch.cat(predicted).cpu().numpy(),
         torch.cat(hard_counts).cpu().numpy(),
         bags.class_counts() if some_known else None,

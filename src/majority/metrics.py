@@ -16,7 +16,7 @@ class Outcome:
     """What a model made of some bags. True counts, confusion and calibration are of the instances whose class is
     known, and None where none is. Their true classes T are the classes C, then those that no bag label names."""
 
-    labels: np.ndarray  # (b,) given
+    labels: np.ndarray | None  # (b,) given; None: bag figures are left out
     predicted: np.ndarray  # (b,) by the method's aggregation
     hard_counts: np.ndarray  # (b, C) instances predicted as each class
     true_counts: np.ndarray | None = None  # (b, T)
@@ -26,15 +26,7 @@ class Outcome:
 
     def summary(self) -> dict:
         """The figures by name; instance figures only where instance labels are known."""
-        by_count = majority_of(self.hard_counts, self.background)
-        figures = {
-            "bag_accuracy": bag_accuracy(self.labels, self.predicted),
-            "bag_accuracy_by_count": bag_accuracy(self.labels, by_count),
-            "most_frequent_label": float(np.bincount(self.labels).max() / len(self.labels)),
-            "consistency_rate": consistency_rate(self.labels, self.predicted, self.hard_counts, self.background),
-            "bags": len(self.labels),
-            "instances": int(self.hard_counts.sum()),
-        }
+        figures = {**self._of_labels(), "bags": len(self.hard_counts), "instances": int(self.hard_counts.sum())}
         if self.background is not None:
             figures["background_share"] = float(self.hard_counts[:, self.background].sum() / self.hard_counts.sum())
         if self.confusion is None:
@@ -50,6 +42,17 @@ class Outcome:
             **({} if self.background is None else background_figures(self.confusion, self.background)),
         }
 
+    def _of_labels(self) -> dict:
+        if self.labels is None:
+            return {}
+        by_count = majority_of(self.hard_counts, self.background)
+        return {
+            "bag_accuracy": bag_accuracy(self.labels, self.predicted),
+            "bag_accuracy_by_count": bag_accuracy(self.labels, by_count),
+            "most_frequent_label": float(np.bincount(self.labels).max() / len(self.labels)),
+            "consistency_rate": consistency_rate(self.labels, self.predicted, self.hard_counts, self.background),
+        }
+
     @property
     def fully_known(self) -> np.ndarray:  # (b,) whether the true class of every instance of the bag is known
         return self.true_counts.sum(axis=1) == self.hard_counts.sum(axis=1)
@@ -57,7 +60,7 @@ class Outcome:
     def _overestimation(self) -> dict:
         """Of the bags all of whose instances are known, if there are any."""
         full = self.fully_known
-        if not full.any():
+        if self.labels is None or not full.any():
             return {}
         over = overestimation(self.labels[full], self.hard_counts[full], self.true_counts[full])
         quantiles = np.quantile(over, [0, 0.25, 0.5, 0.75, 1]).tolist()
@@ -102,6 +105,8 @@ def doubt(figures: dict) -> str | None:
     >>> print(doubt({"bag_accuracy": 0.22, "most_frequent_label": 0.15, "bags": 100}))
     nothing shows that anything was learned: 22 % of these 100 bags are predicted right, 15 % by always naming one label
     """
+    if "most_frequent_label" not in figures:
+        return None
     right, named, bags = figures["bag_accuracy"], figures["most_frequent_label"], figures["bags"]
     if right > named + 2 * (named * (1 - named) / bags) ** 0.5:
         return None
@@ -112,17 +117,16 @@ def doubt(figures: dict) -> str | None:
 def coverage(figures: dict) -> str | None:
     """What to say where the classes of some instances alone are known.
 
-    >>> print(coverage({"instances": 9000, "bags": 100, "known_instances": 2000, "known_bags": 20}))
-    instance figures are over the 2,000 of 9,000 instances with a known class, overestimation over the 20 of 100 bags \
-known in full
+    >>> print(coverage({"instances": 9000, "bags": 100, "known_instances": 2000, "known_bags": 0}))
+    instance figures are over the 2,000 of 9,000 instances with a known class
     >>> coverage({"instances": 9000, "bags": 100})
     """
     if "known_instances" not in figures:
         return None
-    full = f"overestimation over the {figures['known_bags']:,} of {figures['bags']:,} bags known in full"
-    missing = "there is no overestimation, as no bag is known in full"
     over = f"the {figures['known_instances']:,} of {figures['instances']:,} instances with a known class"
-    return f"instance figures are over {over}, {full if figures['known_bags'] else missing}"
+    full = f"the {figures['known_bags']:,} of {figures['bags']:,} bags known in full"
+    more = f", overestimation over {full}" if "overestimation" in figures else ""
+    return f"instance figures are over {over}{more}"
 
 
 def consistency_rate(

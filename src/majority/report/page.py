@@ -62,7 +62,7 @@ def render(folder: Path, classifier: Classifier, parts) -> str:
 def _content(folder: Path, classifier: Classifier, parts) -> dict:
     config, result = read_config(folder), read_json(folder / RESULT)
     part = "val" if getattr(parts, "test", None) is None else "test"
-    reading = read(classifier, getattr(parts, part))
+    figures, reading = result.get(part) or {}, read(classifier, getattr(parts, part))
     bags, classes = reading.bags, reading.classes
     known = bags.instance_labels is not None
     matrix, compared = reading.confusion(), reading.true_classes
@@ -75,9 +75,9 @@ def _content(folder: Path, classifier: Classifier, parts) -> dict:
         "command": command(config),
         "settings": _shown_settings(config),
         "parts": _parts(parts),
-        "figures": _figures(result.get(part) or {}),
-        "coverage": coverage(result.get(part) or {}),
-        "doubt": doubt(result[part]) if "most_frequent_label" in (result.get(part) or {}) else None,
+        "figures": _figures(figures),
+        "coverage": coverage(figures),
+        "doubt": doubt(figures),
         "curves": _curves(read_lines(folder / METRICS), result["best_epoch"]),
         "kept": _kept(result),
         "classes": sections.class_keys(classes),

@@ -77,7 +77,8 @@ def test_without_a_bag_known_in_full_no_majority_is_told(tmp_path, majority, mak
     assert "0 problems, 0 warnings" in out
     code, out, _ = majority("train", place, *TRAIN, "--out", run)
     assert code == 0
-    assert "there is no overestimation, as no bag is known in full" in words(out)
+    assert "instances with a known class" in words(out)
+    assert "overestimation" not in out
     assert "Overestimation of" not in (run / "report.html").read_text()
 
 
@@ -138,3 +139,28 @@ def test_methods_that_are_told_the_classes_refuse_and_leave_nothing(tmp_path, ma
     assert code == 2
     assert "the class of every instance; of 80 instances 40 have none and 0 one that is no bag's label" in err
     assert not (tmp_path / "run" / "config.json").exists()
+
+
+def test_labelled_instances_without_bag_labels_are_enough_to_measure_by(tmp_path, majority, make):
+    place, other, run, table = tmp_path / "bags.csv", tmp_path / "other.csv", tmp_path / "run", make.table()
+    table.to_csv(place, index=False)
+    assert majority("train", place, *TRAIN, "--out", run)[0] == 0
+    shown = lambda out: {
+        line.split("│")[1].strip(): line.split("│")[2].strip() for line in out.split("\n") if "│" in line
+    }
+    everything = shown(majority("evaluate", run, place)[1])
+    table.drop(columns="bag_label").to_csv(other, index=False)
+    code, out, err = majority("evaluate", run, other)
+    assert (code, err) == (0, "")
+    of_instances = ("instance accuracy", "macro f1", "mean iou", "calibration error", "bags", "instances")
+    assert shown(out) == {name: everything[name] for name in of_instances}
+    table.drop(columns="bag_label").assign(label=table["label"].where(table.index > 9)).to_csv(other, index=False)
+    assert (
+        "note: instance figures are over the 140 of 150 instances with a known class\n"
+        in majority("evaluate", run, other)[1]
+    )
+    table.drop(columns=["bag_label", "label"]).to_csv(other, index=False)
+    code, _, err = majority("evaluate", run, other)
+    assert code == 2
+    assert "there is no column bag_label" in err
+    assert "there is no column bag_label" in majority("train", other, *TRAIN)[2]

@@ -21,7 +21,8 @@ MOSTLY = 0.5  # share of number cells from which a column is taken for numbers w
 
 def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
     frame = read_table(path, TEXT, findings)
-    needed = ["bag", "bag_label"] if wish.labels else ["bag"]
+    instances_alone = not wish.training and "bag_label" not in frame and _known(frame)  # to be measured by
+    needed = ["bag", "bag_label"] if wish.labels and not instances_alone else ["bag"]
     for name in needed:
         if name not in frame:
             what = f"there is no column {name}"

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...bags import Bags
+from ...truth import UNKNOWN
 from .bag_table import sorted_classes
 from .own_bags import OwnBags
 from .problems import Findings
@@ -55,13 +56,15 @@ class Content:
             coordinates=self.coordinates,
             names=self.column("bag"),
         )
+        if labels is None:
+            bags = bags._with(labels=np.full(len(bags), UNKNOWN))
         split = self.column("split") if wish.labels else None
         return OwnBags(name, bags, split, self.paths, self.columns, self.numbered_within_bags, tuple(warnings))
 
 
 def check_known_classes(content: Content, wish: Wish, findings: Findings) -> None:
     """Of bags for a classifier that exists: it knows every label."""
-    if not wish.labels or wish.classes is None:
+    if not wish.labels or wish.classes is None or "label" not in content.bags:
         return
     for row, label in content.bags["label"].items():
         if label and label not in wish.classes:
