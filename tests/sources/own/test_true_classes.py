@@ -53,7 +53,7 @@ def test_from_two_tables_in_one_to_figures_of_the_labelled_instances(tmp_path, m
     table.to_csv(place, index=False)
     code, out, _ = majority("check", place)
     assert code == 0
-    assert "of 49 of 200 instances; 9 bags known in full" in words(out)
+    assert "known of 49 of 200 instances; bags known in full: 9" in words(out)
     assert "60% to 60% of a bag" in words(out)
     assert "0 of 9 bags" in words(out)
     said = "over the 49 of 50 instances with a known class, overestimation over the 9 of 10 bags known in full"
@@ -72,7 +72,7 @@ def test_without_a_bag_known_in_full_no_majority_is_told(tmp_path, majority, mak
     place, run, table = tmp_path / "bags.csv", tmp_path / "run", make.table()
     table.assign(label=table["label"].where(table.index % 5 > 0)).to_csv(place, index=False)
     _, out, _ = majority("check", place)
-    assert "of 120 of 150 instances; 0 bags known in full" in words(out)
+    assert "known of 120 of 150 instances; bags known in full: 0" in words(out)
     assert "of a bag" not in out
     assert "0 problems, 0 warnings" in out
     code, out, _ = majority("train", place, *TRAIN, "--out", run)

@@ -95,12 +95,10 @@ def summarise(content: Content) -> dict[str, str]:
 
 
 def _truth(content: Content) -> dict[str, str]:
-    known, counts = (content.instance_labels != "").sum(), content.true_counts().to_numpy()
-    summary = (
-        {}
-        if len(counts) == len(content.bags)
-        else {"true classes": f"of {known:,} of {content.sizes.sum():,} instances; {len(counts):,} bags known in full"}
-    )
+    counts, summary = content.true_counts().to_numpy(), {}
+    if len(counts) < len(content.bags):
+        known = f"{(content.instance_labels != '').sum():,} of {content.sizes.sum():,} instances"
+        summary["true classes"] = f"known of {known}; bags known in full: {len(counts):,}"
     if len(counts):
         top = counts.max(axis=1)
         shares, ties = top / counts.sum(axis=1), ((counts == top[:, None]).sum(axis=1) > 1).sum()

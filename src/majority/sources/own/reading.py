@@ -74,12 +74,13 @@ def check_known_classes(content: Content, wish: Wish, findings: Findings) -> Non
 
 def warn_of_further_classes(content: Content, wish: Wish, findings: Findings) -> None:
     """True classes that no bag has as its label, or that the classifier does not know."""
-    named, cure = (content.bags["label"], ", unless it is the --background") if wish.training else (wish.classes, "")
+    named, unless = (content.bags["label"], ", unless it is the --background") if wish.training else (wish.classes, "")
     names, counts = np.unique(content.instance_labels[content.instance_labels != ""], return_counts=True)
-    further = [(name, count) for name, count in zip(names, counts, strict=True) if name not in set(named)]
-    if len(further) == len(names):
+    further = ~np.isin(names, [*named])
+    if further.all():
         return  # a problem, which Bags name
-    for name, count in further:
+    for name, count in zip(names[further], counts[further], strict=True):
         of = "1 instance" if count == 1 else f"{count:,} instances"
         lacks = "no bag's label" if wish.training else "no class of the run"
-        findings.warn(f"label {name} of {of} is {lacks}: the classifier cannot answer it, so it counts as wrong{cure}")
+        what = f"label {name} of {of} is {lacks}"
+        findings.warn(f"{what}: the classifier cannot answer it, so it counts as wrong{unless}")
