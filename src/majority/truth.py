@@ -82,8 +82,10 @@ def _read(labels: Sequence) -> tuple[np.ndarray, np.ndarray]:
         kind = pd.api.types.infer_dtype(column[known], skipna=False)
         if kind == "integer":
             return known, np.where(known, column, UNKNOWN).astype(np.int64)
+        if kind in ("string", "empty"):
+            return known, column
         if kind not in ("floating", "mixed-integer-float"):
-            label_column(column[known])
+            label_column(column[known])  # which names what is neither text nor a whole number
             return known, column
         column = np.where(known, column, np.nan).astype(float)
     if column.ndim == 1 and column.dtype.kind == "f":  # what pandas makes of whole numbers with gaps
