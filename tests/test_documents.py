@@ -45,6 +45,19 @@ def test_the_tutorial_runs_from_images_to_a_report(tmp_path):
     assert re.fullmatch(r"\['\d'\]", done.stdout.strip()), done.stderr
 
 
+def test_the_recipes_of_the_command_from_python(tmp_path):
+    section = (ROOT / "docs" / "training.md").read_text().split("### The recipes of the command, from Python")[1]
+    blocks = re.findall(r"```(\w+)\n(.*?)```", section.split("\n## ")[0], re.DOTALL)
+    assert [language for language, _ in blocks] == ["python", "sh", "python"]
+    (_, write), (_, train), (_, use) = blocks
+    script = f"{write}\nimport subprocess\nsubprocess.run({train!r}, shell=True, check=True)\n{use}"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    said = re.findall(r"\d+", done.stdout.splitlines()[-1])
+    assert said[0] == "0"  # the first five digits show 0 to 4
+    assert len(said) == 5
+
+
 @pytest.mark.parametrize("script", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
 def test_examples_run(script, tmp_path):
     cache = ENVIRONMENT | {"XDG_CACHE_HOME": str(tmp_path / "cache")}

@@ -9,13 +9,15 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
-from majority import Bags, InputError, MajorityLabelClassifier, bag_accuracy
+from majority import Bags, InputError, MajorityLabelClassifier, bag_accuracy, make_bags
 from majority.methods import METHODS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "sklearn_arrays.py"
@@ -148,11 +150,20 @@ def test_bag_accuracy_counts_hard_predictions():
     assert bag_accuracy(Fixed(), tied, ["owl", "owl"], [5, 5]) == 0
 
 
-def test_score_without_groups_is_accuracy():
-    X, y, groups, _ = make_table()
+def test_score_without_groups_is_accuracy_of_rows_and_says_so_of_bags():
+    X, y, groups, truth = make_table()
     model = quick().fit(X, y, groups)
-    assert model.score(X, y) == (model.predict(X) == y).mean()
-    assert model.score(X, y) < 0.7 < model.score(X, y, groups)
+    with pytest.warns(UserWarning, match="share of single rows.*not bag accuracy: pass groups=bag_ids") as caught:
+        score = model.score(X, y)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert score == (model.predict(X) == y).mean()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert score < 0.7 < model.score(X, y, groups)
+        assert model.score(X, truth, groups=range(len(X))) > 0.98  # said with intent
+        alone = quick().fit(X, truth)
+        assert alone.score(X, truth) == (alone.predict(X) == truth).mean()
 
 
 # ---------------------------------------------------------------- which bags choose the epoch
@@ -202,29 +213,56 @@ def test_a_row_without_a_bag_id(missing):
         quick().fit(X, y, ids)
 
 
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_a_row_without_a_label(missing):
+    X, y, groups, _ = make_table(bags=6)
+    model = quick(epochs=1).fit(X, y, groups)
+    labels = y.astype(object)
+    labels[3] = missing
+    for given in (labels, list(labels), pd.Series(labels)):
+        with pytest.raises(InputError, match=r"row 3 has no label \((None|nan|<NA>)\): give every row the label"):
+            quick().fit(X, given, groups)
+        with pytest.raises(InputError, match="row 3 has no label"):
+            model.score(X, given, groups)
+
+
 def test_too_few_groups():
     X, y, groups, _ = make_table(bags=6)
     with pytest.raises(InputError, match="42 rows but 41 groups"):
         quick().fit(X, y, groups[1:])
 
 
-def warnings_of(y, groups=None):
-    X = np.random.default_rng(0).normal(size=(len(y), 2))
+def warnings_of(X, y, groups=None):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        quick(epochs=1).fit(X, y, groups)
+        quick().fit(X, y, groups)
     return [str(warning.message) for warning in caught]
 
 
-def test_a_warning_where_bags_seem_forgotten():
+@pytest.mark.parametrize("scenario", ["small", "various", "large"])
+def test_a_warning_where_bags_seem_forgotten_in_any_order_of_rows(scenario):
+    pixels, digits = load_digits(return_X_y=True)
     rng = np.random.default_rng(0)
-    bag_labels = np.repeat(rng.integers(3, size=12), 8)
-    assert any("runs of" in message and "groups=bag_ids" in message for message in warnings_of(bag_labels))
-    assert any("runs of" in message for message in warnings_of(np.sort(bag_labels)))
-    assert warnings_of(bag_labels, groups=range(len(bag_labels))) == []  # said with intent
-    assert warnings_of(rng.permutation(bag_labels)) == []
-    assert warnings_of((rng.random(300) < 0.03).astype(int)) == []  # a rare class makes long runs of the other
-    assert warnings_of(np.zeros(50, int)) == []
+    bags = make_bags(pixels, digits, range(10), n_bags=60, size=20, scenario=scenario, rng=rng)
+    X, y = bags.instances(), np.repeat(bags.labels, bags.sizes)
+    for order in (np.arange(len(y)), rng.permutation(len(y))):
+        (message,) = warnings_of(X[order], y[order])
+        assert "as if y held labels of bags: pass groups=bag_ids" in message
+    assert warnings_of(X, y, groups=range(len(y))) == []  # said with intent
+
+
+@pytest.mark.parametrize("load", [load_iris, load_breast_cancer, load_digits])
+def test_no_warning_where_labels_are_the_rows_own(load):
+    X, y = load(return_X_y=True)
+    for order in (np.random.default_rng(0).permutation(len(y)), np.argsort(y)):
+        assert warnings_of(X[order], y[order]) == []
+
+
+def test_too_little_to_judge_is_no_warning():
+    rng = np.random.default_rng(0)
+    assert warnings_of(rng.normal(size=(300, 2)), rng.random(300) < 0.03) == []  # a rare class
+    assert warnings_of(rng.normal(size=(19, 2)), rng.integers(3, size=19)) == []  # few rows
+    assert warnings_of(rng.normal(size=(50, 2)), np.zeros(50, int)) == []
 
 
 # ---------------------------------------------------------------- model selection
@@ -281,11 +319,29 @@ def test_bag_accuracy_as_scoring(routing, bags_seen):
 def test_without_routing_groups_do_not_reach_fit_and_both_say_so(bags_seen):
     """Why routing is needed: scikit-learn gives groups to the splitter alone."""
     X, y, groups, _ = make_table(bags=30)
-    order = np.argsort(groups, kind="stable")
     search = GridSearchCV(quick(epochs=1), {"epochs": [1]}, scoring=bag_accuracy, cv=GroupKFold(3), error_score="raise")
-    with pytest.warns(UserWarning, match="groups is None"), pytest.raises(InputError, match="enable_metadata_routing"):
-        search.fit(X[order], y[order], groups=groups[order])
+    with pytest.warns(UserWarning, match="got no groups"), pytest.raises(InputError, match="enable_metadata_routing"):
+        search.fit(X, y, groups=groups)
     assert len(bags_seen[0]) == 140  # each row its own bag
+
+
+def test_cross_val_score_without_routing_warns_in_every_fold():
+    X, y, groups, _ = make_table(bags=30)
+    with pytest.warns(UserWarning, match=r"fit got no groups.*params=\{'groups': bag_ids\}") as caught:
+        cross_val_score(quick(), X, y, groups=groups, cv=GroupKFold(3))
+    assert len(caught) == 3
+    assert len({str(warning.message) for warning in caught}) == 1  # Python shows a repeated one once
+
+
+@pytest.mark.parametrize("with_groups", [True, False])
+def test_a_pipeline_fits_and_scores(with_groups, routing, bags_seen):
+    X, y, groups, truth = make_table(bags=30)
+    labels, given = (y, {"groups": groups}) if with_groups else (truth, {})
+    pipeline = make_pipeline(StandardScaler(), quick()).fit(X, labels, **given)
+    assert len(bags_seen[0]) == (30 if with_groups else 210)
+    assert pipeline.score(X, labels, **given) > 0.95
+    with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):  # weights of rows are nothing to a bag
+        pipeline.score(X, labels, sample_weight=np.ones(len(y)), **given)
 
 
 def test_groups_can_be_declined(routing, bags_seen):

@@ -28,15 +28,21 @@ from .segments import Segments
 from .settings import Settings
 from .training import fit
 
-LONG_RUN = 3.0  # times the length that runs of equal labels have in rows of random order
-FEW_ROWS = 20  # below which runs say nothing
+OWN_LABELS = 0.9  # of the rows that a model is surest of, how many have the class it says, where labels are rows' own
+FEW_ROWS = 20  # below which that says nothing
+CURE = (
+    "pass groups=bag_ids (inside a Pipeline, GridSearchCV and their like after "
+    "sklearn.set_config(enable_metadata_routing=True); inside cross_val_score then as params={'groups': bag_ids}); "
+    "where each row is truly of its label, say so: groups=range(len(X))"
+)
 
 
 class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     """An instance classifier trained on bags: `fit(X, y, groups=bag_ids)`, y the bag's label on each of its rows.
 
-    X is a table of vectors. Without groups each row is its own bag, and this is an ordinary classifier.
-    `predict` and `predict_proba` classify single rows; `score(X, y, groups)` is bag accuracy.
+    X is a table of vectors. Without groups each row is its own bag, and this is an ordinary classifier; a warning
+    says so where the labels look like those of bags. `predict` and `predict_proba` classify single rows;
+    `score(X, y, groups)` is bag accuracy.
 
     >>> X = np.array([[0.0], [0.1], [9.0], [9.1], [9.0], [0.2]] * 5)
     >>> y = ["low", "low", "low", "high", "high", "high"] * 5
@@ -69,7 +75,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     # With metadata routing on, groups are never lost by having forgotten to ask for them.
     __metadata_request__fit: ClassVar[dict] = {"groups": True}
-    __metadata_request__score: ClassVar[dict] = {"groups": True}
+    __metadata_request__score: ClassVar[dict] = {"groups": True, "sample_weight": None}  # a Pipeline names both
 
     def __init__(
         self,
@@ -102,6 +108,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y, groups: Sequence | None = None) -> MajorityLabelClassifier:
         """Train; `groups` holds the bag id of each row, and rows of one bag need not be neighbours."""
+        _refuse_missing(y, "label")
         X, y = validate_data(self, X, y, dtype=np.float32)
         check_classification_targets(y)
         if find_method(self.method).head.needs_bag:
@@ -122,6 +129,9 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         self.best_epoch_ = fitted.best_epoch
         self.history_ = fitted.history
         self.validation_bags_ = len(held_out or ())
+        self._trained_on_bags = len(bags) < len(X)
+        if groups is None:
+            self._doubt_labels(held_out if held_out and len(held_out) >= FEW_ROWS else bags)
         return self
 
     def predict_proba(self, X) -> np.ndarray:  # (n, C)
@@ -142,7 +152,15 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def score(self, X, y, groups: Sequence | None = None) -> float:
         """Share of bags whose most common predicted class (the first on ties) is their label."""
-        return _bag_accuracy(y, self.predict(X), groups)
+        predicted = self.predict(X)
+        if groups is None and self._trained_on_bags:
+            warnings.warn(
+                "score got no groups, so this is the share of single rows whose predicted class is y, and not bag "
+                f"accuracy: {CURE}",
+                UserWarning,
+                stacklevel=2,
+            )
+        return _bag_accuracy(y, predicted, groups)
 
     def _split(self, bags: Bags, seed: int) -> tuple[Bags, Bags | None]:
         fraction = self.validation_fraction
@@ -153,6 +171,19 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         train, held_out = bags.split([1 - fraction, fraction], seed)
         lost_a_class = len(np.unique(train.labels)) < len(bags.classes)
         return (bags, None) if lost_a_class else (train, held_out)
+
+    def _doubt_labels(self, rows: Bags) -> None:
+        """Warn where even the rows that the model is surest of often have another label, as rows in bags do."""
+        probabilities = self.predict_proba(rows.instances())
+        surest = probabilities.max(axis=1).argsort()[len(rows) // 2 :]
+        share = (probabilities.argmax(axis=1) == rows.labels)[surest].mean()
+        if len(rows) >= FEW_ROWS and share < OWN_LABELS:
+            warnings.warn(
+                "fit got no groups, so every row was taken as truly of its label; but of the half of the rows that the "
+                f"model is surest of fewer than {OWN_LABELS:.0%} are, as if y held labels of bags: {CURE}",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 class BagAccuracy:
@@ -184,38 +215,28 @@ bag_accuracy = BagAccuracy()
 def _bags(X: np.ndarray, codes: np.ndarray, names: list[str], groups: Sequence | None) -> Bags:
     if groups is not None:
         return Bags.from_table(X, _bag_ids(groups, len(X)), np.asarray(names)[codes], names)
-    run, usual = _run_length(codes)
-    if run > LONG_RUN * usual and len(X) >= FEW_ROWS:
-        warnings.warn(
-            f"equal labels come in runs of {run:.1f} rows, as if these were bags, but groups is None and every row is "
-            "taken as truly of its label: pass groups=bag_ids (in GridSearchCV and its like with "
-            "sklearn.set_config(enable_metadata_routing=True)); where each row stands alone all the same, say so: "
-            "groups=range(len(X))",
-            UserWarning,
-            stacklevel=3,
-        )
     return Bags(X, np.arange(len(X)), np.arange(len(X) + 1), codes, names)
-
-
-def _run_length(codes: np.ndarray) -> tuple[float, float]:
-    """Mean length of runs of equal labels, and what it would be in a random order."""
-    runs = 1 + np.count_nonzero(np.diff(codes))
-    shares = np.bincount(codes) / len(codes)
-    expected_runs = 1 + (len(codes) - 1) * (1 - (shares**2).sum())
-    return len(codes) / runs, len(codes) / expected_runs
 
 
 def _bag_ids(groups: Sequence, rows: int) -> np.ndarray:
     ids = column_or_1d(groups)
     if len(ids) != rows:
         raise InputError(f"{rows} rows but {len(ids)} groups: give the bag id of each row")
-    missing = np.flatnonzero(pd.isna(ids))
-    if len(missing):
-        raise InputError(f"row {missing[0]} has no bag id ({ids[missing[0]]}): give every row the id of its bag")
+    _refuse_missing(ids, "bag id")
     return ids.astype(str) if ids.dtype == object else ids
 
 
+def _refuse_missing(values: Sequence | None, what: str) -> None:
+    if values is None:
+        return  # scikit-learn says that y is needed
+    values = np.asarray(values, dtype=object).ravel()
+    missing = np.flatnonzero(pd.isna(values))
+    if len(missing):
+        raise InputError(f"row {missing[0]} has no {what} ({values[missing[0]]}): give every row the {what} of its bag")
+
+
 def _bag_accuracy(y: Sequence, predicted: np.ndarray, groups: Sequence | None) -> float:
+    _refuse_missing(y, "label")
     y = column_or_1d(y)
     check_consistent_length(y, predicted)
     if groups is None:
