@@ -2,6 +2,12 @@
 
     python examples/own_method.py
 
+The command knows it where the environment variable MAJORITY_PLUGINS names this file:
+
+    export MAJORITY_PLUGINS=examples/own_method.py
+    majority train digits --method entropy --out run
+    majority predict run --out classes.csv
+
 The method here is `entropy`: log-mean, plus a push of every instance towards one class. Lower entropy makes mean
 confidences more like counts, which is what the counting network does with a temperature.
 """

@@ -13,6 +13,7 @@ import typer
 
 from . import __version__
 from .errors import InputError, TrainingError
+from .plugins import load_plugins
 from .terminal import console, end_study, note_trained_on, print_check, print_figures, print_result, print_rows, say
 
 app = typer.Typer(
@@ -71,6 +72,7 @@ def _options(
     if version:
         print(__version__)
         raise typer.Exit
+    load_plugins()
 
 
 @app.command()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ..background import Background
 from ..errors import InputError, no_such
+from ..plugins import PLUGINS
 from .additive import Additive
 from .additive_transmil import AdditiveTransMIL
 from .adjusted_mean import AdjustedMean
@@ -65,7 +66,7 @@ DEFAULT_METHOD = "adjusted-mean"
 
 def find_method(name: str) -> Method:
     if name not in METHODS:
-        raise no_such("method", name, METHODS)
+        raise no_such("method", name, METHODS, f", or one of your own, whose file {PLUGINS} must name")
     return METHODS[name]
 
 

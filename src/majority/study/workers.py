@@ -25,6 +25,7 @@ from ..errors import InputError, TrainingError
 from ..experiments import Data, Experiment
 from ..files import read_json
 from ..inference import choose_device
+from ..plugins import load_plugins
 from ..runs import RESULT
 from ..sources import describe, load
 
@@ -171,6 +172,7 @@ def work() -> None:
     threading.Thread(target=_listen, args=(orders,), daemon=True).start()
     opened, source = None, None
     try:
+        load_plugins()
         while order := orders.get():
             data = Data(**_as_set(order["experiment"].pop("data")))
             experiment = Experiment(data, **_as_set(order["experiment"]))

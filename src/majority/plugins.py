@@ -1,0 +1,28 @@
+"""MAJORITY_PLUGINS: Python files of your own, run before any name is judged, so that the command knows your methods."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+from .errors import InputError
+
+PLUGINS = "MAJORITY_PLUGINS"
+
+
+def load_plugins() -> None:
+    """Run each file that the environment variable names; paths are separated as in PATH."""
+    for place in filter(None, os.environ.get(PLUGINS, "").split(os.pathsep)):
+        path = Path(place).expanduser()
+        if path.suffix != ".py" or not path.is_file():
+            raise InputError(f"{PLUGINS} names {place}, and there is no such Python file: mend the path")
+        spec = spec_from_file_location(f"majority_plugin_{path.stem}", path)
+        module = module_from_spec(spec)
+        sys.modules[spec.name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            cure = f"mend the file, or take it out of {PLUGINS} (`majority --debug` shows the traceback)"
+            raise InputError(f"{path} of {PLUGINS} fails ({type(error).__name__}: {error}): {cure}") from error

@@ -1,0 +1,99 @@
+"""A method of one's own in one file, used by the real command."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
+TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
+
+
+def command(*words, plugins="", cwd=None):
+    environment = os.environ | {"MAJORITY_PLUGINS": str(plugins), "OMP_NUM_THREADS": "1"}
+    line = [sys.executable, "-m", "majority", *map(str, words)]
+    return subprocess.run(line, env=environment, cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A file with a method, and a run that was trained with it."""
+    folder = tmp_path_factory.mktemp("own")
+    plugin = shutil.copy(EXAMPLE, folder / "mine.py")
+    done = command("train", "digits", "--method", "entropy", *TINY, "--out", folder / "run", plugins=plugin)
+    assert done.returncode == 0, done.stderr
+    return plugin, folder / "run"
+
+
+def test_a_run_of_one_s_own_method_predicts_and_reports(run, tmp_path):
+    plugin, folder = run
+    assert json.loads((folder / "result.json").read_text())["method"] == "entropy"
+    done = command("predict", folder, "--out", tmp_path / "classes.csv", plugins=plugin)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "classes.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == 5 * 8
+    (folder / "report.html").unlink()
+    done = command("report", folder, plugins=plugin)
+    assert done.returncode == 0, done.stderr
+    assert "entropy" in (folder / "report.html").read_text()
+
+
+def test_a_run_without_its_method_tells_the_cure(run):
+    done = command("evaluate", run[1])
+    assert done.returncode == 2
+    assert "there is no method 'entropy'" in done.stderr
+    assert done.stderr.endswith("or one of your own, whose file MAJORITY_PLUGINS must name\n")
+
+
+def test_the_workers_of_a_study_know_it(run, tmp_path):
+    words = ["digits", "--methods", "entropy,log-mean", "--scenarios", "large", *TINY, "--jobs", "2", "--out", "STUDY"]
+    shutil.copy(run[0], tmp_path / "mine.py")
+    done = command("study", *words, plugins="mine.py", cwd=tmp_path)  # workers begin in the same folder
+    assert done.returncode == 0, done.stderr
+    for plugins in (run[0], ""):  # the page of a study needs figures alone
+        done = command("report", "STUDY", plugins=plugins, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        with (tmp_path / "STUDY/summary.csv").open() as file:
+            assert {row["method"] for row in csv.DictReader(file)} == {"entropy", "log-mean"}
+
+
+def test_several_files_are_run_in_their_order_and_listed(tmp_path):
+    lines = [
+        "from majority.methods import METHODS, Method",
+        "METHODS['a'] = Method('a', METHODS['vote'].head, 'one of my own')",
+    ]
+    (tmp_path / "first.py").write_text("\n".join(lines))
+    (tmp_path / "second.py").write_text("from majority.methods import METHODS\nMETHODS['b'] = METHODS['a']")
+    done = command("list", plugins=os.pathsep.join(["first.py", "", "second.py"]), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("one of my own") == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (None, "nowhere.py", "MAJORITY_PLUGINS names nowhere.py, and there is no such Python file: mend the path"),
+        ("a: 1", "mine.yaml", "MAJORITY_PLUGINS names mine.yaml, and there is no such Python file: mend the path"),
+        ("1 / 0", "mine.py", "mine.py of MAJORITY_PLUGINS fails (ZeroDivisionError: division by zero): mend the file"),
+        ("def (", "mine.py", "mine.py of MAJORITY_PLUGINS fails (SyntaxError: "),
+        ("import no_such_thing", "mine.py", "fails (ModuleNotFoundError: No module named 'no_such_thing')"),
+    ],
+)
+def test_a_file_that_is_missing_or_fails_is_one_message(content, name, message, tmp_path):
+    if content:
+        (tmp_path / name).write_text(content)
+    done = command("list", plugins=name, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_debug_shows_where_a_file_fails(tmp_path):
+    (tmp_path / "mine.py").write_text("\n\n1 / 0")
+    assert 'mine.py", line 3' in command("--debug", "list", plugins="mine.py", cwd=tmp_path).stderr
