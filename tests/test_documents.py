@@ -9,6 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from majority.methods import METHODS, Method, Target, create_head
+from majority.segments import Segments
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = os.environ | {
@@ -65,6 +69,26 @@ def test_examples_run(script, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=cache, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip()
+
+
+def test_the_method_that_contributors_are_shown_works_as_it_stands(monkeypatch):
+    section = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a method")[1].split("\n## ")[0]
+    file, import_line, entry = re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)
+    init = (ROOT / "src/majority/methods/__init__.py").read_text()
+    assert import_line in init
+    assert f"        {entry}" in init
+    names = {"__name__": "majority.methods.shown", "__package__": "majority.methods"}
+    exec(file, names)
+    (shown,) = eval(entry, {"Method": Method, "Vote": names["Vote"]})
+    outputs = {}
+    for method in (METHODS["vote"], shown):
+        monkeypatch.setitem(METHODS, "vote", method)
+        torch.manual_seed(0)
+        head, segments = create_head("vote", 6, 5), Segments([3, 1, 7])
+        output = head(torch.randn(11, 6), segments)
+        outputs[type(head)] = (*output, head.losses(output, segments, Target(torch.tensor([0, 4, 2]))))
+    assert len(outputs) == 2
+    torch.testing.assert_close(*outputs.values())
 
 
 def test_every_link_of_the_documents_leads_somewhere():
