@@ -2,9 +2,11 @@
 
 import csv
 import json
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from majority.methods import METHODS
 from majority.study import aggregate, as_csv, as_markdown
 from majority.study.tables import shown
 
+STUDIES = Path(__file__).parents[2] / "docs" / "studies.md"
 SMALL = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "large,various", "--folds", "0-1", *SMALL]
 
@@ -62,7 +65,22 @@ def test_a_finished_study_starts_no_process_and_gives_the_same_table(majority, f
     monkeypatch.setattr(subprocess, "Popen", None)
     code, again, _ = majority(*COMMAND, "--out", out)
     assert code == 0
-    assert again == printed[printed.index(again[0]) :]
+    said, _, tables = again.partition("\n")
+    assert said == "8 of 8 cells were finished before"
+    assert tables == printed[printed.index(tables[0]) :]
+
+
+def test_cells_that_are_deleted_are_trained_again_and_no_others(majority, finished, tmp_path):
+    out = shutil.copytree(finished[0], tmp_path / "study")
+    (command,) = re.findall(r"`(rm .*?)`", STUDIES.read_text())
+    command = command.replace("STUDY", str(out)).replace("METHOD", "naive")
+    stamps = {path: path.stat().st_mtime_ns for path in out.rglob("best.safetensors")}
+    subprocess.run(command, shell=True, check=True)
+    code, printed, err = majority(*COMMAND, "--jobs", "1", "--out", out)
+    assert code == 0, err
+    assert printed.startswith("4 of 8 cells were finished before\n")
+    trained = {path for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp}
+    assert trained == {path for path in stamps if path.parent.parent.name == "naive"}
 
 
 def test_other_settings_are_refused_before_anything_runs(majority, finished):

@@ -270,6 +270,7 @@ def test_a_terminal_gets_the_table(state, monkeypatch, capsys):
     with cells_shown(print) as watch:
         watch(state, None)
     captured = capsys.readouterr()
+    assert captured.err.count("3 of 10 cells were finished before") == 1
     assert "cells done" in captured.err
     assert captured.out == ""
 

@@ -28,7 +28,7 @@ def cells_shown(say: Callable[[str], None]) -> Iterator[Watch]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _lines(say)
+        yield _after_what_was_finished(say, _lines(say))
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
@@ -36,7 +36,21 @@ def cells_shown(say: Callable[[str], None]) -> Iterator[Watch]:
             if done is None:  # a look follows at once
                 live.update(table(state, console.height - FRAME_LINES), refresh=True)
 
-        yield show
+        yield _after_what_was_finished(say, show)
+
+
+def _after_what_was_finished(say: Callable[[str], None], show: Watch) -> Watch:
+    """The same watch, but the first look tells first what is not trained again."""
+    looked = False
+
+    def watch(state: State, done: Done | None) -> None:
+        nonlocal looked
+        if not looked and state.done:
+            say(f"{len(state.done)} of {len(state.cells)} cells were finished before")
+        looked = True
+        show(state, done)
+
+    return watch
 
 
 def _lines(say: Callable[[str], None]) -> Watch:
@@ -46,8 +60,6 @@ def _lines(say: Callable[[str], None]) -> Watch:
     def show(state: State, done: Done | None) -> None:
         nonlocal said
         now = time.monotonic()
-        if said is None and state.done:
-            say(f"{len(state.done)} of {len(state.cells)} cells were finished before")
         if done:
             say(line(state, done))
         elif said is not None and now - said >= SECONDS_APART:

@@ -82,6 +82,7 @@ def run_cells(
     waiting = deque(folder for folder in state.cells if folder not in state.done)
     _download({state.cells[folder].data.source for folder in waiting})
     (out / FAILURES).unlink(missing_ok=True)
+    watch(state, None)
     workers = [_Worker(place) for place in places[: len(waiting)]]
     state.workers = len(workers)
     try:
