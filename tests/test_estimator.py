@@ -256,6 +256,7 @@ def test_no_warning_where_labels_are_the_rows_own(load):
     X, y = load(return_X_y=True)
     for order in (np.random.default_rng(0).permutation(len(y)), np.argsort(y)):
         assert warnings_of(X[order], y[order]) == []
+    assert warnings_of(pd.DataFrame(X).add_prefix("column "), y) == []
 
 
 def test_too_little_to_judge_is_no_warning():

@@ -47,7 +47,7 @@ def test_a_run_without_its_method_tells_the_cure(run):
     done = command("evaluate", run[1])
     assert done.returncode == 2
     assert "there is no method 'entropy'" in done.stderr
-    assert done.stderr.endswith("or one of your own, whose file MAJORITY_PLUGINS must name\n")
+    assert done.stderr.endswith("or import your own (for the command: name its file in MAJORITY_PLUGINS)\n")
 
 
 def test_the_workers_of_a_study_know_it(run, tmp_path):

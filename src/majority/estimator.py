@@ -75,7 +75,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     # With metadata routing on, groups are never lost by having forgotten to ask for them.
     __metadata_request__fit: ClassVar[dict] = {"groups": True}
-    __metadata_request__score: ClassVar[dict] = {"groups": True, "sample_weight": None}  # a Pipeline names both
+    __metadata_request__score: ClassVar[dict] = {"groups": True, "sample_weight": None}  # a Pipeline passes both
 
     def __init__(
         self,
@@ -137,7 +137,9 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X) -> np.ndarray:  # (n, C)
         """Probability of each class, in the order of `classes_`, for each row."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float32, reset=False)
+        return self._probabilities(validate_data(self, X, dtype=np.float32, reset=False))
+
+    def _probabilities(self, X: np.ndarray) -> np.ndarray:  # (n, C)
         model = copy.deepcopy(self.classifier_.model).double().eval()  # rows are rounded alike in every batch
         with torch.inference_mode():
             pieces = torch.tensor(X).split(BATCH_INSTANCES)
@@ -174,7 +176,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _doubt_labels(self, rows: Bags) -> None:
         """Warn where even the rows that the model is surest of often have another label, as rows in bags do."""
-        probabilities = self.predict_proba(rows.instances())
+        probabilities = self._probabilities(rows.instances())
         surest = probabilities.max(axis=1).argsort()[len(rows) // 2 :]
         share = (probabilities.argmax(axis=1) == rows.labels)[surest].mean()
         if len(rows) >= FEW_ROWS and share < OWN_LABELS:

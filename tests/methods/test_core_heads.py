@@ -229,7 +229,7 @@ def test_bf16_does_not_reach_the_counting(sizes):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("majority", {}, "there is no method 'majority': take one of count, soft-count, .*, supervised, or one of"),
+        ("majority", {}, "there is no method 'majority': take one of count, soft-count, .*, supervised, or import"),
         (
             "count",
             {"temperature": 1},

@@ -66,7 +66,7 @@ DEFAULT_METHOD = "adjusted-mean"
 
 def find_method(name: str) -> Method:
     if name not in METHODS:
-        raise no_such("method", name, METHODS, f", or one of your own, whose file {PLUGINS} must name")
+        raise no_such("method", name, METHODS, f", or import your own (for the command: name its file in {PLUGINS})")
     return METHODS[name]
 
 
