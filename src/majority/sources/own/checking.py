@@ -9,6 +9,7 @@ import numpy as np
 
 from ...errors import InputError
 from .bag_table import sorted_classes
+from .columns import shown_names
 from .folder import read_folder
 from .manifest import read_manifest
 from .own_bags import SPLITS, OwnBags
@@ -87,8 +88,8 @@ def summarise(content: Content) -> dict[str, str]:
         "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
     }
     if content.columns:
-        shown = ", ".join(content.columns[:10]) + (", ..." if len(content.columns) > 10 else "")
-        summary["features"] = f"{len(content.columns)} columns: {shown}"
+        count = "1 column" if len(content.columns) == 1 else f"{len(content.columns):,} columns"
+        summary["features"] = f"{count}: {shown_names(content.columns)}"
     if content.instance_labels is not None:
         summary |= _truth(content)
     return summary

@@ -8,15 +8,12 @@ import numpy as np
 import pandas as pd
 
 from .bag_table import check_classes, check_filled, check_one_each, check_split_names
+from .columns import TEXT, read_features
 from .images import load_images
 from .problems import Findings, UnreadableError
 from .reading import Content
-from .tables import as_numbers, as_text, read_table
+from .tables import LISTS, as_numbers, as_text, read_table, what_it_holds
 from .wish import Wish
-
-TEXT = ("bag", "bag_label", "path", "split", "group", "label")
-RESERVED = (*TEXT, "x", "y")
-MOSTLY = 0.5  # share of number cells from which a column is taken for numbers with mistakes in it
 
 
 def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
@@ -47,7 +44,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
         store, index, names = _images(frame, path, wish, findings)
         columns = None
     else:
-        store, columns = _features(frame, path, wish, findings)
+        store, columns = read_features(frame, path, wish, findings)
         index, names = np.arange(len(frame)), None
     _check_duplicates(frame, path, findings)
     which = pd.factorize(frame["bag"])[0]  # bags in the order of their first row
@@ -81,51 +78,6 @@ def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
     return store, index, names
 
 
-def _features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
-    """(n, d) float32 and the columns' names."""
-    columns = _named(frame, path, wish.features, findings) if wish.features else _numeric(frame, path, findings)
-    if not columns:
-        findings.problem(path, 1, "there are no features", "add a column path, or columns of numbers")
-        raise UnreadableError
-    numbers = np.stack([as_numbers(frame[name]) for name in columns], axis=1)  # (n, d)
-    numbers[np.abs(numbers) > np.finfo(np.float32).max] = np.inf
-    bad = ~np.isfinite(numbers)
-    for row in np.flatnonzero(bad.any(axis=1)):
-        name = columns[bad[row].argmax()]
-        cell = frame[name].iloc[row]
-        shown = "empty or NaN" if pd.isna(cell) else f"{cell!r}" if isinstance(cell, str) else f"{cell}"
-        more = f" (and {bad[row].sum() - 1} more of the row)" if bad[row].sum() > 1 else ""
-        cure = "write a finite number, or leave the row or the column out"
-        findings.problem(path, frame.index[row], f"feature {name} is {shown}{more}", cure)
-    return numbers.astype(np.float32), tuple(columns)
-
-
-def _named(frame: pd.DataFrame, path: Path, wished: tuple[str, ...], findings: Findings) -> list[str]:
-    for name in wished:
-        if name not in frame or name in RESERVED:
-            numbers = ", ".join([name for name in frame if name not in RESERVED][:10]) or "none"
-            why = f"there is no column {name}" if name not in frame else f"column {name} has a meaning of its own"
-            findings.problem(path, 1, f"{why}, asked for as a feature", f"name other columns ({numbers})")
-    return [name for name in wished if name in frame and name not in RESERVED]
-
-
-def _numeric(frame: pd.DataFrame, path: Path, findings: Findings) -> list[str]:
-    """All other columns of numbers; one that is mostly numbers counts, and its other cells are problems."""
-    columns = []
-    for name in frame.columns:
-        if name in RESERVED:
-            continue
-        if np.isfinite(as_numbers(frame[name])).mean() >= MOSTLY and not pd.api.types.is_bool_dtype(frame[name]):
-            columns.append(name)
-            if len(frame) > 1 and (np.diff(as_numbers(frame[name])) == 1).all():
-                findings.warn(
-                    f"column {name} numbers the rows and is taken as a feature: remove it, or name --features"
-                )
-        else:
-            findings.warn(f"column {name} is not used: it holds text")
-    return columns
-
-
 def _coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndarray | None:  # (n, 2)
     there = [name for name in ("x", "y") if name in frame]
     if not there:
@@ -136,9 +88,8 @@ def _coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndar
     columns = []
     for name in there:
         numbers = as_numbers(frame[name])
-        for row in frame.index[~np.isfinite(numbers)]:
-            cell = as_text(frame[name])[row] or "empty"
-            findings.problem(path, row, f"{name} is {cell}", "write a number, or remove the columns x and y")
+        for row, cell in as_text(frame[name][~np.isfinite(numbers)]).items():
+            findings.problem(path, row, f"{name} is {cell or 'empty'}", "write a number, or remove the columns x and y")
         columns.append(numbers)
     both = np.stack(columns, axis=1)
     return both.astype(np.int64) if np.isfinite(both).all() and (both % 1 == 0).all() else both
@@ -147,7 +98,8 @@ def _coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndar
 def _check_duplicates(frame: pd.DataFrame, path: Path, findings: Findings) -> None:
     """An image twice in a bag; without images, rows alike in every cell, as those of few values may well be."""
     images = "path" in frame
-    first = frame.groupby(["bag", "path"] if images else list(frame.columns), sort=False, dropna=False).ngroup()
+    compared = ["bag", "path"] if images else [name for name in frame if what_it_holds(frame[name]) != LISTS]
+    first = frame.groupby(compared, sort=False, dropna=False).ngroup()
     original = dict(zip(first[~first.duplicated()], first.index[~first.duplicated()], strict=True))
     again = frame.index[first.duplicated()]
     if images:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ import pandas as pd
 from .problems import Findings, UnreadableError
 
 EMPTY = ["", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A"]  # of numbers alone
+
+DATES = ("date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64")  # as pandas calls them
+LISTS = "lists (write a column for each number)"
 
 
 def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
@@ -49,14 +53,26 @@ def as_text(column: pd.Series) -> pd.Series:
 
 
 def as_numbers(column: pd.Series) -> np.ndarray:
-    """(n,) float64, NaN where a cell is empty or is no number."""
+    """(n,) float64, NaN where a cell is empty or is no number; true and false are 1 and 0, a date is no number."""
+    if pd.api.types.infer_dtype(column, skipna=True) in DATES:
+        return np.full(len(column), np.nan)
     return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def what_it_holds(column: pd.Series) -> str:
+    """Of a column that holds no numbers."""
+    filled = column.dropna()
+    if len(filled) == 0:
+        return "nothing"
+    if pd.api.types.infer_dtype(filled) in DATES:
+        return "dates or times"
+    return LISTS if pd.api.types.is_list_like(filled.iloc[0]) else "text"
 
 
 def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
     with path.open(newline="", encoding="utf-8-sig") as file:
         lines = csv.reader(file)
-        header, first = [name.strip() for name in next(lines, [])], next(lines, [])
+        header, first = _names(next(lines, [])), next(lines, [])
     _check_names(path, header, findings)
     if len(first) > len(header):
         _name_long_rows(path, len(header), findings)
@@ -88,9 +104,14 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     frame = pd.read_parquet(path)
-    frame.columns = [str(name).strip() for name in frame.columns]
+    frame.columns = _names(frame.columns)
     frame.index = np.arange(1, len(frame) + 1)
     return frame
+
+
+def _names(header: Iterable) -> list[str]:
+    """A column without a name, such as an index that was written with the table, is called by its place."""
+    return [str(name).strip() or f"unnamed{place}" for place, name in enumerate(header, start=1)]
 
 
 def _name_long_rows(path: Path, width: int, findings: Findings) -> None:

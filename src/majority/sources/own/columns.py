@@ -1,0 +1,140 @@
+"""Which columns of a manifest are its features: numbers, and what speaks against some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from string import digits
+
+import numpy as np
+import pandas as pd
+
+from .problems import Findings, UnreadableError
+from .tables import as_numbers, what_it_holds
+from .wish import Wish
+
+TEXT = ("bag", "bag_label", "path", "split", "group", "label")
+RESERVED = (*TEXT, "x", "y")
+MOSTLY = 0.5  # share of number cells from which a column is taken for numbers with mistakes in it
+BY_CHANCE = 1e-3  # a column of one value a bag is warned of where this is less likely by chance
+SHOWN = 10  # names in one line
+
+
+def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
+    """(n, d) float32 and the columns' names."""
+    others = [name for name in frame if name not in RESERVED]
+    if wish.features:
+        columns = _named(frame, path, wish.features, others, findings)
+    else:
+        columns = _numeric(frame, others, findings)
+    if not columns:
+        findings.problem(path, 1, "there are no features", "add a column path, or columns of numbers")
+        raise UnreadableError
+    numbers = np.stack(list(columns.values()), axis=1)  # (n, d)
+    names = tuple(columns)
+    numbers[np.abs(numbers) > np.finfo(np.float32).max] = np.inf
+    bad = ~np.isfinite(numbers)
+    for row in np.flatnonzero(bad.any(axis=1)):
+        name = names[bad[row].argmax()]
+        cell = frame[name].iloc[row]
+        shown = "empty or NaN" if pd.isna(cell) else f"{cell!r}" if isinstance(cell, str) else f"{cell}"
+        more = f" (and {bad[row].sum() - 1} more of the row)" if bad[row].sum() > 1 else ""
+        cure = "write a finite number, or leave the row or the column out"
+        findings.problem(path, frame.index[row], f"feature {name} is {shown}{more}", cure)
+    return numbers.astype(np.float32), names
+
+
+def note_unused(frame: pd.DataFrame, findings: Findings) -> None:
+    """Of a manifest of images: columns that have no meaning."""
+    others = [name for name in frame if name not in RESERVED]
+    if others:
+        findings.warn(f"{_columns(others)} not used: the instances are the images of the column path")
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """Names that count on are drawn together, so that one among many is seen; of many, the first and the last.
+
+    >>> shown_names([*(f"f{i}" for i in range(64)), "patient_id"])
+    'f0 to f63, patient_id'
+    """
+    starts = [0, *(i for i, (a, b) in enumerate(pairwise(names), start=1) if not _counts_on(a, b)), len(names)]
+    pieces = [part for a, b in pairwise(starts) for part in _drawn_together(names[a:b])]
+    half = SHOWN // 2
+    return ", ".join(pieces if len(pieces) <= SHOWN else [*pieces[:half], "...", *pieces[-half:]])
+
+
+def _counts_on(name: str, following: str) -> bool:
+    stem, following_stem = name.rstrip(digits), following.rstrip(digits)
+    number, following_number = name[len(stem) :], following[len(following_stem) :]
+    return bool(number and following_number) and stem == following_stem and int(following_number) == int(number) + 1
+
+
+def _drawn_together(names: Sequence[str]) -> Sequence[str]:
+    return [f"{names[0]} to {names[-1]}"] if len(names) > 2 else names
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"column {names[0]} is" if len(names) == 1 else f"columns {shown_names(names)} are"
+
+
+def _named(
+    frame: pd.DataFrame, path: Path, wished: tuple[str, ...], others: list[str], findings: Findings
+) -> dict[str, np.ndarray]:
+    columns = {}
+    for name in wished:
+        if name in RESERVED:
+            why = f"column {name} has a meaning of its own"
+        elif name not in frame:
+            why = f"there is no column {name}"
+        elif not _mostly_numbers(numbers := as_numbers(frame[name])):
+            why = f"column {name} holds {what_it_holds(frame[name])}"
+        else:
+            columns[name] = numbers
+            continue
+        cure = f"name other columns ({shown_names(others) or 'none'})"
+        findings.problem(path, 1, f"{why}, asked for as a feature", cure)
+    return columns
+
+
+def _numeric(frame: pd.DataFrame, others: Iterable[str], findings: Findings) -> dict[str, np.ndarray]:
+    """All other columns of numbers; one that is mostly numbers counts, and its other cells are problems."""
+    columns, numbering = {}, []
+    for name in others:
+        numbers = as_numbers(frame[name])
+        if not _mostly_numbers(numbers):
+            findings.warn(f"column {name} is not used: it holds {what_it_holds(frame[name])}")
+            continue
+        columns[name] = numbers
+        if len(frame) > 1 and (np.diff(numbers) == 1).all():
+            numbering.append(name)
+            findings.warn(f"column {name} numbers the rows and is taken as a feature: remove it, or name --features")
+    telling = _telling_bags(columns, frame["bag"])
+    if telling:
+        rest = [name for name in columns if name not in (*telling, *numbering)]
+        named = f"--features {','.join(rest)}" if 0 < len(rest) <= SHOWN else "--features"
+        findings.warn(
+            f"{_columns(telling)} the same in all rows of each bag, which tells the bag but not an instance's class: "
+            f"remove, or name the other features with {named}"
+        )
+    return columns
+
+
+def _mostly_numbers(numbers: np.ndarray) -> bool:
+    return np.isfinite(numbers).mean() >= MOSTLY
+
+
+def _telling_bags(columns: dict[str, np.ndarray], bag: pd.Series) -> list[str]:
+    """Features that have one value in each bag, and not by chance: from them a network can learn labels by heart."""
+    which = pd.factorize(bag)[0]
+    first = np.unique(which, return_index=True)[1]  # (b,) the first row of each bag
+    repeating = len(which) - len(first)  # rows that could differ from the first of their bag
+
+    def by_chance(numbers: np.ndarray) -> float:  # at most
+        return (np.unique(numbers, return_counts=True)[1].max() / len(numbers)) ** repeating
+
+    return [
+        name
+        for name, numbers in columns.items()
+        if (numbers == numbers[first][which]).all() and by_chance(numbers) < BY_CHANCE
+    ]

@@ -1,0 +1,97 @@
+"""Which columns of a manifest become features, and what a user is told of the others."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from majority import load_source
+
+TELLING = "the same in all rows of each bag"
+
+
+def checked(majority, place, *words):
+    code, out, err = majority("check", place, *words)
+    assert err == ""
+    return code, " ".join(out.split())
+
+
+def test_a_column_that_tells_the_bag_is_warned_of_by_check_and_train(tmp_path, majority, make):
+    table, place = make.table(), tmp_path / "bags.csv"
+    table["patient_id"] = make.column(table, list(range(100, 130)))
+    table.to_csv(place, index=False)
+    warning = f"warning: column patient_id is {TELLING}, which tells the bag but not an instance's class: "
+    code, out = checked(majority, place)
+    assert code == 0
+    assert f"{warning}remove, or name the other features with --features a,b" in out
+    assert warning in majority("train", place, "--recipe", "quick", "--epochs", 1, "--out", tmp_path / "run")[1]
+    code, out = checked(majority, place, "--features", "a,b")
+    assert "0 problems, 0 warnings" in out
+    table.assign(cohort=make.column(table, [1, 2, 3])).to_csv(place, index=False)
+    assert f"columns patient_id, cohort are {TELLING}" in checked(majority, place)[1]
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        lambda make: make.table(bags=40, size=1),
+        lambda make: make.table(version=3),
+        lambda make: make.table().assign(rare=lambda t: (t["bag"] == "slide3") & (t.index == 15)),
+        lambda make: make.table(bags=20, size=2).assign(rare=lambda t: (t["bag"] == "slide3") * 1),
+    ],
+    ids=["bags of one", "one value in the file", "rare, and not constant", "rare, and constant by chance"],
+)
+def test_columns_that_may_well_be_the_same_within_bags_are_not_warned_of(tmp_path, majority, make, harmless):
+    harmless(make).to_csv(tmp_path / "bags.csv", index=False)
+    code, out = checked(majority, tmp_path / "bags.csv")
+    assert code == 0
+    assert TELLING not in out
+
+
+def test_dates_are_left_out_and_truth_values_are_numbers(tmp_path, majority, make):
+    table, place = make.table(), tmp_path / "bags.parquet"
+    table["stained"] = np.arange(len(table)) % 3 == 0
+    table["scanned"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(len(table)) ** 2, "h")
+    table["day"] = datetime.date(2020, 1, 1)
+    table["vector"] = [np.ones(3)] * len(table)
+    table["remark"] = None
+    table.to_parquet(place)
+    source = load_source(place)
+    assert source.columns == ("a", "b", "stained")
+    assert np.array_equal(source.bags.store[:, 2], table["stained"])
+    code, out = checked(majority, place)
+    assert code == 0
+    for name, holds in {"scanned": "dates or times", "day": "dates or times", "remark": "nothing"}.items():
+        assert f"warning: column {name} is not used: it holds {holds}" in out
+    assert "column vector is not used: it holds lists (write a column for each number)" in out
+    code, out = checked(majority, place, "--features", "a,scanned")
+    assert code == 1
+    assert "column scanned holds dates or times, asked for as a feature: name other columns (a, b" in out
+
+
+def test_truth_values_of_a_csv_with_an_empty_cell(tmp_path, majority, make):
+    table = make.table(bags=20)
+    table["stained"] = (np.arange(len(table)) % 3 == 0).astype(object)
+    table.loc[7, "stained"] = None
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    assert "row 9: feature stained is empty or NaN" in checked(majority, tmp_path / "bags.csv")[1]
+
+
+def test_a_column_appended_to_many_is_seen(tmp_path, majority, make):
+    table, rng = make.table().drop(columns=["a", "b"]), np.random.default_rng(0)
+    many = pd.DataFrame(rng.normal(size=(len(table), 64)), columns=[f"f{i:02}" for i in range(64)])
+    pd.concat([table, many.assign(age=rng.normal(size=len(table)))], axis=1).to_csv(tmp_path / "a.csv", index=False)
+    assert "65 columns: f00 to f63, age" in checked(majority, tmp_path / "a.csv")[1]
+    unlike = many.rename(columns=lambda name: name[1:] + "pixels")
+    pd.concat([table, unlike], axis=1).to_csv(tmp_path / "b.csv", index=False)
+    assert "64 columns: 00pixels, 01pixels, 02pixels, 03pixels, 04pixels, ..., 59pixels" in checked(
+        majority, tmp_path / "b.csv"
+    )[1].replace("│ │ │ ", "")
+
+
+def test_a_column_without_a_name_is_called_by_its_place(tmp_path, majority, make):
+    make.table().to_csv(tmp_path / "bags.csv")  # with the index
+    out = checked(majority, tmp_path / "bags.csv")[1]
+    assert "3 columns: unnamed1, a, b" in out
+    assert "column unnamed1 numbers the rows" in out
