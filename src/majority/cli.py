@@ -145,10 +145,8 @@ def evaluate(
     from .experiments import open_bags
     from .inference import evaluate as measure
 
-    classifier, bags, opened = open_bags(run, source, labels=True, all_parts=all_parts, device=device)
+    classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, device=device, say=say)
     note_trained_on(run, source)
-    for warning in () if source is None else getattr(opened, "warnings", ()):
-        say(f"warning: {warning}")
     for part, of_part in bags.items():
         print_figures(measure(classifier.model, of_part, device).summary(), f"{part} bags")
 
@@ -172,7 +170,7 @@ def predict(
     for place in filter(None, [source, own]):
         if out.exists() and out.resolve() == Path(place).resolve():
             raise InputError(f"--out {out} is the source itself: choose another file")
-    classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device)
+    classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device, say=say)
     note_trained_on(run, source)
     if by_bag:
         say(f"{write_bag_predictions(out, classifier, bags)} bags: {out}")

@@ -23,6 +23,7 @@ from .settings import Settings
 from .sources import LabelledSet, OwnBags, Parts, is_own_source, load, names
 from .sources.own import Wish
 from .sources.own.checking import load_own
+from .sources.own.originals import Originals
 from .training import METRICS
 from .training_checks import check_all_known
 
@@ -138,6 +139,10 @@ class Experiment:
             config = self._config(data, plan, _fingerprints(parts, self.method)) | {"material": material._asdict()}
             if isinstance(source, OwnBags):
                 config["columns"] = source.columns
+            if not material.vectors:
+                own = isinstance(source, OwnBags)
+                originals = source.originals if own else Originals.of_shape(*material.shape)
+                config["images"] = originals and originals._asdict()
             made = {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
             if not (folder / CONFIG).exists():  # what is refused leaves nothing behind
                 built = build_model(parts.train, self.method, plan.backbone, **made)
@@ -243,14 +248,22 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
 
 
 def open_bags(
-    folder: str | Path, source: str | None = None, *, labels: bool, all_parts: bool = False, device: str = "auto"
+    folder: str | Path,
+    source: str | None = None,
+    *,
+    labels: bool,
+    all_parts: bool = False,
+    device: str = "auto",
+    say: Callable[[str], None] = lambda line: None,
 ) -> Opened:
     """A run's classifier and bags for it: all bags of another source of one's own (whose labels may be needed
     or not); else the test bags, or all parts, of the run's source or of another one made alike."""
     folder = Path(folder)
     if source is not None and is_own_source(source):
         config, classifier = read_config(folder), open_classifier(folder, device)
-        own = load_own(Path(source).expanduser(), _wish(classifier, config.get("columns"), labels))
+        own = load_own(Path(source).expanduser(), _wish(classifier, config, labels))
+        for warning in own.warnings:
+            say(f"warning: {warning}")
         return Opened(classifier, {"all": own.bags}, own)
     classifier, parts, opened = _reopen(folder, source, device)
     if parts.test is None and not all_parts:
@@ -290,11 +303,18 @@ def open_classifier(folder: Path, device: str = "auto") -> Classifier:
     return Classifier.load(folder / CLASSIFIER, device)
 
 
-def _wish(classifier: Classifier, columns: list[str] | None, labels: bool) -> Wish:
+def _wish(classifier: Classifier, config: dict, labels: bool) -> Wish:
     """Other files are read as those that the classifier was trained on."""
-    spec = classifier.model.spec
-    size, channels = (spec.instance_shape[:2], spec.instance_shape[2]) if spec.images else (None, None)
-    return Wish(labels, False, spec.classes, size, channels, tuple(columns) if columns else None)
+    spec, columns, images = classifier.model.spec, config.get("columns"), config.get("images")
+    return Wish(
+        labels,
+        training=False,
+        classes=spec.classes,
+        image_size=spec.instance_shape[:2] if spec.images else None,
+        channels=spec.instance_shape[2] if spec.images else None,
+        seen=Originals(**images) if images else None,
+        features=tuple(columns) if columns else None,
+    )
 
 
 def _clear(folder: Path) -> None:

@@ -104,7 +104,7 @@ def refuse_other(folder: Path, there: dict, asked: dict) -> None:
     asked = json.loads(json.dumps({"schema": SCHEMA, **asked}))  # as it would read back
     there, asked = flat(there), flat(asked)
     one_file = there.get("source_path") and asked.get("source_path")  # however it was written
-    aside = ("data.source" if one_file else "source_path", "environment.", "material.", "settings.")
+    aside = ("data.source" if one_file else "source_path", "environment.", "images.", "material.", "settings.")
     names = sorted(name for name in there.keys() | asked.keys() if not name.startswith(aside))
     changed = [name for name in names if there.get(name) != asked.get(name)]
     if changed == ["data.fingerprint"]:

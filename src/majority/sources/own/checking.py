@@ -76,12 +76,13 @@ def summarise(content: Content) -> dict[str, str]:
     """What was found, problems or not."""
     bags, sizes, store = content.bags, content.sizes, content.store
     shape = "" if store is None else "x".join(map(str, store.shape[1:]))
+    changes = "" if content.originals is None else content.originals.changes(store.shape[1:])
     kind = "images" if content.paths is not None else f"vectors ({store.dtype})"
     wins = bags["label"].value_counts()
     splits = ", ".join(f"{split} {(bags['split'] == split).sum()}" for split in SPLITS) if "split" in bags else ""
     summary = {
         "bags": f"{len(bags):,}",
-        "instances": f"{sizes.sum():,} {kind}" + (f" of {shape}" if shape else ""),
+        "instances": f"{sizes.sum():,} {kind}" + (f" of {shape}{changes}" if shape else ""),
         "bag sizes": f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}",
         "classes": ", ".join(f"{name} wins {wins[name]}" for name in sorted_classes(set(wins.index) - {""})),
         "splits": splits or "none given: dealt 60/20/20 by class",

@@ -34,10 +34,16 @@ class Picture(NamedTuple):
     grey: bool
 
 
+class Images(NamedTuple):
+    store: np.ndarray | RowsOnDisk | None  # (n, height, width, channels); None where there are faults
+    pictures: dict[int, Picture]  # the files by number, those that could be opened
+    faults: dict[int, str]  # what is wrong with which of them
+
+
 def load_images(
     manifest: Path, names: Sequence[str], size: tuple[int, int] | None = None, channels: int | None = None
-) -> tuple[np.ndarray | RowsOnDisk | None, dict[int, str]]:
-    """The images (n, height, width, channels) and no faults; or None and what is wrong with which of them.
+) -> Images:
+    """All images at one size, or what is wrong with some.
 
     Without a size: their own where all have one of up to 256 pixels a side, else 64 x 64. Without
     channels: 1 where all are grey, else 3. The pixels are kept in the user cache and read from there, those
@@ -64,17 +70,17 @@ def load_images(
 
     each(look, "looking at images")
     if not pictures:
-        return None, faults
+        return Images(None, pictures, faults)
     common = channels or (1 if all(picture.grey for picture in pictures.values()) else 3)
     shape = (*(size or _common_size(pictures.values())), common)
     if faults:  # nothing can be kept, but the other images are tried
         each(lambda i: decoded(paths[i], shape), "decoding images")
-        return None, faults
+        return Images(None, pictures, faults)
     cache = ImageCache(manifest, shape)
     rows, old = {name: row for row, name in enumerate(cache.notes)}, cache.pixels
     reuse = [rows.get(name) if cache.notes.get(name) == list(pictures[i]) else None for i, name in enumerate(names)]
     if reuse == list(range(cache.count)):
-        return cache.store(), {}
+        return Images(cache.store(), pictures, {})
 
     def decode(i: int) -> None:
         target[i] = decoded(paths[i], shape) if reuse[i] is None else old[[reuse[i]]][0]
@@ -83,7 +89,7 @@ def load_images(
         each(decode, "decoding images")
         if not faults:
             cache.keep({name: list(pictures[i]) for i, name in enumerate(names)})
-    return (None, faults) if faults else (cache.store(), {})
+    return Images(None if faults else cache.store(), pictures, faults)
 
 
 def decoded(path: Path, shape: tuple[int, int, int]) -> np.ndarray:

@@ -10,6 +10,7 @@ import pandas as pd
 from .bag_table import check_classes, check_filled, check_one_each, check_split_names
 from .columns import TEXT, read_features
 from .images import load_images
+from .originals import Originals, warn_of_changes
 from .problems import Findings, UnreadableError
 from .reading import Content
 from .tables import LISTS, as_numbers, as_text, read_table, what_it_holds
@@ -39,13 +40,13 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
             check_one_each(bags, path, "group", ["split"], "move all bags of a group to one split", findings)
         if wish.training:
             check_classes(bags, path, findings)
-        _check_shared_images(frame, path, findings)
+            _check_shared_images(frame, path, findings)
     if "path" in frame:
-        store, index, names = _images(frame, path, wish, findings)
+        store, index, names, originals = _images(frame, path, wish, findings)
         columns = None
     else:
         store, columns = read_features(frame, path, wish, findings)
-        index, names = np.arange(len(frame)), None
+        index, names, originals = np.arange(len(frame)), None, None
     _check_duplicates(frame, path, findings)
     which = pd.factorize(frame["bag"])[0]  # bags in the order of their first row
     order = np.argsort(which, kind="stable")
@@ -60,6 +61,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
         coordinates=None if coordinates is None else coordinates[order],
         paths=names,
         columns=columns,
+        originals=originals,
     )
 
 
@@ -70,12 +72,16 @@ def _known(frame: pd.DataFrame) -> bool:
 def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
     names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
     files = [path.parent / name for name in names]
-    store, faults = load_images(path, names.tolist(), wish.image_size, wish.channels)
+    store, pictures, faults = load_images(path, names.tolist(), wish.image_size, wish.channels)
     for i in sorted(faults, key=lambda i: first[i]):
         if names[i]:  # an empty cell is reported as such
             cure = "correct the path (relative to the manifest)" if not files[i].exists() else "mend it or leave it out"
             findings.problem(files[i], None, f"{faults[i]} (row {frame.index[first[i]]} of {path.name})", cure)
-    return store, index, names
+    if store is None:
+        return store, index, names, None
+    seen = [pictures[i] for i in range(len(names))]
+    warn_of_changes(names, seen, store.shape[1:], wish, findings)
+    return store, index, names, Originals.of(seen)
 
 
 def _coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndarray | None:  # (n, 2)

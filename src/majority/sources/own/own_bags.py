@@ -10,6 +10,7 @@ from ...bags import Bags
 from ...dealing import deal_bags, deal_groups
 from ...errors import InputError
 from ..labelled import Parts
+from .originals import Originals
 
 SPLITS = ("train", "val", "test")
 DEALT = (0.6, 0.2, 0.2)  # train, val, test
@@ -32,6 +33,7 @@ class OwnBags:
     columns: tuple[str, ...] | None = None  # of the manifest that are the features
     numbered_within_bags: bool = False  # an instance is known by its row in its bag's file, not in the whole source
     warnings: tuple[str, ...] = ()  # of the check: nothing wrong, but worth knowing before training
+    originals: Originals | None = None  # the image files behind the store
 
     def make_parts(
         self,

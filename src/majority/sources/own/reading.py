@@ -12,6 +12,7 @@ import pandas as pd
 from ...bags import Bags
 from ...truth import UNKNOWN
 from .bag_table import sorted_classes
+from .originals import Originals
 from .own_bags import OwnBags
 from .problems import Findings
 from .wish import Wish
@@ -30,6 +31,7 @@ class Content:
     coordinates: np.ndarray | None = None  # (n, 2)
     paths: np.ndarray | None = None  # (N,)
     columns: tuple[str, ...] | None = None
+    originals: Originals | None = None
     numbered_within_bags: bool = False
 
     def column(self, name: str) -> np.ndarray | None:
@@ -59,7 +61,16 @@ class Content:
         if labels is None:
             bags = bags._with(labels=np.full(len(bags), UNKNOWN))
         split = self.column("split") if wish.labels else None
-        return OwnBags(name, bags, split, self.paths, self.columns, self.numbered_within_bags, tuple(warnings))
+        return OwnBags(
+            name,
+            bags,
+            split,
+            self.paths,
+            self.columns,
+            self.numbered_within_bags,
+            tuple(warnings),
+            self.originals,
+        )
 
 
 def check_known_classes(content: Content, wish: Wish, findings: Findings) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ...errors import InputError
+
+if TYPE_CHECKING:
+    from .originals import Originals
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,7 @@ class Wish:
     classes: tuple[str, ...] | None = None  # of a classifier: no others may occur
     image_size: tuple[int, int] | None = None  # (height, width)
     channels: int | None = None
+    seen: Originals | None = None  # the images that a classifier was trained on
     features: tuple[str, ...] | None = None  # columns of a manifest
 
 

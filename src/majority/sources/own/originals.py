@@ -1,0 +1,102 @@
+"""What image files were before they were made alike: odd ones among them, and what a run was trained on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from .images import Picture
+from .problems import Findings
+from .wish import Wish
+
+FEW = 0.1  # up to this share of the images is odd, and named
+NAMED = 3
+
+
+class Originals(NamedTuple):
+    """The files of a source, all together.
+
+    >>> print(Originals((28, 40), (28, 30), grey=False, colour=True))
+    28x28 up to 40x30, colour
+    """
+
+    heights: tuple[int, int]  # least, most
+    widths: tuple[int, int]
+    grey: bool  # some are
+    colour: bool
+
+    @classmethod
+    def of(cls, pictures: Sequence[Picture]) -> Originals:
+        heights, widths = [picture.height for picture in pictures], [picture.width for picture in pictures]
+        grey = sum(picture.grey for picture in pictures)
+        return cls((min(heights), max(heights)), (min(widths), max(widths)), grey > 0, grey < len(pictures))
+
+    @classmethod
+    def of_shape(cls, height: int, width: int, channels: int) -> Originals:
+        return cls((height, height), (width, width), channels == 1, channels == 3)
+
+    @property
+    def sizes(self) -> str:
+        least, most = (f"{height}x{width}" for height, width in zip(self.heights, self.widths, strict=True))
+        return least if least == most else f"{least} up to {most}"
+
+    def __str__(self) -> str:
+        return f"{self.sizes}, {' and '.join(name for name in ('grey', 'colour') if getattr(self, name))}"
+
+    def include(self, picture: Picture) -> bool:
+        sizes = ((picture.height, self.heights), (picture.width, self.widths))
+        return all(a <= side <= b for side, (a, b) in sizes) and (self.grey if picture.grey else self.colour)
+
+    def changes(self, shape: tuple[int, ...]) -> str:
+        """How they became of this shape; "" where they had it.
+
+        >>> Originals((28, 40), (28, 30), grey=True, colour=True).changes((64, 64, 3))
+        ', resized from 28x28 up to 40x30, some grey'
+        """
+        kept = self.sizes == f"{shape[0]}x{shape[1]}"
+        return ("" if kept else f", resized from {self.sizes}") + (", some grey" if self.grey and self.colour else "")
+
+
+def warn_of_changes(
+    names: Sequence[str], pictures: Sequence[Picture], shape: tuple[int, int, int], wish: Wish, findings: Findings
+) -> None:
+    """Images unlike those that a run was trained on; before training, a few unlike the rest, or all resized."""
+    if wish.seen is not None:
+        _warn_of_unlike(names, pictures, shape, wish.seen, findings)
+    if not wish.training:
+        return
+    size, made = lambda picture: f"{picture.height}x{picture.width}", f"{shape[0]}x{shape[1]}"
+    cure = "leave out what does not belong" + ("" if wish.image_size else ", or give --image-size")
+    odd_size = _warn_of_odd(names, pictures, size, f": all become {made}; {cure}", findings)
+    originals = Originals.of(pictures)
+    if not (odd_size or wish.image_size or originals.sizes == made):
+        findings.warn(f"the images are resized to {made} from {originals.sizes}: choose another size with --image-size")
+    colour = lambda picture: "grey" if picture.grey else "colour"
+    _warn_of_odd(names, pictures, colour, ": all become colour", findings)
+
+
+def _warn_of_odd(
+    names: Sequence[str], pictures: Sequence[Picture], kind: Callable[[Picture], str], end: str, findings: Findings
+) -> bool:
+    """Whether a few were of another kind than the rest."""
+    kinds = [kind(picture) for picture in pictures]
+    usual, count = Counter(kinds).most_common(1)[0]
+    odd = [f"{name} is {of}" for name, of in zip(names, kinds, strict=True) if of != usual]
+    if not 0 < len(odd) <= FEW * len(kinds):
+        return False
+    more = f" and {len(odd) - NAMED} more are not" if len(odd) > NAMED else ""
+    findings.warn(f"{count} of {len(kinds)} images are {usual}, but {', '.join(odd[:NAMED])}{more}{end}")
+    return True
+
+
+def _warn_of_unlike(
+    names: Sequence[str], pictures: Sequence[Picture], shape: tuple[int, int, int], seen: Originals, findings: Findings
+) -> None:
+    unlike = [i for i, picture in enumerate(pictures) if not seen.include(picture)]
+    if unlike:
+        example = f"{names[unlike[0]]} ({Originals.of([pictures[unlike[0]]])})"
+        findings.warn(
+            f"{len(unlike)} of {len(pictures)} images are not like those that the run was trained on ({seen}), "
+            f"e.g. {example}: they become {'x'.join(map(str, shape))} and may be classified wrongly"
+        )
