@@ -18,6 +18,7 @@ _ROOMS = {
     "TrainingError": "errors",
     "bag_accuracy": "estimator",
     "build_model": "model",
+    "check_source": "checks",
     "evaluate": "inference",
     "export_onnx": "export",
     "fit": "training",

@@ -20,6 +20,13 @@ def no_such(kind: str, name: str, known: Iterable[str], more: str = "") -> Input
     there is no method 'vot' (did you mean vote?): take one of count, vote, or one of your own
     """
     known = list(known)
-    close = difflib.get_close_matches(name.lower(), known, n=1)
-    guess = f" (did you mean {close[0]}?)" if close else ""
+    close = nearest(name, known)
+    guess = f" (did you mean {close}?)" if close else ""
     return InputError(f"there is no {kind} {name!r}{guess}: take one of {', '.join(known)}{more}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is written most alike, whatever its capitals; None where none is."""
+    lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), lower, n=1)
+    return lower[close[0]] if close else None

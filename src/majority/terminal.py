@@ -68,6 +68,8 @@ def print_figures(figures: dict, title: str) -> None:
 def print_check(found, source: str) -> None:
     from rich.table import Table
 
+    from .sources.own.problems import in_kinds
+
     if found.summary:
         table = Table(title=source, title_justify="left", show_header=False)
         for name, value in found.summary.items():
@@ -75,9 +77,9 @@ def print_check(found, source: str) -> None:
         console().print(table)
     for warning in found.warnings:
         say(f"warning: {warning}")
-    for problem in found.problems:
-        say(f"problem: {problem}")
-    counted = lambda things, name: f"{len(things)} {name if len(things) == 1 else name + 's'}"
+    for line in in_kinds(found.problems):
+        say(f"problem: {line}")
+    counted = lambda things, name: f"{len(things):,} {name if len(things) == 1 else name + 's'}"
     say(f"{counted(found.problems, 'problem')}, {counted(found.warnings, 'warning')}")
 
 

@@ -62,8 +62,8 @@ def test_dates_are_left_out_and_truth_values_are_numbers(tmp_path, majority, mak
     assert np.array_equal(source.bags.store[:, 2], table["stained"])
     code, out = checked(majority, place)
     assert code == 0
-    for name, holds in {"scanned": "dates or times", "day": "dates or times", "remark": "nothing"}.items():
-        assert f"warning: column {name} is not used: it holds {holds}" in out
+    assert "warning: columns scanned, day are not used: they hold dates or times" in out
+    assert "warning: column remark is not used: it holds nothing" in out
     assert "column vector is not used: it holds lists (write a column for each number)" in out
     code, out = checked(majority, place, "--features", "a,scanned")
     assert code == 1
@@ -95,3 +95,14 @@ def test_a_column_without_a_name_is_called_by_its_place(tmp_path, majority, make
     out = checked(majority, tmp_path / "bags.csv")[1]
     assert "3 columns: unnamed1, a, b" in out
     assert "column unnamed1 numbers the rows" in out
+
+
+def test_images_under_another_name(tmp_path, majority, make):
+    table = make.table().assign(Image="a.png")
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    out = checked(majority, tmp_path / "bags.csv")[1]
+    assert "column Image is not used: it holds text (if Image names images, call it path)" in out
+    table.drop(columns=["a", "b"]).to_csv(tmp_path / "bags.csv", index=False)
+    code, out = checked(majority, tmp_path / "bags.csv")
+    assert code == 1
+    assert "row 1: there are no features: call the column Image path, if it names images, or add columns" in out

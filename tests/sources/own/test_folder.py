@@ -1,5 +1,7 @@
 """Folders of feature files: every kind of file, and every way in which files and table disagree."""
 
+import unicodedata
+
 import h5py
 import numpy as np
 import pandas as pd
@@ -101,7 +103,7 @@ def unpickled(folder):
 ONES = np.ones((3, 3), np.float32)
 WRONG = {
     "a bag without file": (remove("s3.npy"), "labels.csv, row 5: bag s3 is empty: it has no file in"),
-    "a file without label": (rewrite("extra.npy", ONES), "extra.npy: it has no row in labels.csv: add bag extra"),
+    "a file without label": (rewrite("extra.npy", ONES), "extra.npy: bag extra has no row in labels.csv: add its bag"),
     "a file without rows": (rewrite("s3.npy", ONES[:0]), "s3.npy: the bag is empty (no rows)"),
     "another width": (rewrite("s3.npy", np.ones((3, 5), np.float32)), "s3.npy: has 5 features"),
     "another dtype": (rewrite("s3.npy", ONES.astype(np.float16)), "s3.npy: has dtype float16"),
@@ -160,3 +162,21 @@ def test_problems_of_many_files_come_together(tmp_path, majority, make):
     code, out, _ = majority("check", tmp_path)
     assert code == 1
     assert out.count("problem: ") == 3  # two files without label, a label without file
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
+def test_a_file_is_found_in_either_spelling_of_unicode(tmp_path, make, forms):
+    written, asked = (unicodedata.normalize(form, "Gewebe-ä") for form in forms)
+    make.folder(tmp_path / "slides", table=lambda frame: frame.replace({"bag": {"s3": asked}}))
+    (tmp_path / "slides/s3.npy").rename(tmp_path / f"slides/{written}.npy")
+    assert len(load_source(tmp_path / "slides").bags) == 30
+
+
+def test_a_label_column_under_another_name_and_splits_in_capitals(tmp_path, majority, make):
+    splits = ["Train", "TRAIN", "val", "VAL", "test", "Test"] * 5
+    make.folder(tmp_path / "slides", table=lambda frame: frame.assign(split=splits))
+    assert [len(part) for part in load_source(tmp_path / "slides").make_parts()] == [10, 10, 10]
+    make.folder(tmp_path / "slides", table=lambda frame: frame.rename(columns={"bag": "slide_id"}))
+    code, out, _ = majority("check", tmp_path / "slides")
+    assert code == 1
+    assert "there is no column bag (did you mean slide_id?): the table has the columns bag, label" in out

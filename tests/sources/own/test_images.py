@@ -2,6 +2,7 @@
 
 import json
 import os
+import unicodedata
 
 import numpy as np
 import pandas as pd
@@ -180,13 +181,37 @@ def test_wrong_images_are_all_named(tmp_path, majority, make):
     code, out, err = majority("check", place)
     assert (code, err) == (1, "")
     flat = " ".join(out.split())
-    assert "0-0.png: there is no such image (row 2 of bags.csv): correct the path" in flat
-    assert "1-0.png: it is no PNG, JPEG, TIFF or WEBP image, or is damaged (row 5 of bags.csv)" in flat
+    for row, name, what in [
+        (2, "0-0.png", "there is no such image: correct the path"),
+        (5, "1-0.png", "it is no PNG, JPEG, TIFF or WEBP image, or is damaged: mend it or leave it out"),
+    ]:
+        assert f"bags.csv, row {row}: {tmp_path / 'images' / name}: {what}" in flat
     assert "3-0.png: it has more than 64 million pixels" in flat
     assert "row 17: path is empty" in flat
     assert "2-0.png: it cannot be decoded" in flat
     assert "4-0.tif: it holds floating-point pixels" in flat
     assert out.count("problem: ") == 6
+
+
+def test_paths_of_another_system(tmp_path, majority, make):
+    table = make.images(tmp_path)
+    table["path"] = table["path"].str.replace("/", "\\")
+    code, out, _ = majority("check", save(table, tmp_path))
+    assert code == 1
+    assert "0-0.png: there is no such image: write / between folders, not \\" in out
+    assert "and 16 more of this kind, in rows 22 to 37" in out
+
+
+@pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])
+def test_a_file_is_found_in_either_spelling_of_unicode(tmp_path, make, forms):
+    table = make.images(tmp_path, bags=4)
+    written, asked = (unicodedata.normalize(form, "images/Gewebe-ä.png") for form in forms)
+    (tmp_path / "images/0-0.png").rename(tmp_path / written)
+    table.loc[0, "path"] = asked
+    for _ in range(2):
+        source = load_source(save(table, tmp_path))
+        assert asked in source.paths
+        assert len(source.bags.store) == 12
 
 
 def test_the_same_image_twice(tmp_path, majority, make):

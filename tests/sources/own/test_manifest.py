@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from majority import InputError, load_source
+from majority import InputError, check_source, load_source
 
 TRAIN = ("--recipe", "quick", "--epochs", 3, "--device", "cpu")
 
@@ -221,11 +221,68 @@ def test_all_problems_are_told_not_the_first_alone(tmp_path, majority, make):
     table.to_csv(tmp_path / "bags.csv", index=False)
     code, out, _ = majority("check", tmp_path / "bags.csv")
     assert code == 1
-    assert out.count("problem: ") == 26
+    lines = [line for line in out.splitlines() if line.startswith("problem: ")]
+    assert len(lines) == 22
+    assert "row 32: bag_label is empty" in lines[0]
+    assert "row 2: feature a is empty or NaN" in lines[1]
+    assert "row 21: feature a is empty or NaN" in lines[20]
+    assert lines[21] == "problem: and 5 more of this kind, in rows 22 to 26"
+    assert "\n26 problems, " in out
+    assert len(check_source(tmp_path / "bags.csv").problems) == 26
     code, _, err = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
     assert code == 2
     assert "has 26 problems" in err
     assert "and 6 more" in err
+
+
+def test_very_many_mistakes_are_soon_told(tmp_path, majority):
+    rows = 50_000
+    columns = {"bag": np.arange(rows) // 10, "bag_label": np.arange(rows) // 10 % 2, "a": 1.0, "b": 0.0}
+    table = pd.DataFrame(columns | {"x": "left", "y": np.arange(rows)})
+    table.loc[::2, "a"] = np.nan
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 1
+    assert len(out.splitlines()) < 70
+    assert "and 24,980 more of this kind, in rows 42, 44, 46, 48, 50, ..., 49992, 49994, 49996, 49998, 50000" in out
+    assert "and 49,980 more of this kind, in rows 22 to 50001" in out
+    assert "\n75,000 problems, " in out
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"bag": "Bag"}, "there is no column bag (did you mean Bag?): a manifest has the columns bag, bag_label"),
+        ({"bag": "bag_id"}, "there is no column bag (did you mean bag_id?)"),
+        ({"bag": "slide"}, "there is no column bag (did you mean slide?)"),
+        ({"bag_label": "baglabel"}, "there is no column bag_label (did you mean baglabel?)"),
+    ],
+)
+def test_a_column_under_another_name(tmp_path, majority, make, names, message):
+    make.table().rename(columns=names).to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 1
+    assert message in out
+
+
+def test_names_of_splits_may_be_in_capitals(tmp_path, make):
+    table = make.table()
+    table["split"] = make.column(table, ["TRAIN", "Train", "train", "train", "Val", "VAL", "test", "Test"])
+    table.loc[1, "split"] = "train"  # another way to write the split of its bag
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    assert [len(part) for part in load_source(tmp_path / "bags.csv").make_parts()] == [16, 8, 6]
+
+
+def test_what_a_run_does_not_know_is_told_whole_as_check_knows_no_run(tmp_path, majority, make):
+    table, place = make.table(), tmp_path / "bags.csv"
+    table.to_csv(place, index=False)
+    assert majority("train", place, *TRAIN, "--out", tmp_path / "run")[0] == 0
+    table.drop(columns="label").replace({"bag_label": {"12": "99"}}).to_csv(tmp_path / "other.csv", index=False)
+    code, _, err = majority("evaluate", tmp_path / "run", tmp_path / "other.csv")
+    assert code == 2
+    assert f"{tmp_path / 'other.csv'} has 15 problems:\n" in err
+    assert err.count("has label 99, the run knows 7, 12") == 15
+    assert "majority check" not in err
 
 
 def test_classes_that_win_few_bags_are_warned_of(tmp_path, majority, make):

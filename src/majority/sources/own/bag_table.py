@@ -21,8 +21,10 @@ def check_filled(frame: pd.DataFrame, file: Path, columns: Iterable[str], findin
             findings.problem(file, row, f"{name} is empty", f"fill the cell, or remove the column {name} if optional")
 
 
-def check_split_names(frame: pd.DataFrame, file: Path, findings: Findings) -> None:
+def settle_splits(frame: pd.DataFrame, file: Path, findings: Findings) -> None:
+    """Names of splits in small letters, each one that there is."""
     if "split" in frame:
+        frame["split"] = frame["split"].str.lower()
         for row, name in frame["split"][~frame["split"].isin([*SPLITS, ""])].items():
             findings.problem(file, row, f"split is {name!r}", "write train, val or test")
 

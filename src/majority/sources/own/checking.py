@@ -9,9 +9,9 @@ import numpy as np
 
 from ...errors import InputError
 from .bag_table import sorted_classes
-from .columns import shown_names
 from .folder import read_folder
 from .manifest import read_manifest
+from .naming import shown_names
 from .own_bags import SPLITS, OwnBags
 from .problems import Findings, Problem, UnreadableError
 from .reading import Content, check_known_classes, warn_of_further_classes
@@ -40,7 +40,7 @@ def check(path: str | Path, image_size: int | None = None, features: tuple[str, 
 def load_own(path: Path, wish: Wish) -> OwnBags:
     """The bags of a manifest or a folder; all problems in one message where there are any."""
     content, findings = _read(path, wish)
-    findings.refuse(path)
+    findings.refuse(path, of_run=wish.classes is not None)
     return content.make(path.resolve().stem, wish, findings.warnings)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from pathlib import Path
-from string import digits
 
 import numpy as np
 import pandas as pd
 
+from .naming import SHOWN, meant, shown_names
 from .problems import Findings, UnreadableError
 from .tables import as_numbers, what_it_holds
 from .wish import Wish
@@ -18,7 +18,6 @@ TEXT = ("bag", "bag_label", "path", "split", "group", "label")
 RESERVED = (*TEXT, "x", "y")
 MOSTLY = 0.5  # share of number cells from which a column is taken for numbers with mistakes in it
 BY_CHANCE = 1e-3  # a column of one value a bag is warned of where this is less likely by chance
-SHOWN = 10  # names in one line
 
 
 def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
@@ -29,20 +28,28 @@ def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Finding
     else:
         columns = _numeric(frame, others, findings)
     if not columns:
-        findings.problem(path, 1, "there are no features", "add a column path, or columns of numbers")
+        images = meant("path", others)
+        cure = "add a column path" if images is None else f"call the column {images} path, if it names images"
+        findings.problem(path, 1, "there are no features", f"{cure}, or add columns of numbers")
         raise UnreadableError
     numbers = np.stack(list(columns.values()), axis=1)  # (n, d)
     names = tuple(columns)
     numbers[np.abs(numbers) > np.finfo(np.float32).max] = np.inf
-    bad = ~np.isfinite(numbers)
-    for row in np.flatnonzero(bad.any(axis=1)):
-        name = names[bad[row].argmax()]
-        cell = frame[name].iloc[row]
-        shown = "empty or NaN" if pd.isna(cell) else f"{cell!r}" if isinstance(cell, str) else f"{cell}"
-        more = f" (and {bad[row].sum() - 1} more of the row)" if bad[row].sum() > 1 else ""
-        cure = "write a finite number, or leave the row or the column out"
-        findings.problem(path, frame.index[row], f"feature {name} is {shown}{more}", cure)
+    _check_finite(frame, path, names, ~np.isfinite(numbers), findings)
     return numbers.astype(np.float32), names
+
+
+def _check_finite(frame: pd.DataFrame, path: Path, names: tuple[str, ...], bad: np.ndarray, findings: Findings) -> None:
+    """A problem for each row with bad cells (n, d), in the words of its first one."""
+    rows = np.flatnonzero(bad.any(axis=1))
+    first, more = bad[rows].argmax(axis=1), bad[rows].sum(axis=1) - 1
+    cells = np.empty(len(rows), object)
+    for column in np.unique(first):
+        cells[first == column] = frame[names[column]].iloc[rows[first == column]].to_numpy(object)
+    for row, column, cell, others in zip(frame.index[rows], first, cells, more, strict=True):
+        shown = "empty or NaN" if pd.isna(cell) else f"{cell!r}" if isinstance(cell, str) else f"{cell}"
+        what = f"feature {names[column]} is {shown}" + (f" (and {others} more of the row)" if others else "")
+        findings.problem(path, row, what, "write a finite number, or leave the row or the column out")
 
 
 def note_unused(frame: pd.DataFrame, findings: Findings) -> None:
@@ -50,28 +57,6 @@ def note_unused(frame: pd.DataFrame, findings: Findings) -> None:
     others = [name for name in frame if name not in RESERVED]
     if others:
         findings.warn(f"{_columns(others)} not used: the instances are the images of the column path")
-
-
-def shown_names(names: Sequence[str]) -> str:
-    """Names that count on are drawn together, so that one among many is seen; of many, the first and the last.
-
-    >>> shown_names([*(f"f{i}" for i in range(64)), "patient_id"])
-    'f0 to f63, patient_id'
-    """
-    starts = [0, *(i for i, (a, b) in enumerate(pairwise(names), start=1) if not _counts_on(a, b)), len(names)]
-    pieces = [part for a, b in pairwise(starts) for part in _drawn_together(names[a:b])]
-    half = SHOWN // 2
-    return ", ".join(pieces if len(pieces) <= SHOWN else [*pieces[:half], "...", *pieces[-half:]])
-
-
-def _counts_on(name: str, following: str) -> bool:
-    stem, following_stem = name.rstrip(digits), following.rstrip(digits)
-    number, following_number = name[len(stem) :], following[len(following_stem) :]
-    return bool(number and following_number) and stem == following_stem and int(following_number) == int(number) + 1
-
-
-def _drawn_together(names: Sequence[str]) -> Sequence[str]:
-    return [f"{names[0]} to {names[-1]}"] if len(names) > 2 else names
 
 
 def _columns(names: Sequence[str]) -> str:
@@ -99,16 +84,20 @@ def _named(
 
 def _numeric(frame: pd.DataFrame, others: Iterable[str], findings: Findings) -> dict[str, np.ndarray]:
     """All other columns of numbers; one that is mostly numbers counts, and its other cells are problems."""
-    columns, numbering = {}, []
+    columns, numbering, unused = {}, [], defaultdict(list)
     for name in others:
         numbers = as_numbers(frame[name])
         if not _mostly_numbers(numbers):
-            findings.warn(f"column {name} is not used: it holds {what_it_holds(frame[name])}")
+            unused[what_it_holds(frame[name])].append(name)
             continue
         columns[name] = numbers
         if len(frame) > 1 and (np.diff(numbers) == 1).all():
             numbering.append(name)
             findings.warn(f"column {name} numbers the rows and is taken as a feature: remove it, or name --features")
+    for holds, names in unused.items():
+        images = meant("path", names)
+        cure = "" if images is None or not columns else f" (if {images} names images, call it path)"
+        findings.warn(f"{_columns(names)} not used: {'it holds' if len(names) == 1 else 'they hold'} {holds}{cure}")
     telling = _telling_bags(columns, frame["bag"])
     if telling:
         rest = [name for name in columns if name not in (*telling, *numbering)]

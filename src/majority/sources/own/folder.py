@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import pandas as pd
 
 from ...feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, look
 from ...store import FeatureFiles, chunks
-from .bag_table import check_classes, check_filled, check_one_each, check_split_names
+from .bag_table import check_classes, check_filled, check_one_each, settle_splits
+from .naming import did_you_mean
 from .problems import Findings, UnreadableError
 from .reading import Content
 from .tables import read_table
@@ -17,6 +19,7 @@ from .wish import Wish
 
 TEXT = ("bag", "label", "split", "group")
 LABELS = "labels.csv"
+SPELLING = "NFC"  # letters with marks can be written in two ways in Unicode: names are compared in this one
 
 
 def read_folder(folder: Path, wish: Wish, findings: Findings) -> Content:
@@ -50,11 +53,12 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
     for path in sorted(folder.iterdir()):
         if path.suffix not in SUFFIXES or path.name.startswith("."):
             continue
-        if path.stem in files:
-            what = f"bag {path.stem} has a second file, {files[path.stem].name}"
+        name = unicodedata.normalize(SPELLING, path.stem)
+        if name in files:
+            what = f"bag {name} has a second file, {files[name].name}"
             findings.problem(path, None, what, "keep one file a bag")
         else:
-            files[path.stem] = path
+            files[name] = path
     if not files:
         findings.problem(
             folder, None, "there are no feature files", f"put {', '.join(SUFFIXES)} files there, one a bag"
@@ -76,19 +80,20 @@ def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.Data
         cure = "the table has the columns bag, label[, split, group]"
         if name == "label" and "bag_label" in frame:
             cure = "a row is a bag here: call the column bag_label just label"
-        findings.problem(table, 1, f"there is no column {name}", cure)
+        guess = did_you_mean(name, [name for name in frame if name not in TEXT])
+        findings.problem(table, 1, f"there is no column {name}{guess}", cure)
     if missing:
         raise UnreadableError
-    bags = frame[[name for name in TEXT if name in frame]]
+    bags = frame[[name for name in TEXT if name in frame]].copy()
+    bags["bag"] = bags["bag"].str.normalize(SPELLING)
     check_filled(bags, table, bags.columns, findings)
-    check_split_names(bags, table, findings)
+    settle_splits(bags, table, findings)
     check_one_each(bags, table, "bag", bags.columns[1:], "a bag has one; correct the rows", findings)
     first = bags.drop_duplicates("bag")
-    for row in bags.index.difference(first.index):
-        name = bags["bag"][row]
+    where = dict(zip(first["bag"], first.index, strict=True))
+    for row, name in bags["bag"][bags.index.difference(first.index)].items():
         if name:
-            where = first.index[first["bag"] == name][0]
-            findings.problem(table, row, f"bag {name} stands in row {where} too", "keep one row a bag")
+            findings.problem(table, row, f"bag {name} stands in row {where[name]} too", "keep one row a bag")
     if "split" in bags and "group" in bags:
         check_one_each(first, table, "group", ["split"], "move all bags of a group to one split", findings)
     if wish.training:
@@ -106,8 +111,8 @@ def _match(bags: pd.DataFrame, files: dict[str, Path], table: Path, findings: Fi
     listed = set(bags["bag"])
     for name, path in files.items():
         if name not in listed:
-            cure = f"add bag {name} to {table.name}, or take the file out of the folder"
-            findings.problem(path, None, f"it has no row in {table.name}", cure)
+            cure = f"add its bag to {table.name}, or take the file out of the folder"
+            findings.problem(path, None, f"bag {name} has no row in {table.name}", cure)
 
 
 def _look(path: Path, findings: Findings) -> FeatureFile | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
 MOST_PIXELS = 64_000_000  # of one file: more is taken for a decompression bomb
 LARGEST_KEPT = 256  # pixels a side: images that all have one size up to this keep it
 OTHERWISE = 64  # pixels a side
+ABSENT = "there is no such image"
 AT_ONCE = 64  # images a task
 ORIENTATION, TURNED = 0x0112, range(5, 9)  # EXIF: orientations that exchange width and height
 
@@ -49,7 +51,7 @@ def load_images(
     channels: 1 where all are grey, else 3. The pixels are kept in the user cache and read from there, those
     of small sets into memory. `names` are the files as the manifest writes them, relative to it.
     """
-    paths, noted = [manifest.parent / name for name in names], noted_images(manifest)
+    paths, noted = [manifest.parent] * len(names), noted_images(manifest)
     pictures: dict[int, Picture] = {}
     faults: dict[int, str] = {}
 
@@ -64,7 +66,7 @@ def load_images(
         _in_parallel(tried, len(paths), title)
 
     def look(i: int) -> None:
-        about = paths[i].stat()
+        paths[i], about = _found(manifest.parent, names[i])
         stamp, known = [about.st_size, about.st_mtime_ns], noted.get(names[i])
         pictures[i] = Picture(*known) if known and known[:2] == stamp else Picture(*stamp, *_look(paths[i]))
 
@@ -102,6 +104,18 @@ def decoded(path: Path, shape: tuple[int, int, int]) -> np.ndarray:
         if image.size != (width, height):
             image = image.resize((width, height), Image.Resampling.BILINEAR)
         return np.asarray(image, np.uint8).reshape(shape)
+
+
+def _found(folder: Path, name: str) -> tuple[Path, os.stat_result]:
+    """Letters with marks can be written in two ways in Unicode: a file is found by either."""
+    try:
+        return folder / name, (folder / name).stat()
+    except FileNotFoundError:
+        for form in ("NFC", "NFD"):
+            path = folder / unicodedata.normalize(form, name)
+            if path.exists():
+                return path, path.stat()
+        raise
 
 
 def _look(path: Path) -> tuple[int, int, bool]:
@@ -143,7 +157,7 @@ def _common_size(pictures: Iterable[Picture]) -> tuple[int, int]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
-        return "there is no such image"
+        return ABSENT
     if isinstance(error, InputError):
         return str(error)
     if isinstance(error, Image.UnidentifiedImageError):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from .bag_table import check_classes, check_filled, check_one_each, check_split_names
-from .columns import TEXT, read_features
-from .images import load_images
+from .bag_table import check_classes, check_filled, check_one_each, settle_splits
+from .columns import RESERVED, TEXT, read_features
+from .images import ABSENT, load_images
+from .naming import did_you_mean
 from .originals import Originals, warn_of_changes
 from .problems import Findings, UnreadableError
 from .reading import Content
@@ -23,7 +25,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
     needed = ["bag", "bag_label"] if wish.labels and not instances_alone else ["bag"]
     for name in needed:
         if name not in frame:
-            what = f"there is no column {name}"
+            what = f"there is no column {name}{did_you_mean(name, [name for name in frame if name not in RESERVED])}"
             findings.problem(path, 1, what, "a manifest has the columns bag, bag_label, and path or numbers")
     if not set(needed) <= set(frame):
         raise UnreadableError
@@ -31,7 +33,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
     used = [*needed, *(name for name in ("path", *optional) if name in frame)]
     check_filled(frame, path, used, findings)
     if wish.labels:
-        check_split_names(frame, path, findings)
+        settle_splits(frame, path, findings)
     agreeing = [name for name in used if name in ("bag_label", "split", "group")]
     check_one_each(frame, path, "bag", agreeing, "a bag has one on all its rows; correct the rows", findings)
     bags = frame.drop_duplicates("bag")[["bag", *agreeing]].rename(columns={"bag_label": "label"})
@@ -71,12 +73,14 @@ def _known(frame: pd.DataFrame) -> bool:
 
 def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
     names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
-    files = [path.parent / name for name in names]
     store, pictures, faults = load_images(path, names.tolist(), wish.image_size, wish.channels)
     for i in sorted(faults, key=lambda i: first[i]):
         if names[i]:  # an empty cell is reported as such
-            cure = "correct the path (relative to the manifest)" if not files[i].exists() else "mend it or leave it out"
-            findings.problem(files[i], None, f"{faults[i]} (row {frame.index[first[i]]} of {path.name})", cure)
+            what, cure = f"{path.parent / names[i]}: {faults[i]}", "mend it or leave it out"
+            if faults[i] == ABSENT:
+                slashes = "\\" in names[i] and os.sep != "\\"
+                cure = "write / between folders, not \\" if slashes else "correct the path (relative to the manifest)"
+            findings.problem(path, frame.index[first[i]], what, cure)
     if store is None:
         return store, index, names, None
     seen = [pictures[i] for i in range(len(names))]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import InputError
+from .naming import shown_names
 
-SHOWN = 20  # problems in one message
+SHOWN = 20  # problems in one message, or of one kind
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,32 @@ class Findings:
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
-    def refuse(self, source: Path) -> None:
-        """One message with the first problems, where there are any."""
+    def refuse(self, source: Path, of_run: bool = False) -> None:
+        """One message with the first problems, where there are any; `check` knows no run, and cannot say more."""
         if not self.problems:
             return
-        count = "a problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
-        lines = [f"{source} has {count}; `majority check {source}` lists all:"]
-        lines += [f"  {problem}" for problem in self.problems[:SHOWN]]
-        if len(self.problems) > SHOWN:
-            lines.append(f"  and {len(self.problems) - SHOWN} more")
-        raise InputError("\n".join(lines))
+        count = "a problem" if len(self.problems) == 1 else f"{len(self.problems):,} problems"
+        if of_run:
+            lines = [f"{source} has {count}:", *in_kinds(self.problems)]
+        else:
+            lines = [f"{source} has {count}; `majority check {source}` shows every kind:"]
+            lines += map(str, self.problems[:SHOWN])
+            if len(self.problems) > SHOWN:
+                lines.append(f"and {len(self.problems) - SHOWN:,} more")
+        raise InputError("\n  ".join(lines))
+
+
+def in_kinds(problems: Iterable[Problem]) -> Iterator[str]:
+    """Problems of one cure together: the first of them, and how many more there are in which rows."""
+    kinds = defaultdict(list)
+    for problem in problems:
+        kinds[problem.cure or problem.what].append(problem)
+    for alike in kinds.values():
+        yield from map(str, alike[:SHOWN])
+        rest = alike[SHOWN:]
+        if rest:
+            rows = [str(problem.row) for problem in rest if problem.row is not None]
+            yield f"and {len(rest):,} more of this kind" + (f", in rows {shown_names(rows)}" if rows else "")
 
 
 class UnreadableError(Exception):
