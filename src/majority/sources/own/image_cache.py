@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...store import MappedRows, RowsOnDisk
 from ..files import cache_folder
 
 FORMAT = 2
+DRAFT = ".draft"  # of a note
 
 Notes = dict[str, list]  # path as the manifest writes it -> bytes, changed_ns, height, width, grey
 
@@ -25,7 +27,9 @@ class ImageCache:
     """What is kept of a manifest's images at one shape; empty where nothing is kept or it cannot be read.
 
     The note (JSON) is written after the pixels and names their file, so that a killed run leaves the
-    old pair or the new one. Old pixels are deleted; who reads them has their file open and goes on.
+    old pair or the new one. Old pixels are deleted; who reads them has their file open and goes on. Pixels
+    are locked from their making until a note names them: what is neither locked nor named was left by a
+    kill, and goes when the next pixels are kept.
     """
 
     def __init__(self, manifest: Path, shape: tuple[int, int, int]):  # height, width, channels
@@ -46,33 +50,55 @@ class ImageCache:
     @contextmanager
     def replaced(self, count: int) -> Iterator[np.ndarray]:
         """An array to fill, on disk where the cache can be written; without `keep` it is given up."""
-        self.fresh = self.folder / f"{self.place.stem}-{secrets.token_hex(6)}.npy"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self.filling = np.lib.format.open_memmap(self.fresh, "w+", np.uint8, (count, *self.shape))
-        except OSError:  # a home that cannot be written: the pixels stay in memory
-            self.fresh, self.filling = None, np.empty((count, *self.shape), np.uint8)
-        self.kept = False
-        try:
+        shape, self.kept = (count, *self.shape), False
+        with ExitStack() as stack:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self.fresh = stack.enter_context(self._locked_file())
+                self.filling = np.lib.format.open_memmap(self.fresh, "w+", np.uint8, shape)
+            except OSError:  # a home that cannot be written: the pixels stay in memory
+                self.fresh, self.filling = None, np.empty(shape, np.uint8)
             yield self.filling
-        finally:
-            if self.fresh and not self.kept:
-                self.fresh.unlink(missing_ok=True)
 
     def keep(self, notes: Notes) -> None:
         """The filled array takes the place of the old one."""
-        self.kept, self.notes, self.pixels = True, notes, self.filling
+        self.notes, self.pixels = notes, self.filling
         if self.fresh is None:
             return
         self.filling.flush()
         self.pixels = _opened(self.fresh)  # before others know of the file, and may replace it
         old = self._noted_file()
-        draft = self.fresh.with_suffix(".draft")
+        draft = self.fresh.with_suffix(DRAFT)
         draft.write_text(json.dumps({"format": FORMAT, "pixels": self.fresh.name, "images": notes}))
         os.replace(draft, self.place)
-        if old is not None:
-            with contextlib.suppress(OSError):
-                old.unlink()
+        self.kept = True
+        self._remove_leftovers(old)
+
+    @contextmanager
+    def _locked_file(self) -> Iterator[Path]:
+        """A new file that no one else removes as long as it is locked; it goes unless it is kept."""
+        while True:
+            path = self.folder / f"{self.place.stem}-{secrets.token_hex(6)}.npy"
+            with path.open("xb") as file:
+                with contextlib.suppress(OSError):  # a file system without locks: leftovers stay there
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                if not path.exists():  # it was taken for a leftover before it was locked
+                    continue
+                try:
+                    yield path
+                finally:
+                    if not self.kept:
+                        _unlink(path)
+                return
+
+    def _remove_leftovers(self, old: Path | None) -> None:
+        """Pixels of this manifest and shape that the note does not name, and that no one is filling."""
+        for path in self.folder.glob(f"{self.place.stem}-*.npy"):
+            with contextlib.suppress(OSError), path.open("r+b") as file:
+                if path != old:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if path != self._noted_file():  # read now: who filled the file wrote its note before letting go
+                    _unlink(path)
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged is made again
@@ -106,6 +132,11 @@ def _folder() -> Path:
 def _key(manifest: Path) -> str:
     place = manifest.parent.resolve() / manifest.name  # images are relative to the folder it was opened in
     return hashlib.blake2b(str(place).encode(), digest_size=12).hexdigest()
+
+
+def _unlink(pixels: Path) -> None:
+    for path in (pixels, pixels.with_suffix(DRAFT)):
+        path.unlink(missing_ok=True)
 
 
 def _opened(path: Path) -> MappedRows:
