@@ -106,3 +106,45 @@ def test_images_under_another_name(tmp_path, majority, make):
     code, out = checked(majority, tmp_path / "bags.csv")
     assert code == 1
     assert "row 1: there are no features: call the column Image path, if it names images, or add columns" in out
+
+
+def test_columns_beside_images_are_not_used_and_that_is_said(tmp_path, majority, make):
+    table, place = make.images(tmp_path, bags=20), tmp_path / "bags.csv"
+    table.assign(age=range(60)).to_csv(place, index=False)
+    used = "not used: the instances are the images of the column path"
+    assert f"warning: column age is {used}" in checked(majority, place)[1]
+    table.assign(age=range(60), site="north").to_csv(place, index=False)
+    assert f"warning: columns age, site are {used}" in checked(majority, place)[1]
+
+
+def test_options_that_cannot_apply_are_refused(tmp_path, majority, make):
+    make.table().to_csv(tmp_path / "vectors.csv", index=False)
+    make.images(tmp_path).to_csv(tmp_path / "images.csv", index=False)
+    make.folder(tmp_path / "slides")
+    for source, words, message in [
+        ("vectors.csv", ["--image-size", 8], "--image-size 8 says how large images are to be: {} holds vectors, leave"),
+        ("images.csv", ["--features", "a,b"], "--features a,b names columns of a manifest: {} holds images, leave it"),
+        ("slides", ["--image-size", 8], "--image-size 8 says how large images are to be: {} holds vectors, leave it"),
+        ("slides", ["--features", "a"], "--features a names columns of a manifest: {} holds vectors in files, leave"),
+    ]:
+        place = tmp_path / source
+        for command in (["check", place], ["train", place, "--out", tmp_path / "run"]):
+            code, _, err = majority(*command, *words)
+            assert code == 2
+            assert message.format(place) in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_images_for_a_run_of_vectors_and_the_other_way_round(tmp_path, majority, make):
+    make.table().to_csv(tmp_path / "vectors.csv", index=False)
+    make.images(tmp_path, bags=20).to_csv(tmp_path / "images.csv", index=False)
+    for kind in ("vectors", "images"):
+        words = ("--recipe", "quick", "--epochs", 1, "--device", "cpu", "--out", tmp_path / f"run-{kind}")
+        assert majority("train", tmp_path / f"{kind}.csv", *words)[0] == 0
+    for run, source, message in [
+        ("vectors", "images.csv", "the run classifies vectors, but {} names images: remove its column path"),
+        ("images", "vectors.csv", "the run classifies images, but {} names none: add a column path"),
+    ]:
+        code, _, err = majority("predict", tmp_path / f"run-{run}", tmp_path / source, "--out", tmp_path / "p.csv")
+        assert code == 2
+        assert message.format(tmp_path / source) in err

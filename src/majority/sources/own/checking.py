@@ -40,7 +40,7 @@ def check(path: str | Path, image_size: int | None = None, features: tuple[str, 
 def load_own(path: Path, wish: Wish) -> OwnBags:
     """The bags of a manifest or a folder; all problems in one message where there are any."""
     content, findings = _read(path, wish)
-    findings.refuse(path, of_run=wish.classes is not None)
+    findings.refuse(path, of_run=wish.of_run)
     return content.make(path.resolve().stem, wish, findings.warnings)
 
 

@@ -23,6 +23,7 @@ SPELLING = "NFC"  # letters with marks can be written in two ways in Unicode: na
 
 
 def read_folder(folder: Path, wish: Wish, findings: Findings) -> Content:
+    wish.refuse_unfit(folder, images=False, columns=False)
     files = _files(folder, findings)
     table, bags = _labels(folder, wish, findings) if wish.labels else (folder, pd.DataFrame({"bag": list(files)}))
     _match(bags, files, table, findings)

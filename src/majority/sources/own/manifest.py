@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .bag_table import check_classes, check_filled, check_one_each, settle_splits
-from .columns import RESERVED, TEXT, read_features
+from .columns import RESERVED, TEXT, note_unused, read_features
 from .images import ABSENT, load_images
 from .naming import did_you_mean
 from .originals import Originals, warn_of_changes
@@ -29,6 +29,8 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
             findings.problem(path, 1, what, "a manifest has the columns bag, bag_label, and path or numbers")
     if not set(needed) <= set(frame):
         raise UnreadableError
+    images = "path" in frame
+    wish.refuse_unfit(path, images=images, columns=not images)
     optional = ["split", "group"] if wish.labels else ["group"]
     used = [*needed, *(name for name in ("path", *optional) if name in frame)]
     check_filled(frame, path, used, findings)
@@ -43,7 +45,9 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
         if wish.training:
             check_classes(bags, path, findings)
             _check_shared_images(frame, path, findings)
-    if "path" in frame:
+    if images:
+        if wish.training:
+            note_unused(frame, findings)
         store, index, names, originals = _images(frame, path, wish, findings)
         columns = None
     else:

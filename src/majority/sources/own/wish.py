@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import InputError
@@ -22,6 +23,27 @@ class Wish:
     channels: int | None = None
     seen: Originals | None = None  # the images that a classifier was trained on
     features: tuple[str, ...] | None = None  # columns of a manifest
+
+    @property
+    def of_run(self) -> bool:
+        """Whether a classifier asks: what it was trained on, rather than options, says how to read."""
+        return self.classes is not None
+
+    def refuse_unfit(self, source: Path, images: bool, columns: bool) -> None:
+        """What is asked of images or of columns cannot be had where there are none."""
+        if self.of_run:
+            if images and self.image_size is None:
+                raise InputError(f"the run classifies vectors, but {source} names images: remove its column path")
+            if columns and self.image_size is not None:
+                raise InputError(f"the run classifies images, but {source} names none: add a column path")
+            return
+        there = "images" if images else "vectors"
+        if self.image_size is not None and not images:
+            option = f"--image-size {self.image_size[0]} says how large images are to be"
+            raise InputError(f"{option}: {source} holds {there}, leave it out")
+        if self.features is not None and not columns:
+            option = f"--features {','.join(self.features)} names columns of a manifest"
+            raise InputError(f"{option}: {source} holds {there}{' in files' if not images else ''}, leave it out")
 
 
 def pixels(image_size: int | None) -> tuple[int, int] | None:
