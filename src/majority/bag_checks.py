@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .errors import InputError
+from .feature_files import FLOATS
 from .store import chunks
 
 
@@ -25,13 +26,20 @@ def whole_numbers(values, what: str) -> np.ndarray:
     return values.astype(np.int64, copy=False)
 
 
+def sortable(names: np.ndarray) -> np.ndarray:
+    """Names of which some are text and some numbers, which have no order, all as text."""
+    if names.dtype != object or len({isinstance(name, str) for name in names}) < 2:
+        return names
+    return names.astype(str)
+
+
 def check_store(store: np.ndarray) -> None:
     images = store.ndim == 4 and store.dtype == np.uint8
-    vectors = store.ndim == 2 and np.issubdtype(store.dtype, np.floating)
+    vectors = store.ndim == 2 and store.dtype in FLOATS  # which are those of torch, in this machine's byte order
     if not (images or vectors):
         raise InputError(
             f"instances have shape {store.shape[1:]} and dtype {store.dtype}: give images as uint8 "
-            "(n, height, width, channels) or vectors as float (n, d), e.g. X.astype('float32')"
+            "(n, height, width, channels) or vectors as float16, float32 or float64 (n, d), e.g. X.astype('float32')"
         )
     if images and store.shape[3] not in (1, 3):
         raise InputError(f"images have {store.shape[3]} channels: give grey (1) or colour (3) images")
@@ -105,7 +113,7 @@ def encode(labels: Sequence, classes: Sequence[str], where: Callable[[int], str]
 def name_classes(labels) -> tuple[np.ndarray, list[str]]:
     """Labels as names, and the classes they name, in sorted order (numbers by value)."""
     column = label_column(labels)
-    return column.astype(str), [str(name) for name in np.unique(column)]
+    return column.astype(str), [str(name) for name in np.unique(sortable(column))]
 
 
 def label_column(labels: Sequence) -> np.ndarray:

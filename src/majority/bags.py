@@ -18,6 +18,7 @@ from .bag_checks import (
     encode,
     first_not_finite,
     name_classes,
+    sortable,
     whole_numbers,
 )
 from .bag_files import load_bags, save_bags
@@ -64,7 +65,7 @@ class Bags:
         self.offsets = whole_numbers(offsets, "offsets")
         check_positions(self.index, self.offsets, len(store))
         self.names = None if names is None else np.asarray([str(name) for name in names])
-        self.groups = None if groups is None else np.asarray(groups)
+        self.groups = None if groups is None else sortable(np.asarray(groups))
         self.coordinates = None if coordinates is None else np.asarray(coordinates)
         per_bag = {"labels": labels, "groups": groups, "names": names}
         check_lengths(per_bag, len(self), "bag")
@@ -145,7 +146,7 @@ class Bags:
         >>> Bags.from_table(np.eye(4), ["a", "b", "a", "a"], [7, 9, 7, 7]).classes
         ('7', '9')
         """
-        bag_ids, labels = as_array(bag_ids), as_array(labels)
+        bag_ids, labels = sortable(as_array(bag_ids)), as_array(labels)
         if len(bag_ids) == 0:
             raise InputError("no rows were given: pass at least one instance")
         for what, values in {

@@ -1,0 +1,36 @@
+"""What is given from Python and cannot be used as it is: converted, or refused with the cure."""
+
+import numpy as np
+import pytest
+
+from majority import Bags, InputError
+
+OTHER_ORDER = np.dtype("float32").newbyteorder()
+
+
+@pytest.mark.parametrize("dtype", [OTHER_ORDER, np.dtype("float64").newbyteorder(), np.longdouble])
+def test_numbers_that_torch_cannot_take_are_refused_with_their_cure(dtype):
+    store = np.ones((4, 3), dtype)
+    if store.dtype == np.float64:
+        pytest.skip("a long double is a double here")
+    with pytest.raises(InputError, match=rf"dtype {store.dtype}: .* float16, float32 or .*astype\('float32'\)"):
+        Bags.from_table(store, ["p", "p", "q", "q"], ["a", "a", "b", "b"])
+    assert len(Bags.from_table(store.astype("float32"), ["p", "p", "q", "q"], ["a", "a", "b", "b"])) == 2
+
+
+def test_names_that_are_text_and_numbers():
+    mixed = np.array(["a", 1, 10, 9], object)
+    bags = Bags.from_lists([np.ones((1, 2))] * 4, labels=mixed)
+    assert bags.classes == ("1", "10", "9", "a")
+    assert [bags.classes[label] for label in bags.labels] == ["a", "1", "10", "9"]
+    truth = Bags.from_lists([np.ones((1, 2))] * 2, labels=mixed[:2], instance_labels=[mixed[1:2], mixed[:1]])
+    assert [truth.classes[label] for label in truth.instance_labels] == ["1", "a"]
+    numbers = Bags.from_lists([np.ones((1, 2))] * 3, labels=np.array([10, 9, 2], object))
+    assert numbers.classes == ("2", "9", "10")
+
+
+def test_bags_and_groups_whose_names_are_text_and_numbers():
+    ids, groups = np.repeat(np.array(["p", 1, "q", 2], object), 2), np.repeat(np.array([1, 1, "g", "g"], object), 2)
+    bags = Bags.from_table(np.ones((8, 2)), ids, ["a", "a", "b", "b"] * 2, groups=groups)
+    assert bags.names.tolist() == ["p", "1", "q", "2"]
+    assert [set(part.groups) for part in bags.split([0.5, 0.5])] in ([{"1"}, {"g"}], [{"g"}, {"1"}])
