@@ -189,7 +189,7 @@ def export(run: Run, out: Annotated[Path, typer.Option(help="An .onnx file.")] =
 
 @app.command()
 def check(source: Source, image_size: ImageSize = None, features: Features = None) -> None:
-    """Read everything of a source, say what it holds and every problem: file, row, cure. Exit 1 on problems."""
+    """Read everything of a source, say what it holds and all that is wrong: file, row, cure. Exit 1 on problems."""
     from .checks import check_source
 
     found = check_source(source, image_size, _names(features) if features is not None else None)

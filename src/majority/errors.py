@@ -25,8 +25,8 @@ def no_such(kind: str, name: str, known: Iterable[str], more: str = "") -> Input
     return InputError(f"there is no {kind} {name!r}{guess}: take one of {', '.join(known)}{more}")
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is written most alike, whatever its capitals; None where none is."""
+def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
+    """The known name that is written most alike, whatever its capitals; None where none is alike enough."""
     lower = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(name.lower(), lower, n=1)
+    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=alike)
     return lower[close[0]] if close else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from string import digits
@@ -9,6 +10,7 @@ from string import digits
 from ...errors import nearest
 
 SHOWN = 10  # in one line
+ALIKE = 0.8  # short names are soon alike: bag and age by two thirds
 ALSO_CALLED = {
     "bag": ("bag_id", "bag_name", "bagname", "slide", "slide_id"),
     "path": ("file", "filename", "file_name", "file_path", "image", "image_path", "image_name", "img"),
@@ -30,12 +32,12 @@ def shown_names(names: Sequence[str]) -> str:
 def meant(column: str, there: Iterable[str]) -> str | None:
     """The column that is there and seems to be this one under another name.
 
-    >>> meant("path", ["a", "Image"]), meant("bag", ["Bag", "b"]), meant("bag", ["a", "b"])
-    ('Image', 'Bag', None)
+    >>> meant("path", ["a", "Image"]), meant("bag", ["Bag ID", "b"]), meant("bag", ["age", "b"])
+    ('Image', 'Bag ID', None)
     """
     there = list(there)
-    called = [name for name in there if name.lower() in ALSO_CALLED.get(column, ())]
-    return nearest(column, there) or (called[0] if called else None)
+    called = [name for name in there if re.sub(r"[ .-]", "_", name.lower()) in ALSO_CALLED.get(column, ())]
+    return nearest(column, there, ALIKE) or (called[0] if called else None)
 
 
 def did_you_mean(column: str, there: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from ...bags import Bags
 from ...dealing import deal_bags, deal_groups
 from ...errors import InputError
 from ..labelled import Parts
-from .originals import Originals
+
+if TYPE_CHECKING:
+    from .originals import Originals
 
 SPLITS = ("train", "val", "test")
 DEALT = (0.6, 0.2, 0.2)  # train, val, test
