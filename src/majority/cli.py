@@ -201,13 +201,18 @@ def check(source: Source, image_size: ImageSize = None, features: Features = Non
 @app.command()
 def report(
     run: Annotated[Path, typer.Argument(help="A run folder, a study's folder, or a .jsonl file of results.")],
+    source: OtherSource = None,
     device: Device = "auto",
 ) -> None:
-    """Write report.html, one page that needs no network: of a run, or of a study with its tables beside it."""
+    """Write report.html, one page that needs no network: of a run, or of a study with its tables beside it.
+
+    With a SOURCE, RUN/report-SOURCE.html: the run's classifier on the bags of that one.
+    """
     from .report import write_report, write_study_report
     from .runs import CONFIG
 
-    written = [write_report(run, device)] if (run / CONFIG).is_file() else write_study_report(run, say)
+    of_run = source is not None or (run / CONFIG).is_file()
+    written = [write_report(run, device, source, say)] if of_run else write_study_report(run, say)
     for path in written:
         say(str(path))
 

@@ -333,3 +333,33 @@ def test_names_run_no_script_in_a_browser(opened, elsewhere):
     page = opened(elsewhere / "report.html")
     assert page.locator("#bags .bag").count() == 3
     assert page.locator("#filter option").nth(3).inner_text() == HOSTILE[2]
+
+
+def test_a_run_is_reported_on_bags_of_another_source(majority, tmp_path):
+    rng = np.random.default_rng(0)
+
+    def table(name, bags, *columns):
+        rows = [(bag, "ab"[bag % 2], f"{rng.normal(4 * (bag % 2)):.3f}") for bag in range(bags) for _ in range(4)]
+        known = [["ab"[row % 8 // 4], ""][row % 2] for row in range(len(rows))]
+        cells = {"bag": 0, "bag_label": 1, "f0": 2}
+        lines = [",".join([*(str(row[cells[c]]) for c in columns if c in cells), *([label] * ("label" in columns))])
+                 for row, label in zip(rows, known, strict=True)]  # fmt: skip
+        (tmp_path / name).write_text("\n".join([",".join(columns), *lines]) + "\n")
+        return tmp_path / name
+
+    run, training = tmp_path / "run", table("slides.csv", 40, "bag", "bag_label", "f0")
+    assert majority("train", training, "--recipe", "quick", "--epochs", "2", "--out", run)[0] == 0
+    before = (run / "report.html").read_bytes()
+    other = table("other.csv", 10, "bag", "bag_label", "f0", "label")
+    code, out, _ = majority("report", run, other)
+    assert code == 0
+    assert out.strip() == str(run / "report-other.html")
+    page = (run / "report-other.html").read_text()
+    assert "On the other.csv bags" in page
+    assert "slides.csv · adjusted-mean · other.csv" in page
+    assert "Instance figures are over the 20 of 40 instances with a known class" in page
+    assert (run / "report.html").read_bytes() == before
+    code, _, error = majority("report", run, table("loose.csv", 10, "bag", "f0", "label"))
+    assert code == 2
+    assert "loose.csv has no bag labels: a report needs them" in error
+    assert not (run / "report-loose.html").exists()

@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from ..errors import InputError
+
 __all__ = ["write_report", "write_study_report"]
 
 
-def write_report(folder: str | Path, device: str = "auto") -> Path:
-    """Write RUN/report.html from a finished run's folder and its bags; return its path."""
-    from ..experiments import reopen
+def write_report(
+    folder: str | Path,
+    device: str = "auto",
+    source: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Path:
+    """Write RUN/report.html from a finished run's folder and its bags, or RUN/report-SOURCE.html from the bags of
+    another source; return its path."""
+    from ..experiments import open_bags, reopen
+    from ..sources import Parts
     from .page import require_finished, write_page
 
     folder = require_finished(Path(folder))
-    return write_page(folder, *reopen(folder, device=device))
+    if source is None:
+        return write_page(folder, *reopen(folder, device=device))
+    classifier, bags, _ = open_bags(folder, source, labels=True, device=device, say=say)
+    (others,) = bags.values()
+    if (others.labels < 0).any():
+        raise InputError(f"{source} has no bag labels: a report needs them; `majority evaluate` does not")
+    return write_page(folder, classifier, Parts(None, None, others), source)
 
 
 def write_study_report(study: str | Path, say: Callable[[str], None] = lambda line: None) -> list[Path]:

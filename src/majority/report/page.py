@@ -10,6 +10,7 @@ from ..bags import Bags
 from ..classifier import Classifier
 from ..errors import InputError
 from ..files import read_json, read_lines, write_atomically
+from ..inference import evaluate
 from ..metrics import coverage, doubt
 from ..runs import RESULT, flat, read_config
 from ..training import METRICS
@@ -45,36 +46,42 @@ def require_finished(folder: Path) -> Path:
     return folder
 
 
-def write_page(folder: Path, classifier: Classifier, parts) -> Path:
-    """Write the report of a finished run; `parts` are its bags: train, val and, where there are any, test."""
+def write_page(folder: Path, classifier: Classifier, parts, source: str | None = None) -> Path:
+    """Write the report of a finished run; `parts` are its bags: train, val and, where there are any, test.
+
+    Where a `source` is named, the test bags are all that there are, and of that one: a page of its own.
+    """
     require_finished(folder)
-    page = render(folder, classifier, parts)
-    path = folder / REPORT
+    page = render(folder, classifier, parts, source)
+    path = folder / (REPORT if source is None else f"report-{Path(source).stem}.html")
     write_atomically(path, lambda place: place.write_text(page, encoding="utf-8", errors="replace"))
     return path
 
 
-def render(folder: Path, classifier: Classifier, parts) -> str:
+def render(folder: Path, classifier: Classifier, parts, source: str | None = None) -> str:
     filters = {"share": _share, "signed": _signed, "number": lambda value: f"{value:,}"}
-    return fill("template.html.jinja", _content(folder, classifier, parts), **filters)
+    return fill("template.html.jinja", _content(folder, classifier, parts, source), **filters)
 
 
-def _content(folder: Path, classifier: Classifier, parts) -> dict:
+def _content(folder: Path, classifier: Classifier, parts, source: str | None) -> dict:
     config, result = read_config(folder), read_json(folder / RESULT)
     part = "val" if getattr(parts, "test", None) is None else "test"
+    names = PART_NAMES | ({} if source is None else {"test": Path(source).name})
     figures, reading = result.get(part) or {}, read(classifier, getattr(parts, part))
+    if source is not None:
+        figures = evaluate(classifier.model, parts.test, classifier.device.type).summary()
     bags, classes = reading.bags, reading.classes
     known = bags.instance_labels is not None
     matrix, compared = reading.confusion(), reading.true_classes
     data = config["data"]
     return {
-        "title": " · ".join(str(piece) for piece in (Path(data["source"]).name, config["method"])),
-        "part": PART_NAMES[part],
+        "title": " · ".join([Path(data["source"]).name, config["method"], *([] if source is None else [names[part]])]),
+        "part": names[part],
         "background": None if reading.background is None else classes[reading.background],
         "about": _about(config, result, classifier),
         "command": command(config),
         "settings": _shown_settings(config),
-        "parts": _parts(parts),
+        "parts": _parts(parts, names),
         "figures": _figures(figures),
         "coverage": coverage(figures),
         "doubt": doubt(figures),
@@ -152,9 +159,9 @@ def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]
     return {name: str(value) for name, value in about.items() if value is not None}
 
 
-def _parts(parts) -> list[dict]:
+def _parts(parts, names: dict[str, str]) -> list[dict]:
     rows = []
-    for name, title in PART_NAMES.items():
+    for name, title in names.items():
         bags = getattr(parts, name, None)
         if bags is None:
             continue

@@ -341,7 +341,7 @@ def test_instances_are_numbered_without_blank_rows(tmp_path, majority, make):
         (("--with-replacement",), "leave out --with-replacement"),
         (("--bags", "10"), "leave out --bags"),
         (("--fold", "1"), "--fold 1 without --folds"),
-        (("--folds", "2"), "give --folds 3 or more"),
+        (("--folds", "2"), "--folds 2: give 3 or more"),
         (("--features", "nose"), "there is no column nose, asked for as a feature: name other columns (a, b)"),
         (("--features", "label"), "column label has a meaning of its own"),
         (("--image-size", "0"), "--image-size 0: give the pixels a side"),
