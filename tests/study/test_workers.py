@@ -150,7 +150,7 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
 def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(tmp_path):
     wrong, victim, right = (tmp_path / name / "fold0" for name in ("wrong", "victim", "right"))
     cells = [
-        (wrong, Experiment(Data("digits", "large", bags="many"), recipe="quick", epochs=1)),
+        (wrong, Experiment(Data("digits", "large", data_seed="many"), recipe="quick", epochs=1)),
         (victim, Experiment(TINY, recipe="quick", epochs=10_000)),
         (right, Experiment(TINY, recipe="quick", epochs=1)),
     ]
