@@ -61,7 +61,7 @@ def load_bags(cls: type[Bags], folder: str | Path, in_place: bool) -> Bags:
             store = read("store", "r" if in_place else None)
             bags = cls(store, read("index"), read("offsets"), read("labels"), about["classes"], **more)
             if "instance_labels" in there:
-                bags = _with_truth(bags, read("instance_labels"), tuple(about["true_classes"]))
+                bags = _with_truth(bags, read("instance_labels"), tuple(about.get("true_classes", about["classes"])))
             return bags.with_background(about["background"]) if "background" in about else bags
     except (OSError, EOFError, ValueError, KeyError) as error:
         raise InputError(f"{folder} is damaged ({error}): save the bags again") from error

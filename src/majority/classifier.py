@@ -52,7 +52,8 @@ class Classifier:
                 f"method {self.model.spec.method} classifies an instance only within its bag: "
                 "use predict_bags, or train a method that classifies single instances"
             )
-        instances = self._checked(np.asarray(instances))
+        instances = np.asarray(instances)
+        self.check(instances)
         if len(instances) == 0:
             return np.empty((0, len(self.classes)), np.float32)
         one_each = Bags(
@@ -68,7 +69,7 @@ class Classifier:
 
     def stream(self, bags: Bags) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Some bags at a time: their numbers (b,) and their instances' probabilities (n, C)."""
-        self._checked(bags.store)
+        self.check(bags.store)
         for batch, output in outputs(self.model, all_batches(bags, self.device)):
             yield batch.bags, output.instance_log_probs.exp().cpu().numpy()
 
@@ -120,7 +121,8 @@ class Classifier:
             raise InputError(f"{path} does not fit this backbone: {error}") from None
         return cls(model, device)
 
-    def _checked(self, instances: np.ndarray) -> np.ndarray:
+    def check(self, instances: np.ndarray) -> None:
+        """Refuse instances of another kind or shape than those of training."""
         spec = self.model.spec
         kind = instances.dtype == np.uint8 if spec.images else np.issubdtype(instances.dtype, np.floating)
         if instances.shape[1:] != spec.instance_shape or not kind:
@@ -129,4 +131,3 @@ class Classifier:
                 f"instances have shape {instances.shape[1:]} and dtype {instances.dtype}: "
                 f"this classifier was trained on {need} of shape {spec.instance_shape}"
             )
-        return instances

@@ -212,6 +212,7 @@ def report(
     from .runs import CONFIG
 
     of_run = source is not None or (run / CONFIG).is_file()
+    note_trained_on(run, source)
     written = [write_report(run, device, source, say)] if of_run else write_study_report(run, say)
     for path in written:
         say(str(path))

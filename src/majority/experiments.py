@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,18 @@ from .methods import DEFAULT_METHOD, find_method
 from .model import Model, build_model
 from .recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
 from .report.page import REPORT, write_page
-from .runs import CLASSIFIER, CONFIG, RESULT, claimed, environment, open_run, read_config, refuse_other, source_of
+from .runs import (
+    CLASSIFIER,
+    CONFIG,
+    RESULT,
+    begun,
+    claimed,
+    environment,
+    open_run,
+    read_config,
+    refuse_other,
+    source_of,
+)
 from .settings import Settings
 from .sources import LabelledSet, OwnBags, Parts, is_own_source, load, names
 from .sources.own import Wish
@@ -56,8 +68,9 @@ class Data:
 
     @property
     def path(self) -> str | None:
-        """Of a source that is a file or folder, wherever it is read from."""
-        return None if self.source in names() else str(Path(self.source).expanduser().resolve())
+        """Of a source that is a file or folder, wherever it is read from; a link stays one, as its images may lie
+        beside it."""
+        return None if self.source in names() else os.path.abspath(Path(self.source).expanduser())
 
     def settled(self) -> Data:
         """With the defaults of the source's kind written out."""
@@ -109,6 +122,8 @@ class Experiment:
         Settings(seed=self.seed, **given)  # refuses what cannot be
         for name in given.keys() & {name.removeprefix("training.") for name in self.settings}:
             raise InputError(f"--{name.replace('_', '-')} and --set training.{name} are one setting: give it once")
+        if "training.seed" in self.settings:
+            raise InputError("--set training.seed: take --seed, which is of all stages")
         if self.like is not None and self.like not in LAWFUL:
             raise no_such("--like", self.like, LAWFUL)
         if self.like is not None and self.data.source in LAWFUL:
@@ -200,7 +215,7 @@ class Experiment:
 
     def finished(self, folder: Path) -> dict | None:
         """The result, where this run is complete in the folder; no data is read. Another run there is refused."""
-        if not (folder / CONFIG).exists():
+        if not begun(folder):
             return None
         there = read_config(folder)
         recipe = there["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
@@ -264,7 +279,10 @@ def open_bags(
         own = load_own(Path(source).expanduser(), _wish(classifier, config, labels))
         for warning in own.warnings:
             say(f"warning: {warning}")
-        return Opened(classifier, {"all": own.bags}, own)
+        background = classifier.model.spec.background
+        bags = own.bags if background is None else own.bags.with_background(classifier.classes[background.index])
+        classifier.check(bags.store)
+        return Opened(classifier, {"all": bags}, own)
     classifier, parts, opened = _reopen(folder, source, device)
     if parts.test is None and not all_parts:
         raise InputError(f"{folder} has no test bags: its source marks none; take --all, or give a SOURCE")

@@ -48,22 +48,27 @@ def open_run(folder: Path, config: dict) -> dict | None:
     Other settings are refused in a folder where training has left anything.
     """
     place = folder / CONFIG
-    left = [entry for entry in folder.rglob("*") if entry.is_file() and not _of_no_run(entry)]
     there = read_json(place) if place.exists() else None
-    foreign = left if there is None else [] if "schema" in there else [place]
+    foreign = _left(folder) if there is None else [] if "schema" in there else [place]
     if foreign:
         name = foreign[0].relative_to(folder)
         raise InputError(f"{folder} holds {name} but no run: choose another folder with --out")
-    if left:
+    if begun(folder):
         refuse_other(folder, there, config)
     else:
         write_json(place, {"schema": SCHEMA, **config, "environment": environment()})
     return read_json(folder / RESULT) if (folder / RESULT).exists() else None
 
 
-def _of_no_run(file: Path) -> bool:
-    """What is there before the first epoch is finished, or was being written when a command was killed."""
-    return file.name in (LOCK, CONFIG) or file.name.endswith(UNFINISHED) or file.stat().st_size == 0
+def begun(folder: Path) -> bool:
+    """Whether a run is here of which training has left anything."""
+    return (folder / CONFIG).exists() and bool(_left(folder))
+
+
+def _left(folder: Path) -> list[Path]:
+    """All files but those that are there before an epoch is finished, and what was being written at a kill."""
+    of_no_run = lambda file: file.name in (LOCK, CONFIG) or file.name.endswith(UNFINISHED) or file.stat().st_size == 0
+    return [entry for entry in folder.rglob("*") if entry.is_file() and not of_no_run(entry)]
 
 
 def read_config(folder: Path) -> dict:
@@ -103,8 +108,9 @@ def refuse_other(folder: Path, there: dict, asked: dict) -> None:
     """
     asked = json.loads(json.dumps({"schema": SCHEMA, **asked}))  # as it would read back
     there, asked = flat(there), flat(asked)
-    one_file = there.get("source_path") and asked.get("source_path")  # however it was written
-    aside = ("data.source" if one_file else "source_path", "environment.", "images.", "material.", "settings.")
+    one_file = there.get("source_path") == asked.get("source_path") is not None  # however it was written
+    aside = ("source_path", "environment.", "images.", "material.", "settings.")
+    aside += ("data.source",) if one_file else ()
     names = sorted(name for name in there.keys() | asked.keys() if not name.startswith(aside))
     changed = [name for name in names if there.get(name) != asked.get(name)]
     if changed == ["data.fingerprint"]:

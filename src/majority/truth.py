@@ -53,9 +53,9 @@ def number_truth(
         codes[known] = encode(values[known], classes, lambda i: where(np.flatnonzero(known)[i]))
         return codes, classes
     which, names = pd.factorize(values[known])
-    names = [str(name) for name in names]
+    names = _as_written([str(name) for name in names], classes)
     further = sorted(set(names) - set(classes))
-    if not set(names) & set(classes):
+    if not set(names) & set(classes) and len(further) > 1:  # one alone may be the background's
         shown = [", ".join(some[:5]) + (", ..." if len(some) > 5 else "") for some in (further, classes)]
         raise InputError(
             f"the labels of instances ({shown[0]}) and the classes of bags ({shown[1]}) share no name: write both "
@@ -64,6 +64,16 @@ def number_truth(
     true_classes = (*classes, *further)
     codes[known] = np.array([true_classes.index(name) for name in names])[which]
     return codes, true_classes
+
+
+def _as_written(names: list[str], classes: tuple[str, ...]) -> list[str]:
+    """Tables with gaps write whole numbers as 1.0: as the classes are written, where those are whole.
+
+    >>> _as_written(["1.0", "0.0"], ("0", "1"))
+    ['1', '0']
+    """
+    whole = [name.removesuffix(".0") for name in names]
+    return whole if set(whole) <= set(classes) else names
 
 
 def numbered_anew(codes: np.ndarray | None, before: tuple[str, ...], after: tuple[str, ...]) -> np.ndarray | None:

@@ -169,6 +169,9 @@ def test_command_says_each_setting_once():
     config = {"method": "count", "method_options": {}, "data": {"source": "digits"}, "plan": plan, "settings": settings}
     expected = "majority train digits --method count --recipe quick --backbone cnn --epochs 2"
     assert command(config) == f"{expected} --set training.weight_decay=0.1"
+    config["settings"] = {"training.compile": False}
+    config["plan"]["training"] = {"epochs": 2, "compile": False}
+    assert command(config) == f"{expected} --set training.compile=false", "which no option says"
 
 
 def test_features_without_instance_labels_have_maps_and_no_gallery(elsewhere):
@@ -363,3 +366,22 @@ def test_a_run_is_reported_on_bags_of_another_source(majority, tmp_path):
     assert code == 2
     assert "loose.csv has no bag labels: a report needs them" in error
     assert not (run / "report-loose.html").exists()
+
+
+def test_other_bags_have_the_background_of_the_run(majority, tmp_path):
+    rng, lines = np.random.default_rng(0), ["bag,bag_label,f0,label"]
+    for bag in range(30):
+        label = "ab"[bag % 2]
+        lines += [f"{bag},{label},{rng.normal(4 * (bag % 2)):.3f},{label}" for _ in range(3)]
+        lines += [f"{bag},{label},{rng.normal(20):.3f},void" for _ in range(3)]
+    for name in ("mine.csv", "other.csv"):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    words = ["--method", "log-mean", "--background", "void", "--recipe", "quick", "--epochs", "2"]
+    assert majority("train", tmp_path / "mine.csv", *words, "--out", tmp_path / "run")[0] == 0
+    code, out, _ = majority("report", tmp_path / "run", tmp_path / "mine.csv")
+    assert code == 0
+    assert "note: the run was trained on bags of this source" in out
+    assert majority("report", tmp_path / "run", tmp_path / "other.csv")[0] == 0
+    page = (tmp_path / "run/report-other.html").read_text()
+    assert "void is the background" in page
+    assert '<td class="n">100.0 %</td>' in page, "of the voters, the label's class has all"

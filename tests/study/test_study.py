@@ -197,3 +197,18 @@ def test_methods_are_never_compared_on_different_data(majority, tmp_path):
     assert study("log-mean,vote")[0] == 2, "and again, before anything runs"
     shutil.rmtree(tmp_path / "out/own/large/log-mean")
     assert study("log-mean,vote")[0] == 0
+
+
+def test_a_cell_that_finished_no_epoch_takes_other_settings(majority, tmp_path):
+    def study(epochs):
+        words = ["--methods", "log-mean", "--scenarios", "large", "--recipe", "quick", "--epochs", epochs]
+        return majority("study", "digits", *words, "--bags", "8", "--bag-size", "4", "--out", tmp_path)
+
+    assert study(1)[0] == 0
+    cell = tmp_path / "digits/large/log-mean/fold0"
+    for file in cell.iterdir():
+        if file.name != "config.json":
+            file.unlink()
+    (cell / "metrics.jsonl").touch()
+    assert study(2)[0] == 0
+    assert json.loads((cell / "result.json").read_text())["epochs"] == 2

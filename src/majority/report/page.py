@@ -53,7 +53,7 @@ def write_page(folder: Path, classifier: Classifier, parts, source: str | None =
     """
     require_finished(folder)
     page = render(folder, classifier, parts, source)
-    path = folder / (REPORT if source is None else f"report-{Path(source).stem}.html")
+    path = folder / (REPORT if source is None else f"report-{Path(source).resolve().stem}.html")
     write_atomically(path, lambda place: place.write_text(page, encoding="utf-8", errors="replace"))
     return path
 
@@ -66,7 +66,7 @@ def render(folder: Path, classifier: Classifier, parts, source: str | None = Non
 def _content(folder: Path, classifier: Classifier, parts, source: str | None) -> dict:
     config, result = read_config(folder), read_json(folder / RESULT)
     part = "val" if getattr(parts, "test", None) is None else "test"
-    names = PART_NAMES | ({} if source is None else {"test": Path(source).name})
+    names = PART_NAMES | ({} if source is None else {"test": Path(source).resolve().name})
     figures, reading = result.get(part) or {}, read(classifier, getattr(parts, part))
     if source is not None:
         figures = evaluate(classifier.model, parts.test, classifier.device.type).summary()
@@ -121,17 +121,16 @@ def command(config: dict) -> str:
     options = {name: value for name, value in options.items() if value != "auto"}
     options |= {"like": config.get("like"), "background_share": config.get("background_share")}
     options |= {"ratios": plan.get("ratios")}
-    words = ["majority", "train", str(data.pop("source"))]
+    words, said = ["majority", "train", str(data.pop("source"))], set()  # settings that options have said
     chosen = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile", "seed")
     for name, value in (options | data | {name: training.get(name) for name in chosen}).items():
-        if value is True:
-            words.append(f"--{name.replace('_', '-')}")
-        elif value is not None and value is not False and value != []:
-            shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-            words += [f"--{name.replace('_', '-')}", shown]
+        if value is None or value is False or value == []:
+            continue
+        shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [shown])]
+        said |= {name, f"training.{name}"}
     for name, value in config["method_options"].items():
         words += ["--option", f"{name}={value}"]
-    said = {"backbone", *(f"training.{name}" for name in chosen)}  # above: they have options of their own
     for name, value in config.get("settings", {}).items():
         words += [] if name in said else ["--set", f"{name}={json.dumps(value)}"]
     return shlex.join(words)
@@ -259,6 +258,6 @@ def time_said(seconds: float) -> str:
 
 
 def _shown_settings(config: dict) -> dict[str, str]:
-    """Every setting of a run; hashes of the data are left out."""
-    named = flat(config).items()
-    return {name: "–" if value is None else str(value) for name, value in named if not name.endswith("fingerprint")}
+    """Every setting of a run; hashes of the data are left out, and where they lay."""
+    named = [(name, value) for name, value in flat(config).items() if not name.endswith(("fingerprint", "source_path"))]
+    return {name: "–" if value is None else str(value) for name, value in named}

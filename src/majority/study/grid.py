@@ -12,7 +12,7 @@ from ..files import write_json
 from ..inference import choose_device
 from ..methods import find_method
 from ..recipes import DEFAULT, RECIPES, Material
-from ..runs import CONFIG, read_config
+from ..runs import CONFIG, begun, read_config
 from ..scenarios import SCENARIOS, majority_range
 from ..sources import load, names
 from ..sources.labelled import N_FOLDS
@@ -104,7 +104,7 @@ def _check_data(cells: Sequence[tuple[Path, Experiment]]) -> None:
     """Methods are compared on the same bags: none on files as they were, beside others on files as they are."""
     seen: dict[tuple, tuple[str, Path]] = {}
     for folder, experiment in cells:
-        if (folder / CONFIG).exists():
+        if begun(folder):
             key = (experiment.data, find_method(experiment.method).head.sees_instance_labels)
             fingerprint = read_config(folder)["data"]["fingerprint"]
             first, where = seen.setdefault(key, (fingerprint, folder))

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from safetensors.torch import load_file
@@ -105,10 +106,10 @@ def test_a_true_class_that_is_no_bags_label_is_wrong_and_said(tmp_path, majority
     code, out, _ = majority("evaluate", run, other)
     assert code == 0
     assert told.replace("no bag's label", "no class of the run") in words(out)
-    table.assign(label="99").to_csv(other, index=False)
+    table.assign(label=[str(98 + row % 2) for row in table.index]).to_csv(other, index=False)
     code, _, err = majority("evaluate", run, other)
     assert code == 2
-    assert "the labels of instances (99) and the classes of bags (7, 12) share no name" in err
+    assert "the labels of instances (98, 99) and the classes of bags (7, 12) share no name" in err
 
 
 def test_a_background_may_be_known_by_its_instances(tmp_path, majority, make):
@@ -164,3 +165,41 @@ def test_labelled_instances_without_bag_labels_are_enough_to_measure_by(tmp_path
     assert code == 2
     assert "there is no column bag_label" in err
     assert "there is no column bag_label" in majority("train", other, *TRAIN)[2]
+
+
+def test_the_background_alone_may_be_known(tmp_path, majority, make):
+    table = make.table()
+    table["label"] = table["label"].where(table.index % 5 == 0, "")
+    table.loc[table["label"] != "", "label"] = "void"
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    words = [*TRAIN, "--method", "log-mean", "--background", "void", "--out", tmp_path / "run"]
+    assert majority("train", tmp_path / "bags.csv", *words)[0] == 0
+    figures = json.loads((tmp_path / "run/result.json").read_text())["test"]
+    assert 0 < figures["known_instances"] < figures["instances"]
+
+
+def test_whole_numbers_with_gaps_are_the_classes_they_were(tmp_path, majority, make):
+    table = make.table()
+    names = {name: number for number, name in enumerate(sorted(set(table["bag_label"])))}
+    table["bag_label"] = table["bag_label"].map(names)
+    table["label"] = table["label"].map(names).where(table.index % 2 == 0)
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    assert "0.0" in set(pd.read_csv(tmp_path / "bags.csv", dtype=str)["label"]), "as pandas writes them"
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0
+    assert f"known of {(len(table) + 1) // 2} of {len(table)} instances" in " ".join(out.split())
+
+
+def test_bags_of_another_kind_or_width_are_refused(tmp_path, majority, make):
+    make.table().to_csv(tmp_path / "bags.csv", index=False)
+    assert majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")[0] == 0
+    (tmp_path / "files").mkdir()
+    for bag in range(4):
+        np.save(tmp_path / f"files/{bag}.npy", np.zeros((3, 77), np.float32))
+    names = sorted(set(make.table()["bag_label"]))
+    rows = [f"{bag},{names[bag % len(names)]}" for bag in range(4)]
+    (tmp_path / "files/labels.csv").write_text("\n".join(["bag,label", *rows]) + "\n")
+    for command in ("evaluate", "report"):
+        code, _, error = majority(command, tmp_path / "run", tmp_path / "files")
+        assert code == 2
+        assert "instances have shape (77,)" in error
