@@ -172,8 +172,8 @@ WRONG = {  # what was done to a good table -> what the user reads
     "empty label": (change(3, "bag_label", ""), ["row 5: bag_label is empty: fill the cell"]),
     "empty bag name": (change(3, "bag", ""), ["row 5: bag is empty"]),
     "true labels of other names": (
-        lambda t, m: t.assign(label=t["label"] + ".0"),
-        ["the labels of instances (12.0, 7.0) and the classes of bags (7, 12) share no name: write both alike"],
+        lambda t, m: t.assign(label="class " + t["label"]),
+        ["the labels of instances (class 12, class 7) and the classes of bags (7, 12) share no name: write both alike"],
     ),
     "NaN": (change(4, "a", np.nan), ["row 6: feature a is empty or NaN: write a finite number"]),
     "infinite": (change(4, "a", np.inf), ["row 6: feature a is inf"]),
