@@ -154,6 +154,27 @@ def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_p
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--set", "training.bogus=1"], "no setting 'training.bogus'"),
+        (["--set", "training.epochs=-1"], "epochs is -1"),
+        (["--option", "nonsense=3"], "no option 'nonsense'"),
+        (["--backbone", "vgg"], "there is no backbone 'vgg'"),
+        (["--backbone", "mlp", "--set", 'backbone="cnn"'], "--backbone and --set backbone are one setting"),
+        (["--recipe", "quick", "--ratios", "0.5"], "has no ratios"),
+        (["--recipe", "mpem", "--method", "vote"], "does not build on vote"),
+        (["--device", "tpu"], "auto, cpu or cuda"),
+    ],
+)
+def test_what_cannot_be_right_is_said_before_any_data_are_read(majority, tmp_path, words, message):
+    (tmp_path / "bags.csv").write_text("bag,bag_label,f0\n1,a,not a number\n")
+    code, _, error = majority("train", tmp_path / "bags.csv", *words, "--out", tmp_path / "run")
+    assert code == 2
+    assert message in error
+    assert "bags.csv" not in error
+
+
 def test_an_unknown_option_is_exit_2(majority):
     assert majority("train", "digits", "--colour", "blue")[0] == 2
 

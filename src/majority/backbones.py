@@ -94,14 +94,18 @@ BACKBONES = {
 TIMM = "timm:"  # what a name of timm's starts with
 
 
+def check_backbone(name: str) -> None:
+    if name not in BACKBONES and not name.startswith(TIMM):
+        raise no_such("backbone", name, BACKBONES, f", or {TIMM}NAME")
+
+
 def create_backbone(name: str, shape: tuple[int, ...], **options) -> nn.Module:
     """A fresh backbone for instances of this shape, (d,) or (channels, height, width).
 
     >>> create_backbone("cnn", (3, 32, 32)).out_features
     128
     """
-    if name not in BACKBONES and not name.startswith(TIMM):
-        raise no_such("backbone", name, BACKBONES, f", or {TIMM}NAME")
+    check_backbone(name)
     if name not in ("mlp", "linear") and len(shape) != 3:
         raise InputError(f"backbone {name} needs images, these instances are vectors of {shape[0]} values: use mlp")
     if name == "linear" and len(shape) == 3:

@@ -262,8 +262,8 @@ def study(
     )
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "compile": compile_network}
     changes |= {"ratios": _ratios(ratios), "settings": settings_of(settings)}
-    common = Experiment(data, recipe=recipe, seed=seed, **changes)
     chosen = tuple(METHODS) if methods == "all" else _names(methods)
+    common = Experiment(data, chosen[0], recipe=recipe, seed=seed, **changes)
     grid = Study(tuple(sources), _names(scenarios), chosen, folds_of(folds), common)
     with _continuable(out):
         done = grid.run(out, device, jobs, say)

@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from . import __version__
 from .augment import LAWFUL
+from .backbones import check_backbone
 from .bags import Bags
 from .classifier import Classifier
 from .errors import InputError, no_such
 from .files import read_json, write_json, write_lines
 from .inference import choose_device, evaluate
-from .methods import DEFAULT_METHOD, find_method
+from .methods import DEFAULT_METHOD, check_options, find_method
 from .model import Model, build_model
 from .recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
 from .report.page import REPORT, write_page
@@ -31,7 +32,6 @@ from .runs import (
     refuse_other,
     source_of,
 )
-from .settings import Settings
 from .sources import LabelledSet, OwnBags, Parts, is_own_source, load, names
 from .sources.own import Wish
 from .sources.own.checking import load_own
@@ -39,6 +39,7 @@ from .sources.own.originals import Originals
 from .training import METRICS
 from .training_checks import check_all_known
 
+FULLEST = "census"  # the recipe whose plan has every setting that one chosen by default may have
 CHANGEABLE = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile")  # of a recipe's plan
 
 
@@ -115,15 +116,18 @@ class Experiment:
     like: str | None = None  # a source that is known: what may be done to its images may be done to these
 
     def __post_init__(self):
-        find_method(self.method)
+        """What cannot be right is refused before any data are read; the plan for them judges once more."""
+        check_options(self.method, self.method_options)
+        check_backbone(self.backbone or "mlp")
         if self.recipe not in (DEFAULT, *RECIPES):
             raise no_such("recipe", self.recipe, [DEFAULT, *RECIPES])
-        given = {name: getattr(self, name) for name in CHANGEABLE if getattr(self, name) is not None}
-        Settings(seed=self.seed, **given)  # refuses what cannot be
-        for name in given.keys() & {name.removeprefix("training.") for name in self.settings}:
-            raise InputError(f"--{name.replace('_', '-')} and --set training.{name} are one setting: give it once")
+        twice = {f"training.{name}": name for name in CHANGEABLE} | {"backbone": "backbone"}
+        for setting in self.settings.keys() & twice.keys():
+            if getattr(self, name := twice[setting]) is not None:
+                raise InputError(f"--{name.replace('_', '-')} and --set {setting} are one setting: give it once")
         if "training.seed" in self.settings:
             raise InputError("--set training.seed: take --seed, which is of all stages")
+        self.changed(RECIPES[FULLEST if self.recipe == DEFAULT else self.recipe].plan(Material("")))
         if self.like is not None and self.like not in LAWFUL:
             raise no_such("--like", self.like, LAWFUL)
         if self.like is not None and self.data.source in LAWFUL:

@@ -82,8 +82,8 @@ def test_the_command_trains_vectors(majority, tmp_path):
     [
         ("census.speed=3", "the plan has no setting 'census.speed': census has start, head, temperature"),
         ("census.start.epochs=3", "'census.start.epochs': there is no census.start in the plan of this recipe"),
-        ("census.readers=many", "census.readers=many: a whole number is needed, it is 3 now"),
-        ("training.learning_rate=true", "training.learning_rate=True: a number is needed, it is 0.004 now"),
+        ("census.readers=many", "census.readers=many: a whole number is needed"),
+        ("training.learning_rate=true", "training.learning_rate=True: a number is needed"),
         ("training.augment=crop", "training.augment=crop: a list is needed"),
         ("training.epochs", "--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"),
         ("training.epochs=0", "epochs is 0: give a whole number from 1 up"),
@@ -99,7 +99,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("recipe=paper", "the plan has no setting 'recipe'"),
         ("census.readers=0", "census.readers is 0: it must be 1 or more"),
         ("census.reader_epochs=0", "census.reader_epochs is 0: it must be 1 or more"),
-        ("census.reader_epochs=null", "census.reader_epochs=null: a whole number is needed, it is 40 now"),
+        ("census.reader_epochs=null", "census.reader_epochs=null: a whole number is needed"),
         ("census.mixed=2", "census.mixed is 2: it must be between 0 and 1"),
     ],
 )

@@ -70,6 +70,13 @@ def find_method(name: str) -> Method:
     return METHODS[name]
 
 
+def check_options(name: str, options: dict) -> None:
+    known = list(inspect.signature(find_method(name).head.__init__).parameters)[3:]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise InputError(f"method {name} has no option {unknown[0]!r}: it takes {', '.join(known) or 'none'}")
+
+
 def create_head(name: str, in_features: int, n_classes: int, background: Background | None = None, **options) -> Head:
     """A fresh head; with a background, one that leaves that class out of its count.
 
@@ -80,10 +87,7 @@ def create_head(name: str, in_features: int, n_classes: int, background: Backgro
     if background is not None and not issubclass(method.head, Voting):
         able = ", ".join(other.name for other in METHODS.values() if issubclass(other.head, Voting))
         raise InputError(f"method {name} cannot leave a background out of the count: take one of {able}")
-    known = list(inspect.signature(method.head.__init__).parameters)[3:]
-    unknown = sorted(set(options) - set(known))
-    if unknown:
-        raise InputError(f"method {name} has no option {unknown[0]!r}: it takes {', '.join(known) or 'none'}")
+    check_options(name, options)
     try:
         head = method.head(in_features, n_classes, **method.settings | options)
     except ValueError as error:

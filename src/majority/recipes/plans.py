@@ -130,12 +130,12 @@ def _replaced(part, path: list[str], value: object, name: str):
     value = _replaced(before, rest, value, name) if rest else _as_set(value)
     kinds, needed = KINDS.get(type(before), ((type(value),), ""))  # of what is not set yet, the plan itself judges
     if value is not None and type(value) not in kinds:
-        raise InputError(f"{name}={value}: {needed} is needed, it is {before} now")
+        raise InputError(f"{name}={value}: {needed} is needed")
     try:
         return replace(part, **{first: value})
     except TypeError as error:
         shown = "null" if value is None else value
-        said = f"{needed} is needed, it is {before} now" if needed else str(error)
+        said = f"{needed} is needed" if needed else str(error)
         raise InputError(f"{name}={shown}: {said}") from None
 
 

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..errors import InputError, no_such
+from ..errors import InputError
 from ..experiments import Data, Experiment
 from ..files import write_json
 from ..inference import choose_device
 from ..methods import find_method
-from ..recipes import DEFAULT, RECIPES, Material
 from ..runs import CONFIG, begun, read_config
 from ..scenarios import SCENARIOS, majority_range
 from ..sources import load, names
@@ -66,7 +65,7 @@ class Study:
 
     def asked(self) -> dict:
         """What is written into study.json: the grid, the recipe, and every setting that is not the default."""
-        plain = Experiment(Data(self.common.data.source), recipe=self.common.recipe)
+        plain = Experiment(Data(self.common.data.source), self.common.method, recipe=self.common.recipe)
         settings, defaults = ({**asdict(one), **asdict(one.data)} for one in (self.common, plain))
         changes = {name: value for name, value in settings.items() if name != "data" and value != defaults[name]}
         grid = {name: list(getattr(self, name)) for name in ("sources", "scenarios", "methods", "folds")}
@@ -77,12 +76,8 @@ class Study:
             majority_range(scenario, n_classes=1_000, size=1_000)
         for fold in set(self.folds) - set(range(N_FOLDS)):
             raise InputError(f"there is no fold {fold}: the folds are numbered 0 to {N_FOLDS - 1}")
-        recipe = self.common.recipe
-        if recipe not in (DEFAULT, *RECIPES):
-            raise no_such("recipe", recipe, [DEFAULT, *RECIPES])
-        plan = RECIPES["census" if recipe == DEFAULT else recipe].plan(Material(""))
         for method in self.methods:
-            replace(self.common, method=method).changed(plan)
+            replace(self.common, method=method)  # refuses what cannot be
         for source in set(self.sources) - set(names()):
             if not Path(source).expanduser().is_file():
                 load(source)  # says what is wrong
