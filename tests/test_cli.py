@@ -60,6 +60,11 @@ def test_train_prints_figures_and_leaves_a_run(majority, tmp_path):
     assert (result["method"], result["scenario"], result["epochs"]) == ("vote", "large", 2)
 
 
+def test_the_network_can_be_left_to_the_data(majority, tmp_path):
+    words = ["train", "digits", "--backbone", "auto", "--recipe", "quick", "--epochs", "1", "--bags", "20"]
+    assert majority(*words, "--bag-size", "8", "--out", tmp_path / "run")[0] == 0
+
+
 def test_train_names_its_folder_by_what_it_does(majority, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert majority("train", "digits", *TINY, "--scenario", "0.3,0.6")[0] == 0

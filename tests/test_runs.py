@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 from safetensors import SafetensorError
 
-from majority import InputError, TrainingError
+from majority import InputError, TrainingError, model
 from majority.experiments import Data, Experiment, reopen
 from majority.runs import SCHEMA, claimed, open_run, read_config, refuse_other
 
@@ -165,6 +165,13 @@ def test_a_manifest_that_is_a_link_is_read_where_the_link_is(majority, tmp_path)
     words = ["--recipe", "quick", "--epochs", "1", "--out", tmp_path / "run"]
     assert majority("train", tmp_path / "project/bags.csv", *words)[0] == 0
     assert majority("report", tmp_path / "run")[0] == 0
+
+
+def test_the_instances_are_gone_through_once_to_standardise_all_networks(tmp_path, monkeypatch):
+    passes, standardise = [], model.standardisation
+    monkeypatch.setattr(model, "standardisation", lambda bags: passes.append(bags) or standardise(bags))
+    replace(TINY, recipe="census", epochs=1).run(tmp_path, "cpu")
+    assert len(passes) == 1, "of three readers and last"
 
 
 def test_a_full_disk_is_one_message(tmp_path, monkeypatch):

@@ -22,7 +22,6 @@ from .recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
 from .report.page import REPORT, write_page
 from .runs import (
     CLASSIFIER,
-    CONFIG,
     RESULT,
     begun,
     claimed,
@@ -118,7 +117,8 @@ class Experiment:
     def __post_init__(self):
         """What cannot be right is refused before any data are read; the plan for them judges once more."""
         check_options(self.method, self.method_options)
-        check_backbone(self.backbone or "mlp")
+        if self.backbone not in (None, "auto"):
+            check_backbone(self.backbone)
         if self.recipe not in (DEFAULT, *RECIPES):
             raise no_such("recipe", self.recipe, [DEFAULT, *RECIPES])
         twice = {f"training.{name}": name for name in CHANGEABLE} | {"backbone": "backbone"}
@@ -163,7 +163,7 @@ class Experiment:
                 originals = source.originals if own else Originals.of_shape(*material.shape)
                 config["images"] = originals and originals._asdict()
             made = {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
-            if not (folder / CONFIG).exists():  # what is refused leaves nothing behind
+            if not begun(folder):  # what is refused leaves nothing behind
                 built = build_model(parts.train, self.method, plan.backbone, **made)
                 made["normalise"] = built.normalise
                 if built.head.sees_instance_labels:

@@ -128,7 +128,7 @@ def build_model(
     if pixels not in ("data", "published"):
         raise InputError(f"pixels={pixels!r}: take 'data' or 'published'")
     if normalise is not None:
-        mean, std = normalise.mean.cpu(), normalise.std.cpu()
+        mean, std = normalise.mean.cpu().clone(), normalise.std.cpu().clone()
     elif images and pixels == "published":
         mean, std = map(torch.tensor, PUBLISHED_PIXELS)
     else:
