@@ -191,21 +191,21 @@ def write_tables(out: Path) -> None:
 
 
 def draw(out: Path, groups: dict) -> None:
-    """What is a winner worth? A figure a source, where every line was run."""
+    """What is a winner worth? A figure a source with a ceiling; a line is of the folds that all of its points have."""
     steps = {"clusters": "no labels:\nclusters named", "census": "winners:\ncensus", "proportion": "proportions"}
     steps |= {"supervised": "all labels"}
     for source in {key[0] for key in groups}:
         lines = []
         for place, scenario in enumerate(("small", "various", "large")):
-            of = {key[2]: rows for key, rows in groups.items() if key[:2] == (source, scenario)}
-            folds = set.intersection(*({row["fold"] for row in of.get(step, ())} for step in steps))
-            if folds:  # that every line has
-                figures = [_mean_and_std([row for row in of[step] if row["fold"] in folds]) for step in steps]
-                points = [Point(at, *figure) for at, figure in enumerate(figures)]
+            of = {key[2]: rows for key, rows in groups.items() if key[:2] == (source, scenario) and key[2] in steps}
+            folds = set.intersection(*({row["fold"] for row in rows} for rows in of.values())) if of else set()
+            if folds and "supervised" in of:
+                shared = {step: [row for row in rows if row["fold"] in folds] for step, rows in of.items()}
+                points = [Point(at, *_mean_and_std(shared[step])) for at, step in enumerate(steps) if step in of]
                 lines.append(Line(scenario.capitalize(), colour(place), points))
         if lines:
-            figure = line_plot(list(steps.values()), lines, f"{source}: what is told", "instance accuracy")
-            (out / f"worth-{source}.svg").write_text(figure)
+            drawn = line_plot(list(steps.values()), lines, f"{source}: what is told", "instance accuracy")
+            (out / f"worth-{source}.svg").write_text(drawn)
 
 
 def _all_heads(rows: list[dict], row: dict) -> bool:
