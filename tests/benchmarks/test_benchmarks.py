@@ -51,6 +51,8 @@ def test_census_runs_every_line_from_one_body_and_goes_on(tmp_path):
     command += ["--set", "census.readers=1", "--work", tmp_path / "work", "--out", tmp_path / "out"]
     subprocess.run([*command, "--lines", "census,clusters"], check=True, capture_output=True)
     first = (tmp_path / "out/runs.jsonl").read_text()
+    figure = tmp_path / "out/worth-own.svg"
+    assert not figure.exists(), "no figure without a ceiling"
     subprocess.run([*command, "--lines", "census,clusters,heads,supervised"], check=True, capture_output=True)
     assert (tmp_path / "out/runs.jsonl").read_text().startswith(first), "a line that is there is not run again"
     rows = [json.loads(line) for line in (tmp_path / "out/runs.jsonl").read_text().splitlines()]
@@ -63,7 +65,7 @@ def test_census_runs_every_line_from_one_body_and_goes_on(tmp_path):
     assert summary[0] == "source,scenario,folds,mean,std,ceiling,floor,seconds"
     assert len(summary) == 2
     assert len((tmp_path / "out/heads.csv").read_text().splitlines()) == 10
-    assert not list((tmp_path / "out").glob("*.svg")), "no figure where a line is missing"
+    assert figure.read_text().count("<circle") == 3, "clusters, census and supervised; proportions were not run"
 
 
 def test_vectors_runs_and_goes_on(tmp_path):
