@@ -88,6 +88,11 @@ def source_of(config: dict) -> str:
     return path if path and Path(path).exists() else config["data"]["source"]
 
 
+def is_trained_on(config: dict, source: str) -> bool:
+    """Whether a run's training bags are among those of a source."""
+    return Path(source).resolve() == Path(source_of(config)).resolve()
+
+
 def environment() -> dict:
     import torch
 

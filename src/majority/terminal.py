@@ -84,9 +84,9 @@ def print_check(found, source: str) -> None:
 
 
 def note_trained_on(run: Path, source: str | None) -> None:
-    from .runs import read_config, source_of
+    from .runs import is_trained_on, read_config
 
-    if source is not None and Path(source).resolve() == Path(source_of(read_config(run))).resolve():
+    if source is not None and is_trained_on(read_config(run), source):
         say("note: the run was trained on bags of this source; they are among these")
 
 

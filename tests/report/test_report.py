@@ -381,7 +381,10 @@ def test_other_bags_have_the_background_of_the_run(majority, tmp_path):
     code, out, _ = majority("report", tmp_path / "run", tmp_path / "mine.csv")
     assert code == 0
     assert "note: the run was trained on bags of this source" in out
+    flatter = "the run was trained on bags of this source; they are among these, so the figures flatter"
+    assert flatter in (tmp_path / "run/report-mine.html").read_text()
     assert majority("report", tmp_path / "run", tmp_path / "other.csv")[0] == 0
     page = (tmp_path / "run/report-other.html").read_text()
+    assert flatter not in page
     assert "void is the background" in page
     assert '<td class="n">100.0 %</td>' in page, "of the voters, the label's class has all"

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..files import read_json, read_lines, write_atomically
 from ..inference import evaluate
 from ..metrics import coverage, doubt
-from ..runs import RESULT, flat, read_config
+from ..runs import RESULT, flat, is_trained_on, read_config
 from ..training import METRICS
 from . import sections
 from .figures import box_plot, confusion_matrix, curves
@@ -77,6 +77,7 @@ def _content(folder: Path, classifier: Classifier, parts, source: str | None) ->
     return {
         "title": " · ".join([Path(data["source"]).name, config["method"], *([] if source is None else [names[part]])]),
         "part": names[part],
+        "trained_on": source is not None and is_trained_on(config, source),
         "background": None if reading.background is None else classes[reading.background],
         "about": _about(config, result, classifier),
         "command": command(config),
