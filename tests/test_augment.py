@@ -200,6 +200,12 @@ def test_resized_crop_to_another_side():
     torch.testing.assert_close(whole, images[:, :, 1::3, 1::3], rtol=1e-4, atol=1e-4)
 
 
+def test_resized_crop_to_another_height_and_width():
+    images = images_of((4, 3, 9, 15))
+    whole = resized_crop(images, seeded(), scale=(1, 1), ratio=(1, 1), side=(3, 5))
+    torch.testing.assert_close(whole, images[:, :, 1::3, 1::3], rtol=1e-4, atol=1e-4)
+
+
 def plain_affine(image, angle, across, down, right, below):
     """Pixel by pixel: where each output pixel lies in the input, from the centre, in pixels; bilinear, border kept."""
     height, width = image.shape[1:]
@@ -298,6 +304,26 @@ def test_unknown_names_and_settings_are_refused():
         Augment((("crop", {"size": 3}),))
     with pytest.raises(InputError, match="augmentation flip has no setting 'p': it takes none"):
         Augment((("flip", {"p": 0.1}),))
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        ("crop", {"pad": -1}, r"augmentation crop cannot take {'pad': -1}: .*; its defaults are pad=None"),
+        ("noise", {"strength": "a lot"}, "augmentation noise cannot take .*; its defaults are strength=0.05"),
+        ("noise", {"strength": math.nan}, "it leaves no pixels, or some that are no numbers; its defaults"),
+        ("colour", {"share": "x"}, "augmentation colour cannot take"),
+        ("resized-crop", {"side": 0}, "augmentation resized-crop cannot take"),
+        ("resized-crop", {"side": (8, -4)}, "augmentation resized-crop cannot take"),
+        ("resized-crop", {"scale": 5}, "its defaults are scale="),
+    ],
+)
+def test_values_that_cannot_be_drawn_from_are_refused_when_named(name, settings, message):
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    with pytest.raises(InputError, match=message):
+        Augment((("flip", {}), (name, settings)))
+    assert torch.equal(torch.get_rng_state(), before), "trying draws from a generator of its own"
 
 
 @pytest.mark.parametrize("images", [torch.zeros(4, 7), torch.zeros(4, 3, 8, 8, dtype=torch.uint8)])

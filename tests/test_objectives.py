@@ -282,6 +282,7 @@ def test_mixed_instances_have_mixed_beliefs():
         (np.full((24, 3), 1 / 3), Taught, r"beliefs have shape \(24, 3\): give \(24, 2\)"),
         (np.full((24, 2), 0.4), Taught, "each row sums to 1"),
         (np.full((24, 2), np.nan), Taught, "each row sums to 1"),
+        ([[1.5, -0.5]] * 24, Taught, "none is below 0"),
         (None, Taught, "Taught learns beliefs"),
         (np.full((24, 2), 0.5), Averaged, "Averaged learns no beliefs"),
     ],
@@ -291,6 +292,21 @@ def test_wrong_beliefs_are_refused(beliefs, make, message):
     model = build_model(bags)
     with pytest.raises(InputError, match=message):
         fit(model, bags, bags, beliefs=beliefs, objective=make(model), device="cpu")
+
+
+def test_views_are_of_single_instances():
+    bags = images()
+    model = build_model(bags)
+    with pytest.raises(InputError, match=r"Contrastive learns instances: give bags of one each, embedding.singles"):
+        fit(model, bags, None, objective=Contrastive(model.backbone.out_features), device="cpu")
+
+
+def test_a_network_of_one_size_is_given_no_other():
+    bags = images()
+    settings = Settings(epochs=1, augment=(("resized-crop", {"side": 4}),))
+    with pytest.raises(InputError, match=r"the backbone mlp takes those of \d+x\d+ alone: leave `side` out"):
+        fit(build_model(bags, backbone="mlp"), bags, bags, settings, device="cpu")
+    fit(build_model(bags, backbone="cnn"), bags, bags, settings, device="cpu")
 
 
 def test_whole_steps_leave_the_smaller_last_one_out():

@@ -73,11 +73,12 @@ def resized_crop(
     generator: torch.Generator,
     scale: tuple[float, float] = (0.2, 1.0),  # share of the image's area
     ratio: tuple[float, float] = (3 / 4, 4 / 3),  # width to height, relative to the image's
-    side: int | None = None,  # of the result, in pixels; None: as the image
+    side: int | tuple[int, int] | None = None,  # of the result, in pixels, or its height and width; None: as the image
 ) -> Tensor:
-    """A random rectangle of each image, brought to the full size, or to `side` pixels both ways (bilinear)."""
+    """A random rectangle of each image, brought to the full size or to `side` (bilinear)."""
     n, _, height, width = images.shape
-    height, width = (height, width) if side is None else (side, side)
+    if side is not None:
+        height, width = (side, side) if isinstance(side, int) else side
     area = scale[0] + (scale[1] - scale[0]) * torch.rand(n, 1, generator=generator, device=images.device)
     low, high = (math.log(bound) for bound in ratio)
     stretch = (low + (high - low) * torch.rand(n, 1, generator=generator, device=images.device)).exp()
@@ -235,12 +236,23 @@ class Augment:
         for name, settings in self.plan:
             if name not in AUGMENTATIONS:
                 raise InputError(f"there is no augmentation {name!r}: take one of {', '.join(AUGMENTATIONS)}")
-            known = list(inspect.signature(AUGMENTATIONS[name]).parameters)[2:]
-            for setting in settings:
-                if setting not in known:
-                    raise InputError(
-                        f"augmentation {name} has no setting {setting!r}: it takes {', '.join(known) or 'none'}"
-                    )
+            self._check(name, settings)
+
+    def _check(self, name: str, settings: dict) -> None:
+        _, _, *known = inspect.signature(AUGMENTATIONS[name]).parameters.values()
+        for setting in settings:
+            if setting not in [parameter.name for parameter in known]:
+                takes = ", ".join(parameter.name for parameter in known) or "none"
+                raise InputError(f"augmentation {name} has no setting {setting!r}: it takes {takes}")
+        own = torch.Generator()  # all others go on as if nothing had been tried
+        try:
+            tried = AUGMENTATIONS[name](torch.rand(2, 3, 16, 16, generator=own), own, **settings)
+            well, why = tried.numel() and tried.isfinite().all(), "it leaves no pixels, or some that are no numbers"
+        except (TypeError, ValueError, RuntimeError) as error:
+            well, why = False, str(error).partition("\n")[0]
+        if not well:
+            defaults = ", ".join(f"{parameter.name}={parameter.default}" for parameter in known)
+            raise InputError(f"augmentation {name} cannot take {settings}: {why}; its defaults are {defaults}")
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         if images.ndim != 4 or not images.is_floating_point():

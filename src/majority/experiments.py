@@ -143,14 +143,16 @@ class Experiment:
     ) -> dict:
         """Train and evaluate in the folder, or go on where a killed run was; return the result."""
         folder = Path(folder)
-        on_gpu = choose_device(device).type == "cuda"
         with claimed(folder):
+            here = on_gpu = choose_device(device).type == "cuda"
+            if begun(folder):  # elsewhere, perhaps: it goes on by its own plan
+                on_gpu = read_config(folder)["material"]["on_gpu"]
             data = self.data.settled()
             source = source or data.open()
             for warning in source.warnings if isinstance(source, OwnBags) else ():
                 say(f"warning: {warning}")
             parts = data.parts(source)
-            material = Material(self.like or self.source_name, parts.train.store.shape[1:], on_gpu)
+            material = Material(self.kind, parts.train.store.shape[1:], on_gpu)
             if self.like is not None and material.vectors:
                 raise InputError(f"--like {self.like} says what may be done to images: these are vectors, leave it out")
             plan, reason = choose(self.recipe, material)
@@ -177,6 +179,8 @@ class Experiment:
                 say(f"{folder} is finished (epoch {finished['best_epoch']} of 0 to {finished['epochs'] - 1} was kept)")
                 return finished
             say(f"{reason}; {parts.train}")
+            if on_gpu != here:
+                say(f"note: begun {'on a GPU' if on_gpu else 'on a CPU'}, this run goes on by the plan for it")
             if self.like is not None and not plan.changes_images:
                 say(f"note: recipe {plan.recipe} changes no images, so --like has no effect: census and augmented do")
             if scaffold(folder):
@@ -229,8 +233,9 @@ class Experiment:
         return read_json(folder / RESULT) if complete else None
 
     @property
-    def source_name(self) -> str:
-        return Path(self.data.source).stem
+    def kind(self) -> str:
+        """What the images are like: said, or known by the name of a labelled set."""
+        return self.like or ("" if is_own_source(self.data.source) else Path(self.data.source).stem)
 
     def changed(self, plan: Plan) -> Plan:
         """The plan with what this experiment sets."""

@@ -19,6 +19,7 @@ class Objective(nn.Module):
 
     uses_head: ClassVar[bool] = True  # False: it has no use for labels, whatever the method
     learns_beliefs: ClassVar[bool] = False  # True: `fit` needs them
+    of_instances: ClassVar[bool] = False  # True: bags are of one instance each
     keeps_last: ClassVar[bool] = False  # True: the last epoch wins, whatever the validation bags' loss
 
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
@@ -48,10 +49,10 @@ class Contrastive(Objective):
 
     Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020; without the
     positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. The projection is left
-    behind; bags are of one instance each.
+    behind.
     """
 
-    uses_head = False
+    uses_head, of_instances = False, True
 
     def __init__(self, features: int, temperature: float = 0.2, width: int = 512, dimensions: int = 128):
         super().__init__()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
+from .augment import Augment
 from .bags import Bags
 from .errors import InputError
 from .model import Model
 from .objectives import Objective
+from .settings import Settings
 from .truth import UNKNOWN
 
 
@@ -38,6 +41,17 @@ def check_all_known(method: str, bags: Bags) -> None:
         )
 
 
+def check_objective(model: Model, bags: Bags, settings: Settings, objective: Objective) -> None:
+    if objective.of_instances and bags.sizes.max() > 1:
+        raise InputError(f"{type(objective).__name__} learns instances: give bags of one each, embedding.singles(bags)")
+    if not takes_views(model, settings.augment):
+        name, (*_, height, width) = model.spec.backbone or "of your own", model.spec.backbone_shape
+        raise InputError(
+            f"augment {list(settings.augment)} changes the size of images, and the backbone {name} takes those of "
+            f"{height}x{width} alone: leave `side` out, or take a backbone for any size, such as cnn or resnet18"
+        )
+
+
 def checked_beliefs(beliefs: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:
     name = type(objective).__name__
     if objective.learns_beliefs and beliefs is None:
@@ -46,12 +60,31 @@ def checked_beliefs(beliefs: np.ndarray | None, bags: Bags, objective: Objective
         return None
     if not objective.learns_beliefs:
         raise InputError(f"{name} learns no beliefs: leave them out, or take the objective Taught")
-    each = (len(bags.index), len(bags.classes))
+    beliefs, each = np.asarray(beliefs), (len(bags.index), len(bags.classes))
     if beliefs.shape != each:
         raise InputError(f"beliefs have shape {beliefs.shape}: give {each}, a row an instance and a column a class")
-    if not np.allclose(beliefs.sum(axis=1), 1, atol=1e-3):  # nor where some are not numbers
-        raise InputError("beliefs must be probabilities: each row sums to 1")
+    if not (np.allclose(beliefs.sum(axis=1), 1, atol=1e-3) and (beliefs >= 0).all()):  # nor where some are not numbers
+        raise InputError("beliefs must be probabilities: none is below 0, and each row sums to 1")
     return beliefs.astype(np.float32, copy=False)
+
+
+@torch.no_grad()
+def takes_views(model: Model, augment: tuple) -> bool:
+    """Whether the network takes images of the size that the augmentations leave them: some take one size only."""
+    if not model.spec.images:
+        return True
+    images = torch.zeros(1, *model.spec.backbone_shape)
+    views = Augment(augment)(images, torch.Generator())
+    if views.shape == images.shape:
+        return True
+    backbone, training = model.backbone, model.backbone.training
+    try:
+        backbone.eval()(views.to(next(model.parameters()).device))
+    except (RuntimeError, ValueError, AssertionError):
+        return False
+    finally:
+        backbone.train(training)
+    return True
 
 
 def check_keep(keep: np.ndarray, bags: Bags) -> None:

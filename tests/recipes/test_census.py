@@ -11,6 +11,8 @@ from safetensors.torch import load_file
 
 from majority import Settings, build_model, load_source
 from majority.embedding import embedded
+from majority.errors import InputError
+from majority.experiments import Data, Experiment
 from majority.recipes import RECIPES, Material, Plan, Run, census
 from majority.recipes.plans import CensusSettings
 from majority.streams import placed
@@ -101,6 +103,9 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("census.reader_epochs=0", "census.reader_epochs is 0: it must be 1 or more"),
         ("census.reader_epochs=null", "census.reader_epochs=null: a whole number is needed"),
         ("census.mixed=2", "census.mixed is 2: it must be between 0 and 1"),
+        ("census.sharpness=Infinity", "census.sharpness is inf: it must be a number above 0"),
+        ("census.temperature=Infinity", "census.temperature is inf: it must be a number above 0"),
+        ('training.augment=[["crop",{"pad":-1}]]', "augmentation crop cannot take {'pad': -1}"),
     ],
 )
 def test_wrong_settings_are_refused(majority, tmp_path, pair, message):
@@ -123,6 +128,42 @@ def test_plans_follow_the_material():
     assert "flip" not in names(plan("svhn28", (28, 28, 3), True).census.start.augment)
     assert "rotate90" in names(plan("pathmnist", (28, 28, 3), True).census.start.augment)
     assert names(plan("my photos", (64, 64, 3), True).census.start.augment) == {"resized-crop"}
+    assert ("resized-crop", {"side": 24}) in on_gpu.census.start.augment
+    assert ("resized-crop", {"side": (24, 96)}) in plan("cifar10", (32, 128, 3), True).census.start.augment
+
+
+def test_bags_of_ones_own_are_like_a_set_only_where_that_is_said():
+    assert Experiment(Data("cifar10-scans.csv")).kind == ""
+    assert Experiment(Data("cifar10-scans.csv"), like="svhn").kind == "svhn"
+    assert Experiment(Data("svhn28.npz")).kind == "svhn28"
+
+
+def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tmp_path, monkeypatch):
+    images = np.random.default_rng(0).integers(0, 255, (600, 14, 14, 3), dtype=np.uint8)
+    np.savez(tmp_path / "own.npz", train_images=images, train_labels=np.arange(600, dtype=np.uint8)[:, None] % 3)
+    words = ["train", tmp_path / "own.npz", "--recipe", "census", "--bags", "12", "--bag-size", "8", "--epochs", "1"]
+    words += ["--backbone", "mlp", "--set", "census.start.epochs=1", "--set", "census.head.epochs=1"]
+    words += ["--set", "census.readers=1", "--out", tmp_path / "run"]
+    with monkeypatch.context() as patched:
+        patched.setattr("majority.experiments.choose_device", lambda device: torch.device("cuda"))
+        code, out, _ = majority(*words)
+    assert code == 0
+    assert "note: backbone mlp takes images of one size only: so are the views of the start" in out
+    assert "stage start: epoch 0" in out
+    code, out, _ = majority(*words)
+    assert code == 0
+    assert "is finished" in out
+    (tmp_path / "run/result.json").write_text("{")
+    code, _, error = majority(*words)
+    assert code == 2
+    assert "result.json is damaged" in error
+    (tmp_path / "run/result.json").unlink()  # as the message says
+    weights = load_file(tmp_path / "run/best.safetensors")
+    code, out, _ = majority(*words)
+    assert code == 0
+    assert "note: begun on a GPU, this run goes on by the plan for it" in out
+    again = load_file(tmp_path / "run/best.safetensors")
+    assert all(torch.equal(value, again[name]) for name, value in weights.items())
 
 
 # ---------------------------------------------------------------------- its stages
@@ -223,6 +264,17 @@ def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
 
 
 # ---------------------------------------------------------------------- what the readers believe
+
+
+def test_damaged_weights_of_a_stage_are_told_with_the_cure(tmp_path):
+    parts = digits()
+    before = census.train(run_of(tmp_path, parts)).model
+    damaged = tmp_path / "stages/reader-1/weights.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"reader-1.weights.safetensors is damaged .*: remove it and run again"):
+        census.train(run_of(tmp_path, parts))
+    damaged.unlink()
+    assert same(before, census.train(run_of(tmp_path, parts)).model)
 
 
 def test_beliefs_are_the_models_own_in_the_order_of_the_bags():

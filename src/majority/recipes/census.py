@@ -20,12 +20,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from ..augment import Augment
+from ..backbones import features_of
 from ..bags import Bags
 from ..embedding import embedded, singles
 from ..inference import all_batches, choose_device, outputs
 from ..model import Model, ModelSpec, Normalise
 from ..objectives import Averaged, Contrastive, Taught
 from ..training import Fitted, fit
+from ..training_checks import takes_views
 from .stages import Run, Trained
 
 SMALLEST = 1e-8  # probability
@@ -54,9 +57,14 @@ def train(run: Run) -> Trained:
 def _start(run: Run, model: Model, folder: Path, title: str) -> Fitted:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.plan.training.seed)
-        objective = Contrastive(model.backbone.out_features, run.plan.census.temperature)
-    where = run.where(folder, title)
-    return fit(model, singles(run.train), None, run.plan.census.start, objective=objective, **where)
+        objective = Contrastive(features_of(model.backbone, model.spec.backbone_shape), run.plan.census.temperature)
+    settings = run.plan.census.start
+    if not takes_views(model, settings.augment):
+        run.say(f"note: backbone {model.spec.backbone} takes images of one size only: so are the views of the start")
+        steps = Augment(settings.augment).plan
+        views = [(name, {key: more[key] for key in more if key != "side"}) for name, more in steps]
+        settings = replace(settings, augment=tuple(views))
+    return fit(model, singles(run.train), None, settings, objective=objective, **run.where(folder, title))
 
 
 def _head(run: Run, model: Model, folder: Path, title: str) -> Fitted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from math import inf
 from typing import NamedTuple
 
 from ..errors import InputError
@@ -21,7 +22,7 @@ KINDS = {  # of a setting's value: the types that may replace it, and how they a
 class Material(NamedTuple):
     """All that a plan may depend on: what may be done to a source's images, how large they are, and where."""
 
-    source: str  # its name
+    source: str  # its name, or that of one whose images are alike; bags of one's own have none
     shape: tuple[int, ...] = (32, 32, 3)  # of an instance
     on_gpu: bool = True
 
@@ -53,8 +54,8 @@ class CensusSettings:
             "reader_epochs": (self.reader_epochs >= 1, "1 or more"),
             "momentum": (0 <= self.momentum < 1, "0 or more and below 1"),
             "mixed": (0 <= self.mixed <= 1, "between 0 and 1"),
-            "temperature": (self.temperature > 0, "above 0"),
-            "sharpness": (self.sharpness > 0, "above 0"),
+            "temperature": (0 < self.temperature < inf, "a number above 0"),
+            "sharpness": (0 < self.sharpness < inf, "a number above 0"),
         }
         for name, (well, said) in allowed.items():
             if not well:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
 from ..bags import Bags
 from ..checkpoint import write_weights
+from ..errors import InputError
 from ..files import read_json, read_lines, write_json
 from ..model import Model
 from ..training import CHECKPOINT, METRICS, Fitted, fit
@@ -75,7 +77,7 @@ class Run:
         """Train a model or a part of it in a folder of its own (`train` gets that and a title), or read what came
         of it before."""
         folder = self.folder / STAGES / name
-        if not (folder / OUTCOME).exists():
+        if not ((folder / OUTCOME).exists() and (folder / WEIGHTS).exists()):
             fitted = train(folder, f"{self.title}, stage {name}")
             write_weights(folder / WEIGHTS, trained.state_dict())
             keys = ("best_epoch", "best_loss", "loss_name", "seconds", "capture_seconds")
@@ -83,11 +85,18 @@ class Run:
         (folder / CHECKPOINT).unlink(missing_ok=True)
         fitted = Fitted(**read_json(folder / OUTCOME), history=read_lines(folder / METRICS))
         trained.to(memory_format=torch.contiguous_format)  # however it was trained: read back, it would be no other
-        trained.load_state_dict(load_file(folder / WEIGHTS))
+        trained.load_state_dict(_weights(folder))
         which = "best, validation" if fitted.loss_name == "val_loss" else "kept as the last, training"
         which = f"epoch {fitted.best_epoch} of 0 to {fitted.epochs - 1} was {which}"
         self.say(f"stage {name}: {which} loss {fitted.best_loss:.4f}")
         return fitted
+
+
+def _weights(folder: Path) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(folder / WEIGHTS)
+    except SafetensorError as error:
+        raise InputError(f"{folder / WEIGHTS} is damaged ({error}): remove it and run again") from None
 
 
 def once(run: Run) -> Trained:
