@@ -191,8 +191,8 @@ def four_loops(side: int, backbone: str, bags: int, size: int, epochs: int, devi
     return row
 
 
-def ladder(side: int, bags: int, size: int, epochs: int) -> dict:
-    """From the plain loop to the shipped one, a step at a time, on the paper's network."""
+def ladder(side: int, backbone: str, bags: int, size: int, epochs: int) -> dict:
+    """From the plain loop to the shipped one, a step at a time."""
     train, val = (random_bags(np.full(n, size), side, seed) for seed, n in enumerate((bags, bags // 4)))
     steps = {
         "eager, float32": ({"precision": "float32", "compile": False}, True),
@@ -203,7 +203,7 @@ def ladder(side: int, bags: int, size: int, epochs: int) -> dict:
     }
     rows = {}
     for name, (changes, eager) in steps.items():
-        rows[name] = epoch_of_fit(train, val, "resnet18", paper_settings(epochs, **changes), eager)
+        rows[name] = epoch_of_fit(train, val, backbone, paper_settings(epochs, **changes), eager)
         print(f"{name}: {rows[name]['seconds']:.4f} s an epoch", flush=True)
     return rows
 
@@ -267,12 +267,13 @@ def commit() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--tiny", action="store_true", help="8 bags of 4 images of 8x8, to try the code")
+    parser.add_argument("--tiny", action="store_true", help="8 bags of 4 images of 8x8, a tiny network: tries the code")
     parser.add_argument("--epochs", type=int, default=30, help="of the shipped loop")
     parser.add_argument("--commit", default=None, help="where this is no git checkout")
     options = parser.parse_args()
     device = choose_device()
     bags, size, sides, epochs = (8, 4, (8,), 2) if options.tiny else (400, 64, (32, 28), options.epochs)
+    backbones = ("tiny",) if options.tiny else ("resnet18", "resnet18-small")  # the first is the paper's
     result = {"command": "python benchmarks/speed.py --out ...", "commit": options.commit or commit()}
     result |= {
         "environment": environment(),
@@ -282,18 +283,18 @@ def main() -> None:
         "prediction": {},
         "growth": [],
     }
-    networks = [(side, backbone) for side in sides for backbone in ("resnet18", "resnet18-small")]
+    networks = [(side, backbone) for side in sides for backbone in backbones]
     for side, backbone in networks:
         row = result["loops"][f"{side}x{side} {backbone}"] = four_loops(side, backbone, bags, size, epochs, device)
         result["epoch_seconds"] = result["epoch_seconds"] or {name: loop["seconds"] for name, loop in row.items()}
         write_json(options.out, result)
-    result["ladder"] = ladder(sides[0], bags, size, max(epochs // 2, 2))
+    result["ladder"] = ladder(sides[0], backbones[0], bags, size, max(epochs // 2, 2))
     for side, backbone in networks:
         rates = prediction(64 if options.tiny else 102_400, side, backbone, device)
         result["prediction"][f"{side}x{side} {backbone}"] = rates
         write_json(options.out, result)
     for name, sizes in growth_cases(options.tiny).items():
-        result["growth"].append(grown(name, sizes, sides[0], "resnet18", max(epochs // 3, 2)))
+        result["growth"].append(grown(name, sizes, sides[0], backbones[0], max(epochs // 3, 2)))
         write_json(options.out, result)
     print(json.dumps({name: round(seconds, 4) for name, seconds in result["epoch_seconds"].items()}))
 

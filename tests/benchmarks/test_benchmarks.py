@@ -1,19 +1,32 @@
 """The benchmarks' code runs: small, on any machine. What they measure is not judged here."""
 
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-ROOT = Path(__file__).parents[2]
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def test_speed_runs_small(tmp_path):
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """`python benchmarks/NAME ...` without a new process; what it prints."""
+
+    def run(name, *words):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, words)])
+        runpy.run_path(str(BENCHMARKS / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return run
+
+
+def test_speed_runs_small(run, tmp_path):
     out = tmp_path / "speed.json"
-    command = [sys.executable, ROOT / "benchmarks/speed.py", "--tiny", "--out", out, "--commit", "abc"]
-    subprocess.run(command, check=True, capture_output=True)
+    run("speed.py", "--tiny", "--out", out, "--commit", "abc")
     result = json.loads(out.read_text())
     assert set(result["epoch_seconds"]) == {"published", "eager", "shipped", "floor"}
     assert all(seconds > 0 for seconds in result["epoch_seconds"].values())
@@ -22,13 +35,13 @@ def test_speed_runs_small(tmp_path):
     assert all(rates["stream"] > 0 and rates["forward"] > 0 for rates in result["prediction"].values())
 
 
-def test_same_accuracy_runs_small_and_goes_on(tmp_path):
+def test_same_accuracy_runs_small_and_goes_on(run, tmp_path):
     out = tmp_path / "same.jsonl"
-    command = [sys.executable, ROOT / "benchmarks/same_accuracy.py", "digits", "--backbone", "mlp", "--epochs", "1"]
+    command = ["same_accuracy.py", "digits", "--backbone", "mlp", "--epochs", "1"]
     command += ["--methods", "count,attention", "--out", out]
-    subprocess.run([*command, "--seeds", "1"], check=True, capture_output=True)
+    run(*command, "--seeds", "1")
     first = out.read_text()
-    subprocess.run([*command, "--seeds", "2"], check=True, capture_output=True)
+    run(*command, "--seeds", "2")
     assert out.read_text().startswith(first), "a line that is there is not run again"
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["method"], row["loop"], row["seed"]) for row in rows] == [
@@ -39,21 +52,21 @@ def test_same_accuracy_runs_small_and_goes_on(tmp_path):
     assert fast["instance_accuracy"] == plain["instance_accuracy"], "on a CPU both are the plain loop"
 
 
-def test_census_runs_every_line_from_one_body_and_goes_on(tmp_path):
+def test_census_runs_every_line_from_one_body_and_goes_on(run, tmp_path):
     rng = np.random.default_rng(0)
     labels = np.arange(1_500, dtype=np.uint16)[:, None] % 3
-    images = rng.integers(0, 100, (1_500, 16, 16, 3), dtype=np.uint8)
+    images = rng.integers(0, 100, (1_500, 13, 13, 3), dtype=np.uint8)
     np.savez(tmp_path / "own.npz", train_images=images, train_labels=labels)
-    command = [sys.executable, ROOT / "benchmarks/census.py", tmp_path / "own.npz", "--scenarios", "large"]
-    command += ["--folds", "0", "--plan", "gpu", "--seeds", "1", "--commit", "abc", "--set", 'backbone="tiny"']
+    command = ["census.py", tmp_path / "own.npz", "--scenarios", "large"]
+    command += ["--folds", "0", "--plan", "gpu", "--seeds", "1", "--commit", "abc", "--set", 'backbone="mlp"']
     command += ["--set", "census.start.epochs=1", "--set", "census.head.epochs=1", "--set", "training.epochs=1"]
     command += ["--set", 'census.start.augment=["crop"]', "--set", 'training.augment=["crop"]']
     command += ["--set", "census.readers=1", "--work", tmp_path / "work", "--out", tmp_path / "out"]
-    subprocess.run([*command, "--lines", "census,clusters"], check=True, capture_output=True)
+    run(*command, "--lines", "census,clusters")
     first = (tmp_path / "out/runs.jsonl").read_text()
     figure = tmp_path / "out/worth-own.svg"
     assert not figure.exists(), "no figure without a ceiling"
-    subprocess.run([*command, "--lines", "census,clusters,heads,supervised"], check=True, capture_output=True)
+    run(*command, "--lines", "census,clusters,heads,supervised")
     assert (tmp_path / "out/runs.jsonl").read_text().startswith(first), "a line that is there is not run again"
     rows = [json.loads(line) for line in (tmp_path / "out/runs.jsonl").read_text().splitlines()]
     lines = [row["line"] for row in rows]
@@ -68,11 +81,11 @@ def test_census_runs_every_line_from_one_body_and_goes_on(tmp_path):
     assert figure.read_text().count("<circle") == 3, "clusters, census and supervised; proportions were not run"
 
 
-def test_vectors_runs_and_goes_on(tmp_path):
-    command = [sys.executable, ROOT / "benchmarks/vectors.py", "digits", "--scenarios", "large", "--folds", "0"]
+def test_vectors_runs_and_goes_on(run, tmp_path):
+    command = ["vectors.py", "digits", "--scenarios", "large", "--folds", "0"]
     command += ["--out", tmp_path / "vectors.jsonl"]
-    said = subprocess.run([*command, "--recipes", "quick"], check=True, capture_output=True, text=True).stdout
-    again = subprocess.run([*command, "--recipes", "quick"], check=True, capture_output=True, text=True).stdout
+    said = run(*command, "--recipes", "quick")
+    again = run(*command, "--recipes", "quick")
     (row,) = [json.loads(line) for line in (tmp_path / "vectors.jsonl").read_text().splitlines()]
     assert row["plan"]["recipe"] == row["recipe"] == "quick"
     assert 0.8 < row["instance_accuracy"] <= 1, "as many components as pixels are the pixels, turned"
