@@ -1,9 +1,12 @@
+import io
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 import torch
 
 from majority.cli import main
+from majority.methods import METHODS
 
 
 @pytest.fixture
@@ -12,14 +15,25 @@ def gpu():
         pytest.skip("needs a GPU")
 
 
-@pytest.fixture
-def majority(monkeypatch, capsys):
+@pytest.fixture(scope="session")
+def majority():
     """Run the command in this process: exit code, standard output, standard error."""
 
     def run(*words):
-        monkeypatch.setattr(sys, "argv", ["majority", *map(str, words)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        return stopped.value.code or 0, *capsys.readouterr()
+        said, complained = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
+            patch.setattr(sys, "argv", ["majority", *map(str, words)])
+            with pytest.raises(SystemExit) as stopped:
+                main()
+        return stopped.value.code or 0, said.getvalue(), complained.getvalue()
 
     return run
+
+
+@pytest.fixture
+def methods():
+    """Methods that a test adds are gone after it."""
+    shipped = dict(METHODS)
+    yield METHODS
+    METHODS.clear()
+    METHODS.update(shipped)

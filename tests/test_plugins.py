@@ -1,4 +1,4 @@
-"""A method of one's own in one file, used by the real command."""
+"""A method of one's own in one file, used by the command."""
 
 import csv
 import json
@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from majority.plugins import PLUGINS
+
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
 TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 
@@ -18,6 +20,20 @@ def command(*words, plugins="", cwd=None):
     environment = os.environ | {"MAJORITY_PLUGINS": str(plugins), "OMP_NUM_THREADS": "1"}
     line = [sys.executable, "-m", "majority", *map(str, words)]
     return subprocess.run(line, env=environment, cwd=cwd, capture_output=True, text=True)
+
+
+@pytest.fixture
+def here(majority, methods, monkeypatch):
+    """The same in this process, which takes no seconds to start."""
+    shipped = dict(methods)
+
+    def run(*words, plugins=""):
+        monkeypatch.setenv(PLUGINS, str(plugins))
+        methods.clear()
+        methods.update(shipped)
+        return majority(*words)
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -30,48 +46,50 @@ def run(tmp_path_factory):
     return plugin, folder / "run"
 
 
-def test_a_run_of_one_s_own_method_predicts_and_reports(run, tmp_path):
+def test_a_run_of_one_s_own_method_predicts_and_reports(run, here, tmp_path):
     plugin, folder = run
     assert json.loads((folder / "result.json").read_text())["method"] == "entropy"
-    done = command("predict", folder, "--out", tmp_path / "classes.csv", plugins=plugin)
-    assert done.returncode == 0, done.stderr
+    code, _, err = here("predict", folder, "--out", tmp_path / "classes.csv", plugins=plugin)
+    assert code == 0, err
     with (tmp_path / "classes.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 5 * 8
     (folder / "report.html").unlink()
-    done = command("report", folder, plugins=plugin)
-    assert done.returncode == 0, done.stderr
+    code, _, err = here("report", folder, plugins=plugin)
+    assert code == 0, err
     assert "entropy" in (folder / "report.html").read_text()
 
 
-def test_a_run_without_its_method_tells_the_cure(run):
-    done = command("evaluate", run[1])
-    assert done.returncode == 2
-    assert "there is no method 'entropy'" in done.stderr
-    assert done.stderr.endswith("or import your own (for the command: name its file in MAJORITY_PLUGINS)\n")
+def test_a_run_without_its_method_tells_the_cure(run, here):
+    code, _, err = here("evaluate", run[1])
+    assert code == 2
+    assert "there is no method 'entropy'" in err
+    assert err.endswith("or import your own (for the command: name its file in MAJORITY_PLUGINS)\n")
 
 
-def test_the_workers_of_a_study_know_it(run, tmp_path):
+def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
     words = ["digits", "--methods", "entropy,log-mean", "--scenarios", "large", *TINY, "--jobs", "2", "--out", "STUDY"]
     shutil.copy(run[0], tmp_path / "mine.py")
-    done = command("study", *words, plugins="mine.py", cwd=tmp_path)  # workers begin in the same folder
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    code, _, err = here("study", *words, plugins="mine.py")  # workers begin in the same folder
+    assert code == 0, err
     for plugins in (run[0], ""):  # the page of a study needs figures alone
-        done = command("report", "STUDY", plugins=plugins, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        code, _, err = here("report", "STUDY", plugins=plugins)
+        assert code == 0, err
         with (tmp_path / "STUDY/summary.csv").open() as file:
             assert {row["method"] for row in csv.DictReader(file)} == {"entropy", "log-mean"}
 
 
-def test_several_files_are_run_in_their_order_and_listed(tmp_path):
+def test_several_files_are_run_in_their_order_and_listed(here, tmp_path, monkeypatch):
     lines = [
         "from majority.methods import METHODS, Method",
         "METHODS['a'] = Method('a', METHODS['vote'].head, 'one of my own')",
     ]
     (tmp_path / "first.py").write_text("\n".join(lines))
     (tmp_path / "second.py").write_text("from majority.methods import METHODS\nMETHODS['b'] = METHODS['a']")
-    done = command("list", plugins=os.pathsep.join(["first.py", "", "second.py"]), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("one of my own") == 2
+    monkeypatch.chdir(tmp_path)
+    code, said, err = here("list", plugins=os.pathsep.join(["first.py", "", "second.py"]))
+    assert code == 0, err
+    assert said.count("one of my own") == 2
 
 
 @pytest.mark.parametrize(

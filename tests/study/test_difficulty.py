@@ -138,6 +138,7 @@ def test_tables_and_plots_are_written(tmp_path):
         assert len(dashed) == (len(METHODS) if axis.beside else 0)
 
 
+@pytest.mark.usefixtures("one_process")
 def test_two_cells_for_real(tmp_path, monkeypatch):
     monkeypatch.setattr(difficulty, "AXES", {"bags": difficulty.Axis("bags", (20,), "training bags")})
     monkeypatch.setattr(difficulty, "BASE", BASE | {"bags": 20, "bag_size": 8})

@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +20,12 @@ COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "lar
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(majority, tmp_path_factory):
     """The folder of a study, and what the command printed."""
     out = tmp_path_factory.mktemp("study") / "out"
-    command = [sys.executable, "-m", "majority", *COMMAND, "--jobs", "1", "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return out, done.stdout
+    code, printed, err = majority(*COMMAND, "--jobs", "1", "--out", out)
+    assert code == 0, err
+    return out, printed
 
 
 def rows_of(out):
@@ -70,6 +68,7 @@ def test_a_finished_study_starts_no_process_and_gives_the_same_table(majority, f
     assert tables == printed[printed.index(tables[0]) :]
 
 
+@pytest.mark.usefixtures("one_process")
 def test_cells_that_are_deleted_are_trained_again_and_no_others(majority, finished, tmp_path):
     out = shutil.copytree(finished[0], tmp_path / "study")
     (command,) = re.findall(r"`(rm .*?)`", STUDIES.read_text())
@@ -92,6 +91,7 @@ def test_other_settings_are_refused_before_anything_runs(majority, finished):
     assert (out / "study.json").read_text() == asked
 
 
+@pytest.mark.usefixtures("one_process")
 def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
     out = shutil.copytree(finished[0], tmp_path / "grown")
     grown = ["study", "digits", "--methods", "all", "--scenarios", "large", *SMALL, "--jobs", "1", "--out", out]
@@ -173,6 +173,7 @@ def test_a_figure_that_is_not_defined_is_left_out():
     assert as_csv([empty]).splitlines()[0].startswith("source,scenario,method,recipe,n,instance_accuracy")
 
 
+@pytest.mark.usefixtures("one_process")
 def test_methods_are_never_compared_on_different_data(majority, tmp_path):
     rng = np.random.default_rng(0)
 
@@ -199,6 +200,7 @@ def test_methods_are_never_compared_on_different_data(majority, tmp_path):
     assert study("log-mean,vote")[0] == 0
 
 
+@pytest.mark.usefixtures("one_process")
 def test_a_cell_that_finished_no_epoch_takes_other_settings(majority, tmp_path):
     def study(epochs):
         words = ["--methods", "log-mean", "--scenarios", "large", "--recipe", "quick", "--epochs", epochs]
