@@ -243,7 +243,7 @@ def warnings_of(X, y, groups=None):
 def test_a_warning_where_bags_seem_forgotten_in_any_order_of_rows(scenario):
     pixels, digits = load_digits(return_X_y=True)
     rng = np.random.default_rng(0)
-    bags = make_bags(pixels, digits, range(10), n_bags=60, size=20, scenario=scenario, rng=rng)
+    bags = make_bags(pixels, digits, range(10), n_bags=30, size=20, scenario=scenario, rng=rng)
     X, y = bags.instances(), np.repeat(bags.labels, bags.sizes)
     for order in (np.arange(len(y)), rng.permutation(len(y))):
         (message,) = warnings_of(X[order], y[order])
@@ -254,9 +254,11 @@ def test_a_warning_where_bags_seem_forgotten_in_any_order_of_rows(scenario):
 @pytest.mark.parametrize("load", [load_iris, load_breast_cancer, load_digits])
 def test_no_warning_where_labels_are_the_rows_own(load):
     X, y = load(return_X_y=True)
-    for order in (np.random.default_rng(0).permutation(len(y)), np.argsort(y)):
+    mixed = np.random.default_rng(0).permutation(len(y))
+    for order in (mixed, np.argsort(y)):
         assert warnings_of(X[order], y[order]) == []
-    assert warnings_of(pd.DataFrame(X).add_prefix("column "), y) == []
+    some = mixed[:300]
+    assert warnings_of(pd.DataFrame(X[some]).add_prefix("column "), y[some]) == []
 
 
 def test_too_little_to_judge_is_no_warning():

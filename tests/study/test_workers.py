@@ -32,6 +32,7 @@ WAIT = 180  # seconds: the machine may be busy
 def start(monkeypatch):
     """Start the command in a process group of its own."""
     monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))  # the same sums here and there
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored in a shell's background
     started = []
 
     def start(*words):
@@ -41,6 +42,7 @@ def start(monkeypatch):
         return started[-1]
 
     yield start
+    signal.signal(signal.SIGINT, before)
     for process in started:
         process.kill()
         process.communicate()
