@@ -67,7 +67,7 @@ def test_a_run_without_its_method_tells_the_cure(run, here):
 
 
 def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
-    words = ["digits", "--methods", "entropy,log-mean", "--scenarios", "large", *TINY, "--jobs", "2", "--out", "STUDY"]
+    words = ["digits", "--methods", "entropy,log-mean", "--scenarios", "large", *TINY, "--jobs", "1", "--out", "STUDY"]
     shutil.copy(run[0], tmp_path / "mine.py")
     monkeypatch.chdir(tmp_path)
     code, _, err = here("study", *words, plugins="mine.py")  # workers begin in the same folder

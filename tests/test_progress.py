@@ -1,12 +1,14 @@
 """What is seen of a long training: a bar in a terminal, lines in a log."""
 
 import os
-import subprocess
 import sys
+import threading
+from contextlib import redirect_stderr, suppress
 
 import pytest
 
 from majority import progress
+from majority.cli import main
 
 WORDS = ["train", "digits", "--bags", "20", "--bag-size", "8", "--epochs", "3", "--recipe", "quick", "--device", "cpu"]
 
@@ -36,18 +38,25 @@ def test_lines_are_apart(monkeypatch, capsys):
     assert capsys.readouterr().err == "title: 2 of 9 epochs · loss 1.000\ntitle: 4 of 9 epochs · loss 1.000\n"
 
 
-def test_a_terminal_shows_a_bar(tmp_path):
+def test_a_terminal_shows_a_bar(monkeypatch, tmp_path):
     ours, theirs = pytest.importorskip("pty").openpty()
-    command = [sys.executable, "-m", "majority", *WORDS, "--out", tmp_path / "run"]
-    environment = os.environ | {"COLUMNS": "160", "TERM": "xterm"}
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs, env=environment)
-    os.close(theirs)
-    seen = b""
-    try:
-        while read := os.read(ours, 4096):
-            seen += read
-    except OSError:  # the other side is closed
-        pass
-    assert process.wait() == 0
-    assert "3/3" in seen.decode()
-    assert "epochs ·" not in seen.decode()
+    read = []
+
+    def look():
+        with suppress(OSError):  # the other side is closed
+            while piece := os.read(ours, 4096):
+                read.append(piece)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    monkeypatch.setattr(sys, "argv", ["majority", *WORDS, "--out", str(tmp_path / "run")])
+    for name, value in {"COLUMNS": "160", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+    with open(theirs, "w") as terminal, redirect_stderr(terminal), pytest.raises(SystemExit) as stopped:
+        main()
+    reader.join()
+    os.close(ours)
+    assert not stopped.value.code
+    seen = b"".join(read).decode()
+    assert "3/3" in seen
+    assert "epochs ·" not in seen
