@@ -254,8 +254,8 @@ def test_a_warning_where_bags_seem_forgotten_in_any_order_of_rows(scenario):
 @pytest.mark.parametrize("load", [load_iris, load_breast_cancer, load_digits])
 def test_no_warning_where_labels_are_the_rows_own(load):
     X, y = load(return_X_y=True)
-    mixed = np.random.default_rng(0).permutation(len(y))
-    for order in (mixed, np.argsort(y)):
+    mixed = np.random.default_rng(0).permutation(len(y))[:900]
+    for order in (mixed, mixed[np.argsort(y[mixed])]):
         assert warnings_of(X[order], y[order]) == []
     some = mixed[:300]
     assert warnings_of(pd.DataFrame(X[some]).add_prefix("column "), y[some]) == []
