@@ -18,6 +18,11 @@ def test_numbers_that_torch_cannot_take_are_refused_with_their_cure(dtype):
     assert len(Bags.from_table(store.astype("float32"), ["p", "p", "q", "q"], ["a", "a", "b", "b"])) == 2
 
 
+def test_a_group_that_is_missing_is_named():
+    with pytest.raises(InputError, match=r"bag p has no group \(row 0\): fill it in, or leave the bag out"):
+        Bags.from_table(np.eye(3), ["p", "q", "q"], ["a", "b", "b"], groups=[np.nan, 1, 1])
+
+
 def test_names_that_are_text_and_numbers():
     mixed = np.array(["a", 1, 10, 9], object)
     bags = Bags.from_lists([np.ones((1, 2))] * 4, labels=mixed)

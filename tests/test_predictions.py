@@ -56,6 +56,12 @@ def test_parquet_holds_the_same_in_row_groups(tmp_path, classifier, monkeypatch)
     assert pq.ParquetFile(tmp_path / "p.parquet").num_row_groups == 2
 
 
+def test_coordinates_keep_all_their_digits(tmp_path, classifier):
+    places = np.array([[4649776.25, 500000.5], [4649777.25, 500000.75], [0.1, -3.0]])
+    write_predictions(tmp_path / "p.csv", classifier, {"test": bags_of([1, 2], coordinates=[places[:1], places[1:]])})
+    assert (pd.read_csv(tmp_path / "p.csv")[["x", "y"]].to_numpy() == places).all()
+
+
 def test_rows_are_written_while_others_are_predicted(tmp_path, classifier, monkeypatch):
     """At no time more than a batch of probabilities is held."""
     held = []

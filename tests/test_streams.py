@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from majority import Bags, Classifier, InputError, Settings, build_model, evaluate, fit
+from majority import Bags, Classifier, InputError, Settings, batches, build_model, evaluate, fit
 from majority.batches import ResidentBags
 from majority.store import FeatureFiles
 from majority.streams import StreamedBags, ahead, placed
@@ -55,6 +55,14 @@ def assert_same_batches(streamed, resident, piece):
             pairs = zip(ours.pieces(piece), theirs.pieces(piece), strict=True)
             assert all(torch.equal(a, b) for a, b in pairs)
     assert count
+
+
+def test_a_store_that_bags_share_is_moved_to_the_device_once(both, monkeypatch):
+    moved = []
+    monkeypatch.setattr(batches, "as_tensor", lambda store: moved.append(id(store)) or torch.from_numpy(store))
+    bags = both[1]
+    fit(build_model(bags), bags.subset([0, 1, 2, 3]), bags.subset([4, 5, 6]), Settings(epochs=1), device="cpu")
+    assert moved == [id(bags.store)]
 
 
 # ---------------------------------------------------------------- as in memory

@@ -173,6 +173,8 @@ class Bags:
             wrong = np.flatnonzero(values != values[starts][which])
             if len(wrong):
                 row = wrong[0]
+                if values[row] != values[row]:  # NaN
+                    raise InputError(f"bag {bag_ids[row]} has no {what} (row {row}): fill it in, or leave the bag out")
                 raise InputError(
                     f"bag {bag_ids[row]} has two {what}s, {values[starts][which[row]]} (row {starts[which[row]]}) and "
                     f"{values[row]} (row {row}): a bag has one {what} on all its rows"

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .bags import Bags
 from .methods import Target
-from .segments import Segments
+from .segments import Segments, there
 
 
 class Batch(NamedTuple):
@@ -95,18 +95,18 @@ class PlacedBags:
             yield rows, which[a:b], segments, target
 
     def _there(self, values: np.ndarray) -> Tensor:
-        values = torch.from_numpy(values)
-        if self.device.type == "cuda":
-            values = values.pin_memory()  # so that the host need not wait for the device
-        return values.to(self.device, non_blocking=True)
+        return there(values, self.device)
 
 
 class ResidentBags(PlacedBags):
     """Bags whose instances lie on the device."""
 
-    def __init__(self, bags: Bags, device: torch.device, *of_positions: np.ndarray | None):
+    def __init__(
+        self, bags: Bags, device: torch.device, *of_positions: np.ndarray | None, beside: PlacedBags | None = None
+    ):
         super().__init__(bags, device, *of_positions)
-        self.store = as_tensor(bags.store).to(device)
+        there = isinstance(beside, ResidentBags) and beside.bags.store is bags.store
+        self.store = beside.store if there else as_tensor(bags.store).to(device)
 
     def _cut(self, which, positions, sizes, bounds, piece=None) -> list[Batch]:
         index = self._there(self.bags.index[positions])

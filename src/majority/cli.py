@@ -223,7 +223,7 @@ def study(
     context: typer.Context,
     sources: Annotated[list[str], typer.Argument(help="Names from `majority list`, or labelled .npz or .mat files.")],
     methods: Annotated[str, typer.Option(help="Names with commas between them, or all.")] = "count,log-mean,vote,naive",
-    scenarios: Annotated[str, typer.Option(help="Names with commas between them.")] = "small,various,large",
+    scenarios: Annotated[str, typer.Option(help="Names or LOW,HIGH, commas between them.")] = "small,various,large",
     folds: Annotated[str, typer.Option(help="0, 0-4 or 0,2.")] = "0",
     preset: Annotated[str | None, typer.Option(help="A study made in advance, of one source: difficulty.")] = None,
     recipe: Recipe = "default",
@@ -247,7 +247,7 @@ def study(
     from .experiments import Data, Experiment
     from .methods import METHODS
     from .sources import is_own_source
-    from .study import Study, difficulty
+    from .study import Study, difficulty, with_ranges
 
     for source in filter(is_own_source, sources):
         raise InputError(f"{source} holds bags of your own, study makes bags of labelled sets: take train --folds K")
@@ -264,7 +264,7 @@ def study(
     changes |= {"ratios": _ratios(ratios), "settings": settings_of(settings)}
     chosen = tuple(METHODS) if methods == "all" else _names(methods)
     common = Experiment(data, chosen[0], recipe=recipe, seed=seed, **changes)
-    grid = Study(tuple(sources), _names(scenarios), chosen, folds_of(folds), common)
+    grid = Study(tuple(sources), with_ranges(_names(scenarios)), chosen, folds_of(folds), common)
     with _continuable(out):
         done = grid.run(out, device, jobs, say)
     end_study(done, out)
@@ -340,9 +340,9 @@ def _check_preset(preset: str, sources: list[str], context: typer.Context) -> No
     if len(sources) > 1:
         raise InputError(f"--preset {preset} studies one source: give {sources[0]} alone")
     own = {"sources", "preset", "device", "jobs", "out"}
-    for name in context.params.keys() - own:
-        if context.get_parameter_source(name).name == "COMMANDLINE":
-            raise InputError(f"--preset {preset} sets --{name.replace('_', '-')} itself: leave it out")
+    for option in context.command.params:
+        if option.name not in own and context.get_parameter_source(option.name).name == "COMMANDLINE":
+            raise InputError(f"--preset {preset} sets {option.opts[0]} itself: leave it out")
 
 
 def _names(text: str) -> tuple[str, ...]:

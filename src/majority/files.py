@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from .errors import InputError
@@ -18,14 +18,19 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """`write` gets a temporary path in the same folder; its file takes the place of `path` in one step."""
     unfinished = path.with_name(f".{path.name}{UNFINISHED}")
     try:
-        write(unfinished)
-        unfinished.chmod(0o666 & ~UMASK)  # some writers make files that only their owner can read
-        os.replace(unfinished, path)
+        with unfinished.open("ab") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{path} is being written by another command: wait, or choose another place") from None
+            try:
+                write(unfinished)
+                unfinished.chmod(0o666 & ~UMASK)  # some writers make files that only their owner can read
+                os.replace(unfinished, path)
+            finally:
+                unfinished.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror or error}): choose another place") from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
 
 
 def write_json(path: Path, content: dict) -> None:

@@ -84,7 +84,7 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
             truth = batch.target.instance_labels
             known = truth != UNKNOWN
             cells = torch.where(known, truth * n_true + guess, n_true * n_true)
-            confusion += torch.bincount(cells, minlength=len(confusion))
+            confusion.index_add_(0, cells, torch.ones_like(cells))  # bincount would wait for the device
             _calibrate(calibration, confidence.exp(), guess == truth, known)
     return Outcome(
         None if (bags.labels == UNKNOWN).all() else bags.labels,

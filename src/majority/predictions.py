@@ -106,7 +106,8 @@ def _csv_file(place: Path) -> Iterator[Callable[[Columns], None]]:
             if not begun:
                 table.writerow(columns)
                 begun = True
-            shown = (np.char.mod("%.6g", values) if values.dtype.kind == "f" else values for values in columns.values())
+            short = lambda name, values: values.dtype.kind == "f" and name not in ("x", "y")
+            shown = (np.char.mod("%.6g", v) if short(name, v) else v for name, v in columns.items())
             table.writerows(zip(*shown, strict=True))
 
         yield add

@@ -9,6 +9,14 @@ import torch
 from torch import Tensor
 
 
+def there(values: np.ndarray, device: torch.device) -> Tensor:
+    """On the device; the host does not wait for it."""
+    tensor = torch.from_numpy(values)
+    if device.type == "cuda":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 class Segments:
     """Consecutive runs of rows, one run a bag.
 
@@ -47,6 +55,21 @@ class Segments:
     @cached_property
     def counted(self) -> Tensor:  # (b,) the rows of each bag that are aggregated
         return self.sizes if self.keep is None else self.sum(torch.ones_like(self.keep, dtype=self.sizes.dtype))
+
+    @cached_property
+    def by_size(self) -> tuple[list[tuple[int, int]], Tensor | None]:
+        """Groups of equally large bags, (bags, size) each, and the order of rows (n,) that brings them together (None:
+        as they are).
+
+        >>> groups, order = Segments([2, 1, 2]).by_size
+        >>> groups, order.tolist()
+        ([(1, 1), (2, 2)], [2, 0, 1, 3, 4])
+        """
+        if self.size is not None:
+            return [(len(self), self.size)], None
+        order = np.argsort(np.repeat(self.host_sizes, self.host_sizes), kind="stable")  # keeps each bag's rows together
+        sizes, bags = np.unique(self.host_sizes, return_counts=True)
+        return list(zip(bags.tolist(), sizes.tolist(), strict=True)), there(order, self.sizes.device)
 
     def kept(self, values: Tensor, otherwise: float) -> Tensor:
         """(n, ...) -> (n, ...): another value in the rows that are not aggregated."""

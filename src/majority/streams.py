@@ -18,9 +18,16 @@ from .segments import Segments
 from .store import on_disk, rows_of
 
 
-def placed(bags: Bags, device: torch.device, *of_positions: np.ndarray | None) -> PlacedBags:
-    """Bags ready for batches: resident on the device, or streamed to it where their store is on disk."""
-    return (StreamedBags if on_disk(bags.store) else ResidentBags)(bags, device, *of_positions)
+def placed(
+    bags: Bags, device: torch.device, *of_positions: np.ndarray | None, beside: PlacedBags | None = None
+) -> PlacedBags:
+    """Bags ready for batches: resident on the device, or streamed to it where their store is on disk.
+
+    A store that they share with those `beside` them is there once.
+    """
+    if on_disk(bags.store):
+        return StreamedBags(bags, device, *of_positions)
+    return ResidentBags(bags, device, *of_positions, beside=beside)
 
 
 def passing(bags: Bags, device: torch.device) -> PlacedBags:

@@ -108,7 +108,8 @@ class _Loop:
         self.whole = nn.ModuleDict({"model": model, "objective": self.objective}).to(device)
         if model.spec.images:  # as the stored images are laid out
             self.whole.to(memory_format=torch.channels_last)
-        self.train, self.val = placed(train, device, *positions), val and placed(val, device)
+        self.train = placed(train, device, *positions)
+        self.val = val and placed(val, device, beside=self.train)
         self.at_once = at_once(train.store.shape[1:])
         self.val_held = list(self.val.in_order(self.at_once)) if isinstance(self.val, ResidentBags) else None
         self.size = _step_size(train, settings)
@@ -139,7 +140,7 @@ class _Loop:
             self._capture()
         with epochs_shown(title, fitted.epochs, settings.epochs) as show:
             while fitted.epochs < settings.epochs and not self._out_of_patience():
-                epoch, start = fitted.epochs, time.perf_counter()
+                epoch, start, captured = fitted.epochs, time.perf_counter(), self._captured_seconds()
                 record = self._epoch(epoch)
                 _check_finite(record)
                 if keeps_last:
@@ -147,7 +148,7 @@ class _Loop:
                 elif record["val_loss"] < fitted.best_loss:  # the first epoch wins ties
                     fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]
                     self.best = {name: value.clone() for name, value in self.product.state_dict().items()}
-                captures = sum(captured.seconds for captured in self.captured) - fitted.capture_seconds
+                captures = self._captured_seconds() - captured
                 record["seconds"] = time.perf_counter() - start - captures
                 fitted.seconds += record["seconds"]
                 fitted.capture_seconds += captures
@@ -158,6 +159,9 @@ class _Loop:
         self.model.load_state_dict(self.best or self.product.state_dict())
         self.step, self.validate, self.captured, self.planned = self._step, self._validate, [], None  # frees the GPU's
         return fitted
+
+    def _captured_seconds(self) -> float:
+        return sum(captured.seconds for captured in self.captured)
 
     @property
     def product(self) -> Model:
@@ -291,7 +295,8 @@ class _Loop:
         if self.folder is None or (not force and self.device.type == "cuda" and waited < GPU_CHECKPOINT_SECONDS):
             return
         f = self.fitted
-        progress = {"epochs": f.epochs, "best_epoch": f.best_epoch, "best_loss": f.best_loss, "seconds": f.seconds}
+        progress = {"epochs": f.epochs, "best_epoch": f.best_epoch, "best_loss": f.best_loss}
+        progress |= {"seconds": f.seconds, "capture_seconds": f.capture_seconds}
         save_checkpoint(self.folder / CHECKPOINT, self.whole, self.best, self.optimiser, progress)
         self.saved_at = time.monotonic()
 

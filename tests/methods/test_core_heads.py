@@ -237,6 +237,7 @@ def test_bf16_does_not_reach_the_counting(sizes):
         ),
         ("vote", {"of": "counts"}, "method vote has no option 'of': it takes none"),
         ("count", {"of": "count"}, r"method count: of='count': take 'proportions' \(as published\) or 'counts'"),
+        ("count", {"instance_temperature": None}, "method count: instance_temperature is None: it must be above 0"),
         ("count", {"instance_temperature": 0}, "method count: instance_temperature is 0: it must be above 0"),
         ("log-mean", {"bag_temperature": -1.0}, "method log-mean: bag_temperature is -1.0: it must be above 0"),
     ],

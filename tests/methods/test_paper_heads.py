@@ -12,7 +12,6 @@ from torch import nn
 from majority import Bags, build_model
 from majority.errors import InputError
 from majority.methods import METHODS, Target, create_head
-from majority.methods.additive_transmil import equal_sizes_together
 from majority.methods.feature_pool import p_norm
 from majority.segments import Segments
 
@@ -296,10 +295,10 @@ def test_sizes_on_the_host_are_the_sizes():
 
 
 def test_equally_large_bags_are_brought_together():
-    groups, order = equal_sizes_together(Segments([2, 3, 1, 2, 3]))
+    groups, order = Segments([2, 3, 1, 2, 3]).by_size
     assert groups == [(1, 1), (2, 2), (2, 3)]
     assert order.tolist() == [5, 0, 1, 6, 7, 2, 3, 4, 8, 9, 10]
-    assert equal_sizes_together(Segments([4, 4])) == ([(2, 4)], None)
+    assert Segments([4, 4]).by_size == ([(2, 4)], None)
 
 
 PEAK_OF_A_STEP = """

@@ -185,6 +185,8 @@ def test_the_command_takes_the_preset(majority, tmp_path, monkeypatch):
     [
         (["--preset", "easy"], "there is no preset 'easy': take difficulty"),
         (["--preset", "difficulty", "--folds", "0"], "--preset difficulty sets --folds itself: leave it out"),
+        (["--preset", "difficulty", "--compile"], "--preset difficulty sets --compile itself: leave it out"),
+        (["--preset", "difficulty", "--set", "a=1"], "--preset difficulty sets --set itself: leave it out"),
         (["cifar10", "--preset", "difficulty"], "--preset difficulty studies one source: give digits alone"),
     ],
 )

@@ -8,7 +8,7 @@ from statistics import stdev
 import pytest
 
 from majority.errors import InputError
-from majority.files import write_json, write_lines
+from majority.files import write_json
 from majority.recipes import RECIPES, Material
 from majority.study.comparison import Comparison, Figure
 from majority.study.missing import command
@@ -221,13 +221,13 @@ def test_what_differs_in_options_or_stages_is_never_averaged(cell):
     assert "backbone cnn" in setting(there).shortened
 
 
-def test_results_from_elsewhere_are_kept(cell, tmp_path):
-    write_lines(tmp_path / "results.jsonl", [cell(fold=3) | {"cell": "far/fold3"}, cell() | {"cell": "here/fold0"}])
-    (tmp_path / "here/fold0").mkdir(parents=True)
-    write_json(tmp_path / "here/fold0/result.json", cell(accuracy=0.7))
-    save(tmp_path)
-    kept = {result["cell"]: result["test"]["instance_accuracy"] for result in gather(tmp_path)}
-    assert kept == {"far/fold3": 0.5, "here/fold0": 0.7}
+def test_cells_whose_runs_are_gone_are_gone(cell, tmp_path):
+    for fold in (0, 3):
+        (tmp_path / f"fold{fold}").mkdir()
+        write_json(tmp_path / f"fold{fold}/result.json", cell(fold=fold))
+    assert len(gather(save(tmp_path))) == 2
+    (tmp_path / "fold3/result.json").unlink()
+    assert [result["cell"] for result in gather(save(tmp_path))] == ["fold0"]
 
 
 def test_the_command_that_fills_a_study_can_be_given(tmp_path):

@@ -10,7 +10,6 @@ batch. A bag is a set, and its prediction must depend neither on an order nor on
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -59,7 +58,7 @@ class AdditiveTransMIL(Head):
         )
 
     def forward(self, features: Tensor, segments: Segments) -> BagOutput:
-        groups, order = equal_sizes_together(segments)
+        groups, order = segments.by_size
         x = self.embed(features if order is None else features[order])  # (n, width)
         for layer in self.layers:
             x = layer(x, groups)
@@ -67,19 +66,3 @@ class AdditiveTransMIL(Head):
         if order is not None:
             summands = torch.empty_like(summands).index_copy(0, order, summands)
         return BagOutput(summands.log_softmax(dim=1), segments.sum(summands).log_softmax(dim=1))
-
-
-def equal_sizes_together(segments: Segments) -> tuple[Groups, Tensor | None]:
-    """Groups of equally large bags, and the order of rows (n,) that brings them together (None: as they are).
-
-    >>> groups, order = equal_sizes_together(Segments([2, 1, 2]))
-    >>> groups, order.tolist()
-    ([(1, 1), (2, 2)], [2, 0, 1, 3, 4])
-    """
-    if segments.size is not None:
-        return [(len(segments), segments.size)], None
-    sizes = segments.host_sizes
-    order = np.argsort(np.repeat(sizes, sizes), kind="stable")  # keeps each bag's rows together
-    unique, bags = np.unique(sizes, return_counts=True)
-    order = torch.from_numpy(order).to(segments.sizes.device, non_blocking=True)
-    return list(zip(bags.tolist(), unique.tolist(), strict=True)), order

@@ -27,7 +27,7 @@ class Count(Voting):
         if of not in ("proportions", "counts"):
             raise ValueError(f"of={of!r}: take 'proportions' (as published) or 'counts' (as the text says)")
         for name, value in {"instance_temperature": instance_temperature, "bag_temperature": bag_temperature}.items():
-            if value is not None and not value > 0:
+            if not (value is None and name == "bag_temperature") and not (value or 0) > 0:
                 raise ValueError(f"{name} is {value}: it must be above 0")
         self.instance_temperature, self.bag_temperature, self.of = instance_temperature, bag_temperature, of
         self.classifier = nn.Linear(in_features, n_classes)

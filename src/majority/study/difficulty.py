@@ -15,6 +15,7 @@ from ..experiments import Data, Experiment
 from ..files import write_atomically
 from ..report.colours import colour
 from ..report.lines import Line, Point, line_plot
+from ..sources import LabelledSet, load
 from .live import cells_shown
 from .results import save
 from .statistics import by_fold, spread
@@ -171,8 +172,13 @@ def _figures(members: list[dict], point: dict) -> dict:
 
 
 @cache
+def _opened(source: str) -> LabelledSet:
+    return load(source)
+
+
+@cache
 def _measured(data: Data) -> dict[str, float]:
-    train = data.parts().train
+    train = data.parts(_opened(data.source)).train
     ordered = np.sort(train.class_counts(), axis=1) / train.sizes[:, None]  # (b, C)
     lead = float((ordered[:, -1] - ordered[:, -2]).mean())
     return {"tie_rate": train.tie_rate(), "majority": float(ordered[:, -1].mean()), "margin": lead}

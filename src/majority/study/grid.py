@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -81,6 +82,15 @@ class Study:
         for source in set(self.sources) - set(names()):
             if not Path(source).expanduser().is_file():
                 load(source)  # says what is wrong
+
+
+def with_ranges(scenarios: Sequence[str]) -> tuple[str, ...]:
+    """Two numbers in a row, which a comma parted, are a range again.
+
+    >>> with_ranges(["small", "0.3", "0.5", "large"])
+    ('small', '0.3,0.5', 'large')
+    """
+    return tuple(re.findall(r"[\d.]+,[\d.]+|[^,]+", ",".join(scenarios)))
 
 
 def _check_folders(cells: Sequence[tuple[Path, Experiment]]) -> None:

@@ -23,16 +23,12 @@ PLACE = ("source", "scenario", "fold")  # of a cell in its study; what else its 
 def gather(study: str | Path) -> list[dict]:
     """One dict a finished cell: its result.json, `cell` (its folder below the study's) and its thinned `curve`.
 
-    Cells that came in a results.jsonl from elsewhere count too. Where there are no run folders, the lines of
-    results.jsonl, else of all .jsonl files; a .jsonl file gives its lines.
+    Where there are no run folders, the lines of results.jsonl, else of all .jsonl files; a .jsonl file gives its lines.
     """
     study = Path(study)
     places = sorted(study.rglob(RESULT)) if study.is_dir() else []
     if places:
-        here = [_cell(place.parent, study) for place in places]
-        cells = {result["cell"] for result in here}
-        elsewhere = _lines(study / RESULTS) if (study / RESULTS).is_file() else []
-        return [*here, *(line for line in elsewhere if line.get("cell") not in cells)]
+        return [_cell(place.parent, study) for place in places]
     gathered = study if study.is_file() else study / RESULTS
     files = [gathered] if gathered.is_file() else sorted(study.glob("*.jsonl"))
     results = [line for file in files for line in _lines(file)]

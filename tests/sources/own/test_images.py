@@ -68,6 +68,26 @@ def test_images_are_turned_as_their_camera_says(tmp_path, make):
     assert (turned[:, :-1] == 0).all()
 
 
+def test_turned_images_keep_their_form_in_every_format(tmp_path, make):
+    """A dark and a bright half, stored lying on their side: 12 wide and 8 high once turned."""
+    table = make.images(tmp_path, bags=4, grey=True)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    stored = np.zeros((12, 8), np.uint8)
+    stored[:6] = 255  # the upper half becomes the right one
+    deep = stored.astype(np.uint16) << 8
+    for number, (name, pixels) in enumerate({"png": stored, "deep.png": deep, "tif": stored, "jpg": stored}.items()):
+        Image.fromarray(pixels).save(tmp_path / f"images/turned.{name}", exif=exif)
+        table.loc[number, "path"] = f"images/turned.{name}"
+    source = load_source(save(table, tmp_path), image_size=16)
+    for name in ("png", "deep.png", "tif", "jpg"):
+        image = source.bags.store[list(source.paths).index(f"images/turned.{name}"), :, :, 0]
+        assert (image[:, :6] < 60).all()
+        assert (image[:, 10:] > 200).all()
+    for name in ("tif", "jpg"):
+        assert images_room._look(tmp_path / f"images/turned.{name}")[:2] == (8, 12)
+
+
 @pytest.fixture
 def calls(monkeypatch):
     """Names of the files that were decoded."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -139,7 +140,8 @@ def _alike(files: list[FeatureFile], findings: Findings) -> list[FeatureFile]:
     if not files:
         return []
     kinds = [(file.width, file.dtype) for file in files]
-    usual = files[kinds.index(max(kinds, key=kinds.count))]
+    ((most, _),) = Counter(kinds).most_common(1)
+    usual = files[kinds.index(most)]
     good = []
     for file in files:
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, TiffImagePlugin
 
 from ...errors import InputError
 from ...store import RowsOnDisk
@@ -99,8 +99,7 @@ def decoded(path: Path, shape: tuple[int, int, int]) -> np.ndarray:
     height, width, channels = shape
     with _opened(path) as image:
         image.draft("L" if channels == 1 else "RGB", (width, height))  # a large JPEG is decoded small
-        image = _eight_bits(image)
-        image = ImageOps.exif_transpose(image).convert("L" if channels == 1 else "RGB")
+        image = _eight_bits(ImageOps.exif_transpose(image)).convert("L" if channels == 1 else "RGB")
         if image.size != (width, height):
             image = image.resize((width, height), Image.Resampling.BILINEAR)
         return np.asarray(image, np.uint8).reshape(shape)
@@ -122,6 +121,8 @@ def _look(path: Path) -> tuple[int, int, bool]:
     """Height, width, whether it is grey; the pixels are not decoded."""
     with _opened(path) as image:
         width, height = image.size
+        if image.format == "TIFF":  # as stored: Pillow's size is turned already, or not, by its version
+            width, height = image.tag_v2[TiffImagePlugin.IMAGEWIDTH], image.tag_v2[TiffImagePlugin.IMAGELENGTH]
         if image.format != "PNG" and image.getexif().get(ORIENTATION) in TURNED:  # a PNG would be decoded for it
             width, height = height, width
         return height, width, image.mode in ("1", "L", "LA") or image.mode.startswith("I")

@@ -1,0 +1,37 @@
+"""Files are whole or not there, also where two commands write one."""
+
+import pytest
+
+from majority.errors import InputError
+from majority.files import write_atomically
+
+
+def test_a_file_that_is_being_written_is_left_to_its_writer(tmp_path):
+    path = tmp_path / "predictions.csv"
+
+    def write(place):
+        place.write_text("first\n")
+        with pytest.raises(InputError, match=r"predictions.csv is being written by another command: wait, or choose"):
+            write_atomically(path, lambda place: place.write_text("second\n"))
+
+    write_atomically(path, write)
+    assert path.read_text() == "first\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["predictions.csv"]
+    write_atomically(path, lambda place: place.write_text("third\n"))
+    assert path.read_text() == "third\n"
+
+
+def test_what_a_kill_left_is_replaced_and_what_fails_leaves_nothing(tmp_path):
+    path = tmp_path / "report.html"
+    (tmp_path / ".report.html.unfinished").write_text("half of a longer p")
+    write_atomically(path, lambda place: place.write_text("whole"))
+    assert path.read_text() == "whole"
+
+    def fails(place):
+        place.write_text("half")
+        raise EOFError
+
+    with pytest.raises(EOFError):
+        write_atomically(path, fails)
+    assert path.read_text() == "whole"
+    assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
