@@ -77,7 +77,7 @@ def check_coordinates(coordinates: np.ndarray | None) -> None:
 
 def first_not_finite(store: np.ndarray, index: np.ndarray) -> int | None:
     """Position of the first instance in use that holds NaN or infinity."""
-    if store.dtype == np.uint8:
+    if store.dtype == np.uint8 or getattr(store, "known_finite", False):
         return None
     start = 0
     for block in chunks(store, index):

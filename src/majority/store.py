@@ -113,6 +113,7 @@ class FeatureFiles(RowsOnDisk):
         first = self.files[0]
         super().__init__([file.rows for file in self.files], (first.width,), first.dtype)
         self._last: tuple[int, np.ndarray] | None = None  # the last file that was read whole
+        self.known_finite = False  # True: all of it was read, and no NaN found
 
     def opened(self, file: int) -> AbstractContextManager[Fill]:
         about = self.files[file]

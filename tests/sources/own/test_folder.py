@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from majority import load_source
+from majority import store as store_module
 
 TRAIN = ("--recipe", "quick", "--epochs", 3, "--device", "cpu")
 
@@ -180,3 +181,14 @@ def test_a_label_column_under_another_name_and_splits_in_capitals(tmp_path, majo
     code, out, _ = majority("check", tmp_path / "slides")
     assert code == 1
     assert "there is no column bag (did you mean slide_id?): the table has the columns bag, label" in out
+
+
+def test_a_folder_on_disk_is_looked_through_once(tmp_path, make, monkeypatch):
+    monkeypatch.setattr(store_module, "IN_MEMORY_BYTES", 0)
+    make.folder(tmp_path)
+    read, rows = [], store_module.FeatureFiles.__getitem__
+    monkeypatch.setattr(
+        store_module.FeatureFiles, "__getitem__", lambda self, at: read.append(len(at)) or rows(self, at)
+    )
+    bags = load_source(tmp_path).bags
+    assert sum(read) == len(bags.index) == len(bags.store)

@@ -38,6 +38,7 @@ def read_folder(folder: Path, wish: Wish, findings: Findings) -> Content:
     held = store.held_if_small()
     for file, start, end in zip(alike, store.starts[:-1], store.starts[1:], strict=True):
         _check_finite(file, held, np.arange(start, end), findings)
+    store.known_finite = True  # else findings stop it
     return Content(
         table,
         bags,
