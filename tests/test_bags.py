@@ -300,7 +300,7 @@ def test_split_deals_every_label_within_one_bag_of_its_fraction(labels, fraction
     try:
         parts = numbered(labels).split(fractions, seed)
     except InputError as refusal:
-        assert "would be empty: use fewer parts or more bags" in str(refusal)  # noqa: PT017
+        assert "would be empty: give more bags" in str(refusal)  # noqa: PT017
         assert len(labels) * min(fractions) < 2
         return
     assert sorted(np.concatenate([part.instances().ravel() for part in parts])) == list(range(len(labels)))

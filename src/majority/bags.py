@@ -359,7 +359,8 @@ class Bags:
             parts, what = deal_groups(groups, self.labels, fractions, rng), f"{len(names)} groups"
         for part, fraction in enumerate(fractions):
             if not (parts == part).any():
-                raise InputError(f"part {part} ({fraction:.0%}) of {what} would be empty: use fewer parts or more bags")
+                more = "bags" if self.groups is None else "groups, or say in a split column which bags are for what"
+                raise InputError(f"part {part} ({fraction:.0%}) of {what} would be empty: give more {more}")
         return tuple(self.subset(parts == part) for part in range(len(fractions)))
 
     # ------------------------------------------------------------------ files

@@ -307,6 +307,11 @@ def _reopen(folder: Path, source: str | None, device: str) -> tuple[Classifier, 
     choices["source"] = source_of(config)
     if source is not None:
         choices |= {"source": source, "folds": None, "image_size": None, "features": None}
+    path = config.get("source_path")
+    if source is None and path and not Path(choices["source"]).exists():
+        raise InputError(
+            f"the bags that {folder} was trained on are not where they were: put them, or a link, at {path}"
+        )
     data = Data(**choices)
     opened = data.open()
     parts = data.parts(opened)

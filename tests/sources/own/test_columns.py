@@ -142,7 +142,7 @@ def test_images_for_a_run_of_vectors_and_the_other_way_round(tmp_path, majority,
         words = ("--recipe", "quick", "--epochs", 1, "--device", "cpu", "--out", tmp_path / f"run-{kind}")
         assert majority("train", tmp_path / f"{kind}.csv", *words)[0] == 0
     for run, source, message in [
-        ("vectors", "images.csv", "the run classifies vectors, but {} names images: remove its column path"),
+        ("vectors", "images.csv", "the run classifies vectors, but {} names images: give a table with the columns "),
         ("images", "vectors.csv", "the run classifies images, but {} names none: add a column path"),
     ]:
         code, _, err = majority("predict", tmp_path / f"run-{run}", tmp_path / source, "--out", tmp_path / "p.csv")

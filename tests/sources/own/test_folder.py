@@ -129,6 +129,7 @@ WRONG = {
     "an ending in the table": (edit_table(lambda t: t.assign(bag=t["bag"] + ".npy")), "name without its ending"),
     "a group in two splits": (edit_table(groups_and_splits), "group p1 has two splits"),
     "an unknown split": (edit_table(lambda t: t.assign(split="dev")), "split is 'dev': write train, val or test"),
+    "images": (lambda f: [p.rename(p.with_suffix(".PNG")) for p in f.glob("*.npy")], "it has images: write a CSV with"),
     "no feature files": (lambda f: [p.unlink() for p in f.glob("*.npy")], "there are no feature files"),
 }
 

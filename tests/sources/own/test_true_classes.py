@@ -89,7 +89,7 @@ def test_labels_that_the_truth_of_a_whole_bag_does_not_bear_out_are_warned_of(tm
     table.loc[table.index[table["bag"] == "slide5"][0], "label"] = None
     table.to_csv(tmp_path / "bags.csv", index=False)
     _, out, _ = majority("check", tmp_path / "bags.csv")
-    assert "1 bags have a label other than their most common true class, e.g. slide3" in out
+    assert "1 bag has a label other than their most common true class, e.g. slide3" in out
 
 
 def test_a_true_class_that_is_no_bags_label_is_wrong_and_said(tmp_path, majority, make):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,7 +19,8 @@ def check_filled(frame: pd.DataFrame, file: Path, columns: Iterable[str], findin
     """Every cell of these text columns is filled."""
     for name in columns:
         for row in frame.index[frame[name] == ""]:
-            findings.problem(file, row, f"{name} is empty", f"fill the cell, or remove the column {name} if optional")
+            cure = f"fill the cell, or remove the column {name}" if name in ("split", "group") else "fill the cell"
+            findings.problem(file, row, f"{name} is empty", cure)
 
 
 def settle_splits(frame: pd.DataFrame, file: Path, findings: Findings) -> None:
@@ -39,6 +41,26 @@ def check_one_each(
         for row, entry in differing.drop_duplicates(owner).iterrows():
             where = f"{first[row]!r} in its first row, {entry[column]!r} here"
             findings.problem(file, row, f"{owner} {entry[owner]} has two {column}s ({where})", cure)
+
+
+def warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
+    """Names that differ in capitals or blanks alone are two to every program, and one to most writers."""
+    for column in ("bag", "label", "group"):
+        names = pd.Series(bags[column].unique() if column in bags else [], dtype=object)
+        alike = _folded(names)
+        twice = names[alike.duplicated(keep=False)]
+        if len(twice):
+            one, other = twice[alike[twice.index] == alike[twice.index[0]]][:2]
+            more = alike[twice.index].nunique() - 1
+            rest = f" (and {more} more such {'name' if more == 1 else 'names'})" if more else ""
+            findings.warn(
+                f"{column}s {one!r} and {other!r} differ in capitals or blanks alone{rest}: "
+                "if they are one, write them alike"
+            )
+
+
+def _folded(names: pd.Series) -> pd.Series:
+    return names.map(lambda name: " ".join(unicodedata.normalize("NFKC", name).casefold().split()))
 
 
 def check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:

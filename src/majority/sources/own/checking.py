@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from ...errors import InputError
 from .bag_table import sorted_classes
@@ -69,7 +70,8 @@ def _compare_with_truth(content: Content, findings: Findings) -> None:
     outvoted = counts.index[own < counts.max(axis=1)]
     if len(outvoted):
         example = content.bags["bag"].iloc[outvoted[0]]
-        findings.warn(f"{len(outvoted)} bags have a label other than their most common true class, e.g. {example}")
+        count = "1 bag has" if len(outvoted) == 1 else f"{len(outvoted)} bags have"
+        findings.warn(f"{count} a label other than their most common true class, e.g. {example}")
 
 
 def summarise(content: Content) -> dict[str, str]:
@@ -78,13 +80,13 @@ def summarise(content: Content) -> dict[str, str]:
     shape = "" if store is None else "x".join(map(str, store.shape[1:]))
     changes = "" if content.originals is None else content.originals.changes(store.shape[1:])
     kind = "images" if content.paths is not None else f"vectors ({store.dtype})"
-    wins = bags["label"].value_counts()
+    wins = bags.get("label", pd.Series(dtype=object)).value_counts()
     splits = ", ".join(f"{split} {(bags['split'] == split).sum()}" for split in SPLITS) if "split" in bags else ""
     summary = {
         "bags": f"{len(bags):,}",
         "instances": f"{sizes.sum():,} {kind}" + (f" of {shape}{changes}" if shape else ""),
         "bag sizes": f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}",
-        "classes": ", ".join(f"{name} wins {wins[name]}" for name in sorted_classes(set(wins.index) - {""})),
+        "classes": ", ".join(f"{name} wins {wins[name]}" for name in sorted_classes(set(wins.index) - {""})) or "-",
         "splits": splits or "none given: dealt 60/20/20 by class",
         "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
     }

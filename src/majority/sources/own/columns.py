@@ -11,7 +11,7 @@ import pandas as pd
 
 from .naming import SHOWN, meant, shown_names
 from .problems import Findings, UnreadableError
-from .tables import as_numbers, what_it_holds
+from .tables import as_numbers, has_decimal_commas, what_it_holds
 from .wish import Wish
 
 TEXT = ("bag", "bag_label", "path", "split", "group", "label")
@@ -26,7 +26,7 @@ def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Finding
     if wish.features:
         columns = _named(frame, path, wish.features, others, findings)
     else:
-        columns = _numeric(frame, others, findings)
+        columns = _numeric(frame, path, others, findings)
     if not columns:
         images = meant("path", others)
         cure = "add a column path" if images is None else f"call the column {images} path, if it names images"
@@ -82,11 +82,14 @@ def _named(
     return columns
 
 
-def _numeric(frame: pd.DataFrame, others: Iterable[str], findings: Findings) -> dict[str, np.ndarray]:
+def _numeric(frame: pd.DataFrame, path: Path, others: Iterable[str], findings: Findings) -> dict[str, np.ndarray]:
     """All other columns of numbers; one that is mostly numbers counts, and its other cells are problems."""
     columns, numbering, unused = {}, [], defaultdict(list)
     for name in others:
         numbers = as_numbers(frame[name])
+        if has_decimal_commas(frame[name]):
+            findings.problem(path, 1, f"column {name} has decimal commas", "write points: 1.5, not 1,5")
+            continue
         if not _mostly_numbers(numbers):
             unused[what_it_holds(frame[name])].append(name)
             continue

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, look
 from ...store import FeatureFiles, chunks
-from .bag_table import check_classes, check_filled, check_one_each, settle_splits
+from .bag_table import check_classes, check_filled, check_one_each, settle_splits, warn_of_spellings
 from .naming import did_you_mean
 from .problems import Findings, UnreadableError
 from .reading import Content
@@ -20,6 +20,7 @@ from .wish import Wish
 
 TEXT = ("bag", "label", "split", "group")
 LABELS = "labels.csv"
+IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 SPELLING = "NFC"  # letters with marks can be written in two ways in Unicode: names are compared in this one
 
 
@@ -63,9 +64,10 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
         else:
             files[name] = path
     if not files:
-        findings.problem(
-            folder, None, "there are no feature files", f"put {', '.join(SUFFIXES)} files there, one a bag"
-        )
+        cure = f"put {', '.join(SUFFIXES)} files there, one a bag"
+        if any(path.suffix.lower() in IMAGES for path in folder.rglob("*")):
+            cure = "it has images: write a CSV with the columns bag, bag_label and path (docs/data.md has a script)"
+        findings.problem(folder, None, "there are no feature files", cure)
         raise UnreadableError
     return files
 
@@ -101,6 +103,7 @@ def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.Data
         check_one_each(first, table, "group", ["split"], "move all bags of a group to one split", findings)
     if wish.training:
         check_classes(first, table, findings)
+        warn_of_spellings(first, findings)
     return table, first[first["bag"] != ""]
 
 

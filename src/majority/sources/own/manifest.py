@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from .bag_table import check_classes, check_filled, check_one_each, settle_splits
+from .bag_table import check_classes, check_filled, check_one_each, settle_splits, warn_of_spellings
 from .columns import RESERVED, TEXT, note_unused, read_features
 from .images import ABSENT, load_images
 from .naming import did_you_mean
@@ -26,9 +27,11 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
     for name in needed:
         if name not in frame:
             what = f"there is no column {name}{did_you_mean(name, [name for name in frame if name not in RESERVED])}"
-            findings.problem(path, 1, what, "a manifest has the columns bag, bag_label, and path or numbers")
-    if not set(needed) <= set(frame):
+            findings.problem(path, 1, what, _cure(name, wish))
+    if "bag" not in frame:
         raise UnreadableError
+    if not set(needed) <= set(frame):  # what else is wrong is found all the same
+        wish, needed = replace(wish, labels=False), ["bag"]
     images = "path" in frame
     wish.refuse_unfit(path, images=images, columns=not images)
     optional = ["split", "group"] if wish.labels else ["group"]
@@ -44,6 +47,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
             check_one_each(bags, path, "group", ["split"], "move all bags of a group to one split", findings)
         if wish.training:
             check_classes(bags, path, findings)
+            warn_of_spellings(bags, findings)
             _check_shared_images(frame, path, findings)
     if images:
         if wish.training:
@@ -69,6 +73,14 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
         columns=columns,
         originals=originals,
     )
+
+
+def _cure(column: str, wish: Wish) -> str:
+    cure = "a manifest has the columns bag, bag_label, and path or numbers"
+    if column == "bag":
+        return cure
+    measured = "" if wish.training else "; `majority evaluate` is content with a column label"
+    return f"{cure}{measured}; `majority predict` needs no labels"
 
 
 def _known(frame: pd.DataFrame) -> bool:

@@ -59,6 +59,15 @@ def as_numbers(column: pd.Series) -> np.ndarray:
     return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
+def has_decimal_commas(column: pd.Series) -> bool:
+    """Of a column of text: whether it is of numbers, some written as 1,5."""
+    if pd.api.types.is_numeric_dtype(column):
+        return False
+    filled = column.dropna().astype(str)
+    numbers = filled.str.fullmatch(r"\s*[-+]?\d*,?\d+([eE][-+]?\d+)?\s*")
+    return bool(len(filled) and numbers.all() and filled.str.contains(",").any())
+
+
 def what_it_holds(column: pd.Series) -> str:
     """Of a column that holds no numbers."""
     filled = column.dropna()
@@ -71,14 +80,17 @@ def what_it_holds(column: pd.Series) -> str:
 
 def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        lines = csv.reader(file)
+        separator = _separator(file.readline())
+        file.seek(0)
+        lines = csv.reader(file, delimiter=separator)
         header, first = _names(next(lines, [])), next(lines, [])
     _check_names(path, header, findings)
     if len(first) > len(header):
-        _name_long_rows(path, len(header), findings)
+        _name_long_rows(path, len(header), separator, findings)
     try:
         frame = pd.read_csv(
             path,
+            sep=separator,
             header=None,
             names=header,
             skiprows=1,
@@ -93,10 +105,14 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     except pd.errors.EmptyDataError:
         return pd.DataFrame(columns=header)
     except pd.errors.ParserError:
-        _name_long_rows(path, len(header), findings)
+        _name_long_rows(path, len(header), separator, findings)
         raise
     frame.index = np.arange(2, len(frame) + 2)
     text = set(text_columns) & set(header)
+    if separator == ";":
+        for name in header:
+            if name not in text and has_decimal_commas(frame[name]):
+                frame[name] = frame[name].str.replace(",", ".")
     cells = (frame[name].isna() | (frame[name] == "") if name in text else frame[name].isna() for name in header)
     blank = np.logical_and.reduce(list(cells))
     return frame[~blank].copy() if blank.any() else frame
@@ -114,10 +130,15 @@ def _names(header: Iterable) -> list[str]:
     return [str(name).strip() or f"unnamed{place}" for place, name in enumerate(header, start=1)]
 
 
-def _name_long_rows(path: Path, width: int, findings: Findings) -> None:
+def _separator(header: str) -> str:
+    """Spreadsheets of countries that write a decimal comma separate by semicolons."""
+    return ";" if ";" in header and "," not in header else ","
+
+
+def _name_long_rows(path: Path, width: int, separator: str, findings: Findings) -> None:
     """Rows with more cells than the header, each a problem."""
     with path.open(newline="", encoding="utf-8-sig") as file:
-        for number, cells in enumerate(csv.reader(file), start=1):
+        for number, cells in enumerate(csv.reader(file, delimiter=separator), start=1):
             if len(cells) > width:
                 what = f"it has {len(cells)} cells, the header {width}"
                 findings.problem(path, number, what, "give every row as many cells as the header has")
@@ -129,8 +150,8 @@ def _check_names(path: Path, header: list[str], findings: Findings) -> None:
     twice = [name for name, count in Counter(header).items() if count > 1]
     if not header:
         findings.problem(path, None, "it is empty", "write a header and a row for each instance or bag")
-    elif len(header) == 1 and (";" in header[0] or "\t" in header[0]):
-        findings.problem(path, 1, "it is not separated by commas", "save it as CSV with commas")
+    elif len(header) == 1 and "\t" in header[0]:
+        findings.problem(path, 1, "it is separated by tabs", "save it as CSV, with commas or semicolons")
     elif twice:
         findings.problem(path, 1, f"two columns are named {twice[0]!r}", "give each column a name of its own")
     else:

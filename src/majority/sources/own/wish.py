@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import InputError
+from .naming import shown_names
 
 if TYPE_CHECKING:
     from .originals import Originals
@@ -33,7 +34,8 @@ class Wish:
         """What is asked of images or of columns cannot be had where there are none."""
         if self.of_run:
             if images and self.image_size is None:
-                raise InputError(f"the run classifies vectors, but {source} names images: remove its column path")
+                columns = f" with the columns {shown_names(self.features)}" if self.features else ", or feature files"
+                raise InputError(f"the run classifies vectors, but {source} names images: give a table{columns}")
             if columns and self.image_size is not None:
                 raise InputError(f"the run classifies images, but {source} names none: add a column path")
             return

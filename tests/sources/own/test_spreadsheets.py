@@ -1,0 +1,55 @@
+"""Tables as people's spreadsheets write them: other separators, other spellings, columns left out."""
+
+import numpy as np
+
+from majority import load_source
+
+
+def test_semicolons_and_decimal_commas_of_a_spreadsheet_are_read(tmp_path, make):
+    table = make.table()
+    table.to_csv(tmp_path / "commas.csv", index=False)
+    table.to_csv(tmp_path / "points.csv", index=False, sep=";")
+    table.to_csv(tmp_path / "semicolons.csv", index=False, sep=";", decimal=",", encoding="utf-8-sig")
+    plain, *others = (load_source(tmp_path / f"{name}.csv").bags for name in ("commas", "points", "semicolons"))
+    for bags in others:
+        assert np.array_equal(bags.store, plain.store)
+        assert bags.classes == plain.classes
+
+
+def test_names_that_differ_in_capitals_or_blanks_alone_are_warned_of(tmp_path, majority, make):
+    table = make.table(bags=40)
+    table["bag_label"] = make.column(table, ["tumour", "stroma", "Tumour", "STROMA"])
+    table["group"] = make.column(table, [f"case {number}" for number in range(5)])
+    table.loc[table["bag"] == "slide39", "group"] = "case  4"
+    table.loc[0, "bag"] = "Slide0"
+    table.drop(columns="label").to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0
+    alone = "differ in capitals or blanks alone"
+    assert f"labels 'tumour' and 'Tumour' {alone} (and 1 more such name): if they are one, write them alike" in out
+    assert f"bags 'Slide0' and 'slide0' {alone}: if" in out
+    assert f"groups 'case 4' and 'case  4' {alone}: if" in out
+
+
+def test_what_else_is_wrong_is_found_without_labels(tmp_path, majority, make):
+    table = make.table().drop(columns="bag_label")
+    table["a"] = table["a"].astype(object)
+    table.loc[3, "a"] = "?"
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 1
+    assert (
+        "there is no column bag_label: a manifest has the columns bag, bag_label, and path or numbers; `majority" in out
+    )
+    assert "row 5: feature a is '?'" in out
+
+
+def test_bags_that_were_moved_are_told_with_their_place(tmp_path, majority, make):
+    place = tmp_path / "bags.csv"
+    make.table().to_csv(place, index=False)
+    words = ("--recipe", "quick", "--epochs", 1, "--device", "cpu", "--out", tmp_path / "run")
+    assert majority("train", place, *words)[0] == 0
+    place.rename(tmp_path / "elsewhere.csv")
+    code, _, err = majority("report", tmp_path / "run")
+    assert code == 2
+    assert f"run was trained on are not where they were: put them, or a link, at {place}\n" in err
