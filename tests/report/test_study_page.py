@@ -142,6 +142,28 @@ def test_the_page_holds_tables_differences_choice_and_what_is_missing(study):
     assert not re.search(r"(src|href)=\"(?!data:|#)", page)
 
 
+def test_the_page_names_the_method_to_take_for_each_source_and_scenario(study):
+    page = (study / "report.html").read_text()
+    line = r"<li>(.*), recipe .*: by the mean over the folds \(n=3\) take <code>(.*)</code> (.*)</li>"
+    places = [f"{source}, {scenario}" for scenario in ("small", "large") for source in ("cifar10", "svhn28")]
+    equals = "(0.900; equal: count, soft-count, count-only, vote)."
+    assert re.findall(line, page) == [(place, "log-mean", equals) for place in places]
+    assert "Test bag accuracy" not in page
+    assert "<th>cost</th>" in page
+
+
+def test_without_instance_labels_bag_accuracy_comes_first_and_no_column_is_empty(tmp_path):
+    results = [cell("count", "bags", None), cell("vote", "bags", None), cell("vote", "bags", None, fold=1)]
+    for result, right in zip(results, (0.6, 0.7, 0.9), strict=True):
+        result["test"] = {"bag_accuracy": right, "consistency_rate": 0.75}
+    page = write_study_report(write_cells(tmp_path, results))[0].read_text()
+    assert page.index("<h2>Test bag accuracy</h2>") < page.index("<h2>Table 3")
+    assert '<a href="#bags">' in page
+    assert "0.800 ± 0.141 (n=2)" in page
+    assert "<td>-</td><td>-</td>" not in page
+    assert "<th>cost</th>" not in page
+
+
 def test_boxes_are_the_mean_of_each_quantile(study):
     assert "count: lowest -9, quartiles -3, 0, 2, highest 9" in (study / "report.html").read_text()
 

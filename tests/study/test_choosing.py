@@ -2,9 +2,9 @@
 
 import pytest
 
-from majority.study.choosing import choices, mean_cost, pick
+from majority.study.choosing import RULE, choices, mean_cost, pick
 from majority.study.comparison import Comparison
-from majority.study.writing import markdown
+from majority.study.writing import choice_table, latex, markdown, taken
 
 
 def test_the_choice_sees_validation_bags_and_the_cost_test_instances(cell):
@@ -61,6 +61,59 @@ def test_where_no_instance_is_labelled_the_choice_is_made_and_its_cost_is_not_kn
     assert (choice.chosen, choice.accuracy, choice.best, choice.cost) == ({"vote": 1}, None, None, None)
     assert mean_cost([choice]) is None
     page = markdown(comparison.tables(), [choice], [])
-    assert "| cifar10 | large | paper | 2 | vote 1 | - | - | - | 1 |" in page
+    assert "| source | scenario | recipe | methods | chosen (folds) | n |" in page
+    assert "| cifar10 | large | paper | 2 | vote 1 | 1 |" in page
+    assert "its accuracy" not in latex([], [choice], [])
     assert "No instance label tells what these cost." in page
     assert "| vote | 0.900 (n=1) |" in page
+
+
+def test_a_cost_that_one_row_has_is_a_column_of_all(cell):
+    cells = [cell(method, source=source) for method in ("count", "vote") for source in ("digits", "mine")]
+    for one in cells:
+        if one["source"] == "mine":
+            one["test"] = {"bag_accuracy": 0.9}
+    head, rows = choice_table(choices(Comparison(cells)))
+    assert head[-4:] == ["its accuracy", "best", "cost", "n"]
+    assert [row[-4:] for row in rows] == [["0.500", "0.500", "0.000", "1"], ["-", "-", "-", "1"]]
+
+
+def by_fold(cell, **shares):
+    """The cells of methods whose validation shares are given fold by fold; None: not trained."""
+    named = [(name.replace("_", "-"), fold, val) for name, of in shares.items() for fold, val in enumerate(of)]
+    return [cell(name, fold=fold, val=val) for name, fold, val in named if val is not None]
+
+
+def test_over_folds_the_highest_mean_is_taken_whatever_most_folds_choose(cell):
+    cells = by_fold(cell, count=(0.9, 0.9, 0.3), vote=(0.8, 0.8, 0.8), supervised=(1.0, 1.0, 1.0))
+    (choice,) = choices(Comparison(cells))
+    assert choice.chosen == {"count": 2, "vote": 1}
+    assert (choice.taken, choice.equals) == ("vote", [])
+    page = markdown([], [choice], [])
+    line = "- cifar10, large, recipe paper: by the mean over the folds (n=3) take `vote` (0.800)."
+    assert f"{RULE}\n\n{line}\n\n| source |" in page
+    assert "| count 2, vote 1 |" in page
+
+
+@pytest.mark.parametrize(
+    ("shares", "said"),
+    [
+        ({"count": (0.7, 0.9), "vote": (0.8, 0.8), "naive": (0.1, 0.1)}, "count (0.800; equal: vote)."),
+        ({"count": (0.1, 0.2, 0.3), "log_mean": (0.3, 0.2, 0.1)}, "log-mean (0.200; equal: count)."),
+        ({"count": (0.9, 0.8), "vote": (0.9, 0.8), "naive": (0.8, 0.9)}, "count (0.850; equal: vote, naive)."),
+    ],
+)
+def test_methods_of_one_mean_are_named(cell, shares, said):
+    (choice,) = choices(Comparison(by_fold(cell, **shares)))
+    assert "".join(taken(choice)).endswith(f" take {said}")
+
+
+def test_means_are_over_the_folds_that_all_methods_have(cell):
+    shares = {"count": (0.6, 0.6, 0.6), "vote": (0.5, 0.5, 1.0), "naive": (0.1, 0.1, None)}
+    (choice,) = choices(Comparison(by_fold(cell, **shares)))
+    assert choice.n == 3
+    said = ": by the mean over the folds (n=2, those that all 3 methods have) take count (0.600)."
+    assert "".join(taken(choice)) == f"cifar10, large, recipe paper{said}"
+    shares = {"count": (0.6, 0.6, None), "vote": (0.5, None, 0.5), "naive": (None, 0.1, 0.1)}
+    (choice,) = choices(Comparison(by_fold(cell, **shares)))
+    assert "".join(taken(choice)).endswith(": no fold has all 3 methods, so by the mean take none.")

@@ -107,6 +107,17 @@ def test_consistency_is_compared_only_where_all_four_sets_are_held(cell):
     assert four.difference == pytest.approx(-0.1)
 
 
+def test_bag_accuracy_comes_first_where_no_instance_is_labelled(cell):
+    cells = [cell(fold=fold) for fold in (0, 1)]
+    assert Comparison(cells).bag_accuracy() == []
+    assert not any("bag accuracy" in table.name for table in Comparison(cells).tables())
+    for one, right in zip(cells, (0.7, 0.9), strict=True):
+        one["test"] = {"bag_accuracy": right, "consistency_rate": 0.8}
+    tables = Comparison(cells).tables()
+    assert [table.name for table in tables[:2]] == ["Test bag accuracy", "Table 3: consistency rate"]
+    assert entry(tables[:1], "count", "cifar10").measured == "0.800 ± 0.141 (n=2)"
+
+
 def test_the_temperatures_are_two_by_two(cell):
     methods = {"count": 0.1, "soft-count": 0.2, "count-only": 0.3, "log-mean": 0.4, "vote": 0.9}
     (table,) = Comparison([cell(name, a, source="digits") for name, a in methods.items()]).temperatures()

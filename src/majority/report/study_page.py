@@ -47,12 +47,14 @@ def write_study(study: Path, say: Callable[[str], None] = lambda line: None) -> 
 def _content(study: Path, results: list[dict], comparison: Comparison) -> dict:
     made, absent = choices(comparison), missing_cells(study, results)
     drawn, left_out = _curves(comparison)
+    columns, rows = writing.choice_table(made)
     return {
         "title": _title(study),
         "about": _about(results, comparison),
         "settings": comparison.settings,
         "legend": writing.LEGEND,
         "notes": notes(comparison.sources),
+        "bags": comparison.bag_accuracy(),
         "accuracy": comparison.accuracy(),
         "temperatures": comparison.temperatures(),
         "consistency": comparison.consistency(),
@@ -63,8 +65,9 @@ def _content(study: Path, results: list[dict], comparison: Comparison) -> dict:
         "curves": drawn,
         "curves_left_out": left_out,
         "rule": RULE,
-        "choice_columns": writing.CHOICE_COLUMNS,
-        "choices": [writing.choice_cells(choice) for choice in made],
+        "taken": [writing.taken(choice) for choice in made],
+        "choice_columns": columns,
+        "choices": rows,
         "overall": writing.overall(made) if made else "",
         "missing": {" · ".join(names): fold_ranges(folds) for names, folds in absent.items()},
         "missing_cells": sum(map(len, absent.values())),

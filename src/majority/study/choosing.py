@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from ..methods import METHODS
@@ -12,10 +12,12 @@ from .results import Setting
 from .statistics import by_fold
 
 PREFERRED = "log-mean"
+DIGITS = 9  # of a mean: sums in another order are equals
 RULE = (
     "In each fold, of the methods that see bag labels alone, the one whose hard counts name most validation bags' "
-    "labels; of equals log-mean, else the first by name. The cost is the test instance accuracy of the best method of "
-    "that fold minus that of the chosen one; only instance labels can tell it."
+    "labels; over several folds, the one with the highest mean of that share; of equals log-mean, else the first by "
+    "name. The cost is the test instance accuracy of the best method of a fold minus that of the one chosen in it; "
+    "only instance labels can tell it."
 )
 
 
@@ -32,6 +34,18 @@ class Choice:
     accuracy: float | None = None  # None, as the next two: no instance labels
     best: float | None = None
     cost: float | None = None
+    means: dict[str, float] = field(default_factory=dict)  # validation shares over the folds that all methods have
+    shared: int = 0  # those folds
+
+    @property
+    def taken(self) -> str | None:
+        """By the means; None where no fold has all methods."""
+        return pick(self.means) if self.means else None
+
+    @property
+    def equals(self) -> list[str]:
+        """Of the one taken."""
+        return [name for name in self.means if name != self.taken and self.means[name] == self.means[self.taken]]
 
     @property
     def picks(self) -> str:
@@ -79,7 +93,10 @@ def _choice(panel: tuple, runs: dict[str, list[dict]]) -> Choice | None:
     if not chosen:
         return None
     methods = tuple(name for name in blind if name in able)
-    made = Choice(*panel, methods, len(chosen), dict(Counter(chosen).most_common()))
+    shared = sorted(set.intersection(*(set(validation[name]) for name in methods)))
+    means = {name: round(fmean(validation[name][fold] for fold in shared), DIGITS) for name in methods if shared}
+    picked = dict(Counter(chosen).most_common())
+    made = Choice(*panel, methods, len(chosen), picked, means=means, shared=len(shared))
     if len(accuracies) < len(chosen):
         return made
     accuracy, hindsight = fmean(accuracies), fmean(best)

@@ -127,6 +127,10 @@ class Comparison:
     def accuracy(self) -> list[Table]:
         return self._by_method("Table 1: instance accuracy", self._accuracies)
 
+    def bag_accuracy(self) -> list[Table]:
+        """What test bags tell where no instance is labelled; empty where any is."""
+        return [] if self.accuracy() else self._by_method("Test bag accuracy", self._of_bags)
+
     def consistency(self) -> list[Table]:
         return self._by_method("Table 3: consistency rate", self._rates)
 
@@ -165,8 +169,8 @@ class Comparison:
         return [table for table in tables if table.rows]
 
     def tables(self) -> list[Table]:
-        by_method = [*self.accuracy(), *self.temperatures(), *self.consistency(), *self.validation()]
-        return [*by_method, *self.differences()]
+        of_test = [*self.bag_accuracy(), *self.accuracy(), *self.temperatures(), *self.consistency()]
+        return [*of_test, *self.validation(), *self.differences()]
 
     def _blocks(self) -> Iterable[tuple[Setting, str | None, list[str]]]:
         for setting in self.settings:
@@ -199,6 +203,9 @@ class Comparison:
         figures = [self._figure("consistency_rate", Key(s, scenario, method, setting)) for s in sources]
         held, printed = held_sets(figures), printed_consistency(method, scenario)
         return [*figures, *_average(sources, method, held, printed, alike=len(held) == len(SETS))]
+
+    def _of_bags(self, setting: Setting, scenario: str | None, method: str, sources: list[str]) -> list[Figure]:
+        return [self._figure("bag_accuracy", Key(s, scenario, method, setting)) for s in sources]
 
     def _by_count(self, setting: Setting, scenario: str | None, method: str, sources: list[str]) -> list[Figure]:
         return [self._figure(CRITERION, Key(s, scenario, method, setting), part="val") for s in sources]

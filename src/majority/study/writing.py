@@ -17,7 +17,8 @@ INTERVALS = (
     "Differences are paired by fold; in brackets the 95 % interval of Nadeau and Bengio, whose variance is "
     "(1/n + test/train) s², because folds share training data. One fold has no interval."
 )
-CHOICE_COLUMNS = ("source", "scenario", "recipe", "methods", "chosen (folds)", "its accuracy", "best", "cost", "n")
+CHOICE = ("source", "scenario", "recipe", "methods", "chosen (folds)")
+COST = ("its accuracy", "best", "cost")
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "²": "$^2$"}
 LATEX |= {"±": r"$\pm$", "−": "$-$", "[": "{[}", "]": "{]}", "<": "$<$", ">": "$>$"}
 LATEX |= {letter: rf"\{letter}" for letter in "_%&#${}"}
@@ -32,8 +33,9 @@ def markdown(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
         ]
         parts.append(f"## {table.title}\n\n" + _markdown_table([*table.heads, *table.columns], rows))
     if made:
-        table = _markdown_table(CHOICE_COLUMNS, [choice_cells(choice) for choice in made])
-        parts.append(f"## Choosing without instance labels\n\n{RULE}\n\n{table}\n{overall(made)}")
+        lines = "".join("- {}`{}`{}\n".format(*taken(choice)) for choice in made)
+        table = _markdown_table(*choice_table(made))
+        parts.append(f"## Choosing without instance labels\n\n{RULE}\n\n{lines}\n{table}\n{overall(made)}")
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
@@ -49,7 +51,7 @@ def latex(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
         parts.append(_latex_table(table.title, [*table.heads, *table.columns], rows))
     if made:
         title = f"Choosing without instance labels. {overall(made)}"
-        parts.append(_latex_table(title, CHOICE_COLUMNS, [choice_cells(choice) for choice in made]))
+        parts.append(_latex_table(title, *choice_table(made)))
     return "\n".join(parts)
 
 
@@ -79,10 +81,27 @@ def summary_csv(comparison: Comparison) -> str:
     return _csv(["source", "scenario", "method", "recipe", "folds", "mean", "std", "printed"], rows)
 
 
-def choice_cells(choice: Choice) -> list[str]:
-    names = [choice.source, choice.scenario or "-", str(choice.setting), str(len(choice.methods)), choice.picks]
-    figures = (choice.accuracy, choice.best, choice.cost)
-    return [*names, *("-" if value is None else f"{value:.3f}" for value in figures), str(choice.n)]
+def choice_table(made: list[Choice]) -> tuple[list[str], list[list[str]]]:
+    """Its head and rows: fold by fold; without the cost where no row has one."""
+    costs = COST if mean_cost(made) is not None else ()
+    rows = []
+    for choice in made:
+        names = [choice.source, choice.scenario or "-", str(choice.setting), str(len(choice.methods)), choice.picks]
+        figures = (choice.accuracy, choice.best, choice.cost) if costs else ()
+        rows.append([*names, *("-" if value is None else f"{value:.3f}" for value in figures), str(choice.n)])
+    return [*CHOICE, *costs, "n"], rows
+
+
+def taken(choice: Choice) -> tuple[str, str, str]:
+    """The method to take by the mean over the folds, between the words before and after it."""
+    place = ", ".join(filter(None, [choice.source, choice.scenario, f"recipe {choice.setting}"]))
+    every = f"all {len(choice.methods)} methods"
+    if choice.taken is None:
+        return f"{place}: no fold has {every}, so by the mean take ", "none", "."
+    folds = f"n={choice.n}" if choice.shared == choice.n else f"n={choice.shared}, those that {every} have"
+    equals = f"; equal: {', '.join(choice.equals)}" if choice.equals else ""
+    mean = f"{choice.means[choice.taken]:.3f}"
+    return f"{place}: by the mean over the folds ({folds}) take ", choice.taken, f" ({mean}{equals})."
 
 
 def overall(made: list[Choice]) -> str:

@@ -1,6 +1,7 @@
 """A manifest of features: what a user writes, what comes out, and every way to get it wrong."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -95,7 +96,13 @@ def test_methods_are_compared_by_validation_bags_where_no_instance_is_labelled(t
     tables = (tmp_path / "compared/tables.md").read_text()
     assert "Validation bags named right by counting" in tables
     (choice,) = [line for line in tables.splitlines() if line.startswith("| bags | - | quick")]
-    assert choice.endswith("| - | - | - | 3 |")
+    assert re.search(r"\| 2 \| [a-z0-9, -]+ \| 3 \|$", choice)
+    assert "cost |" not in tables
+    first, second = re.findall("^## (.*)", tables, re.MULTILINE)[:2]
+    assert first.startswith("Test bag accuracy, recipe quick")
+    assert second.startswith("Table 3: consistency rate")
+    line = r"^- bags, .*: by the mean over the folds \(n=3\) take `(log-mean|vote)` \("
+    assert len(re.findall(line, tables, re.MULTILINE)) == 1
     page = (tmp_path / "compared/report.html").read_text()
     assert "No instance label tells what these cost." in page
     assert "No fold has two such methods" not in page
