@@ -212,7 +212,7 @@ def test_what_is_no_run_folder(tmp_path):
 
 def test_reopen_gives_the_classifier_and_the_same_bags(tmp_path):
     result = TINY.run(tmp_path, "cpu")
-    classifier, parts = reopen(tmp_path, device="cpu")
+    classifier, parts, _ = reopen(tmp_path, device="cpu")
     right = classifier.predict(parts.test.instances()) == classifier.classes[parts.test.instance_labels]
     assert right.mean() == pytest.approx(result["test"]["instance_accuracy"])
 

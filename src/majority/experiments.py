@@ -174,7 +174,7 @@ class Experiment:
             finished = open_run(folder, config)
             if finished:
                 if not (folder / REPORT).exists():  # killed between the result and the page
-                    write_page(folder, open_classifier(folder, device), parts)
+                    write_page(folder, open_classifier(folder, device), parts, source)
                 _clear(folder)
                 say(f"{folder} is finished (epoch {finished['best_epoch']} of 0 to {finished['epochs'] - 1} was kept)")
                 return finished
@@ -217,7 +217,7 @@ class Experiment:
                 "hardware": environment()["device"],
             }
             write_json(folder / RESULT, result)
-            write_page(folder, classifier, parts)
+            write_page(folder, classifier, parts, source)
             _clear(folder)
             return read_json(folder / RESULT)
 
@@ -262,15 +262,6 @@ class Opened(NamedTuple):
     source: LabelledSet | OwnBags
 
 
-def reopen(folder: str | Path, source: str | None = None, device: str = "auto") -> tuple[Classifier, Parts]:
-    """A run's classifier and the bags it is for: those it was trained with, or of another source made alike.
-
-    The test bags are None where the run's source gives none.
-    """
-    classifier, parts, _ = _reopen(Path(folder), source, device)
-    return classifier, parts
-
-
 def open_bags(
     folder: str | Path,
     source: str | None = None,
@@ -292,14 +283,19 @@ def open_bags(
         bags = own.bags if background is None else own.bags.with_background(classifier.classes[background.index])
         classifier.check(bags.store)
         return Opened(classifier, {"all": bags}, own)
-    classifier, parts, opened = _reopen(folder, source, device)
+    classifier, parts, opened = reopen(folder, source, device)
     if parts.test is None and not all_parts:
         raise InputError(f"{folder} has no test bags: its source marks none; take --all, or give a SOURCE")
     chosen = parts._asdict() if all_parts else {"test": parts.test}
     return Opened(classifier, {part: bags for part, bags in chosen.items() if bags is not None}, opened)
 
 
-def _reopen(folder: Path, source: str | None, device: str) -> tuple[Classifier, Parts, LabelledSet | OwnBags]:
+def reopen(
+    folder: str | Path, source: str | None = None, device: str = "auto"
+) -> tuple[Classifier, Parts, LabelledSet | OwnBags]:
+    """A run's classifier, the bags it is for (those it was trained with, or of another source made alike) and their
+    source. The test bags are None where it gives none."""
+    folder = Path(folder)
     config = read_config(folder)
     choices = config["data"]
     recorded = choices.pop("fingerprint")

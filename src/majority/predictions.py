@@ -62,15 +62,20 @@ def write_bag_predictions(path: Path, classifier: Classifier, parts: dict[str, B
     return _write(path, batches())
 
 
+def known_by(bags: Bags, positions: np.ndarray, source) -> tuple[str, np.ndarray]:
+    """What the instances at these positions are known by, "path" or "instance", and each one's own."""
+    if getattr(source, "paths", None) is not None:
+        return "path", source.paths[bags.index[positions]]
+    if getattr(source, "numbered_within_bags", False):
+        return "instance", positions - bags.offsets[np.searchsorted(bags.offsets, positions, side="right") - 1]
+    return "instance", bags.index[positions]
+
+
 def _instance_rows(part: str, bags: Bags, which, probabilities, classes, source) -> Columns:
     positions, sizes = bags.positions(which), bags.sizes[which]
     columns = {"part": np.full(len(positions), part), "bag": np.repeat(_bag_names(bags, which), sizes)}
-    if getattr(source, "paths", None) is not None:
-        columns["path"] = source.paths[bags.index[positions]]
-    elif getattr(source, "numbered_within_bags", False):
-        columns["instance"] = positions - np.repeat(bags.offsets[:-1][which], sizes)
-    else:
-        columns["instance"] = bags.index[positions]
+    kind, named = known_by(bags, positions, source)
+    columns[kind] = named
     if bags.coordinates is not None:
         columns["x"], columns["y"] = bags.coordinates[positions].T
     columns["class"] = classes[probabilities.argmax(axis=1)]

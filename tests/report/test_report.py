@@ -129,7 +129,7 @@ def test_colours_differ_to_normal_and_colour_blind_eyes():
 
 
 def test_bars_and_classes_are_the_outcome(run):
-    classifier, parts = reopen(run, device="cpu")
+    classifier, parts, _ = reopen(run, device="cpu")
     reading, outcome = read(classifier, parts.test), evaluate(classifier.model, parts.test, "cpu")
     assert np.array_equal(reading.counts, outcome.hard_counts)
     assert np.array_equal(reading.predicted, outcome.predicted)
@@ -256,29 +256,6 @@ def test_command_line_prints_the_path(run):
 # ---------------------------------------------------------------------- in a browser
 
 
-@pytest.fixture
-def opened(browser):
-    """Open a file; at the end of the test nothing was complained of and nothing else was fetched."""
-    pages, complaints, requests = [], [], []
-
-    def show(path):
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.as_uri())
-        pages.append(page)
-        return page
-
-    yield show
-    for page in pages:
-        page.close()
-    assert complaints == []
-    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
-    assert len([url for url in requests if url.startswith("file:")]) == len(pages)
-
-
 def seen(page, section):
     """(label, predicted, right) of the bags that can be seen."""
     visible = page.locator(f"#{section} .bag:visible")
@@ -359,6 +336,7 @@ def test_a_run_is_reported_on_bags_of_another_source(majority, tmp_path):
     assert out.strip() == str(run / "report-other.html")
     page = (run / "report-other.html").read_text()
     assert "On the other.csv bags" in page
+    assert "<td>other.csv (reported here, not trained on)</td>" in page
     assert "slides.csv · adjusted-mean · other.csv" in page
     assert "Instance figures are over the 20 of 40 instances with a known class" in page
     assert (run / "report.html").read_bytes() == before
@@ -382,7 +360,9 @@ def test_other_bags_have_the_background_of_the_run(majority, tmp_path):
     assert code == 0
     assert "note: the run was trained on bags of this source" in out
     flatter = "the run was trained on bags of this source; they are among these, so the figures flatter"
-    assert flatter in (tmp_path / "run/report-mine.html").read_text()
+    page = (tmp_path / "run/report-mine.html").read_text()
+    assert flatter in page
+    assert "<td>mine.csv (reported here)</td>" in page
     assert majority("report", tmp_path / "run", tmp_path / "other.csv")[0] == 0
     page = (tmp_path / "run/report-other.html").read_text()
     assert flatter not in page

@@ -25,11 +25,11 @@ def write_report(
     folder = require_finished(Path(folder))
     if source is None:
         return write_page(folder, *reopen(folder, device=device))
-    classifier, bags, _ = open_bags(folder, source, labels=True, device=device, say=say)
+    classifier, bags, opened = open_bags(folder, source, labels=True, device=device, say=say)
     (others,) = bags.values()
     if (others.labels < 0).any():
         raise InputError(f"{source} has no bag labels: a report needs them; `majority evaluate` does not")
-    return write_page(folder, classifier, Parts(None, None, others), source)
+    return write_page(folder, classifier, Parts(None, None, others), opened, source)
 
 
 def write_study_report(study: str | Path, say: Callable[[str], None] = lambda line: None) -> list[Path]:

@@ -46,30 +46,34 @@ def require_finished(folder: Path) -> Path:
     return folder
 
 
-def write_page(folder: Path, classifier: Classifier, parts, source: str | None = None) -> Path:
+def write_page(folder: Path, classifier: Classifier, parts, opened=None, source: str | None = None) -> Path:
     """Write the report of a finished run; `parts` are its bags: train, val and, where there are any, test.
 
-    Where a `source` is named, the test bags are all that there are, and of that one: a page of its own.
+    `opened` is the source that the bags are of: it knows the paths of its images. Where another `source` is named, the
+    test bags are all that there are, and of that one: a page of its own.
     """
     require_finished(folder)
-    page = render(folder, classifier, parts, source)
+    page = render(folder, classifier, parts, opened, source)
     path = folder / (REPORT if source is None else f"report-{Path(source).resolve().stem}.html")
     write_atomically(path, lambda place: place.write_text(page, encoding="utf-8", errors="replace"))
     return path
 
 
-def render(folder: Path, classifier: Classifier, parts, source: str | None = None) -> str:
+def render(folder: Path, classifier: Classifier, parts, opened=None, source: str | None = None) -> str:
     filters = {"share": _share, "signed": _signed, "number": lambda value: f"{value:,}"}
-    return fill("template.html.jinja", _content(folder, classifier, parts, source), **filters)
+    return fill("template.html.jinja", _content(folder, classifier, parts, opened, source), **filters)
 
 
-def _content(folder: Path, classifier: Classifier, parts, source: str | None) -> dict:
+def _content(folder: Path, classifier: Classifier, parts, opened, source: str | None) -> dict:
     config, result = read_config(folder), read_json(folder / RESULT)
     part = "val" if getattr(parts, "test", None) is None else "test"
     names = PART_NAMES | ({} if source is None else {"test": Path(source).resolve().name})
-    figures, reading = result.get(part) or {}, read(classifier, getattr(parts, part))
+    figures, reading = result.get(part) or {}, read(classifier, getattr(parts, part), opened)
+    trained_on = source is not None and is_trained_on(config, source)
+    rows = names
     if source is not None:
         figures = evaluate(classifier.model, parts.test, classifier.device.type).summary()
+        rows = {part: f"{names[part]} (reported here{'' if trained_on else ', not trained on'})"}
     bags, classes = reading.bags, reading.classes
     known = bags.instance_labels is not None
     matrix, compared = reading.confusion(), reading.true_classes
@@ -77,12 +81,12 @@ def _content(folder: Path, classifier: Classifier, parts, source: str | None) ->
     return {
         "title": " · ".join([Path(data["source"]).name, config["method"], *([] if source is None else [names[part]])]),
         "part": names[part],
-        "trained_on": source is not None and is_trained_on(config, source),
+        "trained_on": trained_on,
         "background": None if reading.background is None else classes[reading.background],
         "about": _about(config, result, classifier),
         "command": command(config),
         "settings": _shown_settings(config),
-        "parts": _parts(parts, names),
+        "parts": _parts(parts, rows),
         "figures": _figures(figures),
         "coverage": coverage(figures),
         "doubt": doubt(figures),

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from .colours import colour
-from .svg import drawing, hint, shortened, tag, words
+from .svg import broken, drawing, hint, paragraph, shortened, tag, words
 
-GAP, CAPTION = 8, 10  # pixels between tiles, and under each for its caption
+GAP, CAPTION = 8, 10  # pixels between tiles, and under each for a line of words
+LINES = 3  # of the words below a caption
 
 
 class Tile(NamedTuple):
@@ -21,13 +22,17 @@ class Tile(NamedTuple):
     caption: str
     hint: str
     wrong: bool  # False, too, where the truth is not known
+    below: str = ""  # the caption
 
 
 def mosaic(store: np.ndarray, tiles: Sequence[Tile], columns: int, side: int, label: str) -> str:
     """The tiles row by row, `side` pixels the longer way, as wide as `columns` of them."""
     height, width = store.shape[1:3]
     tall, wide = (max(1, round(side * edge / max(height, width))) for edge in (height, width))
-    high, broad = tall + GAP + CAPTION, wide + GAP
+    broad = wide + GAP
+    letters = max(4, broad // 6)
+    below = [broken(shortened(tile.below, LINES * letters), letters) for tile in tiles]
+    high = tall + GAP + CAPTION * (1 + max(map(len, below)))
     rows = -(-len(tiles) // columns)
     sheet = np.full((rows * high, columns * broad, store.shape[3]), 255, np.uint8)
     images = store[[tile.position for tile in tiles]]  # (n, height, width, channels)
@@ -37,10 +42,11 @@ def mosaic(store: np.ndarray, tiles: Sequence[Tile], columns: int, side: int, la
         sheet[y : y + tall, x : x + wide] = _resized(images[i], wide, tall)
         frame = {"x": x - 1.5, "y": y - 1.5, "width": wide + 3, "height": tall + 3, "rx": 2}
         marks.append(tag("rect", hint(tile.hint), **frame, stroke=colour(tile.guess), stroke_width=3))
-        caption = shortened(tile.caption, max(4, broad // 6))
-        marks.append(
-            words(caption, x=x + wide / 2, y=y + tall + 11, text_anchor="middle", fill="#1c2430", stroke="none")
-        )
+        middle, line = x + wide / 2, y + tall + CAPTION + 1
+        look = {"text_anchor": "middle", "fill": "#1c2430", "stroke": "none"}
+        marks.append(words(shortened(tile.caption, letters), x=middle, y=line, **look))
+        if below[i]:
+            marks.append(paragraph(below[i], middle, CAPTION, y=line, **look))
         if tile.wrong:
             marks.append(_cross(x + wide - 1, y + 1))
     size = {"width": sheet.shape[1], "height": sheet.shape[0]}

@@ -10,6 +10,7 @@ from ..background import majority_of
 from ..bags import Bags
 from ..classifier import Classifier
 from ..inference import all_batches, outputs
+from ..predictions import known_by
 from ..truth import UNKNOWN
 
 
@@ -24,6 +25,7 @@ class Reading:
     guess: np.ndarray  # (n,) predicted class of each instance
     confidence: np.ndarray  # (n,) its probability
     background: int | None = None  # a class that does not vote
+    opened: object = None  # the source of the bags, where it is known
 
     @property
     def right(self) -> np.ndarray:  # (b,)
@@ -40,6 +42,14 @@ class Reading:
 
     def instances_of(self, bag: int) -> np.ndarray:
         return np.arange(self.bags.offsets[bag], self.bags.offsets[bag + 1])
+
+    def bag_name(self, bag: int) -> str:
+        return str(bag if self.bags.names is None else self.bags.names[bag])
+
+    def instance_name(self, i: int) -> str:
+        """As predictions are written: its path, or its number."""
+        kind, (own,) = known_by(self.bags, np.array([i]), self.opened)
+        return str(own) if kind == "path" else f"{kind} {own}"
 
     @property
     def true_classes(self) -> tuple[str, ...]:
@@ -63,7 +73,7 @@ class Reading:
         return np.bincount((true * n + guess)[true != UNKNOWN], minlength=n * n).reshape(n, n)
 
 
-def read(classifier: Classifier, bags: Bags) -> Reading:
+def read(classifier: Classifier, bags: Bags, opened=None) -> Reading:
     classes = tuple(map(str, classifier.classes))
     predicted, guesses, confidences = [], [], []
     for _, output in outputs(classifier.model, all_batches(bags, classifier.device)):
@@ -76,4 +86,4 @@ def read(classifier: Classifier, bags: Bags) -> Reading:
     counts = cells.reshape(len(bags), len(classes))
     background = classifier.model.spec.background
     index = None if background is None else background.index
-    return Reading(bags, classes, np.concatenate(predicted), counts, guess, np.concatenate(confidences), index)
+    return Reading(bags, classes, np.concatenate(predicted), counts, guess, np.concatenate(confidences), index, opened)

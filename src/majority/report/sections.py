@@ -139,7 +139,9 @@ def gallery(reading: Reading) -> list[dict]:
         drawn = {}
         for title, chosen in {"most certain": members[:each], "least certain": least}.items():
             if len(chosen):
-                tiles = [_tile(reading, i, f"{reading.confidence[i]:.0%}", wrong[i]) for i in chosen.tolist()]
+                tiles = [
+                    _tile(reading, i, f"{reading.confidence[i]:.0%}", wrong[i], bag_below=True) for i in chosen.tolist()
+                ]
                 label = f"{title} images of class {reading.classes[number]}"
                 drawn[title] = mosaic(reading.bags.store, tiles, each, GALLERY_SIDE, label)
         rows.append(keys[number] | {"drawn": drawn, "count": len(members)})
@@ -150,7 +152,7 @@ def _bag(reading: Reading, bag: int) -> dict:
     bags = reading.bags
     label, predicted, counts = int(bags.labels[bag]), int(reading.predicted[bag]), reading.counts[bag]
     return {
-        "name": str(bag) if bags.names is None else str(bags.names[bag]),
+        "name": reading.bag_name(bag),
         "label": label,
         "predicted": predicted,
         "counted": int(reading.counted[bag]),
@@ -174,13 +176,14 @@ def _bar(reading: Reading, bag: int) -> dict:
     return about | {"segments": segments, "rest": rest}
 
 
-def _tile(reading: Reading, i: int, caption: str, wrong: bool) -> Tile:
+def _tile(reading: Reading, i: int, caption: str, wrong: bool, bag_below: bool = False) -> Tile:
     bags, guess = reading.bags, int(reading.guess[i])
-    said = f"{reading.classes[guess]}, {reading.confidence[i]:.1%}"
+    bag = reading.bag_name(bags.bag_of(i))
+    said = f"bag {bag}, {reading.instance_name(i)}\n{reading.classes[guess]}, {reading.confidence[i]:.1%}"
     truth = reading.truth(i)
     if truth is not None:
         said += f"; truly {truth}"
-    return Tile(int(bags.index[i]), guess, caption, said, bool(wrong))
+    return Tile(int(bags.index[i]), guess, caption, said, bool(wrong), bag if bag_below else "")
 
 
 def _spread(positions: np.ndarray, limit: int) -> np.ndarray:

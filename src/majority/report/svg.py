@@ -21,6 +21,11 @@ def words(content: object, **attributes) -> str:
     return tag("text", escape(str(content)), **attributes)
 
 
+def paragraph(lines: Iterable[str], x: float, step: float, **attributes) -> str:
+    """Words line below line, each around or from `x`."""
+    return tag("text", *(tag("tspan", escape(line), x=x, dy=step) for line in lines), **attributes)
+
+
 def hint(content: object) -> str:
     """What a pointer that rests on the parent shows."""
     return tag("title", escape(str(content)))
@@ -40,6 +45,14 @@ def shortened(name: str, letters: int) -> str:
     'adipose…'
     """
     return name if len(name) <= letters else name[: letters - 1].rstrip() + "…"
+
+
+def broken(name: str, letters: int) -> list[str]:
+    """
+    >>> broken("slide_0012", 8)
+    ['slide_00', '12']
+    """
+    return [name[start : start + letters] for start in range(0, len(name), letters)]
 
 
 def _value(value: object) -> str:

@@ -1,0 +1,103 @@
+"""The images on the report page: what each is, so that it can be found on disk."""
+
+import csv
+import html
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+BAGS = ["slide_<b>0</b>&amp;", '"</title><script>alert(1)</script>', "long" * 40, *(f"slide_{i}" for i in range(3, 16))]
+
+
+@pytest.fixture(scope="module")
+def trained(majority, tmp_path_factory):
+    """A run on a manifest of images with hostile names."""
+    from PIL import Image
+
+    folder, rng = tmp_path_factory.mktemp("tiles"), np.random.default_rng(0)
+    (folder / "<i>&'pictures").mkdir()
+    with (folder / "bags.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["bag", "bag_label", "split", "path"])
+        for number, bag in enumerate(BAGS):
+            split = "test" if number < 6 else "val" if number < 9 else "train"
+            for i in range(3):
+                path = f"<i>&'pictures/{number}-{i}.png"
+                shade = rng.integers(0, 60, (8, 8, 3)) + 190 * (number % 2)
+                Image.fromarray(shade.astype("uint8")).save(folder / path)
+                table.writerow([bag, "ab"[number % 2], split, path])
+    words = ["--recipe", "quick", "--epochs", "2", "--out", folder / "run"]
+    code, _, error = majority("train", folder / "bags.csv", *words)
+    assert code == 0, error
+    return folder
+
+
+def tips(page, section):
+    """What a pointer that rests on a tile shows, line by line."""
+    part = page[page.index(f'id="{section}"') :].partition("</section>")[0]
+    return [html.unescape(tip).split("\n") for tip in re.findall(r"<rect [^>]*><title>(.*?)</title>", part, re.DOTALL)]
+
+
+def drawings(page, section):
+    part = page[page.index(f'id="{section}"') :].partition("</section>")[0]
+    return [ElementTree.fromstring(drawn) for drawn in re.findall(r"<svg .*?</svg>", part, re.DOTALL)]
+
+
+@pytest.mark.parametrize("by", ["train", "report"])
+def test_a_tile_says_its_bag_and_its_path(trained, majority, by):
+    if by == "report":
+        (trained / "run/report.html").unlink()
+        assert majority("report", trained / "run")[0] == 0
+    page = (trained / "run/report.html").read_text()
+    tested = [f"bag {bag}, <i>&'pictures/{number}-{i}.png" for number, bag in enumerate(BAGS[:6]) for i in range(3)]
+    assert sorted(first for first, _ in tips(page, "mosaics")) == sorted(tested)
+    gallery = tips(page, "gallery")
+    assert gallery
+    assert {first for first, _ in gallery} <= set(tested)
+    assert all(re.fullmatch(r"[ab], \d+\.\d%", second) for _, second in gallery)
+    assert page.count("<script>") == 1
+    assert "<b>0" not in page
+    assert "<i>&" not in page
+    assert "9-0.png" not in page, "of bags that are not shown"
+
+
+def test_a_tile_of_the_gallery_has_its_bag_below_it(trained):
+    for drawn in drawings((trained / "run/report.html").read_text(), "gallery"):
+        said = [tip.text.partition(", <i>")[0].removeprefix("bag ") for tip in drawn.iterfind(".//{*}title")]
+        below = ["".join(text.itertext()) for text in drawn.iterfind(".//{*}tspan/..")]
+        assert len(said) == len(below) > 0
+        for name, shown in zip(said, below, strict=True):
+            assert shown == name or (shown.endswith("…") and name.startswith(shown[:-1]) and len(shown) == 24)
+        height = float(drawn.get("viewBox").split()[-1])
+        for text in drawn.iterfind(".//{*}tspan/.."):
+            assert float(text.get("y")) + sum(float(line.get("dy")) for line in text) < height
+
+
+def test_bags_of_another_manifest_have_their_own_paths(trained, majority):
+    lines = (trained / "bags.csv").read_text().replace("/0-0.png", "/9-1.png").splitlines()
+    (trained / "few.csv").write_text("\n".join(lines[:10]) + "\n")
+    assert majority("report", trained / "run", trained / "few.csv")[0] == 0
+    page = (trained / "run/report-few.html").read_text()
+    shown = [first for first, _ in tips(page, "mosaics")]
+    assert len(shown) == 9
+    assert f"bag {BAGS[0]}, <i>&'pictures/9-1.png" in shown
+    assert "<td>few.csv (reported here, not trained on)</td>" in page
+
+
+def test_an_image_without_a_path_has_the_number_of_its_prediction(majority, tmp_path):
+    words = ["--bags", "20", "--bag-size", "3", "--recipe", "quick", "--epochs", "1"]
+    assert majority("train", "digits", *words, "--out", tmp_path / "run")[0] == 0
+    assert majority("predict", tmp_path / "run", "--out", tmp_path / "rows.csv")[0] == 0
+    with (tmp_path / "rows.csv").open() as file:
+        expected = [f"bag {row['bag']}, instance {row['instance']}" for row in csv.DictReader(file)]
+    page = (tmp_path / "run/report.html").read_text()
+    assert sorted(first for first, _ in tips(page, "mosaics")) == sorted(expected)
+
+
+def test_names_neither_widen_the_page_nor_run(trained, opened):
+    page = opened(trained / "run/report.html")
+    for width in (320, 390, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
