@@ -105,8 +105,8 @@ class ResidentBags(PlacedBags):
         self, bags: Bags, device: torch.device, *of_positions: np.ndarray | None, beside: PlacedBags | None = None
     ):
         super().__init__(bags, device, *of_positions)
-        there = isinstance(beside, ResidentBags) and beside.bags.store is bags.store
-        self.store = beside.store if there else as_tensor(bags.store).to(device)
+        shared = isinstance(beside, ResidentBags) and beside.bags.store is bags.store
+        self.store = beside.store if shared else as_tensor(bags.store).to(device)
 
     def _cut(self, which, positions, sizes, bounds, piece=None) -> list[Batch]:
         index = self._there(self.bags.index[positions])

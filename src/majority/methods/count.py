@@ -26,8 +26,10 @@ class Count(Voting):
         super().__init__()
         if of not in ("proportions", "counts"):
             raise ValueError(f"of={of!r}: take 'proportions' (as published) or 'counts' (as the text says)")
-        for name, value in {"instance_temperature": instance_temperature, "bag_temperature": bag_temperature}.items():
-            if not (value is None and name == "bag_temperature") and not (value or 0) > 0:
+        temperatures = {"instance_temperature": instance_temperature}
+        temperatures |= {} if bag_temperature is None else {"bag_temperature": bag_temperature}
+        for name, value in temperatures.items():
+            if value is None or not value > 0:
                 raise ValueError(f"{name} is {value}: it must be above 0")
         self.instance_temperature, self.bag_temperature, self.of = instance_temperature, bag_temperature, of
         self.classifier = nn.Linear(in_features, n_classes)

@@ -1,6 +1,7 @@
 """Tables as people's spreadsheets write them: other separators, other spellings, columns left out."""
 
 import numpy as np
+import pytest
 
 from majority import load_source
 
@@ -16,6 +17,21 @@ def test_semicolons_and_decimal_commas_of_a_spreadsheet_are_read(tmp_path, make)
         assert bags.classes == plain.classes
 
 
+@pytest.mark.parametrize("features", [(), ("--features", "a,b")])
+def test_decimal_commas_are_one_problem_a_column_and_hide_no_other(tmp_path, majority, make, features):
+    table = make.table(bags=4)
+    for name in ("a", "b"):
+        table[name] = table[name].astype(str).str.replace(".", ",")
+    table.loc[3, "b"] = None
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv", *features)
+    assert code == 1
+    for name in ("a", "b"):
+        assert f"row 1: column {name} has decimal commas: write points: 1.5, not 1,5" in out
+    assert "row 5: feature b is empty or NaN" in out
+    assert "\n3 problems, " in out
+
+
 def test_names_that_differ_in_capitals_or_blanks_alone_are_warned_of(tmp_path, majority, make):
     table = make.table(bags=40)
     table["bag_label"] = make.column(table, ["tumour", "stroma", "Tumour", "STROMA"])
@@ -26,7 +42,7 @@ def test_names_that_differ_in_capitals_or_blanks_alone_are_warned_of(tmp_path, m
     code, out, _ = majority("check", tmp_path / "bags.csv")
     assert code == 0
     alone = "differ in capitals or blanks alone"
-    assert f"labels 'tumour' and 'Tumour' {alone} (and 1 more such name): if they are one, write them alike" in out
+    assert f"labels 'tumour' and 'Tumour' {alone} (and 1 more such): if they are one, write them alike" in out
     assert f"bags 'Slide0' and 'slide0' {alone}: if" in out
     assert f"groups 'case 4' and 'case  4' {alone}: if" in out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -46,21 +47,17 @@ def check_one_each(
 def warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
     """Names that differ in capitals or blanks alone are two to every program, and one to most writers."""
     for column in ("bag", "label", "group"):
-        names = pd.Series(bags[column].unique() if column in bags else [], dtype=object)
-        alike = _folded(names)
-        twice = names[alike.duplicated(keep=False)]
-        if len(twice):
-            one, other = twice[alike[twice.index] == alike[twice.index[0]]][:2]
-            more = alike[twice.index].nunique() - 1
-            rest = f" (and {more} more such {'name' if more == 1 else 'names'})" if more else ""
+        spellings = defaultdict(list)
+        for name in bags[column].unique() if column in bags else ():
+            spellings[" ".join(unicodedata.normalize("NFKC", name).casefold().split())].append(name)
+        twice = [names for names in spellings.values() if len(names) > 1]
+        if twice:
+            one, other, *_ = twice[0]
+            more = f" (and {len(twice) - 1} more such)" if len(twice) > 1 else ""
             findings.warn(
-                f"{column}s {one!r} and {other!r} differ in capitals or blanks alone{rest}: "
+                f"{column}s {one!r} and {other!r} differ in capitals or blanks alone{more}: "
                 "if they are one, write them alike"
             )
-
-
-def _folded(names: pd.Series) -> pd.Series:
-    return names.map(lambda name: " ".join(unicodedata.normalize("NFKC", name).casefold().split()))
 
 
 def check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:

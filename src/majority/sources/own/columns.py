@@ -11,7 +11,7 @@ import pandas as pd
 
 from .naming import SHOWN, meant, shown_names
 from .problems import Findings, UnreadableError
-from .tables import as_numbers, has_decimal_commas, what_it_holds
+from .tables import as_numbers, has_decimal_commas, what_it_holds, with_points
 from .wish import Wish
 
 TEXT = ("bag", "bag_label", "path", "split", "group", "label")
@@ -72,7 +72,7 @@ def _named(
             why = f"column {name} has a meaning of its own"
         elif name not in frame:
             why = f"there is no column {name}"
-        elif not _mostly_numbers(numbers := as_numbers(frame[name])):
+        elif not _mostly_numbers(numbers := _numbers(frame, name, path, findings)):
             why = f"column {name} holds {what_it_holds(frame[name])}"
         else:
             columns[name] = numbers
@@ -86,10 +86,7 @@ def _numeric(frame: pd.DataFrame, path: Path, others: Iterable[str], findings: F
     """All other columns of numbers; one that is mostly numbers counts, and its other cells are problems."""
     columns, numbering, unused = {}, [], defaultdict(list)
     for name in others:
-        numbers = as_numbers(frame[name])
-        if has_decimal_commas(frame[name]):
-            findings.problem(path, 1, f"column {name} has decimal commas", "write points: 1.5, not 1,5")
-            continue
+        numbers = _numbers(frame, name, path, findings)
         if not _mostly_numbers(numbers):
             unused[what_it_holds(frame[name])].append(name)
             continue
@@ -110,6 +107,15 @@ def _numeric(frame: pd.DataFrame, path: Path, others: Iterable[str], findings: F
             f"remove, or name the other features with {named}"
         )
     return columns
+
+
+def _numbers(frame: pd.DataFrame, name: str, path: Path, findings: Findings) -> np.ndarray:
+    """Decimal commas are a problem, and read all the same, so that what else is wrong is found."""
+    column = frame[name]
+    if has_decimal_commas(column):
+        findings.problem(path, 1, f"column {name} has decimal commas", "write points: 1.5, not 1,5")
+        column = with_points(column)
+    return as_numbers(column)
 
 
 def _mostly_numbers(numbers: np.ndarray) -> bool:

@@ -12,6 +12,7 @@ import pandas as pd
 from ...feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, look
 from ...store import FeatureFiles, chunks
 from .bag_table import check_classes, check_filled, check_one_each, settle_splits, warn_of_spellings
+from .images import ENDINGS
 from .naming import did_you_mean
 from .problems import Findings, UnreadableError
 from .reading import Content
@@ -20,7 +21,6 @@ from .wish import Wish
 
 TEXT = ("bag", "label", "split", "group")
 LABELS = "labels.csv"
-IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")
 SPELLING = "NFC"  # letters with marks can be written in two ways in Unicode: names are compared in this one
 
 
@@ -65,7 +65,7 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
             files[name] = path
     if not files:
         cure = f"put {', '.join(SUFFIXES)} files there, one a bag"
-        if any(path.suffix.lower() in IMAGES for path in folder.rglob("*")):
+        if any(path.suffix.lower() in ENDINGS for path in folder.rglob("*")):
             cure = "it has images: write a CSV with the columns bag, bag_label and path (docs/data.md has a script)"
         findings.problem(folder, None, "there are no feature files", cure)
         raise UnreadableError

@@ -18,6 +18,7 @@ from ...store import RowsOnDisk
 from .image_cache import ImageCache, noted_images
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
+ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")  # by which their files are known; any other may be named
 MOST_PIXELS = 64_000_000  # of one file: more is taken for a decompression bomb
 LARGEST_KEPT = 256  # pixels a side: images that all have one size up to this keep it
 OTHERWISE = 64  # pixels a side

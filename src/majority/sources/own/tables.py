@@ -68,6 +68,11 @@ def has_decimal_commas(column: pd.Series) -> bool:
     return bool(len(filled) and numbers.all() and filled.str.contains(",").any())
 
 
+def with_points(column: pd.Series) -> pd.Series:
+    """1,5 as 1.5."""
+    return column.astype(object).map(lambda cell: cell.replace(",", ".") if isinstance(cell, str) else cell)
+
+
 def what_it_holds(column: pd.Series) -> str:
     """Of a column that holds no numbers."""
     filled = column.dropna()
@@ -112,7 +117,7 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     if separator == ";":
         for name in header:
             if name not in text and has_decimal_commas(frame[name]):
-                frame[name] = frame[name].str.replace(",", ".")
+                frame[name] = with_points(frame[name])
     cells = (frame[name].isna() | (frame[name] == "") if name in text else frame[name].isna() for name in header)
     blank = np.logical_and.reduce(list(cells))
     return frame[~blank].copy() if blank.any() else frame
