@@ -10,11 +10,12 @@ heads       a linear head on its features as they are, for every bag loss, sever
 census      the recipe, with --method
 proportion  the recipe's last stages, told each bag's true proportions
 supervised  the same, told every instance's label: the ceiling
+augmented   the recipe of that name with log-mean, the best of the paper's losses there: no start, no stages
 
 Each line of OUT/runs.jsonl is one training; one that is there is not run again. Where the recipe has no start (vectors,
-tiny images, a CPU) there are no heads, and clusters are of the instances themselves. Bodies and checkpoints lie in
-WORK, so that a killed run goes on; give every plan a WORK of its own. OUT/heads.csv, OUT/summary.csv and the figures
-OUT/worth-SOURCE.svg are made anew from runs.jsonl each time.
+tiny images, a CPU) there are no heads and no augmented, and clusters are of the instances themselves. Bodies and
+checkpoints lie in WORK, so that a killed run goes on; give every plan a WORK of its own. OUT/heads.csv, OUT/summary.csv
+and the figures OUT/worth-SOURCE.svg are made anew from runs.jsonl each time.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ from majority.runs import environment
 from majority.sources import Parts, load
 
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
-LINES = ("census", "clusters", "heads", "proportion", "supervised")
+LINES = ("census", "clusters", "heads", "proportion", "supervised", "augmented")
+PAPERS = "log-mean"  # of augmented
 RUNS = "runs.jsonl"
 
 
@@ -63,26 +65,28 @@ class Cell:
     scenario: str
     fold: int
     parts: Parts
-    plan: Plan
+    plan: Plan  # of census
+    augmented: Plan
     work: Path
     device: str
 
-    @property
-    def as_json(self) -> dict:
-        return json.loads(json.dumps(self.plan.as_dict()))
+    def plan_of(self, line: str) -> Plan:
+        return self.augmented if line == "augmented" else self.plan
 
-    def model(self, method: str, seed: int = 0) -> Model:
-        return build_model(self.parts.train, method, self.plan.backbone, pixels=self.plan.pixels, seed=seed)
+    def model(self, plan: Plan, method: str, seed: int = 0) -> Model:
+        return build_model(self.parts.train, method, plan.backbone, pixels=plan.pixels, seed=seed)
 
-    def run(self, method: str) -> Run:
+    def trained(self, method: str, plan: Plan, folder: Path) -> dict:
+        """Test figures of a training by a recipe's plan."""
         title = f"{self.source} {self.scenario} {method} fold {self.fold}"
         parts, say = self.parts, lambda line: print(f"  {line}", flush=True)
-        fresh = lambda number=0: self.model(method, run.seed_of(number))
-        run = Run(self.work / method, parts.train, parts.val, self.plan, fresh, title, self.device, say=say)
-        return run
+        fresh = lambda number=0: self.model(plan, method, run.seed_of(number))
+        run = Run(folder, parts.train, parts.val, plan, fresh, title, self.device, say=say)
+        trained = RECIPES[plan.recipe].train(run)
+        return evaluate(trained.model, parts.test, self.device).summary() | trained.summary() | {"plan": plan.as_dict()}
 
-    def trained(self, method: str) -> dict:
-        """All stages, from the body that any line has left."""
+    def from_one_body(self, method: str) -> dict:
+        """All stages of census, from the body that any line has left."""
         start = next(self.work.glob(f"[!.]*/{STAGES}/start/{OUTCOME}"), None)
         own = self.work / method / STAGES / "start"
         if start is not None and not (own / OUTCOME).exists():
@@ -92,12 +96,10 @@ class Cell:
             shutil.rmtree(own, ignore_errors=True)
             own.parent.mkdir(parents=True, exist_ok=True)
             unfinished.rename(own)
-        trained = census.train(self.run(method))
-        figures = evaluate(trained.model, self.parts.test, self.device).summary()
-        return figures | trained.summary() | {"plan": self.plan.as_dict()}
+        return self.trained(method, self.plan, self.work / method)
 
     def body(self) -> Model:
-        model = self.model(DEFAULT_METHOD)
+        model = self.model(self.plan, DEFAULT_METHOD)
         start = next(self.work.glob(f"[!.]*/{STAGES}/start/{WEIGHTS}"), None)
         if start is None:
             raise SystemExit(f"there is no body in {self.work}: run the line census first")
@@ -119,7 +121,7 @@ class Cell:
 
 def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
     """A linear head on features as they are."""
-    alone = census.head_alone(cell.model(method, seed), features.train)
+    alone = census.head_alone(cell.model(cell.plan, method, seed), features.train)
     settings = cell.plan.changed(seed=seed).census.head
     fitted = fit(alone, features.train, features.val, settings, device=cell.device, title=None)
     figures = evaluate(alone, features.test, cell.device).summary()
@@ -258,13 +260,17 @@ def main() -> None:
     for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
         parts = load(source).make_parts(scenario=scenario, fold=fold)
         source = Path(source).stem
-        plan = RECIPES["census"].plan(Material(source, parts.train.store.shape[1:], on_gpu)).with_settings(settings)
+        material = Material(source, parts.train.store.shape[1:], on_gpu)
+        of_both = {name: value for name, value in settings.items() if not name.startswith("census.")}
+        plan = RECIPES["census"].plan(material).with_settings(settings)
+        augmented = RECIPES["augmented"].plan(material).with_settings(of_both)
         work = options.work / source / scenario / f"fold{fold}"
-        cell = Cell(source, scenario, fold, parts, plan, work, options.device)
+        cell = Cell(source, scenario, fold, parts, plan, augmented, work, options.device)
         for line, method, seed, train in _to_do(cell, lines, options.method, options.seeds):
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
             there = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
-            if any(row.get("plan", cell.as_json) != cell.as_json for row in there):
+            plan = json.loads(json.dumps(cell.plan_of(line).as_dict()))
+            if any(row.get("plan", plan) != plan for row in there):
                 what = f"{line} of {source} {scenario} fold {fold}"
                 raise SystemExit(f"{options.out / RUNS} has {what} by another plan: choose another --out")
             if there:
@@ -278,16 +284,19 @@ def main() -> None:
 
 
 def _to_do(cell: Cell, lines: list[str], of_census: str, seeds: int):
+    has_start = cell.plan.census.start is not None
     for line in lines:
         if line == "clusters":
             for seed in range(seeds):
                 yield line, None, seed, lambda seed=seed: clusters(cell, cell.features(), seed)
-        elif line != "heads":
-            method = of_census if line == "census" else line
-            yield line, method, 0, lambda method=method: cell.trained(method)
-        elif cell.plan.census.start is not None:
+        elif line == "heads" and has_start:
             for method, seed in product(HEADS, range(seeds)):
                 yield line, method, seed, lambda m=method, seed=seed: head(cell, cell.features(), m, seed)
+        elif line == "augmented" and has_start:
+            yield line, PAPERS, 0, lambda: cell.trained(PAPERS, cell.augmented, cell.work / "augmented")
+        elif line in ("census", "proportion", "supervised"):
+            method = of_census if line == "census" else line
+            yield line, method, 0, lambda method=method: cell.from_one_body(method)
 
 
 if __name__ == "__main__":

@@ -66,11 +66,13 @@ def test_census_runs_every_line_from_one_body_and_goes_on(run, tmp_path):
     first = (tmp_path / "out/runs.jsonl").read_text()
     figure = tmp_path / "out/worth-own.svg"
     assert not figure.exists(), "no figure without a ceiling"
-    run(*command, "--lines", "census,clusters,heads,supervised")
+    run(*command, "--lines", "census,clusters,heads,supervised,augmented")
     assert (tmp_path / "out/runs.jsonl").read_text().startswith(first), "a line that is there is not run again"
     rows = [json.loads(line) for line in (tmp_path / "out/runs.jsonl").read_text().splitlines()]
     lines = [row["line"] for row in rows]
-    assert lines == ["census", "clusters", *["heads"] * 9, "supervised"]
+    assert lines == ["census", "clusters", *["heads"] * 9, "supervised", "augmented"]
+    assert (rows[-1]["method"], rows[-1]["plan"]["recipe"]) == ("log-mean", "augmented")
+    assert "stages" not in rows[-1]
     bodies = [path.read_bytes() for path in (tmp_path / "work").rglob("stages/start/weights.safetensors")]
     assert len(bodies) == 2
     assert len({*bodies}) == 1, "every line begins with the same body"
