@@ -1,5 +1,7 @@
 """Classifier: instances, bags, and the file that holds it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -102,12 +104,12 @@ def test_instances_may_be_lists_of_another_float_type_and_locked():
         (
             False,
             np.zeros((3, 5), "float32"),
-            r"shape \(5,\) and dtype float32: .* trained on float vectors of shape \(4,",
+            r"shape \(5,\) and dtype float32: .* is for float vectors of shape \(4,",
         ),
         (False, np.zeros(4, "float32"), r"shape \(\) and dtype float32"),
-        (False, np.zeros((3, 4), int), "dtype int64: this classifier was trained on float vectors"),
+        (False, np.zeros((3, 4), int), "dtype int64: this model is for float vectors"),
         (True, np.zeros((3, 6, 5, 3), np.uint8), r"shape \(6, 5, 3\) .* uint8 images of shape \(6, 5, 1\)"),
-        (True, np.zeros((3, 6, 5, 1), "float32"), "dtype float32: this classifier was trained on uint8 images"),
+        (True, np.zeros((3, 6, 5, 1), "float32"), "dtype float32: this model is for uint8 images"),
         (False, np.full((3, 4), np.nan), "instance 0 holds NaN or infinity"),
     ],
 )
@@ -118,8 +120,17 @@ def test_other_instances_are_refused(images, instances, message):
 
 
 def test_bags_of_other_instances_are_refused():
-    with pytest.raises(InputError, match="trained on uint8 images"):
+    with pytest.raises(InputError, match="is for uint8 images"):
         make_classifier(make_bags(images=True)).predict_bags(make_bags())
+    bags = make_bags(images=True)
+    larger = bags._with(store=np.repeat(bags.store, 2, axis=1))
+    model = build_model(bags, "log-mean", "cnn")
+    refused = lambda: pytest.raises(InputError, match=r"shape \(12, 5, 1\) .* is for uint8 images of shape \(6, 5, 1\)")
+    with refused():
+        evaluate(model, larger, "cpu")
+    for train, val in ((larger, bags), (bags, larger)):
+        with refused():
+            fit(model, train, val, Settings(epochs=1), device="cpu")
 
 
 def test_a_method_that_needs_the_bag_classifies_bags_alone():
@@ -236,11 +247,12 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     path = make_classifier(bags).save(tmp_path / "model.safetensors")
     old = path.read_bytes()
 
-    def fail(weights, place, notes):
-        place.write_bytes(b"half")
+    def fail(place, content):
+        with place.open("wb") as file:
+            file.write(content[: len(content) // 2])
         raise OSError("disk full")
 
-    monkeypatch.setattr("majority.checkpoint.save_file", fail)
+    monkeypatch.setattr(Path, "write_bytes", fail)
     with pytest.raises(InputError, match="disk full"):
         make_classifier(bags, seed=1).save(path)
     assert path.read_bytes() == old

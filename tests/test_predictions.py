@@ -201,6 +201,6 @@ def test_wrong_use(tmp_path, majority, run):
     assert code == 2
     assert "there is no file or folder" in err
     np.save(tmp_path / "s.npy", np.ones((2, 5), np.float32))
-    code, _, err = majority("predict", run, tmp_path, "--out", tmp_path / "p.csv")
+    code, _, err = majority("predict", run, tmp_path, "--out", tmp_path.parent / "p.csv")
     assert code == 2
-    assert "this classifier was trained on float vectors of shape (2,)" in err
+    assert "this model is for float vectors of shape (2,)" in err

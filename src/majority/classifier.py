@@ -53,7 +53,7 @@ class Classifier:
                 "use predict_bags, or train a method that classifies single instances"
             )
         instances = np.asarray(instances)
-        self.check(instances)
+        self.model.spec.check(instances)
         if len(instances) == 0:
             return np.empty((0, len(self.classes)), np.float32)
         one_each = Bags(
@@ -69,7 +69,7 @@ class Classifier:
 
     def stream(self, bags: Bags) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Some bags at a time: their numbers (b,) and their instances' probabilities (n, C)."""
-        self.check(bags.store)
+        self.model.spec.check(bags.store)
         for batch, output in outputs(self.model, all_batches(bags, self.device)):
             yield batch.bags, output.instance_log_probs.exp().cpu().numpy()
 
@@ -120,14 +120,3 @@ class Classifier:
         except RuntimeError as error:
             raise InputError(f"{path} does not fit this backbone: {error}") from None
         return cls(model, device)
-
-    def check(self, instances: np.ndarray) -> None:
-        """Refuse instances of another kind or shape than those of training."""
-        spec = self.model.spec
-        kind = instances.dtype == np.uint8 if spec.images else np.issubdtype(instances.dtype, np.floating)
-        if instances.shape[1:] != spec.instance_shape or not kind:
-            need = "uint8 images" if spec.images else "float vectors"
-            raise InputError(
-                f"instances have shape {instances.shape[1:]} and dtype {instances.dtype}: "
-                f"this classifier was trained on {need} of shape {spec.instance_shape}"
-            )

@@ -281,7 +281,7 @@ def open_bags(
             say(f"warning: {warning}")
         background = classifier.model.spec.background
         bags = own.bags if background is None else own.bags.with_background(classifier.classes[background.index])
-        classifier.check(bags.store)
+        classifier.model.spec.check(bags.store)
         return Opened(classifier, {"all": bags}, own)
     classifier, parts, opened = reopen(folder, source, device)
     if parts.test is None and not all_parts:

@@ -67,6 +67,7 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
     """What the model makes of these bags; instance figures over the instances whose class is known."""
     if bags.classes != model.spec.classes:
         raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: name the model's, in order")
+    model.spec.check(bags.store)
     background = model.spec.background
     if background is not None:
         bags = bags.with_background(bags.classes[background.index])

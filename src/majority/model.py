@@ -45,6 +45,16 @@ class ModelSpec:
     def backbone_shape(self) -> tuple[int, ...]:
         return (self.channels, *self.instance_shape[:2]) if self.images else self.instance_shape
 
+    def check(self, instances: np.ndarray) -> None:
+        """Refuse instances of another kind or shape than those it was built for."""
+        kind = instances.dtype == np.uint8 if self.images else np.issubdtype(instances.dtype, np.floating)
+        if instances.shape[1:] != self.instance_shape or not kind:
+            need = "uint8 images" if self.images else "float vectors"
+            raise InputError(
+                f"instances have shape {tuple(instances.shape[1:])} and dtype {instances.dtype}: "
+                f"this model is for {need} of shape {self.instance_shape}"
+            )
+
     def as_dict(self) -> dict:
         return asdict(self)
 

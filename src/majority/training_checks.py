@@ -18,6 +18,7 @@ def permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
     """Instance labels reach the loop only for a method that says that it sees them."""
     if bags.classes != model.spec.classes:
         raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: build it from these bags")
+    model.spec.check(bags.store)
     background = model.spec.background
     if bags.background != (background and background.index):
         raise InputError("the model and the bags differ in the class that does not vote: build it from these bags")

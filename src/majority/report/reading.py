@@ -74,6 +74,7 @@ class Reading:
 
 
 def read(classifier: Classifier, bags: Bags, opened=None) -> Reading:
+    classifier.model.spec.check(bags.store)
     classes = tuple(map(str, classifier.classes))
     predicted, guesses, confidences = [], [], []
     for _, output in outputs(classifier.model, all_batches(bags, classifier.device)):
