@@ -1,6 +1,7 @@
 """What is given from Python and cannot be used as it is: converted, or refused with the cure."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from majority import Bags, InputError
@@ -39,3 +40,28 @@ def test_bags_and_groups_whose_names_are_text_and_numbers():
     bags = Bags.from_table(np.ones((8, 2)), ids, ["a", "a", "b", "b"] * 2, groups=groups)
     assert bags.names.tolist() == ["p", "1", "q", "2"]
     assert [set(part.groups) for part in bags.split([0.5, 0.5])] in ([{"1"}, {"g"}], [{"g"}, {"1"}])
+
+
+@pytest.mark.parametrize(
+    "ids", [["p", "p", None, None, "q"], [1, 1, np.nan, np.nan, 2], pd.array([1, 1, None, None, 2])]
+)
+def test_rows_without_a_bag_id_are_no_bag(ids):
+    with pytest.raises(InputError, match=r"row 2 has no bag id \((None|nan|<NA>)\): fill it in, or leave the row out"):
+        Bags.from_table(np.eye(5), ids, ["a", "a", "b", "b", "b"])
+
+
+def test_a_group_that_is_none_is_named():
+    with pytest.raises(InputError, match=r"bag q has no group \(row 1\)"):
+        Bags.from_table(np.eye(3), ["p", "q", "q"], ["a", "b", "b"], groups=["g", None, None])
+
+
+def test_numbers_that_are_infinite_as_float32_are_refused():
+    with pytest.raises(InputError, match=r"bag 1 \(q\), instance 0 holds NaN or infinity \(as float32\)"):
+        Bags.from_table(np.diag([1.0, 3e38, -1e39]), ["p", "p", "q"], ["a", "a", "b"])
+
+
+def test_fingerprints_tell_classes_from_those_of_instances_alone():
+    truth = [np.array(["a", "c"])]
+    bags = [Bags.from_lists([np.ones((2, 1))], ["a"], names, instance_labels=truth) for names in (None, ["a", "c"])]
+    assert bags[0].true_classes == bags[1].true_classes
+    assert len({some.fingerprint() for some in bags}) == 2, "a model of the one has another number of outputs"

@@ -136,7 +136,7 @@ REFUSALS = {
     "index of floats": ({"index": np.zeros(10)}, "index has dtype float64 .*: give one row of integers"),
     "position too high": ({"index": [0, 0, 0, 0, 0, 12, 0, 0, 0, 0]}, "bag 2, instance 1 points at position 12: .*11"),
     "position negative": ({"index": [0, 0, -1, 0, 0, 0, 0, 0, 0, 0]}, "bag 0, instance 2 points at position -1"),
-    "NaN": ({"store": spoiled(np.nan)}, r"bag 2 \(three\), instance 1 holds NaN or infinity: mend or leave out"),
+    "NaN": ({"store": spoiled(np.nan)}, r"bag 2 \(three\), instance 1 holds NaN or infinity .*: mend or leave"),
     "infinity": ({"store": spoiled(-np.inf)}, r"bag 2 \(three\), instance 1 holds NaN or infinity"),
     "label too high": ({"labels": [2, 0, 3, 0]}, r"bag 2 \(three\) has label 3, outside the 3 classes \(cat, dog, owl"),
     "label negative": ({"labels": [2, -1, 1, 0], "names": None}, "bag 1 has label -1, outside .*: correct the label"),
@@ -352,7 +352,7 @@ def test_saved_bags_come_back(tmp_path, in_place, monkeypatch):
         assert_same(back, bags)
         assert back.fingerprint() == bags.fingerprint()
         assert len(back.store) == len(set(bags.index.tolist()))
-        assert isinstance(back.store, np.memmap) is in_place
+        assert isinstance(back.store, np.ndarray) is not in_place
     assert sorted(file.name for file in (tmp_path / "deep").iterdir()) == ["0", "1", "2", "3"]
 
 

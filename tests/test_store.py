@@ -1,5 +1,6 @@
 """Feature files and mapped files as one store: the same rows as in memory, few reads, clear refusals."""
 
+import pickle
 import sys
 import threading
 
@@ -296,9 +297,12 @@ def test_bags_on_disk_are_the_bags_in_memory(tmp_path, kind, monkeypatch):
     store = FeatureFiles(paths) if kind == "files" else np.load(tmp_path / "all.npy", mmap_mode="r")
     make = lambda store: Bags(store, np.arange(145), np.cumsum([0, *SIZES]), [0, 1, 2, 0, 1], "abc")
     there, here = make(store), make(rows)
-    assert there.store is store
+    assert on_disk(there.store)
+    if kind == "mapped":  # it stays the file that it was when the bags were made
+        np.save(tmp_path / "other.npy", rows + 1)
+        (tmp_path / "other.npy").replace(tmp_path / "all.npy")
     for ours, theirs in ((there, here), (there.subset([4, 0, 2]), here.subset([4, 0, 2]))):
-        assert ours.store is store
+        assert ours.store is there.store
         assert ours.fingerprint() == theirs.fingerprint()
         assert np.array_equal(ours.bag(1), theirs.bag(1))
         assert all(torch.equal(a, b) for a, b in zip(standardisation(ours), standardisation(theirs), strict=True))
@@ -313,3 +317,14 @@ def test_a_bad_value_in_a_file_is_found(tmp_path):
     files = FeatureFiles([write(tmp_path / "a.npy", features(7)), write(tmp_path / "b.h5", rows)])
     with pytest.raises(InputError, match=r"bag 1 \(b\), instance 13 holds NaN or infinity"):
         Bags(files, np.arange(47), [0, 7, 47], ["x", "y"], names=["a", "b"])
+
+
+def test_bags_of_a_mapped_file_can_be_pickled(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = features(6)
+    np.save("all.npy", rows)
+    bags = Bags(np.load("all.npy", mmap_mode="r"), np.arange(6), [0, 2, 6], ["x", "y"])
+    there = pickle.dumps(bags)
+    monkeypatch.chdir("/")
+    assert len(there) < 2_000 + rows.nbytes // 6, "the file is named, not copied"
+    assert np.array_equal(pickle.loads(there).instances(), rows)

@@ -33,6 +33,15 @@ def sortable(names: np.ndarray) -> np.ndarray:
     return names.astype(str)
 
 
+def missing(values: np.ndarray) -> np.ndarray:
+    """Positions of None, NaN and the like."""
+    if values.dtype.kind not in "OfMm":
+        return np.empty(0, np.int64)
+    import pandas as pd
+
+    return np.flatnonzero(pd.isna(values))
+
+
 def check_store(store: np.ndarray) -> None:
     images = store.ndim == 4 and store.dtype == np.uint8
     vectors = store.ndim == 2 and store.dtype in FLOATS  # which are those of torch, in this machine's byte order
@@ -76,12 +85,13 @@ def check_coordinates(coordinates: np.ndarray | None) -> None:
 
 
 def first_not_finite(store: np.ndarray, index: np.ndarray) -> int | None:
-    """Position of the first instance in use that holds NaN or infinity."""
+    """Position of the first instance in use that holds NaN or infinity, or a number that is one as a float32."""
     if store.dtype == np.uint8 or getattr(store, "known_finite", False):
         return None
     start = 0
     for block in chunks(store, index):
-        bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
+        with np.errstate(over="ignore"):
+            bad = np.flatnonzero(~np.isfinite(block.astype(np.float32, copy=False)).all(axis=1))
         if len(bad):
             return int(start + bad[0])
         start += len(block)

@@ -17,6 +17,7 @@ from .bag_checks import (
     check_store,
     encode,
     first_not_finite,
+    missing,
     name_classes,
     sortable,
     whole_numbers,
@@ -24,7 +25,7 @@ from .bag_checks import (
 from .bag_files import load_bags, save_bags
 from .dealing import deal_bags, deal_groups
 from .errors import InputError
-from .store import chunks, on_disk
+from .store import chunks, on_disk, rows_of
 from .truth import UNKNOWN, joined, number_truth, numbered_anew, truth_column
 
 
@@ -59,7 +60,7 @@ class Bags:
         coordinates: np.ndarray | None = None,  # (n, 2)
         names: Sequence[str] | None = None,  # (b,)
     ):
-        self.store = store = store if isinstance(store, np.ndarray) or on_disk(store) else as_array(store)
+        self.store = store = rows_of(store) if isinstance(store, np.ndarray) or on_disk(store) else as_array(store)
         check_store(store)
         self.index = whole_numbers(index, "index")
         self.offsets = whole_numbers(offsets, "offsets")
@@ -82,7 +83,8 @@ class Bags:
             self.instance_labels, self.true_classes = numbered
         bad = first_not_finite(store, self.index)
         if bad is not None:
-            raise InputError(f"{self.describe_instance(bad)} holds NaN or infinity: mend or leave out that instance")
+            what = f"{self.describe_instance(bad)} holds NaN or infinity (as float32)"
+            raise InputError(f"{what}: mend or leave out that instance")
 
     # ------------------------------------------------------------------ ways to make them
 
@@ -146,7 +148,7 @@ class Bags:
         >>> Bags.from_table(np.eye(4), ["a", "b", "a", "a"], [7, 9, 7, 7]).classes
         ('7', '9')
         """
-        bag_ids, labels = sortable(as_array(bag_ids)), as_array(labels)
+        bag_ids, labels = as_array(bag_ids), as_array(labels)
         if len(bag_ids) == 0:
             raise InputError("no rows were given: pass at least one instance")
         for what, values in {
@@ -158,7 +160,9 @@ class Bags:
         }.items():
             if values is not None and len(values) != len(bag_ids):
                 raise InputError(f"{len(bag_ids)} bag ids but {len(values)} {what}: give one an instance")
-        names, first, which = np.unique(bag_ids, return_index=True, return_inverse=True)
+        if len(rows := missing(bag_ids)):
+            raise InputError(f"row {rows[0]} has no bag id ({bag_ids[rows[0]]}): fill it in, or leave the row out")
+        names, first, which = np.unique(sortable(bag_ids), return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")  # bags in the order of their first row
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
@@ -170,11 +174,12 @@ class Bags:
         for what, values in {"label": labels, "group": groups}.items():
             if values is None:
                 continue
+            if len(rows := missing(values)):
+                row = rows[0]
+                raise InputError(f"bag {bag_ids[row]} has no {what} (row {row}): fill it in, or leave the bag out")
             wrong = np.flatnonzero(values != values[starts][which])
             if len(wrong):
                 row = wrong[0]
-                if values[row] != values[row]:  # NaN
-                    raise InputError(f"bag {bag_ids[row]} has no {what} (row {row}): fill it in, or leave the bag out")
                 raise InputError(
                     f"bag {bag_ids[row]} has two {what}s, {values[starts][which[row]]} (row {starts[which[row]]}) and "
                     f"{values[row]} (row {row}): a bag has one {what} on all its rows"
@@ -285,10 +290,12 @@ class Bags:
         return voter_counts(counts, self.background)
 
     def fingerprint(self) -> str:
-        """A short hash of all that these bags hold; `blind()` bags differ only in what any method may see."""
+        """A short hash of what training and figures see of these bags; of `blind()` ones, of what any method may."""
         digest = hashlib.blake2b(digest_size=16)
-        background = () if self.background is None else (self.background,)
-        digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.true_classes, *background)).encode())
+        more = () if self.background is None else (self.background,)
+        if self.classes != self.true_classes:
+            more += (self.classes,)
+        digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.true_classes, *more)).encode())
         for array in (self.offsets, self.labels, self.instance_labels):
             if array is not None:
                 digest.update(np.ascontiguousarray(array))

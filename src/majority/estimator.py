@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -18,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from .bag_checks import missing
 from .bags import Bags
 from .classifier import Classifier
 from .errors import InputError
@@ -232,9 +232,8 @@ def _refuse_missing(values: Sequence | None, what: str) -> None:
     if values is None:
         return  # scikit-learn says that y is needed
     values = np.asarray(values, dtype=object).ravel()
-    missing = np.flatnonzero(pd.isna(values))
-    if len(missing):
-        raise InputError(f"row {missing[0]} has no {what} ({values[missing[0]]}): give every row the {what} of its bag")
+    if len(rows := missing(values)):
+        raise InputError(f"row {rows[0]} has no {what} ({values[rows[0]]}): give every row the {what} of its bag")
 
 
 def _bag_accuracy(y: Sequence, predicted: np.ndarray, groups: Sequence | None) -> float:

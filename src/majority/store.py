@@ -161,32 +161,35 @@ class MappedRows(RowsOnDisk):
         self._file = self.path.open("rb", buffering=0)
         weakref.finalize(self, self._file.close)
 
+    def __reduce__(self):  # a copy in another process reads the file that is at its place
+        return _mapped_rows, (self.path.absolute(), self.offset, self.shape, self.dtype)
+
     @contextmanager
     def opened(self, file: int) -> Iterator[Fill]:
         with told(self.path):
             yield _filler(self._file, self.path, self.offset)
 
 
+def _mapped_rows(path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> MappedRows:
+    return MappedRows(np.memmap(path, dtype, "r", offset, shape))
+
+
 def rows_of(store):
     """What to take rows from: a store in memory or on disk as it is, a mapped file through its `MappedRows`."""
-    return MappedRows(store) if _is_mapped(store) else store
+    whole_file = isinstance(store, np.memmap) and isinstance(store.base, mmap.mmap)  # not a part of one
+    plain = whole_file and store.mode in ("r", "r+") and store.flags.c_contiguous and store.filename is not None
+    return MappedRows(store) if plain else store
 
 
 def on_disk(store) -> bool:
-    return _is_mapped(store) or getattr(store, "in_place", False)
-
-
-def _is_mapped(store) -> bool:
-    whole_file = isinstance(store, np.memmap) and isinstance(store.base, mmap.mmap)  # not a part of one
-    return whole_file and store.mode in ("r", "r+") and store.flags.c_contiguous and store.filename is not None
+    return getattr(store, "in_place", False)
 
 
 def chunks(store, positions: np.ndarray) -> Iterator[np.ndarray]:
     """The rows at these positions, in this order, some at a time."""
-    rows = rows_of(store)
     together = max(1, min(CHUNK, CHUNK_VALUES // int(np.prod(store.shape[1:]))))
     for start in range(0, len(positions), together):
-        yield rows[positions[start : start + together]]
+        yield store[positions[start : start + together]]
 
 
 def write_npy(path: Path, store, positions: np.ndarray) -> None:

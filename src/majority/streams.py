@@ -15,7 +15,7 @@ from .bags import Bags
 from .batches import PlacedBags, ResidentBags, as_tensor
 from .methods import Target
 from .segments import Segments
-from .store import on_disk, rows_of
+from .store import on_disk
 
 
 def placed(
@@ -60,7 +60,7 @@ class StreamedBags(PlacedBags):
 
     def __init__(self, bags: Bags, device: torch.device, *of_positions: np.ndarray | None):
         super().__init__(bags, device, *of_positions)
-        self.rows = rows_of(bags.store)
+        self.rows = bags.store
         self.held = as_tensor(self.rows) if isinstance(self.rows, np.ndarray) else None  # in memory
 
     def _cut(self, which, positions, sizes, bounds, piece=None) -> Iterator[StreamedBatch]:
