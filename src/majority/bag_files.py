@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from .bag_checks import check_lengths
 from .errors import InputError
+from .files import UNFINISHED
 from .store import write_npy
 from .truth import number_truth
 
@@ -24,11 +25,21 @@ def save_bags(bags: Bags, folder: str | Path) -> Path:
     folder = Path(folder)
     if folder.exists():
         raise InputError(f"{folder} exists: choose another folder or remove it")
-    unfinished = folder.with_name(f".{folder.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(UNFINISHED, f".{folder.name}", folder.parent) as draft:
+            unfinished = Path(draft) / folder.name  # with the rights of any new folder
+            unfinished.mkdir()
+            _write(bags, unfinished)
+            unfinished.rename(folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror or error}): choose another folder") from None
+    return folder
+
+
+def _write(bags: Bags, folder: Path) -> None:
     used, index = np.unique(bags.index, return_inverse=True)
-    write_npy(unfinished / "store.npy", bags.store, used)
+    write_npy(folder / "store.npy", bags.store, used)
     arrays = {"index": index, "offsets": bags.offsets, "labels": bags.labels}
     arrays |= {
         "instance_labels": bags.instance_labels,
@@ -39,13 +50,11 @@ def save_bags(bags: Bags, folder: str | Path) -> Path:
     for name, array in arrays.items():
         if array is not None:
             array = array.astype(str) if array.dtype == object else array
-            np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
     about = {"format": FORMAT, "classes": bags.classes, "true_classes": bags.true_classes}
     if bags.background is not None:
         about["background"] = bags.classes[bags.background]
-    (unfinished / "bags.json").write_text(json.dumps(about, indent=2))
-    unfinished.rename(folder)
-    return folder
+    (folder / "bags.json").write_text(json.dumps(about, indent=2))
 
 
 def load_bags(cls: type[Bags], folder: str | Path, in_place: bool) -> Bags:

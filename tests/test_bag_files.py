@@ -1,0 +1,39 @@
+"""Bags in folders: whole or not there, whoever else writes."""
+
+import errno
+
+import numpy as np
+import pytest
+
+from majority import Bags, InputError, bag_files
+
+
+def of(name: str) -> Bags:
+    return Bags.from_lists([np.full((2, 3), len(name), np.float32)], [name])
+
+
+def test_two_that_save_to_one_folder_never_mix(tmp_path, monkeypatch):
+    folder, write = tmp_path / "bags", bag_files.write_npy
+
+    def another_saves_meanwhile(*words):
+        monkeypatch.setattr(bag_files, "write_npy", write)
+        of("other").save(folder)
+        write(*words)
+
+    monkeypatch.setattr(bag_files, "write_npy", another_saves_meanwhile)
+    with pytest.raises(InputError, match=r"bags cannot be written \(Directory not empty\): choose another folder"):
+        of("mine").save(folder)
+    there = Bags.load(folder)
+    assert (there.classes, there.instances()[0, 0]) == (("other",), 5)
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_full_disk_is_one_message_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(path, *words):
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(bag_files, "write_npy", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        of("mine").save(tmp_path / "bags")
+    assert not list(tmp_path.iterdir())
