@@ -1,5 +1,7 @@
 """Files are whole or not there, also where two commands write one."""
 
+import os
+
 import pytest
 
 from majority.errors import InputError
@@ -35,3 +37,16 @@ def test_what_a_kill_left_is_replaced_and_what_fails_leaves_nothing(tmp_path):
         write_atomically(path, fails)
     assert path.read_text() == "whole"
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_writer_that_begins_as_another_ends_keeps_its_file(tmp_path, monkeypatch):
+    path, replace = tmp_path / "report.html", os.replace
+
+    def replace_and_begin(draft, place):
+        replace(draft, place)
+        draft.write_text("begun by another")
+
+    monkeypatch.setattr(os, "replace", replace_and_begin)
+    write_atomically(path, lambda place: place.write_text("whole"))
+    assert path.read_text() == "whole"
+    assert (tmp_path / ".report.html.unfinished").read_text() == "begun by another"

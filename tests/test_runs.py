@@ -1,5 +1,7 @@
 """The run folder: begun, continued, refused, finished; killed at any moment it loses nothing."""
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -12,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from safetensors import SafetensorError
 
 from majority import InputError, TrainingError, model
 from majority.experiments import Data, Experiment, reopen
@@ -176,9 +177,9 @@ def test_the_instances_are_gone_through_once_to_standardise_all_networks(tmp_pat
 
 def test_a_full_disk_is_one_message(tmp_path, monkeypatch):
     def full(*ignored):
-        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("majority.checkpoint.save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(InputError, match=r"checkpoint\.safetensors cannot be written .*No space left"):
         TINY.run(tmp_path, "cpu")
 
@@ -187,6 +188,19 @@ def test_two_commands_never_write_one_run(tmp_path):
     with claimed(tmp_path), pytest.raises(InputError, match="another command is working"), claimed(tmp_path):
         pass
     with claimed(tmp_path):
+        pass
+
+
+def test_a_lock_that_a_refused_command_removed_is_no_lock(tmp_path, monkeypatch):
+    run, flock = tmp_path / "run", fcntl.flock
+
+    def removed_before(held, how):
+        monkeypatch.setattr(fcntl, "flock", flock)
+        (run / ".lock").unlink()
+        flock(held, how)
+
+    monkeypatch.setattr(fcntl, "flock", removed_before)
+    with claimed(run), pytest.raises(InputError, match="another command is working"), claimed(run):
         pass
 
 

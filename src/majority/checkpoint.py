@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from .errors import InputError
@@ -22,14 +22,7 @@ Weights = dict[str, Tensor]
 
 def write_weights(path: Path, weights: Weights, notes: dict[str, str] | None = None) -> None:
     apart = {name: value.to("cpu", copy=True).contiguous() for name, value in weights.items()}  # shared ones too
-
-    def write(place: Path) -> None:
-        try:
-            save_file(apart, place, notes)
-        except SafetensorError as error:  # its word for a full disk
-            raise OSError(str(error)) from None
-
-    write_atomically(path, write)
+    write_atomically(path, lambda place: place.write_bytes(save(apart, notes)))
 
 
 def save_checkpoint(

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from .errors import InputError
 
@@ -18,19 +19,34 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """`write` gets a temporary path in the same folder; its file takes the place of `path` in one step."""
     unfinished = path.with_name(f".{path.name}{UNFINISHED}")
     try:
-        with unfinished.open("ab") as held:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{path} is being written by another command: wait, or choose another place") from None
+        with locked(unfinished):
             try:
                 write(unfinished)
                 unfinished.chmod(0o666 & ~UMASK)  # some writers make files that only their owner can read
                 os.replace(unfinished, path)
-            finally:
+            except BaseException:
                 unfinished.unlink(missing_ok=True)
+                raise
+    except BlockingIOError:
+        raise InputError(f"{path} is being written by another command: wait, or choose another place") from None
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror or error}): choose another place") from None
+
+
+def locked(path: Path) -> BinaryIO:
+    """The file, made where there is none, open and held until it is closed; BlockingIOError where another holds it."""
+    while True:
+        held = path.open("ab")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(held.fileno()), path.stat()):
+                return held
+        except FileNotFoundError:
+            pass
+        except OSError:
+            held.close()
+            raise
+        held.close()  # it was removed or replaced before it was held
 
 
 def write_json(path: Path, content: dict) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import platform
 from collections.abc import Iterator
@@ -11,7 +10,8 @@ from pathlib import Path
 
 from . import __version__
 from .errors import InputError
-from .files import UNFINISHED, read_json, write_json
+from .files import UNFINISHED, locked, read_json, write_json
+from .sources import is_own_source
 
 SCHEMA = 2
 LOCK = ".lock"
@@ -24,14 +24,12 @@ def claimed(folder: Path) -> Iterator[None]:
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("w")
+        lock = locked(folder / LOCK)
+    except BlockingIOError:
+        raise InputError(f"another command is working in {folder}: wait for it or choose another folder") from None
     except OSError as error:
         raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder with --out") from None
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"another command is working in {folder}: wait for it or choose another folder") from None
         try:
             yield
         finally:
@@ -89,8 +87,9 @@ def source_of(config: dict) -> str:
 
 
 def is_trained_on(config: dict, source: str) -> bool:
-    """Whether a run's training bags are among those of a source."""
-    return Path(source).resolve() == Path(source_of(config)).resolve()
+    """Whether a run's training bags are among those of a source: all bags of one of one's own are taken."""
+    same = Path(source).expanduser().resolve() == Path(source_of(config)).expanduser().resolve()
+    return same and is_own_source(source)
 
 
 def environment() -> dict:
