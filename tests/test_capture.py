@@ -7,7 +7,7 @@ import torch
 from majority import Settings, build_model, fit, make_bags
 from majority import training as training_room
 from majority.augment import AUGMENTATIONS
-from majority.capture import Captured, compiled
+from majority.capture import Captured, compiled, tuned, unprepared
 from majority.embedding import singles
 from majority.objectives import Averaged, BagLoss, Contrastive, Taught
 from majority.training import _Loop
@@ -89,8 +89,38 @@ def test_compiled_leaves_the_module_as_it_was():
     names = list(module.state_dict())
     with compiled(module):
         assert module._compiled_call_impl is not None
+        compiled_call = module._compiled_call_impl
+        with unprepared(torch.nn.Sequential(module)):
+            assert module._compiled_call_impl is None
+        assert module._compiled_call_impl is compiled_call
     assert module._compiled_call_impl is None
     assert list(module.state_dict()) == names
+
+
+def test_ragged_validation_is_not_prepared_for(monkeypatch):
+    used = []
+
+    def noted(model):
+        used.append(model)
+        return unprepared(model)
+
+    monkeypatch.setattr(training_room, "unprepared", noted)
+    train, val = bags(), bags(4, seed=1)
+    ragged = val._with(offsets=np.array([0, 1, 8, 12, 16]))
+    for part in (val, ragged):
+        fit(build_model(train), train, part, Settings(epochs=1), device="cpu", title=None)
+        assert len(used) == (part is ragged)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_the_callers_choices_for_cudnn_are_kept(monkeypatch, deterministic):
+    theirs = {"enabled": False, "deterministic": deterministic, "allow_tf32": False, "benchmark": False}
+    for name, value in theirs.items():
+        monkeypatch.setattr(torch.backends.cudnn, name, value)
+    with tuned(True):
+        assert torch.backends.cudnn.benchmark is not deterministic, "the fastest way is not the same one each time"
+        assert {name: getattr(torch.backends.cudnn, name) for name in theirs} | {"benchmark": False} == theirs
+    assert torch.backends.cudnn.benchmark is False
 
 
 @gpu

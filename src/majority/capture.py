@@ -72,6 +72,32 @@ class Captured:
 
 
 @contextmanager
+def tuned(on: bool) -> Iterator[None]:
+    """Inside, cuDNN tries its ways for each shape it meets and takes the fastest, unless the caller wants the same way
+    each time."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = on and not torch.backends.cudnn.deterministic
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+@contextmanager
+def unprepared(model: nn.Module) -> Iterator[None]:
+    """Inside, neither compiled nor tuned: for shapes that differ each time."""
+    parts = {part: part._compiled_call_impl for part in model.modules() if part._compiled_call_impl is not None}
+    for part in parts:
+        part._compiled_call_impl = None
+    try:
+        with tuned(False):
+            yield
+    finally:
+        for part, call in parts.items():
+            part._compiled_call_impl = call
+
+
+@contextmanager
 def compiled(*modules: nn.Module) -> Iterator[None]:
     """Inside, the modules run compiled for each shape they meet; after it, as before, under the same names."""
     for module in modules:

@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,13 +17,13 @@ from torch import Tensor, nn
 from .augment import Augment
 from .bags import Bags
 from .batches import Batch, ResidentBags
-from .capture import Captured, compiled
+from .capture import Captured, compiled, tuned, unprepared
 from .checkpoint import Weights, load_checkpoint, save_checkpoint
 from .errors import InputError, TrainingError
 from .files import read_lines, write_lines
 from .inference import at_once, choose_device, out_of_memory, outputs
 from .methods import Target
-from .model import Model
+from .model import Model, in_float32
 from .objectives import BagLoss, Objective
 from .optimisers import create_optimiser, moments
 from .progress import epochs_shown
@@ -88,7 +89,7 @@ def fit(
     to_compile = _to_compile(model, train, settings) if fast and equal else []
     with (
         torch.random.fork_rng(devices=[device] if on_gpu else []),
-        torch.backends.cudnn.flags(enabled=True, benchmark=on_gpu and equal),
+        tuned(on_gpu and equal),
         compiled(*to_compile),
     ):
         folder = Path(folder) if folder else None
@@ -110,6 +111,7 @@ class _Loop:
             self.whole.to(memory_format=torch.channels_last)
         self.train = placed(train, device, *positions)
         self.val = val and placed(val, device, beside=self.train)
+        self.val_ragged = val is not None and val.sizes.min() < val.sizes.max()
         self.at_once = at_once(train.store.shape[1:])
         self.val_held = list(self.val.in_order(self.at_once)) if isinstance(self.val, ResidentBags) else None
         self.size = _step_size(train, settings)
@@ -205,9 +207,10 @@ class _Loop:
 
     def _validate(self) -> None:
         model = self.product
-        with self._autocast():
+        with self._autocast(), unprepared(model) if self.val_ragged else nullcontext():
             for batch, output in outputs(model, self.val_held or self.val.in_order(self.at_once)):
-                self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
+                with in_float32(output.bag_log_probs):
+                    self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
                 self.sums[3] += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
 
     def _autocast(self):
@@ -217,8 +220,9 @@ class _Loop:
     def _augmentation(self, plan: tuple) -> Callable[[Tensor], Tensor] | None:
         if not plan or not self.model.spec.images:
             return None
-        on_gpu = self.device.type == "cuda"
-        generator = torch.cuda.default_generators[self.device.index or 0] if on_gpu else torch.default_generator
+        generator = torch.default_generator
+        if self.device.type == "cuda":
+            generator = torch.cuda.default_generators[torch.cuda.current_device()]
         augment = Augment(plan)
         return lambda images: augment(images, generator)
 
