@@ -217,12 +217,26 @@ def test_an_interrupt_is_exit_130_without_a_traceback(majority, monkeypatch):
     assert (code, "Traceback" in err) == (130, False)
 
 
-def test_predictions_never_replace_their_source(majority, finished_run, tmp_path):
+def test_predictions_never_replace_their_source(majority, finished_run, tmp_path, monkeypatch):
     manifest = tmp_path / "new.csv"
     manifest.write_text("bag,path\n")
     code, _, err = majority("predict", finished_run, manifest, "--out", manifest)
     assert (code, "is the source itself" in err) == (2, True)
     assert manifest.read_text() == "bag,path\n"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code, _, err = majority("predict", finished_run, "~/new.csv", "--out", manifest)
+    assert (code, "is the source itself" in err) == (2, True)
+    labels = tmp_path / "slides/labels.csv"
+    labels.parent.mkdir()
+    labels.write_text("bag,label\n")
+    code, _, err = majority("predict", finished_run, labels.parent, "--bags", "--out", labels)
+    assert (code, "where tables are labels: choose another folder" in err) == (2, True)
+    assert labels.read_text() == "bag,label\n"
+
+
+def test_test_bags_are_not_said_to_be_trained_on(majority, finished_run):
+    code, out, _ = majority("evaluate", finished_run, "digits")
+    assert (code, "trained on" in out) == (0, False)
 
 
 def test_a_background_share_needs_a_background(majority, tmp_path):

@@ -165,11 +165,7 @@ def predict(
     from .predictions import check_place, write_bag_predictions, write_predictions
     from .runs import read_config, source_of
 
-    check_place(out)
-    own = source_of(read_config(run))
-    for place in filter(None, [source, own]):
-        if out.exists() and out.resolve() == Path(place).resolve():
-            raise InputError(f"--out {out} is the source itself: choose another file")
+    check_place(out, filter(None, [source, source_of(read_config(run))]))
     classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device, say=say)
     note_trained_on(run, source)
     if by_bag:

@@ -7,7 +7,7 @@ input is what Bags hold of it: some numbers and names an instance, and a store i
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,15 +17,25 @@ from .bags import Bags
 from .classifier import Classifier
 from .errors import InputError
 from .files import write_atomically
+from .sources import is_own_source
 
 ROWS_AT_ONCE = 65_536  # of a Parquet row group
 
 Columns = dict[str, np.ndarray]  # name -> (rows,), the same names in every batch
 
 
-def check_place(path: Path) -> None:
+def check_place(path: Path, sources: Iterable[str]) -> None:
+    """Refuse a file that cannot be written, or that one of these sources is made of."""
     if path.suffix not in WRITERS or not path.parent.is_dir():
         raise InputError(f"--out {path}: give a file that ends in .csv or .parquet, in a folder that exists")
+    for source in filter(is_own_source, sources):
+        place = Path(source).expanduser().resolve()
+        if path.resolve() == place:
+            raise InputError(f"--out {path} is the source itself: choose another file")
+        if path.resolve().parent == place:
+            raise InputError(
+                f"--out {path} lies in the source {source}, where tables are labels: choose another folder"
+            )
     if path.suffix == ".parquet":
         try:
             import pyarrow  # noqa: F401
