@@ -28,8 +28,8 @@ def end_study(done, out: Path) -> None:
     if results:
         save(out)
         rows = aggregate(results)
-        write_atomically(out / "table.md", lambda place: place.write_text(as_markdown(rows)))
-        write_atomically(out / "table.csv", lambda place: place.write_text(as_csv(rows)))
+        write_atomically(out / "table.md", lambda place: place.write_text(as_markdown(rows), encoding="utf-8"))
+        write_atomically(out / "table.csv", lambda place: place.write_text(as_csv(rows), encoding="utf-8"))
         print_rows(rows)
         say(f"{sum(row['seconds'] for row in rows):.0f} s of training; {out / 'table.md'}, {out / 'table.csv'}")
     failed = [cell for cell in done if cell.failure]

@@ -2,9 +2,11 @@
 
 import csv
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +82,15 @@ def test_cells_that_are_deleted_are_trained_again_and_no_others(majority, finish
     assert printed.startswith("4 of 8 cells were finished before\n")
     trained = {path for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp}
     assert trained == {path for path in stamps if path.parent.parent.name == "naive"}
+
+
+def test_tables_are_utf_8_whatever_the_locale(finished, tmp_path):
+    out = shutil.copytree(finished[0], tmp_path / "study")
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "utf-8"}
+    command = [sys.executable, "-m", "majority", *COMMAND, "--out", out]
+    done = subprocess.run(command, env=os.environ | locale, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "±" in (out / "table.md").read_text(encoding="utf-8")
 
 
 def test_other_settings_are_refused_before_anything_runs(majority, finished):

@@ -231,5 +231,5 @@ def _download(sources: set[str]) -> None:
 
 def _note(out: Path, done: Done) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    with (out / FAILURES).open("a") as file:
+    with (out / FAILURES).open("a", encoding="utf-8") as file:
         file.write("\n".join(filter(None, [f"{done.folder}: {done.failure}", done.details])) + "\n\n")
