@@ -1,16 +1,19 @@
-"""The cache of decoded images when commands are killed, and when two work at once."""
+"""The cache of decoded images when commands are killed, when two work at once, and when the disk is full."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from majority import load_source
+from majority.sources.own.image_cache import ImageCache
 
 SLOW = """
 import sys, time
@@ -110,3 +113,34 @@ def test_many_commands_at_once_agree_and_leave_one_file(tmp_path, cache, place):
     Image.new("RGB", (8, 8)).save(tmp_path / "images/0-0.png")
     load_source(place)  # whoever kept last may have found another's file locked still
     assert kinds(cache) == [".json", ".npy"]
+
+
+def refuse_for_want_of_room(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_leaves_the_pixels_in_memory(cache, place, majority, monkeypatch):
+    pixels = load_source(place, image_size=6).bags.store
+    before = set(cache.iterdir())
+    monkeypatch.setattr(os, "posix_fallocate", refuse_for_want_of_room, raising=False)
+    assert majority("check", place)[0] == 0
+    assert load_source(place).bags.store.shape == (12, 8, 8, 3)
+    assert set(cache.iterdir()) == before
+    assert np.array_equal(load_source(place, image_size=6).bags.store, pixels)  # of those that were kept
+
+
+def test_room_for_all_pixels_is_taken_before_they_are_decoded(cache, place, monkeypatch):
+    """A map of a file with holes in it would be the end of the process where the disk fills up."""
+    for system in ("Linux", "macOS"):
+        if system == "macOS":
+            monkeypatch.delattr(os, "posix_fallocate", raising=False)
+        with ImageCache(place, (64, 64, 3)).replaced(300) as target:
+            (file,) = cache.glob("*.npy")
+            assert file.stat().st_blocks * 512 >= target.nbytes
+            assert np.load(file).shape == target.shape
+
+
+def test_where_the_note_has_no_room_the_pixels_are_used_and_not_kept(cache, place, monkeypatch):
+    monkeypatch.setattr(Path, "write_text", refuse_for_want_of_room)
+    assert load_source(place).bags.store.shape == (12, 8, 8, 3)
+    assert kinds(cache) == []

@@ -19,6 +19,7 @@ from ..files import cache_folder
 
 FORMAT = 2
 DRAFT = ".draft"  # of a note
+ZEROS = 2**20  # bytes written at a time
 
 Notes = dict[str, list]  # path as the manifest writes it -> bytes, changed_ns, height, width, grey
 
@@ -56,23 +57,26 @@ class ImageCache:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self.fresh = stack.enter_context(self._locked_file())
                 self.filling = np.lib.format.open_memmap(self.fresh, "w+", np.uint8, shape)
-            except OSError:  # a home that cannot be written: the pixels stay in memory
+                _take_room(self.fresh, self.filling.offset)
+            except OSError:  # a home that cannot be written, a full disk: the pixels stay in memory
                 self.fresh, self.filling = None, np.empty(shape, np.uint8)
+                stack.close()
             yield self.filling
 
     def keep(self, notes: Notes) -> None:
-        """The filled array takes the place of the old one."""
+        """The filled array takes the place of the old one; it is used all the same where its note has no room."""
         self.notes, self.pixels = notes, self.filling
         if self.fresh is None:
             return
         self.filling.flush()
         self.pixels = _opened(self.fresh)  # before others know of the file, and may replace it
         old = self._noted_file()
-        draft = self.fresh.with_suffix(DRAFT)
-        draft.write_text(json.dumps({"format": FORMAT, "pixels": self.fresh.name, "images": notes}))
-        os.replace(draft, self.place)
-        self.kept = True
-        self._remove_leftovers(old)
+        with contextlib.suppress(OSError):
+            draft = self.fresh.with_suffix(DRAFT)
+            draft.write_text(json.dumps({"format": FORMAT, "pixels": self.fresh.name, "images": notes}))
+            os.replace(draft, self.place)
+            self.kept = True
+            self._remove_leftovers(old)
 
     @contextmanager
     def _locked_file(self) -> Iterator[Path]:
@@ -132,6 +136,18 @@ def _folder() -> Path:
 def _key(manifest: Path) -> str:
     place = manifest.parent.resolve() / manifest.name  # images are relative to the folder it was opened in
     return hashlib.blake2b(str(place).encode(), digest_size=12).hexdigest()
+
+
+def _take_room(path: Path, start: int) -> None:
+    """Room on disk for the file from `start` on: to fill a map of it ends the process where the disk is full."""
+    with path.open("r+b", buffering=0) as file:
+        end = file.seek(0, os.SEEK_END)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), start, end - start)
+            return
+        file.seek(start)  # macOS: what is written has room
+        while (left := end - file.tell()) > 0:
+            file.write(bytes(min(left, ZEROS)))
 
 
 def _unlink(pixels: Path) -> None:
