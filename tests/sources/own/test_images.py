@@ -251,6 +251,70 @@ def test_the_same_image_twice(tmp_path, majority, make):
     assert "has two splits" in out
 
 
+def spellings(folder):
+    (folder / "elsewhere/deep").mkdir(parents=True)
+    (folder / "link").symlink_to(folder / "elsewhere/deep")
+    (folder / "elsewhere/images").symlink_to(folder / "images")
+    return {
+        "a dot": "./images/{}",
+        "a way back": "elsewhere/../images/{}",
+        "a way back from a link": "link/../images/{}",
+        "doubled slashes": "images//{}",
+        "absolute": f"{folder}/images/{{}}",
+    }
+
+
+@pytest.mark.parametrize("kind", ["a dot", "a way back", "a way back from a link", "doubled slashes", "absolute"])
+def test_the_same_image_in_two_spellings(tmp_path, majority, make, kind):
+    again = spellings(tmp_path)[kind]
+    table = make.images(tmp_path)
+    table.loc[1, "path"] = again.format("0-0.png")
+    code, out, _ = majority("check", save(table, tmp_path))
+    assert code == 1
+    assert "row 3: it names the image of row 2, in the same bag: remove one of the two" in out
+    table = make.images(tmp_path)
+    table.loc[3, "path"] = again.format("0-0.png")
+    code, out, _ = majority("check", save(table, tmp_path))
+    assert code == 0
+    assert "warning: 1 images are in two or more bags (e.g. images/0-0.png)" in out
+    table["split"] = ["train"] * 3 + ["val"] * 3 + ["Train"] * 15 + ["val"] * 15
+    table.loc[6, "path"] = again.format("0-1.png")
+    code, out, _ = majority("check", save(table, tmp_path))
+    assert code == 1
+    assert out.count("problem: ") == 1
+    assert "row 5: path images/0-0.png has two splits ('train' in its first row, 'val' here)" in out
+
+
+def test_an_image_in_two_spellings_is_decoded_once_and_keeps_its_names(tmp_path, make, calls):
+    table = make.images(tmp_path, bags=4)
+    table.loc[3, "path"] = "./images/0-0.png"
+    for decoded in (11, 0):
+        source = load_source(save(table, tmp_path))
+        assert len(calls) == decoded
+        calls.clear()
+        assert source.paths[source.bags.index].tolist() == table["path"].tolist()
+        assert np.array_equal(source.bags.bag(1)[0], np.asarray(Image.open(tmp_path / "images/0-0.png")))
+
+
+def test_images_of_one_name_behind_links_are_two(tmp_path, majority, make):
+    """Through a link `..` leads to another folder than the letters of the path say."""
+    table = make.images(tmp_path)
+    spellings(tmp_path)
+    (tmp_path / "elsewhere/0-0.png").write_bytes((tmp_path / "images/0-1.png").read_bytes())
+    (tmp_path / "images/0-0.png").rename(tmp_path / "0-0.png")
+    table.loc[[0, 1], "path"] = ["0-0.png", "link/../0-0.png"]
+    assert majority("check", save(table, tmp_path))[0] == 0
+
+
+def test_a_path_that_is_none(tmp_path, majority, make):
+    table = make.images(tmp_path)
+    table.loc[0, "path"] = "images\0/0-0.png"
+    table.to_parquet(tmp_path / "bags.parquet")
+    code, out, _ = majority("check", tmp_path / "bags.parquet")
+    assert code == 1
+    assert "it cannot be decoded (embedded null byte)" in out
+
+
 def test_train_and_predict_images(tmp_path, majority, make):
     place = save(make.images(tmp_path, bags=20), tmp_path)
     words = ("--epochs", 6, "--device", "cpu", "--image-size", 8, "--out", tmp_path / "run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import unicodedata
 import warnings
@@ -84,15 +85,46 @@ def load_images(
     reuse = [rows.get(name) if cache.notes.get(name) == list(pictures[i]) else None for i, name in enumerate(names)]
     if reuse == list(range(cache.count)):
         return Images(cache.store(), pictures, {})
+    again = _spelt_again(manifest.parent, names)
 
     def decode(i: int) -> None:
-        target[i] = decoded(paths[i], shape) if reuse[i] is None else old[[reuse[i]]][0]
+        if i not in again:
+            target[i] = decoded(paths[i], shape) if reuse[i] is None else old[[reuse[i]]][0]
 
     with cache.replaced(len(paths)) as target:
         each(decode, "decoding images")
+        for i, first in again.items():
+            target[i] = target[first]
         if not faults:
             cache.keep({name: list(pictures[i]) for i, name in enumerate(names)})
     return Images(None if faults else cache.store(), pictures, faults)
+
+
+def first_spellings(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Each name -> the first one of its file: ./, .. and doubled slashes, relative and absolute paths are spellings.
+
+    A link in the place of a file is a file of its own: stores without doubles link images that happen to be alike.
+
+    >>> first_spellings(Path("/data"), ["a/b.png", "./a//b.png", "/data/a/b.png", "b.png"])
+    {'a/b.png': 'a/b.png', './a//b.png': 'a/b.png', '/data/a/b.png': 'a/b.png', 'b.png': 'b.png'}
+    """
+
+    @functools.cache
+    def place(part: str) -> str:
+        try:
+            return os.path.realpath(os.path.join(folder, part))
+        except ValueError:  # no path at all, which is told when it is opened
+            return part
+
+    first: dict[tuple[str, str], str] = {}
+    split = ((name, os.path.split(name)) for name in dict.fromkeys(names))
+    return {name: first.setdefault((place(part), file), name) for name, (part, file) in split}
+
+
+def _spelt_again(folder: Path, names: Sequence[str]) -> dict[int, int]:
+    """The number of each name whose file was named before -> that of the first."""
+    number = {name: i for i, name in enumerate(names)}
+    return {number[name]: number[first] for name, first in first_spellings(folder, names).items() if name != first}
 
 
 def decoded(path: Path, shape: tuple[int, int, int]) -> np.ndarray:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from .bag_table import check_classes, check_filled, check_one_each, settle_splits, warn_of_spellings
 from .columns import RESERVED, TEXT, note_unused, read_features
-from .images import ABSENT, load_images
+from .images import ABSENT, first_spellings, load_images
 from .naming import did_you_mean
 from .originals import Originals, warn_of_changes
 from .problems import Findings, UnreadableError
@@ -39,6 +39,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
     check_filled(frame, path, used, findings)
     if wish.labels:
         settle_splits(frame, path, findings)
+    compared = frame.assign(path=frame["path"].map(first_spellings(path.parent, frame["path"]))) if images else frame
     agreeing = [name for name in used if name in ("bag_label", "split", "group")]
     check_one_each(frame, path, "bag", agreeing, "a bag has one on all its rows; correct the rows", findings)
     bags = frame.drop_duplicates("bag")[["bag", *agreeing]].rename(columns={"bag_label": "label"})
@@ -48,7 +49,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
         if wish.training:
             check_classes(bags, path, findings)
             warn_of_spellings(bags, findings)
-            _check_shared_images(frame, path, findings)
+            _check_shared_images(compared, path, findings)
     if images:
         if wish.training:
             note_unused(frame, findings)
@@ -57,7 +58,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
     else:
         store, columns = read_features(frame, path, wish, findings)
         index, names, originals = np.arange(len(frame)), None, None
-    _check_duplicates(frame, path, findings)
+    _check_duplicates(compared, path, findings)
     which = pd.factorize(frame["bag"])[0]  # bags in the order of their first row
     order = np.argsort(which, kind="stable")
     coordinates = _coordinates(frame, path, findings)
