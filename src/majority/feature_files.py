@@ -1,4 +1,4 @@
-"""One feature file: what it holds, and what is wrong with it. `.npy`, `.npz`, `.h5` or `.pt`, rows an instance each."""
+"""One feature file, a row an instance: what it holds, and what is wrong with it. Its ending says how it is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from .errors import InputError
 
-SUFFIXES = (".npy", ".npz", ".h5", ".pt")
+H5 = (".h5", ".hdf5")
+SUFFIXES = (".npy", ".npz", *H5, ".pt", ".pth")
 FLOATS = tuple(map(np.dtype, ("float16", "float32", "float64")))
 
 
@@ -33,19 +34,28 @@ class FeatureFile:
     offset: int | None = None  # of the first row, where rows lie one after the other in an .npy file
 
 
+def ending(path: str | Path) -> str:
+    """The ending that says how a file is read; it may be in capitals.
+
+    >>> ending("slide.1.NPY")
+    '.npy'
+    """
+    return Path(path).suffix.lower()
+
+
 def look(path: str | Path) -> FeatureFile:
-    """Open one feature file; a FeatureFileError says what is wrong with it. `.npz` and `.pt` are read whole."""
+    """Open one feature file; a FeatureFileError says what is wrong with it. `.npz`, `.pt` and `.pth` are read whole."""
     path = Path(path)
-    if path.suffix not in SUFFIXES:
+    if ending(path) not in SUFFIXES:
         raise FeatureFileError(path, "is no feature file", f"give {', '.join(SUFFIXES)}")
     if not path.is_file():
         raise FeatureFileError(path, "is not there", "correct its name or leave it out")
-    if path.suffix == ".npy":
+    if ending(path) == ".npy":
         with told(path):
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         in_place = isinstance(mapped, np.memmap) and mapped.flags.c_contiguous
         return _checked(path, mapped, None, mapped.offset if in_place else None)
-    if path.suffix == ".h5":
+    if ending(path) in H5:
         with with_h5(path) as file:
             return _checked(path, file["features"], file.get("coords"))
     arrays = read_whole(path)
@@ -64,9 +74,9 @@ def check_alike(file: FeatureFile, first: FeatureFile) -> None:
 def read_whole(path: Path) -> dict[str, np.ndarray]:
     """`features`, and `coords` where the file has them, of a file that cannot be read in place."""
     with told(path):
-        if path.suffix == ".npy":
+        if ending(path) == ".npy":
             return {"features": np.load(path, allow_pickle=False)}
-        if path.suffix == ".npz":
+        if ending(path) == ".npz":
             with np.load(path, allow_pickle=False) as archive:
                 return {name: archive[key] for name, key in _named(path, archive.files).items()}
         import torch
@@ -80,7 +90,7 @@ def read_whole(path: Path) -> dict[str, np.ndarray]:
 
 
 def read_coordinates(path: Path) -> np.ndarray:  # (n, 2)
-    if path.suffix == ".h5":
+    if ending(path) in H5:
         with with_h5(path) as file:
             return file["coords"][:]
     return read_whole(path)["coords"]

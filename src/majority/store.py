@@ -17,7 +17,18 @@ from pathlib import Path
 import numpy as np
 
 from .errors import InputError
-from .feature_files import FeatureFile, FeatureFileError, check_alike, look, read_coordinates, read_whole, told, with_h5
+from .feature_files import (
+    H5,
+    FeatureFile,
+    FeatureFileError,
+    check_alike,
+    ending,
+    look,
+    read_coordinates,
+    read_whole,
+    told,
+    with_h5,
+)
 
 GAP_BYTES = 64 * 1024  # rows nearer than this on disk are read in one go, with what lies between them
 SPAN_BYTES = 2**20  # of such a read held at a time
@@ -89,7 +100,7 @@ class RowsOnDisk:
 
 
 class FeatureFiles(RowsOnDisk):
-    """Feature files, one a bag, as one store (N, d): `.npy`, `.npz`, `.h5` and `.pt`, any mix of them.
+    """Feature files, one a bag, as one store (N, d): `.npy`, `.npz`, `.h5` (or `.hdf5`) and `.pt` (or `.pth`), any mix.
 
     `.npy` and `.h5` files are read in place. An `.npz` or `.pt` file can only be read whole: it is, each time
     that another file was read before.
@@ -119,7 +130,7 @@ class FeatureFiles(RowsOnDisk):
         about = self.files[file]
         if about.offset is not None:
             return _npy_rows(about.path, about.offset)
-        if about.path.suffix == ".h5":
+        if ending(about.path) in H5:
             return _h5_rows(about.path)
         return self._whole(file)
 

@@ -61,6 +61,29 @@ def test_a_bare_tensor_and_any_name_for_the_table(tmp_path, make):
     assert len(load_source(tmp_path).bags) == 30
 
 
+@pytest.mark.parametrize("ending", [".NPY", ".Npz", ".H5", ".hdf5", ".HDF5", ".PT", ".pth"])
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_endings_in_any_letters(tmp_path, make, monkeypatch, ending, in_memory):
+    monkeypatch.setattr(store_module, "IN_MEMORY_BYTES", 2**30 if in_memory else 0)
+    kind = {".hdf5": ".h5", ".pth": ".pt"}.get(ending.lower(), ending.lower())
+    make.folder(tmp_path, suffix=kind, write=KINDS[kind])
+    expected = load_source(tmp_path).bags
+    fingerprint = expected.fingerprint()
+    (tmp_path / f"s3{kind}").rename(tmp_path / f"s3{ending}")
+    (tmp_path / "labels.csv").rename(tmp_path / "Labels.CSV")
+    bags = load_source(tmp_path).bags
+    assert bags.fingerprint() == fingerprint
+    assert np.array_equal(bags.coordinates, expected.coordinates)
+
+
+def test_a_file_with_an_ending_in_capitals_needs_a_label_too(tmp_path, majority, make):
+    make.folder(tmp_path)
+    (tmp_path / "extra.NPY").write_bytes((tmp_path / "s3.npy").read_bytes())
+    code, out, _ = majority("check", tmp_path)
+    assert code == 1
+    assert "extra.NPY: bag extra has no row in labels.csv" in out
+
+
 def test_a_folder_without_a_table_is_enough_to_predict(tmp_path, majority, make):
     make.folder(tmp_path / "slides")
     assert majority("train", tmp_path / "slides", *TRAIN, "--out", tmp_path / "run")[0] == 0
@@ -127,6 +150,7 @@ WRONG = {
     ),
     "an empty label": (edit_table(lambda t: t.assign(label=["", *t["label"][1:]])), "row 2: label is empty"),
     "an ending in the table": (edit_table(lambda t: t.assign(bag=t["bag"] + ".npy")), "name without its ending"),
+    "an ending in capitals": (edit_table(lambda t: t.assign(bag=t["bag"] + ".NPY")), "name without its ending"),
     "a group in two splits": (edit_table(groups_and_splits), "group p1 has two splits"),
     "an unknown split": (edit_table(lambda t: t.assign(split="dev")), "split is 'dev': write train, val or test"),
     "images": (lambda f: [p.rename(p.with_suffix(".PNG")) for p in f.glob("*.npy")], "it has images: write a CSV with"),

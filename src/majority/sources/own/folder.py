@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, look
+from ...feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, ending, look
 from ...store import FeatureFiles, chunks
 from .bag_table import check_classes, check_filled, check_one_each, settle_splits, warn_of_spellings
 from .images import ENDINGS
@@ -55,7 +55,7 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
     """Bag -> its feature file."""
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
-        if path.suffix not in SUFFIXES or path.name.startswith("."):
+        if ending(path) not in SUFFIXES or path.name.startswith("."):
             continue
         name = unicodedata.normalize(SPELLING, path.stem)
         if name in files:
@@ -65,7 +65,7 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
             files[name] = path
     if not files:
         cure = f"put {', '.join(SUFFIXES)} files there, one a bag"
-        if any(path.suffix.lower() in ENDINGS for path in folder.rglob("*")):
+        if any(ending(path) in ENDINGS for path in folder.rglob("*")):
             cure = "it has images: write a CSV with the columns bag, bag_label and path (docs/data.md has a script)"
         findings.problem(folder, None, "there are no feature files", cure)
         raise UnreadableError
@@ -73,7 +73,7 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
 
 
 def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.DataFrame]:
-    tables = sorted(folder.glob("*.csv"))
+    tables = sorted(path for path in folder.iterdir() if ending(path) == ".csv")
     table = folder / LABELS if folder / LABELS in tables or len(tables) != 1 else tables[0]
     if not table.is_file():
         what = "there is no table of labels" if not tables else f"there are {len(tables)} CSV files"
@@ -111,8 +111,8 @@ def _match(bags: pd.DataFrame, files: dict[str, Path], table: Path, findings: Fi
     """Every bag of the table has a file, and every file a row."""
     for row, name in bags["bag"].items():
         if name not in files:
-            ending = Path(name).suffix in SUFFIXES
-            cure = "write the file's name without its ending" if ending else "add the file, or leave the bag out"
+            too_long = ending(name) in SUFFIXES
+            cure = "write the file's name without its ending" if too_long else "add the file, or leave the bag out"
             findings.problem(table, row, f"bag {name} is empty: it has no file in {table.parent}", cure)
     listed = set(bags["bag"])
     for name, path in files.items():
@@ -126,7 +126,7 @@ def _look(path: Path, findings: Findings) -> FeatureFile | None:
         return look(path)
     except FeatureFileError as error:
         what, cure = error.what, error.cure
-        if path.suffix == ".npy" and _holds_nothing(path):
+        if ending(path) == ".npy" and _holds_nothing(path):
             what, cure = "the bag is empty (no rows)", "fill the file or leave it out"
         findings.problem(path, None, what, cure)
         return None
