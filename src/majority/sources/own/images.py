@@ -132,7 +132,7 @@ def decoded(path: Path, shape: tuple[int, int, int]) -> np.ndarray:
     height, width, channels = shape
     with _opened(path) as image:
         image.draft("L" if channels == 1 else "RGB", (width, height))  # a large JPEG is decoded small
-        image = _eight_bits(ImageOps.exif_transpose(image)).convert("L" if channels == 1 else "RGB")
+        image = _eight_bits(_upright(image)).convert("L" if channels == 1 else "RGB")
         if image.size != (width, height):
             image = image.resize((width, height), Image.Resampling.BILINEAR)
         return np.asarray(image, np.uint8).reshape(shape)
@@ -156,9 +156,18 @@ def _look(path: Path) -> tuple[int, int, bool]:
         width, height = image.size
         if image.format == "TIFF":  # as stored: Pillow's size is turned already, or not, by its version
             width, height = image.tag_v2[TiffImagePlugin.IMAGEWIDTH], image.tag_v2[TiffImagePlugin.IMAGELENGTH]
-        if image.format != "PNG" and image.getexif().get(ORIENTATION) in TURNED:  # a PNG would be decoded for it
+        if _orientation(image) in TURNED:
             width, height = height, width
         return height, width, image.mode in ("1", "L", "LA") or image.mode.startswith("I")
+
+
+def _orientation(image: Image.Image) -> int | None:
+    """By its EXIF; of a PNG by what precedes the pixels, which its own `getexif` would decode to look for more."""
+    return Image.Image.getexif(image).get(ORIENTATION)
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    return image if _orientation(image) is None else ImageOps.exif_transpose(image)
 
 
 def _opened(path: Path) -> Image.Image:
