@@ -1,5 +1,7 @@
 """Folders of feature files: every kind of file, and every way in which files and table disagree."""
 
+import os
+import sys
 import unicodedata
 
 import h5py
@@ -196,6 +198,20 @@ def test_a_file_is_found_in_either_spelling_of_unicode(tmp_path, make, forms):
     make.folder(tmp_path / "slides", table=lambda frame: frame.replace({"bag": {"s3": asked}}))
     (tmp_path / "slides/s3.npy").rename(tmp_path / f"slides/{written}.npy")
     assert len(load_source(tmp_path / "slides").bags) == 30
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="file names are UTF-8 there")
+def test_a_file_name_that_is_not_utf8_is_named_before_any_work(tmp_path, majority, make):
+    make.folder(tmp_path / "slides")
+    assert majority("train", tmp_path / "slides", *TRAIN, "--out", tmp_path / "run")[0] == 0
+    (tmp_path / "slides/s3.npy").rename(os.fsdecode(os.fsencode(tmp_path / "slides") + b"/\xffname.npy"))
+    message = f"{tmp_path / 'slides'}: the name of the file \\xffname.npy is not UTF-8: rename it"
+    code, out, _ = majority("check", tmp_path / "slides")
+    assert code == 1
+    assert message in out
+    code, _, err = majority("predict", tmp_path / "run", tmp_path / "slides", "--bags", "--out", tmp_path / "p.csv")
+    assert code == 2
+    assert message in err
 
 
 def test_a_label_column_under_another_name_and_splits_in_capitals(tmp_path, majority, make):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import unicodedata
 from collections import Counter
 from pathlib import Path
@@ -58,7 +59,10 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
         if ending(path) not in SUFFIXES or path.name.startswith("."):
             continue
         name = unicodedata.normalize(SPELLING, path.stem)
-        if name in files:
+        if not _is_utf8(name):
+            shown = os.fsencode(path.name).decode(errors="backslashreplace")
+            findings.problem(folder, None, f"the name of the file {shown} is not UTF-8", "rename it")
+        elif name in files:
             what = f"bag {name} has a second file, {files[name].name}"
             findings.problem(path, None, what, "keep one file a bag")
         else:
@@ -70,6 +74,15 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
         findings.problem(folder, None, "there are no feature files", cure)
         raise UnreadableError
     return files
+
+
+def _is_utf8(name: str) -> bool:
+    """Whether a name that the operating system gave can be written into a table."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.DataFrame]:
