@@ -24,13 +24,13 @@ class FeatureFileError(InputError):
         self.path, self.what, self.cure = path, what, cure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FeatureFile:
     path: Path
     rows: int
     width: int
     dtype: np.dtype
-    has_coordinates: bool
+    coordinates: np.ndarray | None  # (n, 2)
     offset: int | None = None  # of the first row, where rows lie one after the other in an .npy file
 
 
@@ -89,13 +89,6 @@ def read_whole(path: Path) -> dict[str, np.ndarray]:
         return {name: _as_array(content[key]) for name, key in _named(path, list(content)).items()}
 
 
-def read_coordinates(path: Path) -> np.ndarray:  # (n, 2)
-    if ending(path) in H5:
-        with with_h5(path) as file:
-            return file["coords"][:]
-    return read_whole(path)["coords"]
-
-
 @contextmanager
 def told(path: Path) -> Iterator[None]:
     """Whatever a reader raises over a damaged file (each has its own ways) becomes one clear line."""
@@ -151,4 +144,5 @@ def _checked(path: Path, features, coordinates, offset: int | None = None) -> Fe
     if coordinates is not None and coordinates.shape != (shape[0], 2):
         what = f"has {shape[0]} rows and coords of shape {coordinates.shape}"
         raise FeatureFileError(path, what, "save an (x, y) a row")
-    return FeatureFile(path, int(shape[0]), int(shape[1]), np.dtype(dtype), coordinates is not None, offset)
+    held = None if coordinates is None else np.array(coordinates)  # a view of a tensor would hold the whole file
+    return FeatureFile(path, int(shape[0]), int(shape[1]), np.dtype(dtype), held, offset)

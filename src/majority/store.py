@@ -17,18 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from .errors import InputError
-from .feature_files import (
-    H5,
-    FeatureFile,
-    FeatureFileError,
-    check_alike,
-    ending,
-    look,
-    read_coordinates,
-    read_whole,
-    told,
-    with_h5,
-)
+from .feature_files import H5, FeatureFile, FeatureFileError, check_alike, ending, look, read_whole, told, with_h5
 
 GAP_BYTES = 64 * 1024  # rows nearer than this on disk are read in one go, with what lies between them
 SPAN_BYTES = 2**20  # of such a read held at a time
@@ -114,12 +103,12 @@ class FeatureFiles(RowsOnDisk):
     ((5, 4), [3, 2], [[2.0, 2.0, 2.0, 2.0], [3.0, 3.0, 3.0, 3.0]])
     """
 
-    def __init__(self, paths: Sequence[str | Path]):
-        if len(paths) == 0:
+    def __init__(self, files: Sequence[str | Path | FeatureFile]):  # a FeatureFile is not looked at again
+        if len(files) == 0:
             raise InputError("no feature files were given: name at least one")
         self.files: list[FeatureFile] = []
-        for path in paths:
-            self.files.append(look(path))
+        for file in files:
+            self.files.append(file if isinstance(file, FeatureFile) else look(file))
             check_alike(self.files[-1], self.files[0])
         first = self.files[0]
         super().__init__([file.rows for file in self.files], (first.width,), first.dtype)
@@ -151,13 +140,13 @@ class FeatureFiles(RowsOnDisk):
 
     def coordinates(self) -> np.ndarray | None:  # (N, 2)
         """The files' `coords`; None where no file has them."""
-        without = [file.path for file in self.files if not file.has_coordinates]
+        without = [file.path for file in self.files if file.coordinates is None]
         if len(without) == len(self.files):
             return None
         if without:
             what, cure = "has no coords, other files do", "give every file an (x, y) a row, or none"
             raise FeatureFileError(without[0], what, cure)
-        return np.concatenate([read_coordinates(file.path) for file in self.files])
+        return np.concatenate([file.coordinates for file in self.files])
 
 
 class MappedRows(RowsOnDisk):

@@ -3,6 +3,7 @@
 import os
 import sys
 import unicodedata
+from collections import Counter
 
 import h5py
 import numpy as np
@@ -233,3 +234,19 @@ def test_a_folder_on_disk_is_looked_through_once(tmp_path, make, monkeypatch):
     )
     bags = load_source(tmp_path).bags
     assert sum(read) == len(bags.index) == len(bags.store)
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize("suffix", [".npz", ".pt"])
+def test_a_file_that_must_be_read_whole_is_read_twice_at_most(tmp_path, make, monkeypatch, suffix, in_memory):
+    monkeypatch.setattr(store_module, "IN_MEMORY_BYTES", 2**30 if in_memory else 0)
+    make.folder(tmp_path, suffix=suffix, write=KINDS[suffix])
+    reads = Counter()
+    for module in (np, torch):
+        load = module.load
+        monkeypatch.setattr(
+            module, "load", lambda path, *a, load=load, **k: reads.update([path.name]) or load(path, *a, **k)
+        )
+    assert load_source(tmp_path).bags.coordinates[:2].tolist() == [[0, 1], [2, 3]]
+    assert len(reads) == 30
+    assert set(reads.values()) == {2}  # for what it holds, and for its rows

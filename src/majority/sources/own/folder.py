@@ -35,7 +35,7 @@ def read_folder(folder: Path, wish: Wish, findings: Findings) -> Content:
     alike = _alike(list(good.values()), findings)
     if not alike:
         raise UnreadableError
-    store = FeatureFiles([file.path for file in alike])
+    store = FeatureFiles(alike)
     coordinates = _coordinates(store, findings)
     held = store.held_if_small()
     for file, start, end in zip(alike, store.starts[:-1], store.starts[1:], strict=True):
