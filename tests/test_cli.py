@@ -179,6 +179,12 @@ def test_what_cannot_be_right_is_said_before_any_data_are_read(majority, tmp_pat
     assert "bags.csv" not in error
 
 
+def test_help_says_the_defaults(majority):
+    shown = lambda *words: " ".join(majority(*words, "--help")[1].replace("│", " ").split())
+    assert "(default: 0)" in shown("train")
+    assert "(default: one a core, two a GPU)" in shown("study")
+
+
 def test_an_unknown_option_is_exit_2(majority):
     assert majority("train", "digits", "--colour", "blue")[0] == 2
 

@@ -184,6 +184,19 @@ def test_a_full_disk_is_one_message(tmp_path, monkeypatch):
         TINY.run(tmp_path, "cpu")
 
 
+def test_a_disk_that_fills_up_between_epochs_is_one_message(tmp_path, monkeypatch):
+    real = Path.open
+
+    def full(path, mode="r", *more, **named):
+        if path.name == "metrics.jsonl" and mode == "a":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(path, mode, *more, **named)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(InputError, match=r"metrics\.jsonl cannot be written .*: make room and repeat the command"):
+        TINY.run(tmp_path, "cpu")
+
+
 def test_two_commands_never_write_one_run(tmp_path):
     with claimed(tmp_path), pytest.raises(InputError, match="another command is working"), claimed(tmp_path):
         pass

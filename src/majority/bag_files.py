@@ -11,7 +11,7 @@ import numpy as np
 
 from .bag_checks import check_lengths
 from .errors import InputError
-from .files import UNFINISHED
+from .files import UNFINISHED, not_written
 from .store import write_npy
 from .truth import number_truth
 
@@ -33,7 +33,7 @@ def save_bags(bags: Bags, folder: str | Path) -> Path:
             _write(bags, unfinished)
             unfinished.rename(folder)
     except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror or error}): choose another folder") from None
+        raise not_written(folder, error) from None
     return folder
 
 

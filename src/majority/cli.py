@@ -60,7 +60,7 @@ BackgroundShare = Annotated[float | None, typer.Option(help="Its share of all in
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 COMPILE_HELP = "On a GPU, compile the network also for a short run (a long one does so by itself)."
 Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
-JOBS_HELP = "Runs side by side; on GPUs, on each of them [default: one a core, two a GPU]."
+JOBS_HELP = "Runs side by side; on GPUs, on each of them (default: one a core, two a GPU)."
 Jobs = Annotated[int | None, typer.Option(help=JOBS_HELP)]
 
 
@@ -83,7 +83,7 @@ def train(
     scenario: Annotated[
         str | None, typer.Option(help="small, various (the default), large, or LOW,HIGH majority proportions.")
     ] = None,
-    fold: Annotated[int | None, typer.Option(help="0 to 4; of your own bags 0 to --folds - 1 [default: 0].")] = None,
+    fold: Annotated[int | None, typer.Option(help="0 to 4; of your own bags 0 to --folds - 1 (default: 0).")] = None,
     folds: Annotated[int | None, typer.Option(help="Cross-validate your own bags; without --fold, all folds.")] = None,
     image_size: ImageSize = None,
     like: Like = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -30,7 +31,22 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     except BlockingIOError:
         raise InputError(f"{path} is being written by another command: wait, or choose another place") from None
     except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror or error}): choose another place") from None
+        raise not_written(path, error) from None
+
+
+def append(path: Path, text: str) -> None:
+    """At the end of a file of lines; a kill may cut the last one short."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise not_written(path, error) from None
+
+
+def not_written(path: Path, error: OSError) -> InputError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    cure = "make room and repeat the command" if full else "make that place writable, or choose another"
+    return InputError(f"{path} cannot be written ({error.strerror or error}): {cure}")
 
 
 def locked(path: Path) -> BinaryIO:

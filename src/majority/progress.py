@@ -27,7 +27,7 @@ def _bar(title: str, done: int, total: int) -> Iterator[Callable[[dict], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    what, figures = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}")
+    what, figures = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[figures]}")
     columns = (what, BarColumn(), MofNCompleteColumn(), figures, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(title, total=total, completed=done, figures="")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import __version__
 from .errors import InputError
-from .files import UNFINISHED, locked, read_json, write_json
+from .files import UNFINISHED, locked, not_written, read_json, write_json
 from .sources import is_own_source
 
 SCHEMA = 2
@@ -28,7 +28,7 @@ def claimed(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         raise InputError(f"another command is working in {folder}: wait for it or choose another folder") from None
     except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror}): choose another folder with --out") from None
+        raise not_written(folder, error) from None
     with lock:
         try:
             yield

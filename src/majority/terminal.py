@@ -9,8 +9,9 @@ from pathlib import Path
 def console():
     from rich.console import Console
 
-    here = Console()
-    return here if here.is_terminal else Console(width=160)
+    plain = {"markup": False, "emoji": False}  # names may hold brackets and colons
+    here = Console(**plain)
+    return here if here.is_terminal else Console(**plain, width=160)
 
 
 def say(line: str) -> None:
@@ -57,7 +58,8 @@ def print_figures(figures: dict, title: str) -> None:
     table = Table("figure", "value", title=title, title_justify="left")
     for name, value in figures.items():
         if not isinstance(value, list):
-            table.add_row(name.replace("_", " "), f"{value:.4f}" if isinstance(value, float) else str(value))
+            shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+            table.add_row(name.replace("_", " "), shown)
     console().print(table)
     if said := coverage(figures):
         say(f"note: {said}")

@@ -20,7 +20,7 @@ from .batches import Batch, ResidentBags
 from .capture import Captured, compiled, tuned, unprepared
 from .checkpoint import Weights, load_checkpoint, save_checkpoint
 from .errors import InputError, TrainingError
-from .files import read_lines, write_lines
+from .files import append, read_lines, write_lines
 from .inference import at_once, choose_device, out_of_memory, outputs
 from .methods import Target
 from .model import Model, in_float32
@@ -289,8 +289,7 @@ class _Loop:
     def _note(self, record: dict) -> None:
         if self.folder is None:
             return
-        with (self.folder / METRICS).open("a") as file:
-            file.write(json.dumps(record) + "\n")
+        append(self.folder / METRICS, json.dumps(record) + "\n")
         self._checkpoint()
 
     def _checkpoint(self, force: bool = False) -> None:

@@ -10,9 +10,8 @@ from statistics import fmean
 
 import numpy as np
 
-from ..errors import InputError
 from ..experiments import Data, Experiment
-from ..files import write_atomically
+from ..files import not_written, write_atomically
 from ..report.colours import colour
 from ..report.lines import Line, Point, line_plot
 from ..sources import LabelledSet, load
@@ -83,7 +82,7 @@ def run(
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{out} cannot be written ({error.strerror}): choose another folder with --out") from None
+        raise not_written(out, error) from None
     with cells_shown(say) as watch:
         done = run_cells(list(cells(source, out)), out, device, jobs, watch)
     results = [cell.result for cell in done if cell.result]

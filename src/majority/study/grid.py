@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..experiments import Data, Experiment
-from ..files import write_json
+from ..files import not_written, write_json
 from ..inference import choose_device
 from ..methods import find_method
 from ..runs import CONFIG, begun, read_config
@@ -57,7 +57,7 @@ class Study:
         try:
             out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{out} cannot be written ({error.strerror}): choose another folder with --out") from None
+            raise not_written(out, error) from None
         write_json(out / STUDY, self.asked())
         with cells_shown(say) as watch:
             done = run_cells(cells, out, device, jobs, watch)

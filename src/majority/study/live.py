@@ -26,7 +26,7 @@ def cells_shown(say: Callable[[str], None]) -> Iterator[Watch]:
     from rich.console import Console
     from rich.live import Live
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False, emoji=False)
     if not console.is_terminal:
         yield _after_what_was_finished(say, _lines(say))
         return

@@ -23,7 +23,7 @@ import torch
 
 from ..errors import InputError, TrainingError
 from ..experiments import Data, Experiment
-from ..files import read_json
+from ..files import append, read_json
 from ..inference import choose_device
 from ..plugins import load_plugins
 from ..runs import RESULT
@@ -231,5 +231,4 @@ def _download(sources: set[str]) -> None:
 
 def _note(out: Path, done: Done) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    with (out / FAILURES).open("a", encoding="utf-8") as file:
-        file.write("\n".join(filter(None, [f"{done.folder}: {done.failure}", done.details])) + "\n\n")
+    append(out / FAILURES, "\n".join(filter(None, [f"{done.folder}: {done.failure}", done.details])) + "\n\n")

@@ -139,6 +139,16 @@ def test_summary(tmp_path, majority, make):
     assert "0 problems, 0 warnings" in out
 
 
+def test_brackets_in_names_are_shown_as_they_are(tmp_path, majority, make):
+    table = make.table().rename(columns={"a": "a [/km2]"}).drop(columns="label")
+    table["bag_label"] = [f"{name} [links]" for name in table["bag_label"]]
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0, out
+    assert "a [/km2], b" in out
+    assert " [links] wins " in out
+
+
 def test_summary_of_a_benchmark_set(majority):
     code, out, _ = majority("check", "digits")
     assert code == 0
