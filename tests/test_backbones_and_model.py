@@ -172,6 +172,21 @@ def test_what_rounding_leaves_of_an_empty_direction_is_not_blown_up():
     np.testing.assert_allclose(std, [store[:, 0].std(), 1, store[:, 2].std()])
 
 
+def test_small_differences_of_large_numbers_are_kept():
+    """Seconds since 1970: float32 has steps of 128 there."""
+    seconds = 1_714_546_800 + np.random.default_rng(0).integers(0, 100, (60, 1)).astype(np.float64)
+    expected = (seconds - seconds.mean()) / seconds.std()
+    bags = Bags.from_indices(seconds, [range(60)], ["a"])
+    model = build_model(bags)
+    again = rebuild_model(model.spec)
+    again.load_state_dict(model.state_dict())
+    for some in (model, again):
+        np.testing.assert_allclose(some.normalise(torch.from_numpy(seconds)), expected, atol=1e-5)
+    coarse = Bags.from_indices(seconds.astype(np.float32), [range(60)], ["a"])
+    x = build_model(coarse).normalise(torch.from_numpy(coarse.store))
+    assert x.abs().max() < 1e-3, "what float32 cannot tell apart does no harm"
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
 def test_columns_of_any_scale_are_standardised_and_constant_ones_left(scale):
     store = np.random.default_rng(0).normal(size=(50, 3)) * scale

@@ -371,3 +371,11 @@ def test_the_example_runs(capsys):
     assert "bag accuracy" in printed
     share = float(printed.split("single digits right: ")[1].split("%")[0])
     assert share > 70
+
+
+def test_large_numbers_do_not_drown_what_they_tell():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(2), 100)
+    X = 1.7e9 + 100 * y[:, None] + 10 * rng.normal(size=(200, 1))
+    model = quick().fit(X, y, groups=np.arange(200) // 2)
+    assert (model.predict(X) == y).mean() > 0.95

@@ -30,6 +30,7 @@ from .training import fit
 
 OWN_LABELS = 0.9  # of the rows that a model is surest of, how many have the class it says, where labels are rows' own
 FEW_ROWS = 20  # below which that says nothing
+FLOATS = [np.float64, np.float32]  # X of another kind becomes the first
 CURE = (
     "pass groups=bag_ids (inside a Pipeline, GridSearchCV and their like after "
     "sklearn.set_config(enable_metadata_routing=True); inside cross_val_score then as params={'groups': bag_ids}); "
@@ -109,7 +110,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X, y, groups: Sequence | None = None) -> MajorityLabelClassifier:
         """Train; `groups` holds the bag id of each row, and rows of one bag need not be neighbours."""
         _refuse_missing(y, "label")
-        X, y = validate_data(self, X, y, dtype=np.float32)
+        X, y = validate_data(self, X, y, dtype=FLOATS)
         check_classification_targets(y)
         if find_method(self.method).head.needs_bag:
             raise InputError(
@@ -137,7 +138,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X) -> np.ndarray:  # (n, C)
         """Probability of each class, in the order of `classes_`, for each row."""
         check_is_fitted(self)
-        return self._probabilities(validate_data(self, X, dtype=np.float32, reset=False))
+        return self._probabilities(validate_data(self, X, dtype=FLOATS, reset=False))
 
     def _probabilities(self, X: np.ndarray) -> np.ndarray:  # (n, C)
         model = copy.deepcopy(self.classifier_.model).double().eval()  # rows are rounded alike in every batch

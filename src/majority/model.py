@@ -70,12 +70,13 @@ class Normalise(nn.Module):
 
     def __init__(self, mean: Tensor, std: Tensor):
         super().__init__()
-        self.register_buffer("mean", mean.float())
+        self.register_buffer("mean", mean)  # of vectors in double precision: their differences may be far smaller
         self.register_buffer("std", std.float())
 
     def forward(self, x: Tensor, augment: Augmentation | None = None) -> Tensor:
         if x.ndim == 2:
-            return (x.float() - self.mean) / self.std
+            precision = torch.promote_types(x.dtype, torch.float32)
+            return (x.to(precision) - self.mean.to(precision)).float() / self.std
         x = x.permute(0, 3, 1, 2).float() / 255
         if augment is not None:
             x = augment(x)
@@ -159,23 +160,30 @@ def rebuild_model(spec: ModelSpec, backbone: nn.Module | None = None) -> Model:
     if spec.backbone is None and backbone is None:
         raise InputError("this model has a backbone of its maker's own: pass that module, load(path, backbone=module)")
     width = spec.channels if spec.images else spec.instance_shape[0]
-    blank = Normalise(torch.zeros(width), torch.ones(width))
+    blank = Normalise(torch.zeros(width, dtype=torch.float32 if spec.images else torch.float64), torch.ones(width))
     with torch.random.fork_rng(devices=[]):
         named = spec.backbone is not None
         return Model(spec, blank, create_backbone(spec.backbone, spec.backbone_shape) if named else backbone)
 
 
 def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each channel (pixels in 0..1) or feature over the instances in these bags."""
+    """Mean and deviation of each channel (pixels in 0..1) or feature over the instances in these bags.
+
+    Of one that does not vary the deviation is its size, or 1 if that is more: what is new in it later stays small.
+    """
     used = np.unique(bags.index)
     images = bags.store.ndim == 4
-    total, squares, n = 0.0, 0.0, 0
+    shift, total, squares, n = None, 0.0, 0.0, 0
     for block in chunks(bags.store, used):
         block = block.reshape(-1, block.shape[-1]).astype(np.float64)  # (pixels or instances, columns)
         block /= 255 if images else 1
+        shift = block[0].copy() if shift is None else shift  # sums of squares would drown small differences
+        block -= shift
         total, n = total + block.sum(axis=0), n + len(block)
         squares = squares + np.square(block, out=block).sum(axis=0)
-    mean = total / n
-    std = np.sqrt(np.maximum(squares / n - mean**2, 0))
-    rounding = 1e-7 * np.abs(mean) + 1e-12 * std.max()  # what a constant, or the zero of a sum, may differ by
-    return torch.from_numpy(mean), torch.from_numpy(np.where(std > rounding, std, 1.0))
+    mean = shift + total / n
+    std = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
+    exact = 1e-15 if bags.store.dtype == np.float64 else 1e-7
+    rounding = exact * np.abs(mean) + 1e-12 * std.max()  # what a constant, or the zero of a sum, may differ by
+    std = np.where(std > rounding, std, np.maximum(np.abs(mean), 1))
+    return torch.from_numpy(mean.astype(np.float32) if images else mean), torch.from_numpy(std)

@@ -17,11 +17,12 @@ from .wish import Wish
 TEXT = ("bag", "bag_label", "path", "split", "group", "label")
 RESERVED = (*TEXT, "x", "y")
 MOSTLY = 0.5  # share of number cells from which a column is taken for numbers with mistakes in it
+EXACT = 2**24  # up to which float32 has all whole numbers; dates in seconds and long ids are beyond
 BY_CHANCE = 1e-3  # a column of one value a bag is warned of where this is less likely by chance
 
 
 def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
-    """(n, d) float32 and the columns' names."""
+    """(n, d) and the columns' names; float32, or float64 where that could not tell numbers apart."""
     others = [name for name in frame if name not in RESERVED]
     if wish.features:
         columns = _named(frame, path, wish.features, others, findings)
@@ -36,7 +37,7 @@ def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Finding
     names = tuple(columns)
     numbers[np.abs(numbers) > np.finfo(np.float32).max] = np.inf
     _check_finite(frame, path, names, ~np.isfinite(numbers), findings)
-    return numbers.astype(np.float32), names
+    return numbers.astype(np.float32 if np.abs(numbers).max() <= EXACT else np.float64), names
 
 
 def _check_finite(frame: pd.DataFrame, path: Path, names: tuple[str, ...], bad: np.ndarray, findings: Findings) -> None:
