@@ -5,7 +5,7 @@
 The command knows it where the environment variable MAJORITY_PLUGINS names this file:
 
     export MAJORITY_PLUGINS=examples/own_method.py
-    majority train digits --method entropy --out run
+    majority train digits --method entropy --recipe quick --out run
     majority predict run --out classes.csv
 
 The method here is `entropy`: log-mean, plus a push of every instance towards one class. Lower entropy makes mean

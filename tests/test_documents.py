@@ -35,7 +35,7 @@ def test_the_tutorial_runs_from_images_to_a_report(tmp_path, majority, monkeypat
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     commands = [line[2:] for block in fenced("tutorial.md", "console") for line in block.splitlines()]
-    assert len(commands) == 7
+    assert len(commands) == 10
     for command in commands[:2]:
         environment = ENVIRONMENT | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
         done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)

@@ -13,6 +13,7 @@ import pytest
 from majority.plugins import PLUGINS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
+NO_METHOD = "from majority.methods import METHODS; METHODS['a'] = METHODS['vote'].head"
 TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 
 
@@ -100,6 +101,12 @@ def test_several_files_are_run_in_their_order_and_listed(here, tmp_path, monkeyp
         ("1 / 0", "mine.py", "mine.py of MAJORITY_PLUGINS fails (ZeroDivisionError: division by zero): mend the file"),
         ("def (", "mine.py", "mine.py of MAJORITY_PLUGINS fails (SyntaxError: "),
         ("import no_such_thing", "mine.py", "fails (ModuleNotFoundError: No module named 'no_such_thing')"),
+        ("raise SystemExit(3)", "mine.py", "mine.py of MAJORITY_PLUGINS fails (SystemExit: 3)"),
+        (
+            NO_METHOD,
+            "mine.py",
+            "mine.py of MAJORITY_PLUGINS: METHODS['a'] is no Method: give Method(NAME, HEAD, ABOUT)",
+        ),
     ],
 )
 def test_a_file_that_is_missing_or_fails_is_one_message(content, name, message, tmp_path):

@@ -47,3 +47,9 @@ def test_an_augmentation_that_does_not_exist_is_refused():
 def test_what_may_be_left_open_and_numbers_of_numpy():
     Settings(patience=None, max_instances=None, compile=None)
     Settings(epochs=np.int64(3), learning_rate=np.float32(0.1), seed=np.int32(0), warmup_epochs=0)
+
+
+def test_seeds_that_torch_cannot_take_are_refused():
+    Settings(seed=2**62 - 1)
+    with pytest.raises(InputError, match=f"seed is {2**64}: give a number below {2**62}"):
+        Settings(seed=2**64)

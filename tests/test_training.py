@@ -240,7 +240,7 @@ def test_reference_lines_ask_for_instance_labels(method):
 
 def test_bags_of_other_classes_are_refused():
     other = Bags.from_lists([np.zeros((2, 3), np.float32)], labels=["z"])
-    with pytest.raises(InputError, match="build it from these bags"):
+    with pytest.raises(InputError, match="build it from the training bags, and make all bags with its classes"):
         fit(build_model(TRAIN), other, VAL, SHORT)
 
 

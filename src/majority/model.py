@@ -89,8 +89,8 @@ class Model(nn.Module):
         self.spec = spec
         self.normalise = normalise
         self.backbone = backbone
-        features = features_of(backbone, spec.backbone_shape)
-        self.head = create_head(spec.method, features, len(spec.classes), spec.background, **spec.method_options)
+        self.n_features = features_of(backbone, spec.backbone_shape)
+        self.head = create_head(spec.method, self.n_features, len(spec.classes), spec.background, **spec.method_options)
 
     def forward(self, instances: Tensor, segments: Segments, augment: Augmentation | None = None) -> BagOutput:
         """Stored instances (n, ...) -> instance and bag log-probabilities."""

@@ -23,6 +23,11 @@ def load_plugins() -> None:
         sys.modules[spec.name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             cure = f"mend the file, or take it out of {PLUGINS} (`majority --debug` shows the traceback)"
             raise InputError(f"{path} of {PLUGINS} fails ({type(error).__name__}: {error}): {cure}") from error
+        from .methods import METHODS, Method  # not before there is need: they are slow to import
+
+        for name, method in METHODS.items():
+            if not isinstance(method, Method):
+                raise InputError(f"{path} of {PLUGINS}: METHODS[{name!r}] is no Method: give Method(NAME, HEAD, ABOUT)")

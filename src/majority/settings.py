@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from .augment import Augment
 from .errors import InputError
 
+SEEDS = 2**62  # torch takes twice as many, and the trainings of one run have seeds further on
 NAMED = {"optimizer": ("adam", "adamw", "muon"), "schedule": ("constant", "cosine"), "precision": ("float32", "bf16")}
 WHOLE = {"epochs": 1, "batch_bags": 1, "patience": 1, "max_instances": 1, "seed": 0}  # and the least each may be
 SWITCHES = ("whole_steps", "compile")
@@ -42,6 +43,7 @@ class Settings:
             self._check(name, isinstance(getattr(self, name), bool), "take true or false")
         for name in ("weight_decay", "warmup_epochs"):
             self._check(name, _is(Real, getattr(self, name), 0), "give a number from 0 up")
+        self._check("seed", self.seed < SEEDS, f"give a number below {SEEDS}")
         rate = self.learning_rate
         self._check("learning_rate", _is(Real, rate, 0) and rate > 0, "give a number above 0")
         Augment(self.augment)

@@ -30,7 +30,7 @@ from .progress import epochs_shown
 from .segments import Segments
 from .settings import Settings
 from .streams import placed
-from .training_checks import check_keep, check_objective, checked_beliefs, permitted
+from .training_checks import check_head, check_keep, check_objective, checked_beliefs, permitted
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 GPU_CHECKPOINT_SECONDS = 30.0
@@ -79,6 +79,8 @@ def fit(
     settings, objective = settings or Settings(), objective or BagLoss()
     train, val = permitted(model, train, objective), val and permitted(model, val, objective)
     check_objective(model, train, settings, objective)
+    if objective.uses_head:
+        check_head(model, train)
     if keep is not None:
         check_keep(keep, train)
     beliefs = checked_beliefs(beliefs, train, objective)

@@ -8,16 +8,21 @@ import torch
 from .augment import Augment
 from .bags import Bags
 from .errors import InputError
+from .methods import BagOutput, Target
 from .model import Model
 from .objectives import Objective
+from .segments import Segments
 from .settings import Settings
 from .truth import UNKNOWN
+
+TRIED_INSTANCES = 1_024  # of a bag, up to which a method is tried before it is trained
 
 
 def permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
     """Instance labels reach the loop only for a method that says that it sees them."""
     if bags.classes != model.spec.classes:
-        raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: build it from these bags")
+        cure = "build it from the training bags, and make all bags with its classes (classes=...)"
+        raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: {cure}")
     model.spec.check(bags.store)
     background = model.spec.background
     if bags.background != (background and background.index):
@@ -51,6 +56,35 @@ def check_objective(model: Model, bags: Bags, settings: Settings, objective: Obj
             f"augment {list(settings.augment)} changes the size of images, and the backbone {name} takes those of "
             f"{height}x{width} alone: leave `side` out, or take a backbone for any size, such as cnn or resnet18"
         )
+
+
+@torch.no_grad()
+def check_head(model: Model, bags: Bags) -> None:
+    """Try the method on two bags of random features: one of one's own that answers otherwise would train all the same,
+    to figures that mean nothing."""
+    head, training, method = model.head, model.head.training, model.spec.method
+    sizes = np.minimum([bags.sizes.min(), bags.sizes.max()], TRIED_INSTANCES)
+    where, draws = next(model.parameters()).device, torch.Generator().manual_seed(0)
+    labels = torch.zeros(len(sizes), dtype=torch.int64, device=where)
+    features = torch.randn(sizes.sum(), model.n_features, generator=draws)
+    instances = torch.zeros(sizes.sum(), dtype=torch.int64, device=where) if head.sees_instance_labels else None
+    try:
+        segments = Segments(sizes, torch.from_numpy(sizes).to(where))
+        output = head.eval()(features.to(where), segments)
+        losses = head.losses(output, segments, Target(labels, instances))
+    finally:
+        head.train(training)
+    if not isinstance(output, BagOutput):
+        raise InputError(f"method {method}: forward returns a {type(output).__name__}: return a BagOutput")
+    for name, n in {"instance_log_probs": len(features), "bag_log_probs": len(sizes)}.items():
+        values, need = getattr(output, name), (n, len(model.spec.classes))
+        if tuple(values.shape) != need:
+            raise InputError(f"method {method}: {name} has shape {tuple(values.shape)}, of {need}: a column a class")
+        if not torch.allclose(values.logsumexp(dim=1), torch.zeros(1, device=where), atol=1e-3):
+            raise InputError(f"method {method}: {name} are no log-probabilities: take log_softmax(scores, dim=1)")
+    if losses.shape != labels.shape or not losses.is_floating_point():
+        said = f"losses of {len(sizes)} bags have shape {tuple(losses.shape)} and dtype {losses.dtype}"
+        raise InputError(f"method {method}: {said}: return one loss a bag, not their mean")
 
 
 def checked_beliefs(beliefs: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:

@@ -315,7 +315,7 @@ def test_a_loss_is_given_instance_labels_only_where_its_head_says_so(name, monke
         head, "losses", lambda self, out, segments, target: given.append(target) or losses(self, out, segments, target)
     )
     weights_after_fit(name, small_bags(0), small_bags(1, n_bags=5))
-    assert len(given) == 2 * (3 + 1)  # two epochs of three steps and a look at the validation bags
+    assert len(given) == 1 + 2 * (3 + 1)  # a trial, then two epochs of three steps and a look at the validation bags
     assert {target.instance_labels is None for target in given} == {name == "count"}
 
 

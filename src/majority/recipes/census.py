@@ -21,7 +21,6 @@ import torch
 from torch import Tensor, nn
 
 from ..augment import Augment
-from ..backbones import features_of
 from ..bags import Bags
 from ..embedding import embedded, singles
 from ..inference import all_batches, choose_device, outputs
@@ -57,7 +56,7 @@ def train(run: Run) -> Trained:
 def _start(run: Run, model: Model, folder: Path, title: str) -> Fitted:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.plan.training.seed)
-        objective = Contrastive(features_of(model.backbone, model.spec.backbone_shape), run.plan.census.temperature)
+        objective = Contrastive(model.n_features, run.plan.census.temperature)
     settings = run.plan.census.start
     if not takes_views(model, settings.augment):
         run.say(f"note: backbone {model.spec.backbone} takes images of one size only: so are the views of the start")

@@ -1,0 +1,58 @@
+"""A head of one's own is tried before it is trained: what answers otherwise would train to figures without meaning."""
+
+import numpy as np
+import pytest
+
+from majority import Bags, InputError, Settings, build_model, fit
+from majority.methods import METHODS, Method
+from majority.methods.count import Count
+
+BAGS = Bags.from_lists([np.eye(4)[:size] for size in (3, 1, 4)], ["a", "b", "c"])
+
+
+class Scores(Count):
+    def forward(self, features, segments):
+        output = super().forward(features, segments)
+        return output._replace(instance_log_probs=output.instance_log_probs + 1)
+
+
+class Narrow(Count):
+    def forward(self, features, segments):
+        output = super().forward(features, segments)
+        return output._replace(instance_log_probs=output.instance_log_probs[:, 1:])
+
+
+class Mean(Count):
+    def losses(self, output, segments, target):
+        return super().losses(output, segments, target).mean()
+
+
+class OfInstances(Count):
+    def losses(self, output, segments, target):
+        return output.instance_log_probs[:, 0]
+
+
+class Pair(Count):
+    def forward(self, features, segments):
+        return tuple(super().forward(features, segments))
+
+    def losses(self, output, segments, target):
+        return target.labels.float()
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (Scores, r"instance_log_probs are no log-probabilities: take log_softmax"),
+        (Narrow, r"instance_log_probs has shape \(\d+, 2\), of \(\d+, 3\)"),
+        (Mean, r"losses of 2 bags have shape \(\) and dtype torch.float32: return one loss a bag, not their mean"),
+        (OfInstances, r"losses of 2 bags have shape \(\d+,\)"),
+        (Pair, "forward returns a tuple: return a BagOutput"),
+    ],
+)
+def test_a_head_of_ones_own_that_answers_otherwise_is_told(head, message, monkeypatch):
+    monkeypatch.setitem(METHODS, "own", Method("own", head, "one's own"))
+    model = build_model(BAGS, "own")
+    with pytest.raises(InputError, match=f"method own: {message}"):
+        fit(model, BAGS, BAGS, Settings(epochs=1))
+    assert model.head.training
