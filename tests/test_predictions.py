@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from majority import Bags, Classifier, build_model, predictions
+from majority import Bags, Classifier, InputError, build_model, predictions
 from majority.predictions import write_bag_predictions, write_predictions
 
 
@@ -186,6 +186,16 @@ def test_evaluate_on_another_source(tmp_path, majority, run):
     code, _, err = majority("evaluate", run, tmp_path / "new.csv")
     assert code == 2
     assert "there is no column bag_label" in err
+
+
+def test_columns_of_a_frame_are_found_by_name(run):
+    classifier, rows = Classifier.load(run / "best.safetensors"), table(4)
+    there = classifier.predict(rows[["a", "b"]])
+    assert len({*there}) == 2
+    assert (classifier.predict(rows[["b", "bag", "a"]]) == there).all()
+    assert (classifier.predict(rows[["a", "b"]].to_numpy("float32")) == there).all()
+    with pytest.raises(InputError, match="there is no column b: this classifier was trained on a, b"):
+        classifier.predict(rows[["a"]])
 
 
 def test_wrong_use(tmp_path, majority, run):

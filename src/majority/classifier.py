@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,21 +38,22 @@ class Classifier:
     (5, 2)
     """
 
-    def __init__(self, model: Model, device: str = "auto"):
-        self.device = choose_device(device)
+    def __init__(self, model: Model, device: str = "auto", columns: Sequence[str] | None = None):
+        """`columns`: names of the features, where they came from a table; those of a frame are then found by name."""
+        self.device, self.columns = choose_device(device), columns and tuple(columns)
         self.model = model.to(self.device).eval()
         self.classes = np.asarray(model.spec.classes)
 
     # ------------------------------------------------------------------ single instances
 
     def predict_proba(self, instances: np.ndarray) -> np.ndarray:  # (n, C)
-        """Probability of each class for each instance (uint8 images as in training, or vectors)."""
+        """Probability of each class for each instance (uint8 images as in training, vectors, or a frame of these)."""
         if self.model.head.needs_bag:
             raise InputError(
                 f"method {self.model.spec.method} classifies an instance only within its bag: "
                 "use predict_bags, or train a method that classifies single instances"
             )
-        instances = np.asarray(instances)
+        instances = np.asarray(self._in_order(instances))
         self.model.spec.check(instances)
         if len(instances) == 0:
             return np.empty((0, len(self.classes)), np.float32)
@@ -60,6 +61,15 @@ class Classifier:
             instances, np.arange(len(instances)), np.arange(len(instances) + 1), [0] * len(instances), self.classes
         )
         return np.concatenate([probabilities for _, probabilities in self.stream(one_each)])
+
+    def _in_order(self, instances):
+        if self.columns is None or not hasattr(instances, "columns"):
+            return instances
+        missing = [name for name in self.columns if name not in instances.columns]
+        if missing:
+            known = ", ".join(self.columns)
+            raise InputError(f"there is no column {missing[0]}: this classifier was trained on {known}")
+        return instances[list(self.columns)]
 
     def predict(self, instances: np.ndarray) -> np.ndarray:  # (n,)
         """Class name of each instance."""
@@ -91,7 +101,7 @@ class Classifier:
     def save(self, path: str | Path, about: dict | None = None) -> Path:
         """Write one .safetensors file."""
         path = Path(path)
-        notes = {"format": FORMAT, "spec": self.model.spec.as_dict(), "about": about or {}}
+        notes = {"format": FORMAT, "spec": self.model.spec.as_dict(), "about": about or {}, "columns": self.columns}
         write_weights(path, self.model.state_dict(), {"majority": json.dumps(notes)})
         return path
 
@@ -119,4 +129,4 @@ class Classifier:
             model.load_state_dict(weights)
         except RuntimeError as error:
             raise InputError(f"{path} does not fit this backbone: {error}") from None
-        return cls(model, device)
+        return cls(model, device, notes.get("columns"))

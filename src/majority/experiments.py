@@ -195,7 +195,7 @@ class Experiment:
             run = Run(folder, parts.train, parts.val, plan, fresh, title, device, eager, say)
             trained = RECIPES[plan.recipe].train(run)
             write_lines(folder / METRICS, trained.fitted.history)  # of this model, whichever stage it came from
-            classifier = Classifier(trained.model, device)
+            classifier = Classifier(trained.model, device, config.get("columns"))
             classifier.save(folder / CLASSIFIER, about={"source": self.data.source})
             result = {
                 "test": {} if parts.test is None else evaluate(trained.model, parts.test, device).summary(),
