@@ -178,12 +178,22 @@ def _opened(path: Path) -> Image.Image:
     if image.width * image.height > MOST_PIXELS:
         image.close()
         raise InputError(f"it has {image.width} x {image.height} pixels, more than {MOST_PIXELS // 10**6} million")
+    kind = _without_range(image)
+    if kind:
+        image.close()
+        raise InputError(f"it holds {kind} pixels, which have no fixed range (save it with 8 or 16 bits)")
     return image
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
+def _without_range(image: Image.Image) -> str | None:
+    """Mode I alone does not tell: signed integers of 16 bits have it too, and with some versions of Pillow all do."""
     if image.mode == "F":
-        raise InputError("it holds floating-point pixels, which have no fixed range")
+        return "floating-point"
+    deep = image.mode == "I" and image.format == "TIFF" and image.tag_v2[TiffImagePlugin.BITSPERSAMPLE][0] > 16
+    return "32-bit" if deep else None
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
     if not image.mode.startswith("I"):
         return image
     pixels = np.asarray(image)
