@@ -1,9 +1,14 @@
 """What images lose on the way to eight bits, one page and three bands: it is refused or said, never silent."""
 
+import struct
+import zlib
+
 import numpy as np
+import pytest
 from PIL import Image
 
 from majority import load_source
+from majority.sources.own import images as images_room
 
 
 def save(table, folder):
@@ -36,3 +41,47 @@ def test_signed_integers_of_16_bits_are_read(tmp_path, make):
     source = load_source(place)
     expected = np.asarray(Image.open(tmp_path / "images/0-0.png").convert("L")) >> 1
     assert np.array_equal(source.bags.store[list(source.paths).index("images/0-0.tif"), :, :, 0], expected)
+
+
+def sixteen_bit_colour(path, pixels):
+    """A PNG as Pillow cannot write it, of one value in all three channels."""
+    height, width = pixels.shape
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in np.repeat(pixels[..., None], 3, axis=2))
+    header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
+    chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    written = (struct.pack(">I", len(of)) + name + of + struct.pack(">I", zlib.crc32(name + of)) for name, of in chunks)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(written))
+
+
+def test_16_bit_images_of_a_small_range_are_warned_of_and_not_decoded_for_it_again(
+    tmp_path, majority, make, monkeypatch
+):
+    reflectance = lambda path, pixels: Image.fromarray((300 + 19 * np.arange(64).reshape(8, 8)).astype(np.uint16)).save(
+        path
+    )
+    place, run = rewritten(tmp_path, make.images(tmp_path, bags=20), ".tif", reflectance), tmp_path / "run"
+    said = "warning: 60 of 60 images have 16 bits, with values within 300 to 1,497 of 65,535"
+    for words in (
+        ["check", place],
+        ["train", place, "--recipe", "quick", "--epochs", 1, "--device", "cpu", "--out", run],
+        ["predict", run, place, "--out", tmp_path / "p.csv"],
+    ):
+        code, out, _ = majority(*words)
+        assert code == 0
+        assert f"{said}: at most 5 of 256 levels are left of them; stretch all alike to the whole range first" in out
+        monkeypatch.setattr(images_room, "decoded", lambda *of: pytest.fail("a file was decoded again"))
+
+
+def test_16_bit_images_in_colour_and_under_two_spellings(tmp_path, majority, make):
+    table = make.images(tmp_path, bags=20)
+    rewritten(tmp_path, table, ".tif", lambda path, pixels: sixteen_bit_colour(path, pixels.astype(np.uint16) * 16))
+    table.loc[0, "path"], table.loc[1, "path"] = "images/0-0.tif", "./images/0-0.tif"
+    table.loc[1, "bag"] = "b2"
+    _, out, _ = majority("check", save(table, tmp_path))
+    assert "warning: 2 of 60 images have 16 bits, with values within " in out
+
+
+def test_16_bit_images_of_the_whole_range_need_no_word(tmp_path, majority, make):
+    whole = lambda path, pixels: Image.fromarray(pixels.astype(np.uint16) << 8).save(path)
+    place = rewritten(tmp_path, make.images(tmp_path, bags=20), ".tif", whole)
+    assert "0 problems, 0 warnings" in majority("check", place)[1]

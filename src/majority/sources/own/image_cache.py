@@ -21,7 +21,7 @@ FORMAT = 4
 DRAFT = ".draft"  # of a note
 ZEROS = 2**20  # bytes written at a time
 
-Notes = dict[str, list]  # path as the manifest writes it -> bytes, changed_ns, height, width, grey
+Notes = dict[str, list]  # path as the manifest writes it -> the fields of its Picture
 
 
 class ImageCache:

@@ -36,6 +36,8 @@ class Picture(NamedTuple):
     height: int
     width: int
     grey: bool
+    lowest: int | None = None  # of the values of 16 bits, known once it is decoded; None where it has 8
+    highest: int | None = None
 
 
 class Images(NamedTuple):
@@ -88,13 +90,18 @@ def load_images(
     again = _spelt_again(manifest.parent, names)
 
     def decode(i: int) -> None:
-        if i not in again:
-            target[i] = decoded(paths[i], shape) if reuse[i] is None else old[[reuse[i]]][0]
+        if i in again:
+            return
+        if reuse[i] is None:
+            target[i], facts = decoded(paths[i], shape)
+            pictures[i] = pictures[i]._replace(**facts)
+        else:
+            target[i] = old[[reuse[i]]][0]
 
     with cache.replaced(len(paths)) as target:
         each(decode, "decoding images")
         for i, first in again.items():
-            target[i] = target[first]
+            target[i], pictures[i] = target[first], pictures[first]
         if not faults:
             cache.keep({name: list(pictures[i]) for i, name in enumerate(names)})
     return Images(None if faults else cache.store(), pictures, faults)
@@ -127,15 +134,21 @@ def _spelt_again(folder: Path, names: Sequence[str]) -> dict[int, int]:
     return {number[name]: number[first] for name, first in first_spellings(folder, names).items() if name != first}
 
 
-def decoded(path: Path, shape: tuple[int, int, int]) -> np.ndarray:
-    """One image as uint8 of this (height, width, channels); of several pages, the first."""
+def decoded(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[str, int]]:
+    """One image as uint8 of this (height, width, channels), of several pages the first; and what its pixels alone
+    tell of its Picture."""
     height, width, channels = shape
     with _opened(path) as image:
         image.draft("L" if channels == 1 else "RGB", (width, height))  # a large JPEG is decoded small
-        image = _eight_bits(_upright(image)).convert("L" if channels == 1 else "RGB")
+        cut = ";16" in str(image.tile)  # colours of 16 bits, of which Pillow gives the upper eight
+        image, facts = _eight_bits(_upright(image))
+        image = image.convert("L" if channels == 1 else "RGB")
+        if cut and not facts:
+            pixels = np.asarray(image)
+            facts = {"lowest": int(pixels.min()) << 8, "highest": int(pixels.max()) << 8 | 0xFF}
         if image.size != (width, height):
             image = image.resize((width, height), Image.Resampling.BILINEAR)
-        return np.asarray(image, np.uint8).reshape(shape)
+        return np.asarray(image, np.uint8).reshape(shape), facts
 
 
 def _found(folder: Path, name: str) -> tuple[Path, os.stat_result]:
@@ -193,13 +206,16 @@ def _without_range(image: Image.Image) -> str | None:
     return "32-bit" if deep else None
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
+def _eight_bits(image: Image.Image) -> tuple[Image.Image, dict[str, int]]:
+    """Of grey of 16 bits the upper eight, and the values it had."""
     if not image.mode.startswith("I"):
-        return image
+        return image, {}
     pixels = np.asarray(image)
-    if pixels.min() < 0 or pixels.max() > 0xFFFF:
+    lowest, highest = int(pixels.min()), int(pixels.max())
+    if lowest < 0 or highest > 0xFFFF:
         raise InputError("it holds pixels outside 0 to 65,535")
-    return Image.fromarray((pixels.astype(np.uint16) >> 8).astype(np.uint8))
+    upper = Image.fromarray((pixels.astype(np.uint16) >> 8).astype(np.uint8))
+    return upper, {"lowest": lowest, "highest": highest}
 
 
 def _common_size(pictures: Iterable[Picture]) -> tuple[int, int]:

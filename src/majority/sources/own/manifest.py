@@ -13,7 +13,7 @@ from .bag_table import check_classes, check_filled, check_one_each, settle_split
 from .columns import RESERVED, TEXT, note_unused, read_features
 from .images import ABSENT, first_spellings, load_images
 from .naming import did_you_mean
-from .originals import Originals, warn_of_changes
+from .originals import Originals, warn_of_changes, warn_of_losses
 from .problems import Findings, UnreadableError
 from .reading import Content
 from .tables import LISTS, as_numbers, as_text, read_table, what_it_holds
@@ -102,6 +102,7 @@ def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
         return store, index, names, None
     seen = [pictures[i] for i in range(len(names))]
     warn_of_changes(names, seen, store.shape[1:], wish, findings)
+    warn_of_losses(seen, findings)
     return store, index, names, Originals.of(seen)
 
 

@@ -12,6 +12,7 @@ from .wish import Wish
 
 FEW = 0.1  # up to this share of the images is odd, and named
 NAMED = 3
+FEW_LEVELS = 64  # of 256: what is left of a 14-bit camera that is written as 16 bits
 
 
 class Originals(NamedTuple):
@@ -74,6 +75,19 @@ def warn_of_changes(
         findings.warn(f"the images are resized to {made} from {originals.sizes}: choose another size with --image-size")
     colour = lambda picture: "grey" if picture.grey else "colour"
     _warn_of_odd(names, pictures, colour, ": all become colour", findings)
+
+
+def warn_of_losses(pictures: Sequence[Picture], findings: Findings) -> None:
+    """What the pixels that are used do not hold of the files."""
+    deep = [picture for picture in pictures if picture.highest is not None]
+    if deep:
+        lowest, highest = min(picture.lowest for picture in deep), max(picture.highest for picture in deep)
+        levels = (highest >> 8) - (lowest >> 8) + 1
+        if levels <= FEW_LEVELS:
+            findings.warn(
+                f"{len(deep)} of {len(pictures)} images have 16 bits, with values within {lowest:,} to {highest:,} of "
+                f"65,535: at most {levels} of 256 levels are left of them; stretch all alike to the whole range first"
+            )
 
 
 def _warn_of_odd(
