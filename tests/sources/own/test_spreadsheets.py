@@ -32,6 +32,47 @@ def test_decimal_commas_are_one_problem_a_column_and_hide_no_other(tmp_path, maj
     assert "\n3 problems, " in out
 
 
+THOUSANDS = "column pop has thousands separators: write 1234.5, not 1,234.5 or 1.234,5"
+EITHER = (
+    "column pop has thousands separators or decimal commas, as in 1,001: write 1001 if it is a thousand, 1.001 if not"
+)
+
+
+@pytest.mark.parametrize(
+    ("cells", "separator", "message"),
+    [
+        (("1,001", "2,500", "875"), ",", EITHER),
+        (("875", "1,001", "-12,345"), ",", EITHER),
+        (("1,001", "2,500,000", "875"), ",", THOUSANDS),
+        (("1,001", "2,500.25", "875"), ",", THOUSANDS),
+        (("1,001", "0,123", "875"), ",", "column pop has decimal commas: write points: 1.5, not 1,5"),
+        (("1,001", "2,25", "875"), ",", "column pop has decimal commas: write points: 1.5, not 1,5"),
+        (("1.234,56", "2,25", "875"), ",", THOUSANDS),
+        (("1.234,56", "-12,25", "1.000"), ";", THOUSANDS),
+        (("1.234.567", "2.000", "875"), ";", THOUSANDS),
+        (("1,234,567", "2,000", "875"), ";", THOUSANDS),
+    ],
+)
+@pytest.mark.parametrize("features", [(), ("--features", "a,pop")])
+def test_thousands_separators_are_a_problem_whose_cure_changes_no_number(
+    tmp_path, majority, make, cells, separator, message, features
+):
+    table = make.table()
+    table["pop"] = np.resize(cells, len(table))
+    table.to_csv(tmp_path / "bags.csv", index=False, sep=separator)
+    code, out, _ = majority("check", tmp_path / "bags.csv", *features)
+    assert code == 1
+    assert f"row 1: {message}\n" in out
+    assert "\n1 problem, " in out
+
+
+def test_text_of_plain_numbers_has_no_separators(tmp_path, make):
+    table = make.table()
+    table["pop"] = np.resize(["1.234", "2.345"], len(table))
+    table.to_parquet(tmp_path / "bags.parquet")
+    assert load_source(tmp_path / "bags.parquet").bags.store[:2, 2].tolist() == pytest.approx([1.234, 2.345])
+
+
 def test_names_that_differ_in_capitals_or_blanks_alone_are_warned_of(tmp_path, majority, make):
     table = make.table(bags=40)
     table["bag_label"] = make.column(table, ["tumour", "stroma", "Tumour", "STROMA"])

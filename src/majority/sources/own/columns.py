@@ -11,7 +11,7 @@ import pandas as pd
 
 from .naming import SHOWN, meant, shown_names
 from .problems import Findings, UnreadableError
-from .tables import as_numbers, has_decimal_commas, what_it_holds, with_points
+from .tables import as_numbers, separators, what_it_holds
 from .wish import Wish
 
 TEXT = ("bag", "bag_label", "path", "split", "group", "label")
@@ -111,12 +111,12 @@ def _numeric(frame: pd.DataFrame, path: Path, others: Iterable[str], findings: F
 
 
 def _numbers(frame: pd.DataFrame, name: str, path: Path, findings: Findings) -> np.ndarray:
-    """Decimal commas are a problem, and read all the same, so that what else is wrong is found."""
+    """Separators in numbers are a problem, and read all the same, so that what else is wrong is found."""
     column = frame[name]
-    if has_decimal_commas(column):
-        findings.problem(path, 1, f"column {name} has decimal commas", "write points: 1.5, not 1,5")
-        column = with_points(column)
-    return as_numbers(column)
+    found = separators(column)
+    if found:
+        findings.problem(path, 1, f"column {name} has {found.what}", found.cure)
+    return as_numbers(found.without if found else column)
 
 
 def _mostly_numbers(numbers: np.ndarray) -> bool:

@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,9 @@ from .problems import Findings, UnreadableError
 EMPTY = ["", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A"]  # of numbers alone
 
 DATES = ("date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64")  # as pandas calls them
+THOUSANDS_BY_COMMAS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
+THOUSANDS_BY_POINTS = r"[-+]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?"
+CERTAIN_THOUSANDS = ("thousands separators", "write 1234.5, not 1,234.5 or 1.234,5")
 LISTS = "lists (write a column for each number)"
 
 
@@ -59,6 +63,40 @@ def as_numbers(column: pd.Series) -> np.ndarray:
     return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
+class Separators(NamedTuple):
+    """Commas and points in the numbers of a column of text, by which they are not read."""
+
+    what: str
+    cure: str
+    without: pd.Series
+
+
+def separators(column: pd.Series) -> Separators | None:
+    """Of a column of text that are all numbers, some with a comma or with points between thousands.
+
+    >>> separators(pd.Series(["875", "1,001"])).cure
+    'write 1001 if it is a thousand, 1.001 if not'
+    """
+    if pd.api.types.is_numeric_dtype(column):
+        return None
+    filled = column.dropna().astype(str).str.strip()
+    points, commas = filled.str.contains(".", regex=False), filled.str.contains(",", regex=False)
+    several = filled.str.count("[.,]") > 1
+    if commas.any() and filled.str.fullmatch(THOUSANDS_BY_COMMAS).all():
+        without = _replaced(column, ",", "")
+        if points.any() or several.any():
+            return Separators(*CERTAIN_THOUSANDS, without)
+        cell = filled[commas].iloc[0]
+        what = f"thousands separators or decimal commas, as in {cell}"
+        cure = f"write {cell.replace(',', '')} if it is a thousand, {cell.replace(',', '.')} if not"
+        return Separators(what, cure, without)
+    if points.any() and (commas | several).any() and filled.str.fullmatch(THOUSANDS_BY_POINTS).all():
+        return Separators(*CERTAIN_THOUSANDS, with_points(_replaced(column, ".", "")))
+    if has_decimal_commas(column):
+        return Separators("decimal commas", "write points: 1.5, not 1,5", with_points(column))
+    return None
+
+
 def has_decimal_commas(column: pd.Series) -> bool:
     """Of a column of text: whether it is of numbers, some written as 1,5."""
     if pd.api.types.is_numeric_dtype(column):
@@ -70,7 +108,11 @@ def has_decimal_commas(column: pd.Series) -> bool:
 
 def with_points(column: pd.Series) -> pd.Series:
     """1,5 as 1.5."""
-    return column.astype(object).map(lambda cell: cell.replace(",", ".") if isinstance(cell, str) else cell)
+    return _replaced(column, ",", ".")
+
+
+def _replaced(column: pd.Series, old: str, new: str) -> pd.Series:
+    return column.astype(object).map(lambda cell: cell.replace(old, new) if isinstance(cell, str) else cell)
 
 
 def what_it_holds(column: pd.Series) -> str:
