@@ -206,7 +206,7 @@ def test_wrong_use(tmp_path, majority, run):
     table(4).drop(columns="a").to_csv(tmp_path / "new.csv", index=False)
     code, _, err = majority("predict", run, tmp_path / "new.csv", "--out", tmp_path / "p.csv")
     assert code == 2
-    assert "there is no column a, asked for as a feature" in err
+    assert "there is no column a: the run was trained on a, b; add the column" in err
     code, _, err = majority("predict", run, tmp_path / "absent.csv", "--out", tmp_path / "p.csv")
     assert code == 2
     assert "there is no file or folder" in err

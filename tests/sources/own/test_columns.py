@@ -148,3 +148,46 @@ def test_images_for_a_run_of_vectors_and_the_other_way_round(tmp_path, majority,
         code, _, err = majority("predict", tmp_path / f"run-{run}", tmp_path / source, "--out", tmp_path / "p.csv")
         assert code == 2
         assert message.format(tmp_path / source) in err
+
+
+def other_tables(table):
+    """Tables for a run of the features a, b and age, and what is said of them."""
+    trained = "the run was trained on a, b, age"
+    yield table.drop(columns="age"), f"row 1: there is no column age: {trained}; add the column"
+    yield table.rename(columns={"age": "Age"}), f"row 1: there is no column age (did you mean Age?): {trained}; add the"
+    yield table.assign(age="old"), f"row 1: column age holds text: {trained}; write numbers into it"
+    gap = table.copy()
+    gap.loc[3, "age"] = None
+    yield gap, "row 5: feature age is empty or NaN: write a finite number, or leave the row out"
+
+
+def test_features_that_a_run_does_not_find_are_told_with_what_it_was_trained_on(tmp_path, majority, make):
+    table, run = make.table(), tmp_path / "run"
+    table["age"] = np.random.default_rng(0).normal(size=len(table))
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    words = ("--recipe", "quick", "--epochs", 1, "--device", "cpu", "--out", run)
+    assert majority("train", tmp_path / "bags.csv", *words)[0] == 0
+    for other, message in other_tables(table):
+        other.to_csv(tmp_path / "new.csv", index=False)
+        for command in (
+            ["predict", run, tmp_path / "new.csv", "--out", tmp_path / "p.csv"],
+            ["evaluate", run, tmp_path / "new.csv"],
+        ):
+            code, _, err = majority(*command)
+            assert code == 2
+            assert f"new.csv has a problem:\n  {tmp_path / 'new.csv'}, {message}" in err
+    table[["bag", "bag_label"]].to_csv(tmp_path / "new.csv", index=False)
+    code, _, err = majority("evaluate", run, tmp_path / "new.csv")
+    assert code == 2
+    assert "new.csv has 3 problems:" in err
+    assert "there are no features" not in err
+
+
+def test_features_asked_for_by_a_name_that_is_nearly_right(tmp_path, majority, make):
+    make.table(site="north").rename(columns={"a": "Age"}).to_csv(tmp_path / "bags.csv", index=False)
+    _, out = checked(majority, tmp_path / "bags.csv", "--features", "age,site")
+    assert (
+        "there is no column age (did you mean Age?), asked for as a feature: name other columns (Age, b, site)" in out
+    )
+    assert "column site holds text, asked for as a feature: name other columns (Age, b)" in out
+    assert "there are no features" not in out

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .naming import SHOWN, meant, shown_names
+from .naming import SHOWN, did_you_mean, meant, shown_names
 from .problems import Findings, UnreadableError
 from .tables import as_numbers, separators, what_it_holds
 from .wish import Wish
@@ -25,22 +25,26 @@ def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Finding
     """(n, d) and the columns' names; float32, or float64 where that could not tell numbers apart."""
     others = [name for name in frame if name not in RESERVED]
     if wish.features:
-        columns = _named(frame, path, wish.features, others, findings)
+        columns = _named(frame, path, wish, others, findings)
     else:
         columns = _numeric(frame, path, others, findings)
+        if not columns:
+            images = meant("path", others)
+            cure = "add a column path" if images is None else f"call the column {images} path, if it names images"
+            findings.problem(path, 1, "there are no features", f"{cure}, or add columns of numbers")
     if not columns:
-        images = meant("path", others)
-        cure = "add a column path" if images is None else f"call the column {images} path, if it names images"
-        findings.problem(path, 1, "there are no features", f"{cure}, or add columns of numbers")
         raise UnreadableError
     numbers = np.stack(list(columns.values()), axis=1)  # (n, d)
     names = tuple(columns)
     numbers[np.abs(numbers) > np.finfo(np.float32).max] = np.inf
-    _check_finite(frame, path, names, ~np.isfinite(numbers), findings)
+    cure = f"write a finite number, or leave the row {'' if wish.of_run else 'or the column '}out"
+    _check_finite(frame, path, names, ~np.isfinite(numbers), cure, findings)
     return numbers.astype(np.float32 if np.abs(numbers).max() <= EXACT else np.float64), names
 
 
-def _check_finite(frame: pd.DataFrame, path: Path, names: tuple[str, ...], bad: np.ndarray, findings: Findings) -> None:
+def _check_finite(
+    frame: pd.DataFrame, path: Path, names: tuple[str, ...], bad: np.ndarray, cure: str, findings: Findings
+) -> None:
     """A problem for each row with bad cells (n, d), in the words of its first one."""
     rows = np.flatnonzero(bad.any(axis=1))
     first, more = bad[rows].argmax(axis=1), bad[rows].sum(axis=1) - 1
@@ -50,7 +54,7 @@ def _check_finite(frame: pd.DataFrame, path: Path, names: tuple[str, ...], bad: 
     for row, column, cell, others in zip(frame.index[rows], first, cells, more, strict=True):
         shown = "empty or NaN" if pd.isna(cell) else f"{cell!r}" if isinstance(cell, str) else f"{cell}"
         what = f"feature {names[column]} is {shown}" + (f" (and {others} more of the row)" if others else "")
-        findings.problem(path, row, what, "write a finite number, or leave the row or the column out")
+        findings.problem(path, row, what, cure)
 
 
 def note_unused(frame: pd.DataFrame, findings: Findings) -> None:
@@ -64,22 +68,25 @@ def _columns(names: Sequence[str]) -> str:
     return f"column {names[0]} is" if len(names) == 1 else f"columns {shown_names(names)} are"
 
 
-def _named(
-    frame: pd.DataFrame, path: Path, wished: tuple[str, ...], others: list[str], findings: Findings
-) -> dict[str, np.ndarray]:
-    columns = {}
-    for name in wished:
+def _named(frame: pd.DataFrame, path: Path, wish: Wish, others: list[str], findings: Findings) -> dict[str, np.ndarray]:
+    """The columns that an option asks for, or that a run was trained on."""
+    columns, free = {}, [name for name in others if name not in wish.features]
+    for name in wish.features:
         if name in RESERVED:
             why = f"column {name} has a meaning of its own"
         elif name not in frame:
-            why = f"there is no column {name}"
+            why = f"there is no column {name}{did_you_mean(name, free)}"
         elif not _mostly_numbers(numbers := _numbers(frame, name, path, findings)):
             why = f"column {name} holds {what_it_holds(frame[name])}"
         else:
             columns[name] = numbers
             continue
-        cure = f"name other columns ({shown_names(others) or 'none'})"
-        findings.problem(path, 1, f"{why}, asked for as a feature", cure)
+        if wish.of_run:
+            mend = "write numbers into it" if name in frame else "add the column"
+            findings.problem(path, 1, why, f"the run was trained on {shown_names(wish.features)}; {mend}")
+        else:
+            rest = shown_names([other for other in others if other != name]) or "none"
+            findings.problem(path, 1, f"{why}, asked for as a feature", f"name other columns ({rest})")
     return columns
 
 
