@@ -84,14 +84,19 @@ def check_coordinates(coordinates: np.ndarray | None) -> None:
         raise InputError(f"coordinates have shape {coordinates.shape}: give an (x, y) for each instance")
 
 
+def not_finite(rows: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
+    """Which rows hold NaN or infinity, or a number that is one as a float32."""
+    with np.errstate(over="ignore"):
+        return ~np.isfinite(rows.astype(np.float32, copy=False)).all(axis=1)
+
+
 def first_not_finite(store: np.ndarray, index: np.ndarray) -> int | None:
-    """Position of the first instance in use that holds NaN or infinity, or a number that is one as a float32."""
+    """Position of the first instance in use that is not finite."""
     if store.dtype == np.uint8 or getattr(store, "known_finite", False):
         return None
     start = 0
     for block in chunks(store, index):
-        with np.errstate(over="ignore"):
-            bad = np.flatnonzero(~np.isfinite(block.astype(np.float32, copy=False)).all(axis=1))
+        bad = np.flatnonzero(not_finite(block))
         if len(bad):
             return int(start + bad[0])
         start += len(block)

@@ -137,6 +137,10 @@ WRONG = {
     "integers": (rewrite("s3.npy", np.ones((3, 3), int)), "s3.npy: has features of dtype int64"),
     "one row only as a vector": (rewrite("s3.npy", ONES[0]), "s3.npy: has features of shape (3,)"),
     "NaN": (rewrite("s3.npy", np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)), "s3.npy: features [1] hold NaN"),
+    "too large for float32": (
+        lambda f: [np.save(path, np.load(path) * np.float64(1e39)) for path in f.glob("*.npy")],
+        "more rows) hold NaN, infinity or a number too large for float32: extract the features again",
+    ),
     "damaged": (lambda f: (f / "s3.npy").write_bytes(b"?"), "s3.npy: cannot be read"),
     "a pickle": (unpickled, "s0.pt: cannot be read"),
     "two files of a bag": (lambda f: torch.save(torch.ones(2, 3), f / "s3.pt"), "bag s3 has a second file"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ...bag_checks import not_finite
 from ...feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, ending, look
 from ...store import FeatureFiles, chunks
 from .bag_table import check_classes, check_filled, check_one_each, settle_splits, warn_of_spellings
@@ -178,8 +179,8 @@ def _coordinates(store: FeatureFiles, findings: Findings) -> np.ndarray | None:
 
 
 def _check_finite(file: FeatureFile, store, positions: np.ndarray, findings: Findings) -> None:
-    bad = np.concatenate([~np.isfinite(block).all(axis=1) for block in chunks(store, positions)])
+    bad = np.concatenate([not_finite(block) for block in chunks(store, positions)])
     if bad.any():
         more = "" if bad.sum() == 1 else f" (and {bad.sum() - 1} more rows)"
-        what = f"features [{bad.argmax()}]{more} hold NaN or infinity"
+        what = f"features [{bad.argmax()}]{more} hold NaN, infinity or a number too large for float32"
         findings.problem(file.path, None, what, "extract the features again, or leave those rows out")
