@@ -128,7 +128,7 @@ def _named(path: Path, keys: list, alone: bool = True) -> dict[str, str]:
 def _as_array(tensor) -> np.ndarray:
     import torch
 
-    tensor = torch.as_tensor(tensor)
+    tensor = torch.as_tensor(tensor).detach()  # features may have been saved with their gradient
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
 
 

@@ -64,6 +64,13 @@ def test_a_bare_tensor_and_any_name_for_the_table(tmp_path, make):
     assert len(load_source(tmp_path).bags) == 30
 
 
+def test_tensors_that_were_saved_with_their_gradient_are_read(tmp_path, make):
+    make.folder(tmp_path / "plain")
+    write = lambda place, features: torch.save({"features": torch.from_numpy(features).requires_grad_()}, place)
+    make.folder(tmp_path / "slides", suffix=".pt", write=write)
+    assert np.array_equal(load_source(tmp_path / "slides").bags.store, load_source(tmp_path / "plain").bags.store)
+
+
 @pytest.mark.parametrize("ending", [".NPY", ".Npz", ".H5", ".hdf5", ".HDF5", ".PT", ".pth"])
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_endings_in_any_letters(tmp_path, make, monkeypatch, ending, in_memory):
