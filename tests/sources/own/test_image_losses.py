@@ -85,3 +85,49 @@ def test_16_bit_images_of_the_whole_range_need_no_word(tmp_path, majority, make)
     whole = lambda path, pixels: Image.fromarray(pixels.astype(np.uint16) << 8).save(path)
     place = rewritten(tmp_path, make.images(tmp_path, bags=20), ".tif", whole)
     assert "0 problems, 0 warnings" in majority("check", place)[1]
+
+
+def stack(path, pixels):
+    first, second = Image.fromarray(np.zeros_like(pixels)), Image.fromarray(pixels)
+    first.save(path, save_all=True, append_images=[second])
+
+
+def with_alpha(path, pixels):
+    Image.merge("RGBA", [*Image.fromarray(pixels).convert("RGB").split(), Image.fromarray(255 - pixels)]).save(path)
+
+
+def with_infrared(path, pixels):
+    """A fourth band that its TIFF does not call alpha."""
+    with_alpha(path, pixels)
+    extra = [struct.pack("<HHIHH", 338, 3, 1, kind, 0) for kind in (2, 0)]
+    assert extra[0] in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(*extra))
+
+
+PAGES = "have further pages, e.g. images/0-0.tif: the first alone is used; write the one that is meant as a file"
+BANDS = (
+    "have bands beside grey or colour, as alpha or infrared, e.g. images/0-0.tif: these are not used; write images of"
+)
+
+
+@pytest.mark.parametrize(("write", "said"), [(stack, PAGES), (with_alpha, BANDS), (with_infrared, BANDS)])
+def test_further_pages_and_bands_are_not_dropped_silently(tmp_path, majority, make, write, said):
+    place = rewritten(tmp_path, make.images(tmp_path, bags=20), ".tif", write)
+    for _ in range(2):  # the second time from the cache
+        code, out, _ = majority("check", place)
+        assert code == 0
+        assert f"warning: 60 of 60 images {said}" in out
+        assert "0 problems, 1 warning" in out
+
+
+@pytest.mark.parametrize("suffix", [".tif", ".png", ".webp"])
+def test_an_alpha_that_is_the_same_everywhere_needs_no_word(tmp_path, majority, make, suffix):
+    opaque = lambda path, pixels: Image.fromarray(pixels).convert("RGBA").save(path)
+    place = rewritten(tmp_path, make.images(tmp_path, bags=20), suffix, opaque)
+    assert "0 problems, 0 warnings" in majority("check", place)[1]
+
+
+def test_lab_colours_have_no_alpha(tmp_path, majority, make):
+    pixels = lambda path, pixels: Image.merge("LAB", [Image.fromarray(pixels)] * 3).save(path)
+    place = rewritten(tmp_path, make.images(tmp_path, bags=20), ".tif", pixels)
+    assert "0 problems, 0 warnings" in majority("check", place)[1]

@@ -36,7 +36,9 @@ class Picture(NamedTuple):
     height: int
     width: int
     grey: bool
-    lowest: int | None = None  # of the values of 16 bits, known once it is decoded; None where it has 8
+    pages: bool  # further ones, which are not read
+    bands: bool  # further ones, which are not read; that an alpha tells something is known once it is decoded
+    lowest: int | None = None  # of the values of 16 bits, known once it is decoded too; None where it has 8
     highest: int | None = None
 
 
@@ -134,7 +136,7 @@ def _spelt_again(folder: Path, names: Sequence[str]) -> dict[int, int]:
     return {number[name]: number[first] for name, first in first_spellings(folder, names).items() if name != first}
 
 
-def decoded(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[str, int]]:
+def decoded(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[str, int | bool]]:
     """One image as uint8 of this (height, width, channels), of several pages the first; and what its pixels alone
     tell of its Picture."""
     height, width, channels = shape
@@ -142,10 +144,13 @@ def decoded(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[s
         image.draft("L" if channels == 1 else "RGB", (width, height))  # a large JPEG is decoded small
         cut = ";16" in str(image.tile)  # colours of 16 bits, of which Pillow gives the upper eight
         image, facts = _eight_bits(_upright(image))
+        if image.getbands()[-1] == "A":  # not that of LAB
+            least, most = image.getchannel("A").getextrema()
+            facts |= {"bands": True} if least < most else {}
         image = image.convert("L" if channels == 1 else "RGB")
-        if cut and not facts:
+        if cut and "lowest" not in facts:
             pixels = np.asarray(image)
-            facts = {"lowest": int(pixels.min()) << 8, "highest": int(pixels.max()) << 8 | 0xFF}
+            facts |= {"lowest": int(pixels.min()) << 8, "highest": int(pixels.max()) << 8 | 0xFF}
         if image.size != (width, height):
             image = image.resize((width, height), Image.Resampling.BILINEAR)
         return np.asarray(image, np.uint8).reshape(shape), facts
@@ -163,15 +168,19 @@ def _found(folder: Path, name: str) -> tuple[Path, os.stat_result]:
         raise
 
 
-def _look(path: Path) -> tuple[int, int, bool]:
-    """Height, width, whether it is grey; the pixels are not decoded."""
+def _look(path: Path) -> tuple[int, int, bool, bool, bool]:
+    """Height, width, whether it is grey, has further pages, has further bands; the pixels are not decoded."""
     with _opened(path) as image:
         width, height = image.size
+        bands = False
         if image.format == "TIFF":  # as stored: Pillow's size is turned already, or not, by its version
             width, height = image.tag_v2[TiffImagePlugin.IMAGEWIDTH], image.tag_v2[TiffImagePlugin.IMAGELENGTH]
+            bands = image.tag_v2.get(TiffImagePlugin.SAMPLESPERPIXEL, 1) > len(image.getbands())
         if _orientation(image) in TURNED:
             width, height = height, width
-        return height, width, image.mode in ("1", "L", "LA") or image.mode.startswith("I")
+        grey = image.mode in ("1", "L", "LA") or image.mode.startswith("I")
+        pages = image.format in FORMATS and getattr(image, "is_animated", False)  # in a JPEG of a phone: a preview
+        return height, width, grey, pages, bands
 
 
 def _orientation(image: Image.Image) -> int | None:

@@ -102,7 +102,7 @@ def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
         return store, index, names, None
     seen = [pictures[i] for i in range(len(names))]
     warn_of_changes(names, seen, store.shape[1:], wish, findings)
-    warn_of_losses(seen, findings)
+    warn_of_losses(names, seen, findings)
     return store, index, names, Originals.of(seen)
 
 

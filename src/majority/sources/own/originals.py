@@ -13,6 +13,13 @@ from .wish import Wish
 FEW = 0.1  # up to this share of the images is odd, and named
 NAMED = 3
 FEW_LEVELS = 64  # of 256: what is left of a 14-bit camera that is written as 16 bits
+UNREAD = {  # of a picture: what it has, and what is to be done
+    "pages": ("further pages", "the first alone is used; write the one that is meant as a file of its own"),
+    "bands": (
+        "bands beside grey or colour, as alpha or infrared",
+        "these are not used; write images of the three bands that tell the classes",
+    ),
+}
 
 
 class Originals(NamedTuple):
@@ -77,8 +84,12 @@ def warn_of_changes(
     _warn_of_odd(names, pictures, colour, ": all become colour", findings)
 
 
-def warn_of_losses(pictures: Sequence[Picture], findings: Findings) -> None:
+def warn_of_losses(names: Sequence[str], pictures: Sequence[Picture], findings: Findings) -> None:
     """What the pixels that are used do not hold of the files."""
+    for fact, (have, end) in UNREAD.items():
+        which = [name for name, picture in zip(names, pictures, strict=True) if getattr(picture, fact)]
+        if which:
+            findings.warn(f"{len(which)} of {len(pictures)} images have {have}, e.g. {which[0]}: {end}")
     deep = [picture for picture in pictures if picture.highest is not None]
     if deep:
         lowest, highest = min(picture.lowest for picture in deep), max(picture.highest for picture in deep)
