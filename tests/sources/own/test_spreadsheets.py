@@ -1,5 +1,7 @@
 """Tables as people's spreadsheets write them: other separators, other spellings, columns left out."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 
@@ -86,6 +88,21 @@ def test_names_that_differ_in_capitals_or_blanks_alone_are_warned_of(tmp_path, m
     assert f"labels 'tumour' and 'Tumour' {alone} (and 1 more such): if they are one, write them alike" in out
     assert f"bags 'Slide0' and 'slide0' {alone}: if" in out
     assert f"groups 'case 4' and 'case  4' {alone}: if" in out
+
+
+def test_names_in_two_unicode_forms_are_told_so_that_they_can_be_seen(tmp_path, majority, make):
+    table = make.table(bags=40)
+    table["group"] = make.column(table, ["Bär", unicodedata.normalize("NFD", "bär"), "c", "d", "e"])
+    composed, decomposed = (unicodedata.normalize(form, "Präparat") for form in ("NFC", "NFD"))
+    table["bag"] = composed + table["bag"]
+    table.loc[0, "bag"] = decomposed + "slide0"
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0
+    cure = "if they are one, write them alike, e.g. by unicodedata.normalize('NFKC', name)"
+    names = r"'Pra\u0308paratslide0' and 'Pr\xe4paratslide0'"
+    assert f"bags {names} differ in their Unicode form alone: {cure}" in out
+    assert rf"groups 'B\xe4r' and 'ba\u0308r' differ in their Unicode form, capitals or blanks alone: {cure}" in out
 
 
 def test_what_else_is_wrong_is_found_without_labels(tmp_path, majority, make):

@@ -45,19 +45,32 @@ def check_one_each(
 
 
 def warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
-    """Names that differ in capitals or blanks alone are two to every program, and one to most writers."""
+    """Names that differ in capitals, blanks or Unicode form alone are two to every program, and one to most writers."""
     for column in ("bag", "label", "group"):
         spellings = defaultdict(list)
         for name in bags[column].unique() if column in bags else ():
-            spellings[" ".join(unicodedata.normalize("NFKC", name).casefold().split())].append(name)
+            spellings[_small(_one_form(name))].append(name)
         twice = [names for names in spellings.values() if len(names) > 1]
         if twice:
-            one, other, *_ = twice[0]
+            difference, cure = _difference(*twice[0][:2])
             more = f" (and {len(twice) - 1} more such)" if len(twice) > 1 else ""
-            findings.warn(
-                f"{column}s {one!r} and {other!r} differ in capitals or blanks alone{more}: "
-                "if they are one, write them alike"
-            )
+            findings.warn(f"{column}s {difference} alone{more}: if they are one, write them alike{cure}")
+
+
+def _difference(one: str, other: str) -> tuple[str, str]:
+    """What two names differ in, and how to write them alike where that is not plain."""
+    if _small(one) == _small(other):
+        return f"{one!r} and {other!r} differ in capitals or blanks", ""
+    more = "" if _one_form(one) == _one_form(other) else ", capitals or blanks"
+    return f"{one!a} and {other!a} differ in their Unicode form{more}", ", e.g. by unicodedata.normalize('NFKC', name)"
+
+
+def _small(name: str) -> str:
+    return " ".join(name.casefold().split())
+
+
+def _one_form(name: str) -> str:
+    return unicodedata.normalize("NFKC", name)
 
 
 def check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
