@@ -149,7 +149,7 @@ class Experiment:
                 on_gpu = read_config(folder)["material"]["on_gpu"]
             data = self.data.settled()
             source = source or data.open()
-            for warning in source.warnings if isinstance(source, OwnBags) else ():
+            for warning in source.warnings_given(data.background) if isinstance(source, OwnBags) else ():
                 say(f"warning: {warning}")
             parts = data.parts(source)
             material = Material(self.kind, parts.train.store.shape[1:], on_gpu)

@@ -116,8 +116,9 @@ def test_a_background_may_be_known_by_its_instances(tmp_path, majority, make):
     place, run, table = tmp_path / "bags.csv", tmp_path / "run", make.table(size=7)
     table.loc[table.index % 7 == 6, "label"] = "empty"
     table.to_csv(place, index=False)
-    code, _, _ = majority("train", place, *TRAIN, "--method", "log-mean", "--background", "empty", "--out", run)
+    code, out, _ = majority("train", place, *TRAIN, "--method", "log-mean", "--background", "empty", "--out", run)
     assert code == 0
+    assert "warning: label empty" not in out
     test = json.loads((run / "result.json").read_text())["test"]
     assert test["background_recall"] is not None
     for source in ((), (place,)):

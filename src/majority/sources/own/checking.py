@@ -32,7 +32,7 @@ def check(path: str | Path, image_size: int | None = None, features: tuple[str, 
     content, findings = _read(Path(path), wish)
     if content is not None and not findings.problems:
         try:
-            content.make(Path(path).resolve().stem, wish).make_parts()
+            content.make(Path(path).resolve().stem, wish, findings).make_parts()
         except InputError as error:  # what Bags itself or the dealing of `train` refuses
             findings.refused(content.file, error)
     return Check({} if content is None else summarise(content), findings.problems, findings.warnings)
@@ -42,7 +42,7 @@ def load_own(path: Path, wish: Wish) -> OwnBags:
     """The bags of a manifest or a folder; all problems in one message where there are any."""
     content, findings = _read(path, wish)
     findings.refuse(path, of_run=wish.of_run)
-    return content.make(path.resolve().stem, wish, findings.warnings)
+    return content.make(path.resolve().stem, wish, findings)
 
 
 def _read(path: Path, wish: Wish) -> tuple[Content | None, Findings]:

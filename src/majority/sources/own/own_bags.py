@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +36,12 @@ class OwnBags:
     columns: tuple[str, ...] | None = None  # of the manifest that are the features
     numbered_within_bags: bool = False  # an instance is known by its row in its bag's file, not in the whole source
     warnings: tuple[str, ...] = ()  # of the check: nothing wrong, but worth knowing before training
+    of_classes: dict[str, str] = field(default_factory=dict)  # the warning that a true class counts as wrong
     originals: Originals | None = None  # the image files behind the store
+
+    def warnings_given(self, background: str | None) -> list[str]:
+        """All but the one that instances of the background count as wrong."""
+        return [warning for warning in self.warnings if warning != self.of_classes.get(background)]
 
     def make_parts(
         self,

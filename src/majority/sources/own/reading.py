@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +43,7 @@ class Content:
         counted = full[bag]
         return pd.crosstab(bag[counted], self.instance_labels[counted])
 
-    def make(self, name: str, wish: Wish, warnings: Sequence[str] = ()) -> OwnBags:
+    def make(self, name: str, wish: Wish, findings: Findings) -> OwnBags:
         labels = self.column("label") if wish.labels else None
         classes = sorted_classes(labels) if wish.classes is None else wish.classes
         bags = Bags(
@@ -68,7 +67,8 @@ class Content:
             self.paths,
             self.columns,
             self.numbered_within_bags,
-            tuple(warnings),
+            tuple(findings.warnings),
+            findings.of_classes,
             self.originals,
         )
 
@@ -94,4 +94,5 @@ def warn_of_further_classes(content: Content, wish: Wish, findings: Findings) ->
         of = "1 instance" if count == 1 else f"{count:,} instances"
         lacks = "no bag's label" if wish.training else "no class of the run"
         what = f"label {name} of {of} is {lacks}"
-        findings.warn(f"{what}: the classifier cannot answer it, so it counts as wrong{unless}")
+        findings.of_classes[name] = f"{what}: the classifier cannot answer it, so it counts as wrong{unless}"
+        findings.warn(findings.of_classes[name])
