@@ -196,7 +196,7 @@ BAD_FILES = {
     "empty": (lambda f: write(f / "a.npy", GOOD[:0]), r"a\.npy has features of shape \(0, 6\), nothing to learn"),
     "empty h5": (lambda f: write(f / "a.h5", GOOD[:0]), r"shape \(0, 6\), nothing to learn"),
     "whole numbers": (lambda f: write(f / "a.h5", GOOD.astype(int)), r"dtype int64: save them as float16 or float32"),
-    "foreign bytes": (lambda f: write(f / "a.npy", GOOD.astype(">f4")), "dtype >f4: save them as float16"),
+    "foreign bytes": (lambda f: write(f / "a.npy", GOOD.astype(">f4")), "dtype >f4, which is float32 in big-endian"),
     "objects": (lambda f: write(f / "a.npy", np.array([[{}]])), r"a\.npy cannot be read \(.*\): write the file again"),
     "no features": (lambda f: np.savez(f / "a.npz", a=GOOD, b=GOOD) or f / "a.npz", "holds a, b: name its array"),
     "list": (lambda f: torch.save([1], f / "a.pt") or f / "a.pt", "holds a list: save a tensor"),

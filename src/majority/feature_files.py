@@ -139,6 +139,10 @@ def _checked(path: Path, features, coordinates, offset: int | None = None) -> Fe
     if 0 in shape:
         what = f"has features of shape {shape}, nothing to learn from"
         raise FeatureFileError(path, what, "fill it or leave it out")
+    if dtype not in FLOATS and dtype.newbyteorder("=") in FLOATS:
+        order, plain = "big" if dtype.byteorder == ">" else "little", dtype.newbyteorder("=")
+        what = f"has features of dtype {dtype.str}, which is {plain} in {order}-endian order"
+        raise FeatureFileError(path, what, f"save them with .astype('{plain}')")
     if dtype not in FLOATS:
         raise FeatureFileError(path, f"has features of dtype {dtype}", "save them as float16 or float32")
     if coordinates is not None and coordinates.shape != (shape[0], 2):

@@ -142,6 +142,10 @@ WRONG = {
     "another width": (rewrite("s3.npy", np.ones((3, 5), np.float32)), "s3.npy: has 5 features"),
     "another dtype": (rewrite("s3.npy", ONES.astype(np.float16)), "s3.npy: has dtype float16"),
     "integers": (rewrite("s3.npy", np.ones((3, 3), int)), "s3.npy: has features of dtype int64"),
+    "big-endian": (
+        rewrite("s3.npy", ONES.astype(">f4")),
+        "s3.npy: has features of dtype >f4, which is float32 in big-endian order: save them with .astype('float32')",
+    ),
     "one row only as a vector": (rewrite("s3.npy", ONES[0]), "s3.npy: has features of shape (3,)"),
     "NaN": (rewrite("s3.npy", np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)), "s3.npy: features [1] hold NaN"),
     "too large for float32": (
