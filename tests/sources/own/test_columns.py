@@ -191,3 +191,13 @@ def test_features_asked_for_by_a_name_that_is_nearly_right(tmp_path, majority, m
     )
     assert "column site holds text, asked for as a feature: name other columns (Age, b)" in out
     assert "there are no features" not in out
+
+
+@pytest.mark.parametrize("index", [["bag"], ["bag", "bag_label"], [], ["label", "a"]])
+def test_an_index_of_pandas_in_parquet_is_columns_as_it_is_in_the_file(tmp_path, make, index):
+    table = make.table()
+    table.to_parquet(tmp_path / "plain.parquet")
+    (table.set_index(index) if index else table[::-1][::-1]).to_parquet(tmp_path / "bags.parquet")
+    plain, source = (load_source(tmp_path / f"{name}.parquet") for name in ("plain", "bags"))
+    assert source.columns == ("a", "b")
+    assert source.bags.fingerprint() == plain.bags.fingerprint()

@@ -167,6 +167,7 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     frame = pd.read_parquet(path)
+    frame = frame.reset_index([name for name in frame.index.names if name is not None])  # columns, in the file
     frame.columns = _names(frame.columns)
     frame.index = np.arange(1, len(frame) + 1)
     return frame
