@@ -41,7 +41,7 @@ def test_a_few_odd_ones_are_named(tmp_path, majority, make):
     Image.new("L", (8, 8)).save(tmp_path / "images/4-0.png")
     code, out, _ = majority("check", place)
     assert code == 0
-    assert "60 images of 64x64x3, resized from 8x8 up to 40x30, some grey " in out
+    assert "60 images of 64x64x3, resized from 8 to 40 high and 8 to 30 wide, some grey " in out
     said = "59 of 60 images are 8x8, but images/3-1.png is 40x30: all become"
     assert f"warning: {said} 64x64; leave out what does not belong, or give --image-size" in out
     assert "warning: 59 of 60 images are colour, but images/4-0.png is grey: all become colour" in out
@@ -52,6 +52,15 @@ def test_a_few_odd_ones_are_named(tmp_path, majority, make):
         Image.new("RGB", (9, 9)).save(tmp_path / f"images/{i}-2.png")
     _, out, _ = majority("check", place)
     assert "but images/0-2.png is 9x9, images/1-2.png is 9x9, images/2-2.png is 9x9 and 3 more are not" in out
+
+
+def test_no_size_is_named_that_no_image_has(tmp_path, majority, make):
+    table = make.images(tmp_path, bags=20)
+    for i, name in enumerate(table["path"]):
+        Image.new("RGB", [(28, 28), (20, 30), (40, 20)][i % 3]).save(tmp_path / name)
+    _, out, _ = majority("check", save(table, tmp_path))
+    assert "60 images of 64x64x3, resized from 20 to 30 high and 20 to 40 wide " in out
+    assert "the images are resized to 64x64 from 20 to 30 high and 20 to 40 wide: choose" in out
 
 
 def test_many_sizes_are_a_range(tmp_path, majority, make):

@@ -26,7 +26,7 @@ class Originals(NamedTuple):
     """The files of a source, all together.
 
     >>> print(Originals((28, 40), (28, 30), grey=False, colour=True))
-    28x28 up to 40x30, colour
+    28 to 40 high and 28 to 30 wide, colour
     """
 
     heights: tuple[int, int]  # least, most
@@ -46,8 +46,11 @@ class Originals(NamedTuple):
 
     @property
     def sizes(self) -> str:
-        least, most = (f"{height}x{width}" for height, width in zip(self.heights, self.widths, strict=True))
-        return least if least == most else f"{least} up to {most}"
+        """Where both sides vary, no image need have the least or the most of both."""
+        (low, high), (narrow, wide) = self.heights, self.widths
+        if low != high and narrow != wide:
+            return f"{low} to {high} high and {narrow} to {wide} wide"
+        return f"{low}x{narrow}" + ("" if (low, narrow) == (high, wide) else f" up to {high}x{wide}")
 
     def __str__(self) -> str:
         return f"{self.sizes}, {' and '.join(name for name in ('grey', 'colour') if getattr(self, name))}"
@@ -60,7 +63,7 @@ class Originals(NamedTuple):
         """How they became of this shape; "" where they had it.
 
         >>> Originals((28, 40), (28, 30), grey=True, colour=True).changes((64, 64, 3))
-        ', resized from 28x28 up to 40x30, some grey'
+        ', resized from 28 to 40 high and 28 to 30 wide, some grey'
         """
         kept = self.sizes == f"{shape[0]}x{shape[1]}"
         return ("" if kept else f", resized from {self.sizes}") + (", some grey" if self.grey and self.colour else "")
