@@ -105,6 +105,19 @@ def test_names_in_two_unicode_forms_are_told_so_that_they_can_be_seen(tmp_path, 
     assert rf"groups 'B\xe4r' and 'ba\u0308r' differ in their Unicode form, capitals or blanks alone: {cure}" in out
 
 
+@pytest.mark.parametrize("name", ["NA", "N/A", "NaN", "null", "None"])
+def test_a_missing_name_is_taken_as_a_name_and_that_is_said(tmp_path, majority, make, name):
+    table = make.table(bags=44)
+    label = make.column(table, ["7", "12", "7", name])
+    table.loc[table["bag"].isin(["slide0", "slide2"]), "bag"] = name
+    table.drop(columns="label").assign(bag_label=label).to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0
+    cure = "if it stands for a missing one, fill its cells or leave its rows out"
+    assert f"warning: {name} is taken as the name of a bag: {cure}" in out
+    assert f"warning: {name} is taken as the name of a class: {cure}" in out
+
+
 def test_what_else_is_wrong_is_found_without_labels(tmp_path, majority, make):
     table = make.table().drop(columns="bag_label")
     table["a"] = table["a"].astype(object)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from .own_bags import SPLITS
 from .problems import Findings
+from .tables import MISSING
 
 FEW_WINS = 10
 
@@ -71,6 +72,14 @@ def _small(name: str) -> str:
 
 def _one_form(name: str) -> str:
     return unicodedata.normalize("NFKC", name)
+
+
+def warn_of_missing_names(bags: pd.DataFrame, findings: Findings) -> None:
+    """What stands for a missing number in other columns is a name in these."""
+    for column, of in (("bag", "a bag"), ("label", "a class")):
+        for name in sorted({*MISSING} & {*bags[column]}):
+            cure = "if it stands for a missing one, fill its cells or leave its rows out"
+            findings.warn(f"{name} is taken as the name of {of}: {cure}")
 
 
 def check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:

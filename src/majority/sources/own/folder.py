@@ -13,7 +13,14 @@ import pandas as pd
 from ...bag_checks import not_finite
 from ...feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, ending, look
 from ...store import FeatureFiles, chunks
-from .bag_table import check_classes, check_filled, check_one_each, settle_splits, warn_of_spellings
+from .bag_table import (
+    check_classes,
+    check_filled,
+    check_one_each,
+    settle_splits,
+    warn_of_missing_names,
+    warn_of_spellings,
+)
 from .images import ENDINGS
 from .naming import did_you_mean
 from .problems import Findings, UnreadableError
@@ -118,6 +125,7 @@ def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.Data
     if wish.training:
         check_classes(first, table, findings)
         warn_of_spellings(first, findings)
+        warn_of_missing_names(first, findings)
     return table, first[first["bag"] != ""]
 
 

@@ -9,7 +9,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .bag_table import check_classes, check_filled, check_one_each, settle_splits, warn_of_spellings
+from .bag_table import (
+    check_classes,
+    check_filled,
+    check_one_each,
+    settle_splits,
+    warn_of_missing_names,
+    warn_of_spellings,
+)
 from .columns import RESERVED, TEXT, note_unused, read_features
 from .images import ABSENT, first_spellings, load_images
 from .naming import did_you_mean
@@ -49,6 +56,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
         if wish.training:
             check_classes(bags, path, findings)
             warn_of_spellings(bags, findings)
+            warn_of_missing_names(bags, findings)
             _check_shared_images(compared, path, findings)
     if images:
         if wish.training:

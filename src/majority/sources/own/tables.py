@@ -13,7 +13,7 @@ import pandas as pd
 
 from .problems import Findings, UnreadableError
 
-EMPTY = ["", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A"]  # of numbers alone
+MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # of numbers; else a name
 
 DATES = ("date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64")  # as pandas calls them
 THOUSANDS_BY_COMMAS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
@@ -144,7 +144,7 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
             index_col=False,
             dtype=dict.fromkeys(set(text_columns) & set(header), str),
             keep_default_na=False,
-            na_values={name: EMPTY for name in header if name not in text_columns},
+            na_values={name: ["", *MISSING] for name in header if name not in text_columns},
             skip_blank_lines=False,
             encoding="utf-8-sig",
             low_memory=False,
