@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -49,7 +50,8 @@ def run(tmp_path_factory):
 
 def test_a_run_of_one_s_own_method_predicts_and_reports(run, here, tmp_path):
     plugin, folder = run
-    assert json.loads((folder / "result.json").read_text())["method"] == "entropy"
+    result = json.loads((folder / "result.json").read_text())
+    assert (result["method"], result["sees_instance_labels"]) == ("entropy", False)
     code, _, err = here("predict", folder, "--out", tmp_path / "classes.csv", plugins=plugin)
     assert code == 0, err
     with (tmp_path / "classes.csv").open() as file:
@@ -78,6 +80,8 @@ def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
         assert code == 0, err
         with (tmp_path / "STUDY/summary.csv").open() as file:
             assert {row["method"] for row in csv.DictReader(file)} == {"entropy", "log-mean"}
+        choice = r"\| digits \| large \| quick .* \| 2 \| (entropy|log-mean) 1 \|"
+        assert re.search(choice, (tmp_path / "STUDY/tables.md").read_text()), "both are there to choose from"
 
 
 def test_several_files_are_run_in_their_order_and_listed(here, tmp_path, monkeypatch):

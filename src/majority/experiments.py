@@ -203,6 +203,7 @@ class Experiment:
                 **trained.summary(),
                 "method": self.method,
                 "method_options": self.method_options,
+                "sees_instance_labels": find_method(self.method).head.sees_instance_labels,
                 "background_share": self.background_share,
                 "recipe": plan.recipe,
                 "source": self.data.source,

@@ -28,6 +28,14 @@ def test_methods_that_see_instance_labels_are_no_choice(cell):
     assert choice.best == 0.5
 
 
+def test_a_method_that_is_not_known_here_takes_part_unless_its_runs_say_that_it_sees_more(cell):
+    own, known = cell("own", val=1.0), cell("count", val=0.8)
+    for of_own in (own, own | {"sees_instance_labels": False}):
+        (choice,) = choices(Comparison([of_own, known]))
+        assert choice.chosen == {"own": 1}
+    assert choices(Comparison([own | {"sees_instance_labels": True}, known])) == []
+
+
 def test_equals_go_to_log_mean_then_to_the_first_by_name():
     assert pick({"attention": 0.9, "log-mean": 0.9, "vote": 0.9}) == "log-mean"
     assert pick({"vote": 0.9, "naive": 0.9, "log-mean": 0.8}) == "naive"
