@@ -168,6 +168,13 @@ def test_boxes_are_the_mean_of_each_quantile(study):
     assert "count: lowest -9, quartiles -3, 0, 2, highest 9" in (study / "report.html").read_text()
 
 
+def test_a_difference_is_read_aloud_once_and_with_its_source(study):
+    page = (study / "report.html").read_text()
+    for reference in ("count", "log-mean"):
+        label = f'aria-label="Instance accuracy minus that of {reference}, by method, svhn28"'
+        assert page.count(label) == 2, "a scenario each"
+
+
 def test_hostile_names_are_escaped(tmp_path):
     write_cells(tmp_path, [cell("count", "<script>alert(1)<&.npz"), cell("vote", "<script>alert(1)<&.npz")])
     page = write_study_report(tmp_path)[0].read_text()
@@ -184,7 +191,7 @@ def test_curves_left_out_are_counted(tmp_path, monkeypatch):
 
 def test_differences_are_drawn_with_an_interval_where_there_is_one():
     gaps = [Gap("s", "vote", 0.1, 0.02, 0.05, 0.15, 5), Gap("s", "<naive>", -0.1, n=1)]
-    drawn = ElementTree.fromstring(interval_plot(gaps, "count"))
+    drawn = ElementTree.fromstring(interval_plot(gaps, "vote against count"))
     assert len(drawn.findall("{*}circle")) == 2
     assert len(drawn.findall("{*}line[@stroke-width]")) == 1
     assert "+0.100 [+0.050, +0.150] (n=5)" in "".join(drawn.itertext())

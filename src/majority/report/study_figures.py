@@ -12,8 +12,8 @@ POINTS = 50  # of a curve
 PLOTS = {"loss": ("train_loss", "val_loss"), "bags right": ("train_bag_accuracy", "val_bag_accuracy")}
 
 
-def interval_plot(gaps: Sequence[Gap], reference: str) -> str:
-    """A row a method: a dot at its difference to the reference, a line over the interval where there is one."""
+def interval_plot(gaps: Sequence[Gap], label: str) -> str:
+    """A row a method: a dot at its difference, a line over the interval where there is one."""
     width, row, left, right, top = 520, 24, 120, 190, 8
     ends = [end for gap in gaps for end in (gap.mean, gap.low, gap.high) if end is not None]
     ticks = nice_ticks(min(0, *ends), max(0, *ends))
@@ -36,7 +36,7 @@ def interval_plot(gaps: Sequence[Gap], reference: str) -> str:
         low, high = across(gap.low), across(gap.high)
         parts.append(tag("line", x1=low, x2=high, y1=y, y2=y, stroke="#0072b2", stroke_width=2))
         parts.append(tag("circle", cx=across(gap.mean), cy=y, r=4, fill="#0072b2"))
-    return drawing(width, end + 24, parts, f"instance accuracy minus that of {reference}, by method", font_size=12)
+    return drawing(width, end + 24, parts, label, font_size=12)
 
 
 def small_curves(method: str, runs: Sequence[dict]) -> str:

@@ -101,7 +101,7 @@ def _drawn_differences(table: Table) -> dict:
     for number, source in enumerate(table.columns):
         gaps = [figures[number] for _, figures in table.rows if figures[number].mean is not None]
         if gaps:
-            drawings[source] = interval_plot(gaps, table.name)
+            drawings[source] = interval_plot(gaps, f"{table.name}, by method, {source}")
     return {"title": table.title, "drawings": drawings}
 
 
