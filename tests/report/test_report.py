@@ -18,6 +18,9 @@ from majority.report.figures import box, box_plot, confusion_matrix, curves, ins
 from majority.report.page import _kept, command, write_page
 from majority.report.pictures import png
 from majority.report.reading import read
+from majority.report.study_figures import interval_plot
+from majority.report.study_page import AXIS
+from majority.study.comparison import Gap
 
 HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
 
@@ -199,7 +202,7 @@ def test_classes_known_of_some_instances_are_compared_and_the_rest_left_out(else
     page = page_of(elsewhere, bags, "tiny")
     assert "No bag has the label ghost: the classifier cannot answer it" in page
     mosaics = page[page.index('id="mosaics"') : page.index('id="gallery"')]
-    assert [mosaics.count(f"truly {name}<") for name in ("cat", "dog", "ghost")] == [2, 2, 2]
+    assert [mosaics.count(f"truly {name}</title>") for name in ("cat", "dog", "ghost")] == [2, 2, 2]
     assert page.count("<option") == 3  # all, cat, dog
     row = r"ghost</span></td><td class=\"n\">–</td><td class=\"n\">0.0 %</td>"  # precision, recall
     assert re.search(row, page)
@@ -306,6 +309,24 @@ def test_on_paper_everything_is_open_and_the_filter_is_gone(opened, report):
     page.emulate_media(media="print")
     assert not page.locator("#filter").is_visible()
     assert page.locator("#bags .bag:visible").count() == 20
+
+
+LONG = ("Donaudampfschifffahrt", "Adenocarcinoma of the lung", "W" * 20, "腺癌" * 10, "MIXED Carcinoma")
+CUT = """all => all.flatMap(word => {
+  const [own, whole] = [word, word.closest("svg")].map(one => one.getBoundingClientRect());
+  return own.left < whole.left || own.right > whole.right || own.top < whole.top ? [word.textContent] : [];
+})"""
+
+
+def test_no_name_is_cut_at_the_edge_of_its_drawing(opened, tmp_path):
+    boxes = box_plot([box(name, np.arange(9)) for name in LONG], AXIS)
+    matrix = confusion_matrix(np.eye(len(LONG), dtype=int), LONG, "true", "predicted")
+    gaps = interval_plot([Gap("s", name, 0.1, 0.02, -0.051, 0.15, 10) for name in LONG], "differences")
+    look = "body { font-family: system-ui, sans-serif; } svg { display: block; width: 600px; }"
+    (tmp_path / "page.html").write_text(f"<meta charset=utf-8><style>{look}</style>{boxes}{matrix}{gaps}")
+    words = opened(tmp_path / "page.html").locator("svg text")
+    assert words.count() > 4 * len(LONG)
+    assert words.evaluate_all(CUT) == []
 
 
 def test_names_run_no_script_in_a_browser(opened, elsewhere):

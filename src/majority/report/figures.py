@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .colours import colour
-from .svg import drawing, hint, shortened, tag, words
+from .svg import breadth, drawing, hint, shortened, tag, words
 
 INK, FAINT, GRID = "#1c2430", "#5b6675", "#dfe4ea"
 SERIES = {"training": ("#e69f00", "5 3"), "validation": ("#0072b2", "none")}
 MARKED_EPOCHS = 30  # up to which each epoch gets a dot
 NUMBERED_CLASSES = 24  # up to which a cell of the confusion matrix shows its count
-NAME_LETTERS = 12
+NAME_LETTERS = 14
 
 
 def curves(title: str, series: dict[str, Sequence[float]], best_epoch: int, share: bool = False) -> str:
@@ -65,7 +65,8 @@ def confusion_matrix(matrix: np.ndarray, classes: Sequence[str], rows: str, colu
     n = len(classes)
     cell = 36 if n <= 12 else 26 if n <= NUMBERED_CLASSES else max(9, 720 // n)
     font = min(12, cell)
-    margin = 34 + font * 0.62 * min(max(map(len, classes)), NAME_LETTERS)
+    short = [shortened(name, NAME_LETTERS) for name in classes]
+    margin = 34 + breadth(short, font)
     side = margin + n * cell
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     parts = [
@@ -76,10 +77,10 @@ def confusion_matrix(matrix: np.ndarray, classes: Sequence[str], rows: str, colu
         tag("rect", x=margin, y=margin, width=n * cell, height=n * cell, fill="#f6f8fa", stroke=GRID),
     ]
     for i, name in enumerate(classes):
-        middle, short = margin + (i + 0.5) * cell, shortened(name, NAME_LETTERS)
+        middle = margin + (i + 0.5) * cell
         turned = f"translate({middle + font / 3:.1f} {margin - 6:.1f}) rotate(-90)"
-        parts.append(tag("g", hint(name), words(short, x=margin - 6, y=middle + font / 3, text_anchor="end")))
-        parts.append(tag("g", hint(name), words(short, transform=turned)))
+        parts.append(tag("g", hint(name), words(short[i], x=margin - 6, y=middle + font / 3, text_anchor="end")))
+        parts.append(tag("g", hint(name), words(short[i], transform=turned)))
     for true, guess in np.argwhere(matrix):
         count, share = int(matrix[true, guess]), float(shares[true, guess])
         x, y = margin + guess * cell, margin + true * cell
@@ -111,7 +112,8 @@ def box(name: str, values: np.ndarray) -> Box:
 
 def box_plot(boxes: Sequence[Box], axis: str) -> str:
     """A lying box a row; whiskers reach to the lowest and the highest value."""
-    width, row, left, right, top = 480, 24, 110, 52, 8
+    short = [shortened(box.name, NAME_LETTERS) for box in boxes]
+    width, row, left, right, top = 480, 24, 12 + breadth(short, 12), 52, 8
     ticks = nice_ticks(min(0, *(b.quantiles[0] for b in boxes)), max(0, *(b.quantiles[-1] for b in boxes)))
     across = lambda value: left + (width - left - right) * (value - ticks[0]) / (ticks[-1] - ticks[0])
     end = top + row * len(boxes)
@@ -125,7 +127,7 @@ def box_plot(boxes: Sequence[Box], axis: str) -> str:
         low, first, median, third, high = map(across, quantiles)
         said = "lowest {:g}, quartiles {:g}, {:g}, {:g}, highest {:g}".format(*quantiles)
         parts += [
-            tag("g", hint(name), words(shortened(name, 14), x=left - 8, y=y + 4, text_anchor="end", fill=INK)),
+            tag("g", hint(name), words(short[i], x=left - 8, y=y + 4, text_anchor="end", fill=INK)),
             words(f"n={n}", x=width - right + 6, y=y + 4, fill=FAINT, font_size=11),
             tag(
                 "g",
@@ -136,7 +138,7 @@ def box_plot(boxes: Sequence[Box], axis: str) -> str:
                 tag("line", x1=median, x2=median, y1=y - 7, y2=y + 7, stroke="#d55e00", stroke_width=3),
             ),
         ]
-    parts.append(words(axis, x=(left + width - right) / 2, y=end + 34, text_anchor="middle", fill=FAINT))
+    parts.append(words(axis, x=width / 2, y=end + 34, text_anchor="middle", fill=FAINT))
     return drawing(width, end + 40, parts, f"box plot: {axis}", font_size=12)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..study.comparison import Gap
 from .figures import FAINT, GRID, INK, SERIES, nice_ticks
-from .svg import drawing, hint, shortened, tag, words
+from .svg import breadth, drawing, hint, shortened, tag, words
 
 POINTS = 50  # of a curve
 PLOTS = {"loss": ("train_loss", "val_loss"), "bags right": ("train_bag_accuracy", "val_bag_accuracy")}
@@ -14,7 +14,8 @@ PLOTS = {"loss": ("train_loss", "val_loss"), "bags right": ("train_bag_accuracy"
 
 def interval_plot(gaps: Sequence[Gap], label: str) -> str:
     """A row a method: a dot at its difference, a line over the interval where there is one."""
-    width, row, left, right, top = 520, 24, 120, 190, 8
+    short = [shortened(gap.method, 17) for gap in gaps]
+    width, row, left, right, top = 540, 24, 12 + breadth(short, 12), 190, 8
     ends = [end for gap in gaps for end in (gap.mean, gap.low, gap.high) if end is not None]
     ticks = nice_ticks(min(0, *ends), max(0, *ends))
     across = lambda value: left + (width - left - right) * (value - ticks[0]) / (ticks[-1] - ticks[0])
@@ -27,7 +28,7 @@ def interval_plot(gaps: Sequence[Gap], label: str) -> str:
             parts.append(words(f"{tick:g}", x=x, y=end + 16, text_anchor="middle", fill=FAINT))
     for i, gap in enumerate(gaps):
         y = top + (i + 0.5) * row
-        name = words(shortened(gap.method, 17), x=left - 8, y=y + 4, text_anchor="end", fill=INK)
+        name = words(short[i], x=left - 8, y=y + 4, text_anchor="end", fill=INK)
         said = words(gap.measured, x=width - right + 8, y=y + 4, fill=FAINT, font_size=10)
         parts += [name, said]
         if gap.low is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from unicodedata import east_asian_width
 
 
 def tag(name: str, *children: str, **attributes) -> str:
@@ -45,6 +46,21 @@ def shortened(name: str, letters: int) -> str:
     'adipose…'
     """
     return name if len(name) <= letters else name[: letters - 1].rstrip() + "…"
+
+
+def breadth(names: Iterable[str], font: float) -> float:
+    """Of the widest name, rather more than less: a drawing cannot measure the face that it is shown in.
+
+    >>> breadth(["vote", "count"], 10), breadth(["WWW"], 10)
+    (32.5, 30.0)
+    """
+    return font * max(sum(map(_ems, name)) for name in names)
+
+
+def _ems(letter: str) -> float:
+    if east_asian_width(letter) in "WF" or letter in "mwMW@%…":
+        return 1.0
+    return 0.8 if letter.isupper() else 0.65
 
 
 def broken(name: str, letters: int) -> list[str]:
