@@ -20,7 +20,7 @@ CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """Hold the folder, so that two commands never write one run."""
+    """Hold the folder, so that two commands never write one run, or one study."""
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)

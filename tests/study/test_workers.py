@@ -96,6 +96,7 @@ def test_a_killed_study_leaves_no_process_and_goes_on_to_the_same_tables(start, 
     kept = {folder: (folder / "best.safetensors").stat().st_mtime_ns for folder in finished(out)}
     assert 0 < len(kept) < 4
     assert not (out / "table.csv").exists()
+    assert majority("report", out)[0] == 0, "of what there is"
     code, _, err = majority(*COMMAND, "--jobs", "1", "--out", out)
     assert code == 0, err
     assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
@@ -105,6 +106,7 @@ def test_a_killed_study_leaves_no_process_and_goes_on_to_the_same_tables(start, 
     results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
     (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
     assert rows_of(out) == rows_of(tmp_path)
+    assert not (out / ".lock").exists()
 
 
 def test_an_interrupted_study_says_how_to_go_on(start, tmp_path):
@@ -147,6 +149,17 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
     assert len([line for line in printed.splitlines() if line.startswith("[")]) == 2
     assert not (out / "failures.txt").exists()
     assert len(rows_of(out)) == 4
+
+
+@pytest.mark.parametrize("words", [COMMAND, ["study", "digits", "--preset", "difficulty"]])
+def test_a_study_is_one_command_s_at_a_time(majority, tmp_path, words):
+    (tmp_path / "failures.txt").write_text("of the one that runs")
+    with claimed(tmp_path):
+        before = {file: file.read_text() for file in tmp_path.iterdir()}
+        code, printed, err = majority(*words, "--out", tmp_path)
+        assert (code, printed) == (2, "")
+        assert err == f"majority: another command is working in {tmp_path}: wait for it or choose another folder\n"
+        assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
 def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(tmp_path):

@@ -11,9 +11,10 @@ from statistics import fmean
 import numpy as np
 
 from ..experiments import Data, Experiment
-from ..files import not_written, write_atomically
+from ..files import write_atomically
 from ..report.colours import colour
 from ..report.lines import Line, Point, line_plot
+from ..runs import claimed
 from ..sources import LabelledSet, load
 from .live import cells_shown
 from .results import save
@@ -79,16 +80,13 @@ def run(
 ) -> list[Done]:
     """Train every cell that is not finished, write the tables and plots; how every cell ended."""
     _data(source, BASE, FOLDS[0]).parts()  # refused at once where a set has too few classes or instances
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise not_written(out, error) from None
-    with cells_shown(say) as watch:
-        done = run_cells(list(cells(source, out)), out, device, jobs, watch)
-    results = [cell.result for cell in done if cell.result]
-    if results:
-        save(out)
-        write(results, out)
+    with claimed(out):
+        with cells_shown(say) as watch:
+            done = run_cells(list(cells(source, out)), out, device, jobs, watch)
+        results = [cell.result for cell in done if cell.result]
+        if results:
+            save(out)
+            write(results, out)
     return done
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..experiments import Data, Experiment
-from ..files import not_written, write_json
+from ..files import write_json
 from ..inference import choose_device
 from ..methods import find_method
-from ..runs import CONFIG, begun, read_config
+from ..runs import CONFIG, begun, claimed, read_config
 from ..scenarios import SCENARIOS, majority_range
 from ..sources import load, names
 from ..sources.labelled import N_FOLDS
@@ -54,13 +54,10 @@ class Study:
         cells = list(self.cells(out))
         _check_folders(cells)
         _check_data(cells)
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise not_written(out, error) from None
-        write_json(out / STUDY, self.asked())
-        with cells_shown(say) as watch:
-            done = run_cells(cells, out, device, jobs, watch)
+        with claimed(out):
+            write_json(out / STUDY, self.asked())
+            with cells_shown(say) as watch:
+                done = run_cells(cells, out, device, jobs, watch)
         _check_data(cells)
         return done
 
