@@ -111,7 +111,7 @@ def mosaics(reading: Reading) -> Section:
         about = _bag(reading, bag)
         label = f"{len(tiles)} instances of bag {about['name']}"
         drawn = mosaic(bags.store, tiles, MOSAIC_COLUMNS, MOSAIC_SIDE, label)
-        shown.append(about | {"drawing": drawn, "drawn": len(tiles)})
+        shown.append(about | {"drawing": drawn, "drawn": len(tiles), "said": _said(tiles)})
     return Section(shown, len(bags))
 
 
@@ -143,7 +143,8 @@ def gallery(reading: Reading) -> list[dict]:
                     _tile(reading, i, f"{reading.confidence[i]:.0%}", wrong[i], bag_below=True) for i in chosen.tolist()
                 ]
                 label = f"{title} images of class {reading.classes[number]}"
-                drawn[title] = mosaic(reading.bags.store, tiles, each, GALLERY_SIDE, label)
+                drawing = mosaic(reading.bags.store, tiles, each, GALLERY_SIDE, label)
+                drawn[title] = {"drawing": drawing, "said": _said(tiles)}
         rows.append(keys[number] | {"drawn": drawn, "count": len(members)})
     return rows
 
@@ -184,6 +185,11 @@ def _tile(reading: Reading, i: int, caption: str, wrong: bool, bag_below: bool =
     if truth is not None:
         said += f"; truly {truth}"
     return Tile(int(bags.index[i]), guess, caption, said, bool(wrong), bag if bag_below else "")
+
+
+def _said(tiles: list[Tile]) -> list[str]:
+    """What the hints say, for who has no pointer to rest on them."""
+    return [tile.hint.replace("\n", ": ") for tile in tiles]
 
 
 def _spread(positions: np.ndarray, limit: int) -> np.ndarray:
