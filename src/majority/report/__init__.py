@@ -17,7 +17,7 @@ def write_report(
     say: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Write RUN/report.html from a finished run's folder and its bags, or RUN/report-SOURCE.html from the bags of
-    another source; return its path."""
+    another source (numbered where that page is of a source of the same name); return its path."""
     from ..experiments import open_bags, reopen
     from ..sources import Parts
     from .page import require_finished, write_page

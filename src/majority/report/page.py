@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shlex
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from ..files import read_json, read_lines, write_atomically
 from ..inference import evaluate
 from ..metrics import coverage, doubt
 from ..runs import RESULT, flat, is_trained_on, read_config
+from ..sources import names
 from ..training import METRICS
 from . import sections
 from .figures import box_plot, confusion_matrix, curves
@@ -54,7 +57,7 @@ def write_page(folder: Path, classifier: Classifier, parts, opened=None, source:
     """
     require_finished(folder)
     page = render(folder, classifier, parts, opened, source)
-    path = folder / (REPORT if source is None else f"report-{Path(source).resolve().stem}.html")
+    path = folder / REPORT if source is None else _place(folder, source)
     write_atomically(path, lambda place: place.write_text(page, encoding="utf-8", errors="replace"))
     return path
 
@@ -67,20 +70,21 @@ def render(folder: Path, classifier: Classifier, parts, opened=None, source: str
 def _content(folder: Path, classifier: Classifier, parts, opened, source: str | None) -> dict:
     config, result = read_config(folder), read_json(folder / RESULT)
     part = "val" if getattr(parts, "test", None) is None else "test"
-    names = PART_NAMES | ({} if source is None else {"test": Path(source).resolve().name})
+    called = PART_NAMES | ({} if source is None else {"test": str(Path(*_whole(source).parts[-2:]))})
     figures, reading = result.get(part) or {}, read(classifier, getattr(parts, part), opened)
     trained_on = source is not None and is_trained_on(config, source)
-    rows = names
+    rows = called
     if source is not None:
         figures = evaluate(classifier.model, parts.test, classifier.device.type).summary()
-        rows = {part: f"{names[part]} (reported here{'' if trained_on else ', not trained on'})"}
+        rows = {part: f"{called[part]} (reported here)"}
     bags, classes = reading.bags, reading.classes
     known = bags.instance_labels is not None
     matrix, compared = reading.confusion(), reading.true_classes
     data = config["data"]
     return {
-        "title": " · ".join([Path(data["source"]).name, config["method"], *([] if source is None else [names[part]])]),
-        "part": names[part],
+        "title": " · ".join([Path(data["source"]).name, config["method"], *([] if source is None else [called[part]])]),
+        "part": called[part],
+        "source_mark": None if source is None else _mark(source),
         "trained_on": trained_on,
         "background": None if reading.background is None else classes[reading.background],
         "about": _about(config, result, classifier),
@@ -108,6 +112,28 @@ def _content(folder: Path, classifier: Classifier, parts, opened, source: str | 
         "gallery": sections.gallery(reading) if _images(bags) else None,
         "never_predicted": [name for name, count in zip(classes, reading.counts.sum(axis=0), strict=True) if not count],
     }
+
+
+# ---------------------------------------------------------------------- whose bags
+
+
+def _whole(source: str) -> Path:
+    """A name, or the whole path; a link stays one, as its images may lie beside it."""
+    return Path(source if source in names() else os.path.abspath(Path(source).expanduser()))
+
+
+def _mark(source: str) -> str:
+    """What a page is known by as this source's; it tells nobody the path."""
+    return hashlib.sha256(os.fsencode(_whole(source))).hexdigest()
+
+
+def _place(folder: Path, source: str) -> Path:
+    """The source's own page, or the first of report-STEM.html, report-STEM-2.html and so on that is no other's."""
+    stem, numbers = f"report-{_whole(source).stem}", range(2, len([*folder.iterdir()]) + 3)
+    places = [folder / f"{stem}.html", *(folder / f"{stem}-{number}.html" for number in numbers)]
+    there = [place for place in places if place.exists()]
+    own = [place for place in there if _mark(source) in place.read_text(encoding="utf-8", errors="replace")]
+    return [*own, *(place for place in places if place not in there)][0]
 
 
 # ---------------------------------------------------------------------- what was trained on what
@@ -163,9 +189,9 @@ def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]
     return {name: str(value) for name, value in about.items() if value is not None}
 
 
-def _parts(parts, names: dict[str, str]) -> list[dict]:
+def _parts(parts, called: dict[str, str]) -> list[dict]:
     rows = []
-    for name, title in names.items():
+    for name, title in called.items():
         bags = getattr(parts, name, None)
         if bags is None:
             continue

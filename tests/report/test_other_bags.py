@@ -1,0 +1,105 @@
+"""The report of a run on bags of another source: a page of its own, which says whose bags they are."""
+
+import numpy as np
+import pytest
+
+LINES = ["bag,bag_label,f0", *(f"{bag},{'ab'[bag % 2]},{bag % 2 + i / 9}" for bag in range(30) for i in range(3))]
+TRAIN = ["--recipe", "quick", "--epochs", "1", "--bags", "20", "--bag-size", "4"]
+
+
+@pytest.fixture
+def run(majority, tmp_path, monkeypatch):
+    """A run on one folder's bags.csv; the folders A and B have one each too."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("own", "A", "B"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "bags.csv").write_text("\n".join(LINES) + "\n")
+    assert majority("train", "own/bags.csv", *TRAIN[:4], "--out", tmp_path / "run")[0] == 0
+    return tmp_path / "run"
+
+
+def pages(run):
+    return {page.name: page.read_text() for page in run.glob("report-*.html")}
+
+
+def test_sources_of_one_file_name_have_a_page_each_and_find_it_again(majority, run, monkeypatch):
+    for source, page in (("A/bags.csv", "report-bags.html"), ("B/bags.csv", "report-bags-2.html")) * 2:
+        code, out, _ = majority("report", run, source)
+        assert (code, out) == (0, f"{run / page}\n")
+        assert f"On the {source} bags" in pages(run)[page]
+    assert len(pages(run)) == 2
+    (run / "report-bags.html").unlink()
+    monkeypatch.chdir("B")
+    for source in ("bags.csv", "../A/../B/bags.csv"):
+        assert majority("report", run, source)[1] == f"{run / 'report-bags-2.html'}\n", "the same file, typed anew"
+        assert "On the B/bags.csv bags" in pages(run)["report-bags-2.html"]
+    assert len(pages(run)) == 1
+
+
+def test_a_page_tells_two_parts_of_a_path_and_no_more(majority, run, tmp_path):
+    assert majority("report", run, tmp_path / "A/bags.csv")[0] == 0
+    assert "A/bags.csv (reported here)" in pages(run)["report-bags.html"]
+    assert str(tmp_path) not in pages(run)["report-bags.html"]
+
+
+def test_a_named_source_is_called_by_its_name(majority, tmp_path):
+    assert majority("train", "digits", *TRAIN, "--out", tmp_path)[0] == 0
+    for _ in range(2):
+        assert majority("report", tmp_path, "digits")[1] == f"{tmp_path / 'report-digits.html'}\n"
+    assert "On the digits bags" in pages(tmp_path)["report-digits.html"]
+
+
+def test_a_run_is_reported_on_bags_of_another_source(majority, tmp_path):
+    rng = np.random.default_rng(0)
+
+    def table(name, bags, *columns):
+        rows = [(bag, "ab"[bag % 2], f"{rng.normal(4 * (bag % 2)):.3f}") for bag in range(bags) for _ in range(4)]
+        known = [["ab"[row % 8 // 4], ""][row % 2] for row in range(len(rows))]
+        cells = {"bag": 0, "bag_label": 1, "f0": 2}
+        lines = [",".join([*(str(row[cells[c]]) for c in columns if c in cells), *([label] * ("label" in columns))])
+                 for row, label in zip(rows, known, strict=True)]  # fmt: skip
+        (tmp_path / name).write_text("\n".join([",".join(columns), *lines]) + "\n")
+        return tmp_path / name
+
+    run, training = tmp_path / "run", table("slides.csv", 40, "bag", "bag_label", "f0")
+    assert majority("train", training, "--recipe", "quick", "--epochs", "2", "--out", run)[0] == 0
+    before = (run / "report.html").read_bytes()
+    other = table("other.csv", 10, "bag", "bag_label", "f0", "label")
+    code, out, _ = majority("report", run, other)
+    assert code == 0
+    assert out.strip() == str(run / "report-other.html")
+    page = (run / "report-other.html").read_text()
+    said = f"{tmp_path.name}/other.csv"
+    assert f"On the {said} bags" in page
+    assert f"<td>{said} (reported here)</td>" in page
+    assert f"slides.csv · adjusted-mean · {said}" in page
+    assert "Instance figures are over the 20 of 40 instances with a known class" in page
+    assert (run / "report.html").read_bytes() == before
+    code, _, error = majority("report", run, table("loose.csv", 10, "bag", "f0", "label"))
+    assert code == 2
+    assert "loose.csv has no bag labels: a report needs them" in error
+    assert not (run / "report-loose.html").exists()
+
+
+def test_other_bags_have_the_background_of_the_run(majority, tmp_path):
+    rng, lines = np.random.default_rng(0), ["bag,bag_label,f0,label"]
+    for bag in range(30):
+        label = "ab"[bag % 2]
+        lines += [f"{bag},{label},{rng.normal(4 * (bag % 2)):.3f},{label}" for _ in range(3)]
+        lines += [f"{bag},{label},{rng.normal(20):.3f},void" for _ in range(3)]
+    for name in ("mine.csv", "other.csv"):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    words = ["--method", "log-mean", "--background", "void", "--recipe", "quick", "--epochs", "2"]
+    assert majority("train", tmp_path / "mine.csv", *words, "--out", tmp_path / "run")[0] == 0
+    code, out, _ = majority("report", tmp_path / "run", tmp_path / "mine.csv")
+    assert code == 0
+    assert "note: the run was trained on bags of this source" in out
+    flatter = "the run was trained on bags of this source; they are among these, so the figures flatter"
+    page = (tmp_path / "run/report-mine.html").read_text()
+    assert flatter in page
+    assert f"<td>{tmp_path.name}/mine.csv (reported here)</td>" in page
+    assert majority("report", tmp_path / "run", tmp_path / "other.csv")[0] == 0
+    page = (tmp_path / "run/report-other.html").read_text()
+    assert flatter not in page
+    assert "void is the background" in page
+    assert '<td class="n">100.0 %</td>' in page, "of the voters, the label's class has all"
