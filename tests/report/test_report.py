@@ -321,6 +321,7 @@ CUT = """all => all.flatMap(word => {
 def test_no_name_is_cut_at_the_edge_of_its_drawing(opened, tmp_path):
     boxes = box_plot([box(name, np.arange(9)) for name in LONG], AXIS)
     matrix = confusion_matrix(np.eye(len(LONG), dtype=int), LONG, "true", "predicted")
+    matrix += confusion_matrix(np.eye(2, dtype=int), ["0", "1"], "true class", "predicted class")
     gaps = interval_plot([Gap("s", name, 0.1, 0.02, -0.051, 0.15, 10) for name in LONG], "differences")
     look = "body { font-family: system-ui, sans-serif; } svg { display: block; width: 600px; }"
     (tmp_path / "page.html").write_text(f"<meta charset=utf-8><style>{look}</style>{boxes}{matrix}{gaps}")

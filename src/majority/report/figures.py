@@ -68,12 +68,13 @@ def confusion_matrix(matrix: np.ndarray, classes: Sequence[str], rows: str, colu
     short = [shortened(name, NAME_LETTERS) for name in classes]
     margin = 34 + breadth(short, font)
     side = margin + n * cell
+    heading = min((margin + side) / 2, side - breadth([columns], font) / 2)  # of few classes: left of their middle
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     parts = [
         words(
             rows, transform=f"rotate(-90) translate({-(margin + side) / 2:.0f} 13)", text_anchor="middle", fill=FAINT
         ),
-        words(columns, x=(margin + side) / 2, y=13, text_anchor="middle", fill=FAINT),
+        words(columns, x=heading, y=13, text_anchor="middle", fill=FAINT),
         tag("rect", x=margin, y=margin, width=n * cell, height=n * cell, fill="#f6f8fa", stroke=GRID),
     ]
     for i, name in enumerate(classes):
