@@ -10,6 +10,8 @@ from .errors import InputError
 from .feature_files import FLOATS
 from .store import chunks
 
+EXACT = 2**24  # up to which float32 has all whole numbers; dates in seconds and long ids are beyond
+
 
 def as_array(values) -> np.ndarray:
     """Arrays, lists, pandas frames and columns, and tensors of any device, as arrays."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ...bag_checks import EXACT
 from .naming import SHOWN, did_you_mean, meant, shown_names
 from .problems import Findings, UnreadableError
 from .tables import as_numbers, separators, what_it_holds
@@ -17,7 +18,6 @@ from .wish import Wish
 TEXT = ("bag", "bag_label", "path", "split", "group", "label")
 RESERVED = (*TEXT, "x", "y")
 MOSTLY = 0.5  # share of number cells from which a column is taken for numbers with mistakes in it
-EXACT = 2**24  # up to which float32 has all whole numbers; dates in seconds and long ids are beyond
 BY_CHANCE = 1e-3  # a column of one value a bag is warned of where this is less likely by chance
 
 
