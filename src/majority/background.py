@@ -63,3 +63,18 @@ def majority_of(counts: np.ndarray, background: int | None = None) -> np.ndarray
     votes = voter_counts(counts, background)
     winners = votes.argmax(axis=1)
     return winners if background is None else np.where(votes.any(axis=1), winners, background)
+
+
+def lead_of(counts: np.ndarray, background: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """(b, K) instances of each class -> (b,) the majority's share of the votes, and how far it is ahead of the next.
+
+    Both are 0 where nobody votes.
+
+    >>> share, margin = lead_of(np.array([[9, 1, 3], [9, 0, 0]]), background=0)
+    >>> share.tolist(), margin.tolist()
+    ([0.75, 0.0], [0.5, 0.0])
+    """
+    votes = voter_counts(counts, background)
+    runner_up, top = np.sort(np.pad(votes, ((0, 0), (1, 0))), axis=1)[:, -2:].T
+    voters = np.maximum(votes.sum(axis=1), 1)
+    return top / voters, (top - runner_up) / voters

@@ -11,7 +11,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from .background import majority_of, voter_counts
+from .background import lead_of, majority_of
 from .bags import Bags
 from .checkpoint import write_weights
 from .errors import InputError
@@ -90,11 +90,7 @@ class Classifier:
             rows = np.repeat(which, bags.sizes[which])
             np.add.at(counts, (rows, probabilities.argmax(axis=1)), 1)
         background = self.model.spec.background and self.model.spec.background.index
-        votes = voter_counts(counts, background)
-        runner_up, top = np.sort(np.pad(votes, ((0, 0), (1, 0))), axis=1)[:, -2:].T
-        voters = np.maximum(votes.sum(axis=1), 1)
-        majority = self.classes[majority_of(counts, background)]
-        return BagPredictions(counts, majority, top / voters, (top - runner_up) / voters)
+        return BagPredictions(counts, self.classes[majority_of(counts, background)], *lead_of(counts, background))
 
     # ------------------------------------------------------------------ files
 
