@@ -202,7 +202,7 @@ def report(
 ) -> None:
     """Write report.html, one page that needs no network: of a run, or of a study with its tables beside it.
 
-    With a SOURCE, RUN/report-SOURCE.html: the run's classifier on the bags of that one.
+    With a SOURCE, RUN/report-SOURCE.html: the run's classifier on the bags of that one, which need no labels.
     """
     from .report import write_report, write_study_report
     from .runs import CONFIG

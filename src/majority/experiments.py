@@ -268,16 +268,18 @@ def open_bags(
     source: str | None = None,
     *,
     labels: bool,
+    unlabelled: bool = False,
     all_parts: bool = False,
     device: str = "auto",
     say: Callable[[str], None] = lambda line: None,
 ) -> Opened:
-    """A run's classifier and bags for it: all bags of another source of one's own (whose labels may be needed
-    or not); else the test bags, or all parts, of the run's source or of another one made alike."""
+    """A run's classifier and bags for it: all bags of another source of one's own (whose labels may be needed, or
+    not where it is `unlabelled`, or never); else the test bags, or all parts, of the run's source or of another one
+    made alike."""
     folder = Path(folder)
     if source is not None and is_own_source(source):
         config, classifier = read_config(folder), open_classifier(folder, device)
-        own = load_own(Path(source).expanduser(), _wish(classifier, config, labels))
+        own = load_own(Path(source).expanduser(), _wish(classifier, config, labels, unlabelled))
         for warning in own.warnings:
             say(f"warning: {warning}")
         background = classifier.model.spec.background
@@ -332,11 +334,12 @@ def open_classifier(folder: Path, device: str = "auto") -> Classifier:
     return Classifier.load(folder / CLASSIFIER, device)
 
 
-def _wish(classifier: Classifier, config: dict, labels: bool) -> Wish:
+def _wish(classifier: Classifier, config: dict, labels: bool, unlabelled: bool) -> Wish:
     """Other files are read as those that the classifier was trained on."""
     spec, columns, images = classifier.model.spec, config.get("columns"), config.get("images")
     return Wish(
         labels,
+        unlabelled,
         training=False,
         classes=spec.classes,
         image_size=spec.instance_shape[:2] if spec.images else None,

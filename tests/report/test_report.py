@@ -141,7 +141,7 @@ def test_bars_and_classes_are_the_outcome(run):
     assert [bag["right"] for bag in shown] == sorted(bag["right"] for bag in shown)  # wrong ones first
     for bag in shown:
         number = int(bag["name"])
-        assert bag["label_count"] == outcome.hard_counts[number, bag["label"]]
+        assert bag["framed_count"] == outcome.hard_counts[number, bag["label"]]
         assert bag["true_count"] == outcome.true_counts[number, bag["label"]]
         assert sum(piece["count"] for piece in bag["segments"]) + bag["rest"] == bag["size"]
     table = sections.class_table(outcome.confusion, reading.classes)
@@ -200,7 +200,7 @@ def test_classes_known_of_some_instances_are_compared_and_the_rest_left_out(else
     assert true_counts == {"0": 2, "1": None, "2": None}
     assert [of.n for of in sections.overestimation_boxes(reading)] == [1, 1]
     page = page_of(elsewhere, bags, "tiny")
-    assert "No bag has the label ghost: the classifier cannot answer it" in page
+    assert "The run has no class ghost: the classifier cannot answer it" in page
     mosaics = page[page.index('id="mosaics"') : page.index('id="gallery"')]
     assert [mosaics.count(f"truly {name}</title>") for name in ("cat", "dog", "ghost")] == [2, 2, 2]
     assert page.count("<option") == 3  # all, cat, dog

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..errors import InputError
-
 __all__ = ["write_report", "write_study_report"]
 
 
@@ -17,18 +15,23 @@ def write_report(
     say: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Write RUN/report.html from a finished run's folder and its bags, or RUN/report-SOURCE.html from the bags of
-    another source (numbered where that page is of a source of the same name); return its path."""
+    another source (numbered where that page is of a source of the same name); return its path.
+
+    Bags of another source may have no labels: the page then shows what is predicted, and nothing of how right it is.
+    """
     from ..experiments import open_bags, reopen
     from ..sources import Parts
+    from ..truth import UNKNOWN
     from .page import require_finished, write_page
 
     folder = require_finished(Path(folder))
     if source is None:
         return write_page(folder, *reopen(folder, device=device))
-    classifier, bags, opened = open_bags(folder, source, labels=True, device=device, say=say)
+    classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, say=say)
     (others,) = bags.values()
-    if (others.labels < 0).any():
-        raise InputError(f"{source} has no bag labels: a report needs them; `majority evaluate` does not")
+    if (others.labels == UNKNOWN).all():
+        known = "not how right it is" if others.instance_labels is None else "and how right it is of instances alone"
+        say(f"note: {source} has no bag labels: the page shows what is predicted, {known}")
     return write_page(folder, classifier, Parts(None, None, others), opened, source)
 
 

@@ -78,8 +78,6 @@ def _content(folder: Path, classifier: Classifier, parts, opened, source: str | 
         figures = evaluate(classifier.model, parts.test, classifier.device.type).summary()
         rows = {part: f"{called[part]} (reported here)"}
     bags, classes = reading.bags, reading.classes
-    known = bags.instance_labels is not None
-    matrix, compared = reading.confusion(), reading.true_classes
     data = config["data"]
     return {
         "title": " · ".join([Path(data["source"]).name, config["method"], *([] if source is None else [called[part]])]),
@@ -97,20 +95,32 @@ def _content(folder: Path, classifier: Classifier, parts, opened, source: str | 
         "curves": _curves(read_lines(folder / METRICS), result["best_epoch"]),
         "kept": _kept(result),
         "classes": sections.class_keys(classes),
-        "known": known,
-        "further": [name for name, row in zip(compared, matrix, strict=True) if row.any() and name not in classes],
-        "unit": "instances" if known else "bags",
-        "class_table": sections.class_table(matrix, compared),
-        "confused": sections.most_confused(matrix, compared),
-        "matrix": _matrix(matrix, compared, known),
-        "boxes": _boxes(reading) if bags.fully_known.any() else None,
-        "boxes_left_out": max(0, len(set(bags.labels[bags.fully_known].tolist())) - sections.BOXES),
+        "predicted_classes": sections.predicted_classes(reading),
+        **_compared(reading),
         "wrong_bags": int((~reading.right).sum()),
         "bars": sections.bars(reading),
         "maps": sections.maps(reading) if bags.coordinates is not None else None,
         "mosaics": sections.mosaics(reading) if _images(bags) else None,
         "gallery": sections.gallery(reading) if _images(bags) else None,
         "never_predicted": [name for name, count in zip(classes, reading.counts.sum(axis=0), strict=True) if not count],
+    }
+
+
+def _compared(reading: Reading) -> dict:
+    """Truth against prediction, by instance where the class of any is known, else by bag where bags have labels."""
+    bags, known, labelled = reading.bags, reading.bags.instance_labels is not None, reading.labelled
+    matrix, classes = reading.confusion(), reading.true_classes
+    further = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in reading.classes]
+    return {
+        "known": known,
+        "labelled": labelled,
+        "further": further,
+        "unit": "instances" if known else "bags",
+        "class_table": sections.class_table(matrix, classes),
+        "confused": sections.most_confused(matrix, classes),
+        "matrix": _matrix(matrix, classes, known),
+        "boxes": _boxes(reading) if labelled and bags.fully_known.any() else None,
+        "boxes_left_out": max(0, len(set(bags.labels[bags.fully_known].tolist())) - sections.BOXES),
     }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from ..background import majority_of
+from ..background import lead_of, majority_of
 from ..bags import Bags
 from ..classifier import Classifier
 from ..inference import all_batches, outputs
@@ -28,15 +29,28 @@ class Reading:
     opened: object = None  # the source of the bags, where it is known
 
     @property
+    def labelled(self) -> bool:
+        """Whether bags have labels: else nothing is said of which are right."""
+        return bool((self.bags.labels != UNKNOWN).all())
+
+    @property
     def right(self) -> np.ndarray:  # (b,)
         return self.predicted == self.bags.labels
 
-    @property
+    @cached_property
     def counted(self) -> np.ndarray:  # (b,) by the instance predictions
         return majority_of(self.counts, self.background)
 
-    def wrong_first(self) -> np.ndarray:
-        """Bag numbers: wrong bags first, in each half those with the smallest share of their label first."""
+    @cached_property
+    def lead(self) -> tuple[np.ndarray, np.ndarray]:  # (b,) share of the counted majority, and its margin
+        return lead_of(self.counts, self.background)
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """Bag numbers: wrong bags first, in each half those with the smallest share of their label first; without
+        labels those with the smallest margin first."""
+        if not self.labelled:
+            return np.lexsort(self.lead)
         share = self.counts[np.arange(len(self.bags)), self.bags.labels] / self.bags.sizes
         return np.lexsort((share, self.right))
 

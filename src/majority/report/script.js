@@ -10,7 +10,7 @@ function fits(bag, chosen, right) {
 
 function apply() {
   const chosen = filter.elements["class"].value;
-  const right = filter.elements["right"].value;
+  const right = filter.elements["right"]?.value; // not there where bags have no labels
   for (const bag of bags) bag.hidden = !fits(bag, chosen, right);
   for (const row of document.querySelectorAll("[data-class]")) row.hidden = Boolean(chosen) && chosen !== row.dataset["class"];
   for (const section of sections) {

@@ -55,6 +55,13 @@ def brief(classes: tuple[str, ...]) -> list[str]:
 # ---------------------------------------------------------------------- classes
 
 
+def predicted_classes(reading: Reading) -> list[dict]:
+    """Of each class, how many bags have it as their predicted majority and how many instances are predicted as it."""
+    keys, instances = class_keys(reading.classes), reading.counts.sum(axis=0)
+    bags = np.bincount(reading.counted, minlength=len(keys))
+    return [key | {"bags": int(bags[i]), "instances": int(instances[i])} for i, key in enumerate(keys)]
+
+
 def class_table(matrix: np.ndarray, classes: tuple[str, ...]) -> list[dict]:
     """Precision, recall and F1 of each class; None where they are not defined."""
     hits, support, predicted = np.diag(matrix), matrix.sum(axis=1), matrix.sum(axis=0)
@@ -98,14 +105,14 @@ def overestimation_boxes(reading: Reading) -> list[Box]:
 
 
 def bars(reading: Reading) -> Section:
-    order = reading.wrong_first()
+    order = reading.order
     return Section([_bar(reading, bag) for bag in order[:BARS].tolist()], len(order))
 
 
 def mosaics(reading: Reading) -> Section:
     bags, names, wrong = reading.bags, brief(reading.classes), reading.wrong_instances()
     shown = []
-    for bag in reading.wrong_first()[:MOSAICS].tolist():
+    for bag in reading.order[:MOSAICS].tolist():
         where = _spread(reading.instances_of(bag), MOSAIC_TILES)
         tiles = [_tile(reading, i, names[reading.guess[i]], wrong[i]) for i in where.tolist()]
         about = _bag(reading, bag)
@@ -117,7 +124,7 @@ def mosaics(reading: Reading) -> Section:
 
 def maps(reading: Reading) -> Section:
     shown = []
-    for bag in reading.wrong_first()[:MAPS].tolist():
+    for bag in reading.order[:MAPS].tolist():
         where = _spread(reading.instances_of(bag), MAP_INSTANCES)
         drawn = instance_map(reading.bags.coordinates[where].astype(float), reading.guess[where], reading.classes)
         shown.append(_bag(reading, bag) | {"drawing": drawn, "drawn": len(where)})
@@ -150,30 +157,35 @@ def gallery(reading: Reading) -> list[dict]:
 
 
 def _bag(reading: Reading, bag: int) -> dict:
-    bags = reading.bags
-    label, predicted, counts = int(bags.labels[bag]), int(reading.predicted[bag]), reading.counts[bag]
+    """What its heading and its bar say; `framed` is the class it goes by: its label, else its predicted majority."""
+    label, predicted, counted = (int(of[bag]) for of in (reading.bags.labels, reading.predicted, reading.counted))
+    framed = label if reading.labelled else counted
+    share, margin = (float(of[bag]) for of in reading.lead)
     return {
         "name": reading.bag_name(bag),
         "label": label,
         "predicted": predicted,
-        "counted": int(reading.counted[bag]),
+        "counted": counted,
         "right": label == predicted,
-        "size": int(bags.sizes[bag]),
-        "label_count": int(counts[label]),
+        "size": int(reading.bags.sizes[bag]),
+        "framed": framed,
+        "framed_count": int(reading.counts[bag, framed]),
+        "share": share,
+        "margin": margin,
     }
 
 
 def _bar(reading: Reading, bag: int) -> dict:
-    """The largest counts apart, the label's own always, in class order; the rest in one."""
+    """The largest counts apart, the framed one always, in class order; the rest in one."""
     counts, about = reading.counts[bag], _bag(reading, bag)
     largest = np.argsort(-counts, kind="stable")[:SEGMENTS].tolist()
-    apart = sorted({number for number in [*largest, about["label"]] if counts[number]})
+    apart = sorted({number for number in [*largest, about["framed"]] if counts[number]})
     segments = [{"number": number, "count": int(counts[number])} for number in apart]
     rest = about["size"] - sum(segment["count"] for segment in segments)
     truth = reading.bags.instance_labels
     of_bag = None if truth is None else truth[reading.instances_of(bag)]
     if of_bag is not None and (of_bag != UNKNOWN).all():
-        about["true_count"] = int((of_bag == about["label"]).sum())
+        about["true_count"] = int((of_bag == about["framed"]).sum())
     return about | {"segments": segments, "rest": rest}
 
 

@@ -36,7 +36,8 @@ SPELLING = "NFC"  # letters with marks can be written in two ways in Unicode: na
 def read_folder(folder: Path, wish: Wish, findings: Findings) -> Content:
     wish.refuse_unfit(folder, images=False, columns=False)
     files = _files(folder, findings)
-    table, bags = _labels(folder, wish, findings) if wish.labels else (folder, pd.DataFrame({"bag": list(files)}))
+    labelled = _labels(folder, wish, findings) if wish.labels else None
+    table, bags = labelled or (folder, pd.DataFrame({"bag": list(files)}))
     _match(bags, files, table, findings)
     seen = {name: _look(files[name], findings) for name in bags["bag"].drop_duplicates() if name in files}
     good = {name: file for name, file in seen.items() if file is not None}
@@ -93,14 +94,19 @@ def _is_utf8(name: str) -> bool:
     return True
 
 
-def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.DataFrame]:
+def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.DataFrame] | None:
+    """The table of labels and its bags; None where there is none, and none is needed."""
     tables = sorted(path for path in folder.iterdir() if ending(path) == ".csv")
     table = folder / LABELS if folder / LABELS in tables or len(tables) != 1 else tables[0]
     if not table.is_file():
+        if wish.unlabelled:
+            return None
         what = "there is no table of labels" if not tables else f"there are {len(tables)} CSV files"
         findings.problem(folder, None, what, f"name the one with the columns bag and label {LABELS}")
         raise UnreadableError
     frame = read_table(table, TEXT, findings)
+    if wish.unlabelled and not any((frame[name] != "").any() for name in ("label", "bag_label") if name in frame):
+        return None
     missing = [name for name in ("bag", "label") if name not in frame]
     for name in missing:
         cure = "the table has the columns bag, label[, split, group]"

@@ -29,6 +29,8 @@ from .wish import Wish
 
 def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
     frame = read_table(path, TEXT, findings)
+    if wish.unlabelled:
+        frame, wish = _without_labels(frame, wish)
     instances_alone = not wish.training and "bag_label" not in frame and _known(frame)  # to be measured by
     needed = ["bag", "bag_label"] if wish.labels and not instances_alone else ["bag"]
     for name in needed:
@@ -84,12 +86,19 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
     )
 
 
+def _without_labels(frame: pd.DataFrame, wish: Wish) -> tuple[pd.DataFrame, Wish]:
+    """An empty column is none, and where instances have no labels either, none are looked for."""
+    if "bag_label" in frame and (frame["bag_label"] == "").all():
+        frame = frame.drop(columns="bag_label")
+    return frame, replace(wish, labels="bag_label" in frame or _known(frame))
+
+
 def _cure(column: str, wish: Wish) -> str:
     cure = "a manifest has the columns bag, bag_label, and path or numbers"
     if column == "bag":
         return cure
     measured = "" if wish.training else "; `majority evaluate` is content with a column label"
-    return f"{cure}{measured}; `majority predict` needs no labels"
+    return f"{cure}{measured}; `majority predict` and `majority report` need no labels"
 
 
 def _known(frame: pd.DataFrame) -> bool:

@@ -18,6 +18,7 @@ class Wish:
     """How a source is to be read."""
 
     labels: bool = True  # bag labels are needed; without, label and split columns are not looked at
+    unlabelled: bool = False  # they are not needed where there are none
     training: bool = True  # every class must be in every split
     classes: tuple[str, ...] | None = None  # of a classifier: no others may occur
     image_size: tuple[int, int] | None = None  # (height, width)

@@ -1,0 +1,187 @@
+"""The report of a run on bags without labels: what is predicted, and nothing of how right it is."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+
+VERDICT = re.compile(r"\b(right|wrong|correct|accuracy|precision|recall|truly|true)\b|[✓✗]", re.IGNORECASE)
+MIDDLE = {"a": 0, "b": 4, "void": 20}
+
+
+def rows(mixtures, seed=0):
+    """(bag, class, feature) of each instance of bags with so many instances of each class."""
+    rng = np.random.default_rng(seed)
+    return [
+        (f"s{number}", name, f"{rng.normal(MIDDLE[name]):.3f}")
+        for number, mixture in enumerate(mixtures)
+        for name, count in mixture.items()
+        for _ in range(count)
+    ]
+
+
+def write(path, header, lines):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([header, *lines])
+    return path
+
+
+NEW = [{"a": 6, "b": 2}, {"a": 3, "b": 4}, {"b": 7}, {"a": 5, "b": 3}]
+
+
+@pytest.fixture(scope="module")
+def folder(majority, tmp_path_factory):
+    """Runs on vectors, one of them with a background."""
+    folder = tmp_path_factory.mktemp("unlabelled")
+    for name, more in (("plain", {}), ("voters", {"void": 3})):
+        mixtures = [{"ab"[i % 2]: 5, "ab"[1 - i % 2]: i % 3, **more} for i in range(40)]
+        lines = [(bag, "ab"[int(bag[1:]) % 2], feature) for bag, _, feature in rows(mixtures)]
+        source = write(folder / f"{name}.csv", ["bag", "bag_label", "f0"], lines)
+        words = ["--method", "log-mean", "--recipe", "quick", "--epochs", "60", "--out", folder / name]
+        words += ["--background", "void", "--background-share", "0.33"] if more else []
+        code, _, error = majority("train", source, *words)
+        assert code == 0, error
+    return folder
+
+
+def page_of(majority, folder, run, source):
+    """What the command says, the page, and what `predict --bags` says of the same bags."""
+    code, out, error = majority("report", folder / run, source)
+    assert code == 0, error
+    assert majority("predict", folder / run, source, "--bags", "--out", folder / "rows.csv")[0] == 0
+    with (folder / "rows.csv").open() as file:
+        return out, folder / run / f"report-{source.stem}.html", [*csv.DictReader(file)]
+
+
+def text_of(page):
+    """What stands below the heading on this page about bags, not about training."""
+    return [page.locator(f"#{part}").inner_text() for part in ("bags", "mosaics", "maps", "gallery")
+            if page.locator(f"#{part}").count()]  # fmt: skip
+
+
+def table_of(page):
+    cells = page.locator("#figures tbody tr").evaluate_all("all => all.map(r => [...r.cells].map(c => c.innerText))")
+    return {name.strip(): (int(bags), int(instances)) for name, bags, instances, _ in cells}
+
+
+def expected_table(predicted):
+    names = [name[2:-1] for name in predicted[0] if name.startswith("n(")]
+    return {
+        name: (sum(row["majority"] == name for row in predicted), sum(int(row[f"n({name})"]) for row in predicted))
+        for name in names
+    }
+
+
+@pytest.mark.parametrize("run", ["plain", "voters"])
+def test_the_page_says_what_predict_says(majority, folder, opened, run):
+    mixtures = NEW if run == "plain" else [*({**mixture, "void": 2} for mixture in NEW), {"void": 4}]
+    source = write(folder / f"new-{run}.csv", ["bag", "f0"], [(bag, feature) for bag, _, feature in rows(mixtures, 1)])
+    out, path, predicted = page_of(majority, folder, run, source)
+    assert out.splitlines()[-1] == str(path)
+    assert f"{source} has no bag labels: the page shows what is predicted, not how right it is" in out
+    page = opened(path)
+    heading = page.locator("#figures h2").inner_text()
+    assert heading.endswith("which have no labels: no figure here says how right it is")
+    assert table_of(page) == expected_table(predicted)
+    cards = page.locator("#figures .card b").all_inner_texts()
+    assert cards[:2] == [str(len(predicted)), str(len(rows(mixtures, 1)))]
+    if run == "voters":
+        voided = sum(int(row["n(void)"]) for row in predicted)
+        assert voided > 0
+        assert cards[2:] == [f"{100 * voided / int(cards[1]):.1f} %"]
+        assert predicted[-1]["majority"] == "void", "nobody votes"
+    closest = sorted(predicted, key=lambda row: (float(row["margin"]), float(row["share"])))
+    shown = page.locator("#bags .bag")
+    for i, row in enumerate(closest):
+        said = " ".join(shown.nth(i).inner_text().split())
+        assert said.startswith(f"bag {row['bag']} predicted majority {row['majority']}")
+        assert f"share {100 * float(row['share']):.1f} %, margin {100 * float(row['margin']):.1f} %" in said
+        pieces = shown.nth(i).locator(".bar span").evaluate_all("all => all.map(one => one.title)")
+        counts = {name: int(row[f"n({name})"]) for name in table_of(page)}
+        assert pieces == [f"{name}: {n} of {sum(counts.values())}" for name, n in counts.items() if n]
+    assert shown.count() == len(closest)
+    assert page.locator("#classes, .verdict, [data-right]").count() == 0
+    assert not [word for text in text_of(page) for word in VERDICT.findall(text)]
+
+
+def test_the_filter_goes_by_predicted_class_alone(majority, folder, opened):
+    source = write(folder / "filter.csv", ["bag", "f0"], [(bag, feature) for bag, _, feature in rows(NEW, 1)])
+    _, path, predicted = page_of(majority, folder, "plain", source)
+    page = opened(path)
+    assert page.locator("#filter input").count() == 0
+    for number, name in enumerate("ab"):
+        page.select_option("#filter select", str(number))
+        of_class = sum(row["majority"] == name for row in predicted)
+        assert 0 < of_class < len(predicted)
+        assert page.locator("#bags .bag:visible").count() == of_class
+        assert page.locator("#filter output").inner_text() == f"{of_class} of {len(predicted)} bags shown"
+
+
+def test_figures_of_instances_are_shown_where_some_are_labelled(majority, folder, opened):
+    lines = [(bag, feature, name if i % 2 else "") for i, (bag, name, feature) in enumerate(rows(NEW, 1))]
+    source = write(folder / "some.csv", ["bag", "f0", "label"], lines)
+    out, path, _ = page_of(majority, folder, "plain", source)
+    assert "the page shows what is predicted, and how right it is of instances alone" in out
+    page = opened(path)
+    assert "how right it is, is known of instances alone" in page.locator("#figures h2").inner_text()
+    figures = page.locator("#figures").inner_text()
+    assert "instance figures are over the 15 of 30 instances" in figures.lower()
+    assert "instance accuracy" in figures
+    assert "bag accuracy" not in figures
+    assert "Classes, by instances" in page.locator("#classes").inner_text()
+    assert page.locator("#classes svg").count() == 1, "the confusion matrix; overestimation is of bags with labels"
+    assert page.locator(".verdict, [data-right], #filter input").count() == 0
+
+
+def test_an_empty_column_of_labels_is_none_and_half_a_column_is_refused(majority, folder):
+    lines = [(bag, "", feature, "new") for bag, _, feature in rows(NEW, 1)]
+    source = write(folder / "empty.csv", ["bag", "bag_label", "f0", "split"], lines)
+    assert "no bag labels" in page_of(majority, folder, "plain", source)[0]
+    lines = [(bag, "a" if bag == "s0" else "", feature) for bag, _, feature in rows(NEW, 1)]
+    code, _, error = majority("report", folder / "plain", write(folder / "half.csv", ["bag", "bag_label", "f0"], lines))
+    assert code == 2
+    assert "bag_label is empty" in error
+    assert not (folder / "plain/report-half.html").exists()
+
+
+@pytest.mark.parametrize("table", [None, "bag,scanner\ns0,x\n", "bag,label\ns0,\ns1,\n", "bag,label\ns0,a\ns1,b\n"])
+def test_a_folder_needs_no_table_of_labels(majority, folder, tmp_path, table):
+    for name in ("s0", "s1"):
+        np.save(tmp_path / f"{name}.npy", np.ones((3, 1), "float32"))
+    if table:
+        (tmp_path / "labels.csv").write_text(table)
+    code, out, error = majority("report", folder / "plain", tmp_path)
+    assert code == 0, error
+    assert ("no bag labels" in out) == (table is None or ",a" not in table)
+
+
+def test_maps_and_images_say_nothing_of_right_and_wrong(majority, folder, opened, tmp_path):
+    from PIL import Image
+
+    rng, lines = np.random.default_rng(0), []
+    for number in range(24):
+        for i in range(4):
+            light = (number + (i == 0)) % 2
+            path = tmp_path / f"{number}-{i}.png"
+            Image.fromarray((rng.integers(0, 60, (8, 8, 3)) + 190 * light).astype("uint8")).save(path)
+            lines.append((number, "ab"[number % 2], path.name, 10 * i, number))
+    source = write(tmp_path / "mine.csv", ["bag", "bag_label", "path", "x", "y"], lines)
+    words = ["--recipe", "quick", "--epochs", "2", "--out", tmp_path / "run"]
+    assert majority("train", source, *words)[0] == 0
+    Image.fromarray(np.zeros((16, 16), "uint8")).save(tmp_path / "0-0.png")
+    new = write(tmp_path / "new.csv", ["bag", "path", "x", "y"], [(line[0], *line[2:]) for line in lines[:24]])
+    out, path, predicted = page_of(majority, tmp_path, "run", new)
+    assert "warning: " in out, "an image unlike those of the run"
+    page = opened(path)
+    assert table_of(page) == expected_table(predicted)
+    for part in ("mosaics", "maps"):
+        assert page.locator(f"#{part} .bag").count() == 6
+        assert "the closest first" in page.locator(f"#{part} .tally >> xpath=..").inner_text()
+    assert page.locator("#mosaics svg circle, #gallery svg circle").count() == 0, "crosses"
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert len(text_of(page)) == 4
+    assert not [word for text in text_of(page) for word in VERDICT.findall(text)]
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
