@@ -10,7 +10,7 @@ heads       a linear head on its features as they are, for every bag loss, sever
 census      the recipe, with --method
 proportion  the recipe's last stages, told each bag's true proportions
 supervised  the same, told every instance's label: the ceiling
-augmented   the recipe of that name with log-mean, the best of the paper's losses there: no start, no stages
+augmented   the recipe of that name with log-mean, the mean of confidences: no start, no stages
 
 Each line of OUT/runs.jsonl is one training; one that is there is not run again. Where the recipe has no start (vectors,
 tiny images, a CPU) there are no heads and no augmented, and clusters are of the instances themselves. Bodies and

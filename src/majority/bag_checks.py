@@ -10,7 +10,7 @@ from .errors import InputError
 from .feature_files import FLOATS
 from .store import chunks
 
-EXACT = 2**24  # up to which float32 has all whole numbers; dates in seconds and long ids are beyond
+FINE = 1e-3  # of a column's deviation: steps that do no harm
 
 
 def as_array(values) -> np.ndarray:
@@ -84,6 +84,17 @@ def check_lengths(columns: dict[str, Sequence | None], need: int, unit: str) -> 
 def check_coordinates(coordinates: np.ndarray | None) -> None:
     if coordinates is not None and coordinates.shape[1:] != (2,):
         raise InputError(f"coordinates have shape {coordinates.shape}: give an (x, y) for each instance")
+
+
+def needs_double(largest: np.ndarray, deviations: np.ndarray) -> bool:
+    """Whether float32 is too coarse for one of these columns, as it is for seconds since 1970.
+
+    >>> needs_double(np.array([1.7e9, 1.0]), np.array([30.0, 0.5])), needs_double(np.array([9e3]), np.array([10.0]))
+    (True, False)
+    """
+    with np.errstate(all="ignore"):  # NaN and infinity are told elsewhere
+        steps = np.spacing(np.abs(largest).astype(np.float32))
+        return bool((steps > FINE * deviations)[deviations > 0].any())
 
 
 def not_finite(rows: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)

@@ -40,7 +40,7 @@ class Classifier:
 
     def __init__(self, model: Model, device: str = "auto", columns: Sequence[str] | None = None):
         """`columns`: names of the features, where they came from a table; those of a frame are then found by name."""
-        self.device, self.columns = choose_device(device), columns and tuple(columns)
+        self.device, self.columns = choose_device(device), None if columns is None else tuple(columns)
         self.model = model.to(self.device).eval()
         self.classes = np.asarray(model.spec.classes)
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from . import __version__
-from .bag_checks import EXACT
+from .bag_checks import needs_double
 from .classifier import Classifier
 from .errors import InputError
 from .files import write_atomically
@@ -32,7 +32,7 @@ def export_onnx(classifier: Classifier, path: str | Path) -> Path:
     """Write the instance classifier as one .onnx file for any number of instances.
 
     In: `instances`, uint8 (n, height, width, channels) or float32 (n, d), as stored; normalisation is inside.
-    Where features are beyond what float32 tells apart, they are float64.
+    Where float32 is too coarse for the features, they are float64.
     Out: `probabilities`, float32 (n, classes). The class names are a JSON list under `classes` in the metadata.
     Before the file is written, onnxruntime runs it on random instances and must agree with PyTorch to 1e-4.
     """
@@ -144,7 +144,7 @@ def _random_instances(model: Model, n: int) -> np.ndarray:
         return rng.integers(256, size=(n, *spec.instance_shape), dtype=np.uint8)
     mean, std = model.normalise.mean.numpy(), model.normalise.std.numpy()
     vectors = mean + std * rng.normal(size=(n, *spec.instance_shape))
-    return vectors.astype(np.float32 if np.abs(mean).max() <= EXACT else np.float64)
+    return vectors.astype(np.float64 if needs_double(mean, std) else np.float32)
 
 
 def _package(name: str):

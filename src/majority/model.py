@@ -183,7 +183,7 @@ def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
         squares = squares + np.square(block, out=block).sum(axis=0)
     mean = shift + total / n
     std = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
-    exact = 1e-15 if bags.store.dtype == np.float64 else 1e-7
+    exact = 1e-12 if bags.store.dtype == np.float64 else 1e-7
     rounding = exact * np.abs(mean) + 1e-12 * std.max()  # what a constant, or the zero of a sum, may differ by
     std = np.where(std > rounding, std, np.maximum(np.abs(mean), 1))
     return torch.from_numpy(mean.astype(np.float32) if images else mean), torch.from_numpy(std)

@@ -32,7 +32,7 @@ def check_place(path: Path, sources: Iterable[str]) -> None:
         place = Path(source).expanduser().resolve()
         if path.resolve() == place:
             raise InputError(f"--out {path} is the source itself: choose another file")
-        if path.resolve().parent == place:
+        if path.resolve().parent == place and path.suffix == ".csv":
             raise InputError(
                 f"--out {path} lies in the source {source}, where tables are labels: choose another folder"
             )

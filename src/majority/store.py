@@ -50,6 +50,12 @@ class RowsOnDisk:
     def __getitem__(self, which: slice | Sequence[int]) -> np.ndarray:
         """These rows in this order, in a new array; rows that are neighbours on disk in one read."""
         positions = np.arange(*which.indices(len(self))) if isinstance(which, slice) else np.asarray(which)
+        if positions.dtype == bool:
+            if positions.shape != (len(self),):
+                raise IndexError(f"a mask of shape {positions.shape} of a store of {len(self)} rows")
+            positions = np.flatnonzero(positions)
+        if positions.ndim == 0:
+            return self[positions[None]][0]
         rows = np.empty((len(positions), *self.shape[1:]), self.dtype)
         if len(positions) == 0:
             return rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import torch
 
@@ -62,18 +64,14 @@ def check_objective(model: Model, bags: Bags, settings: Settings, objective: Obj
 def check_head(model: Model, bags: Bags) -> None:
     """Try the method on two bags of random features: one of one's own that answers otherwise would train all the same,
     to figures that mean nothing."""
-    head, training, method = model.head, model.head.training, model.spec.method
+    head, method = copy.deepcopy(model.head).eval(), model.spec.method
     sizes = np.minimum([bags.sizes.min(), bags.sizes.max()], TRIED_INSTANCES)
-    where, draws = next(model.parameters()).device, torch.Generator().manual_seed(0)
+    where = next(model.parameters()).device
     labels = torch.zeros(len(sizes), dtype=torch.int64, device=where)
-    features = torch.randn(sizes.sum(), model.n_features, generator=draws)
+    features = torch.rand(sizes.sum(), model.n_features, generator=torch.Generator().manual_seed(0))  # as after a ReLU
     instances = torch.zeros(sizes.sum(), dtype=torch.int64, device=where) if head.sees_instance_labels else None
-    try:
-        segments = Segments(sizes, torch.from_numpy(sizes).to(where))
-        output = head.eval()(features.to(where), segments)
-        losses = head.losses(output, segments, Target(labels, instances))
-    finally:
-        head.train(training)
+    segments = Segments(sizes, torch.from_numpy(sizes).to(where))
+    output = head(features.to(where), segments)
     if not isinstance(output, BagOutput):
         raise InputError(f"method {method}: forward returns a {type(output).__name__}: return a BagOutput")
     for name, n in {"instance_log_probs": len(features), "bag_log_probs": len(sizes)}.items():
@@ -82,9 +80,10 @@ def check_head(model: Model, bags: Bags) -> None:
             raise InputError(f"method {method}: {name} has shape {tuple(values.shape)}, of {need}: a column a class")
         if not torch.allclose(values.logsumexp(dim=1), torch.zeros(1, device=where), atol=1e-3):
             raise InputError(f"method {method}: {name} are no log-probabilities: take log_softmax(scores, dim=1)")
-    if losses.shape != labels.shape or not losses.is_floating_point():
-        said = f"losses of {len(sizes)} bags have shape {tuple(losses.shape)} and dtype {losses.dtype}"
-        raise InputError(f"method {method}: {said}: return one loss a bag, not their mean")
+    losses = head.losses(output, segments, Target(labels, instances))
+    if not isinstance(losses, torch.Tensor) or losses.shape != labels.shape or not losses.is_floating_point():
+        said = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
+        raise InputError(f"method {method}: losses of {len(sizes)} bags are {said}: return one a bag, not their mean")
 
 
 def checked_beliefs(beliefs: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:

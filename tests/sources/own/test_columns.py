@@ -201,3 +201,23 @@ def test_an_index_of_pandas_in_parquet_is_columns_as_it_is_in_the_file(tmp_path,
     plain, source = (load_source(tmp_path / f"{name}.parquet") for name in ("plain", "bags"))
     assert source.columns == ("a", "b")
     assert source.bags.fingerprint() == plain.bags.fingerprint()
+
+
+@pytest.mark.parametrize(("offset", "dtype"), [(0, "float32"), (2_460_000, "float64"), (1_714_546_800, "float64")])
+def test_small_differences_of_large_numbers_are_kept(tmp_path, make, offset, dtype):
+    """Such as Julian dates, or seconds since 1970."""
+    table = make.table()
+    part = np.random.default_rng(0).uniform(0, 1, len(table)).round(4)
+    table.assign(a=part + offset).to_csv(tmp_path / "bags.csv", index=False)
+    store = load_source(tmp_path / "bags.csv").bags.store
+    assert store.dtype == dtype
+    np.testing.assert_allclose(store[:, 0] - offset, part, atol=1e-6)
+
+
+def test_an_index_that_is_a_column_too_or_counts_rows_is_no_further_one(tmp_path, make):
+    table = make.table()
+    table.to_parquet(tmp_path / "plain.parquet")
+    table.set_index("bag", drop=False).to_parquet(tmp_path / "both.parquet")
+    table.rename_axis("row").to_parquet(tmp_path / "counted.parquet")
+    columns = {name: load_source(tmp_path / f"{name}.parquet").columns for name in ("plain", "both", "counted")}
+    assert len({*columns.values()}) == 1, columns

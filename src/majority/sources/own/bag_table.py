@@ -76,8 +76,8 @@ def _one_form(name: str) -> str:
 
 def warn_of_missing_names(bags: pd.DataFrame, findings: Findings) -> None:
     """What stands for a missing number in other columns is a name in these."""
-    for column, of in (("bag", "a bag"), ("label", "a class")):
-        for name in sorted({*MISSING} & {*bags[column]}):
+    for column, of in {"bag": "a bag", "label": "a class", "group": "a group"}.items():
+        for name in sorted({*MISSING} & {*bags.get(column, ())}):
             cure = "if it stands for a missing one, fill its cells or leave its rows out"
             findings.warn(f"{name} is taken as the name of {of}: {cure}")
 

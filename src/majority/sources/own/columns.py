@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...bag_checks import EXACT
+from ...bag_checks import needs_double
 from .naming import SHOWN, did_you_mean, meant, shown_names
 from .problems import Findings, UnreadableError
 from .tables import as_numbers, separators, what_it_holds
@@ -22,7 +22,7 @@ BY_CHANCE = 1e-3  # a column of one value a bag is warned of where this is less 
 
 
 def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
-    """(n, d) and the columns' names; float32, or float64 where that could not tell numbers apart."""
+    """(n, d) and the columns' names; float32, or float64 where that is too coarse, or perhaps was in training."""
     others = [name for name in frame if name not in RESERVED]
     if wish.features:
         columns = _named(frame, path, wish, others, findings)
@@ -39,7 +39,9 @@ def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Finding
     numbers[np.abs(numbers) > np.finfo(np.float32).max] = np.inf
     cure = f"write a finite number, or leave the row {'' if wish.of_run else 'or the column '}out"
     _check_finite(frame, path, names, ~np.isfinite(numbers), cure, findings)
-    return numbers.astype(np.float32 if np.abs(numbers).max() <= EXACT else np.float64), names
+    with np.errstate(all="ignore"):  # of what is not finite
+        double = wish.of_run or needs_double(np.abs(numbers).max(axis=0), numbers.std(axis=0))
+    return numbers.astype(np.float64 if double else np.float32), names
 
 
 def _check_finite(

@@ -167,7 +167,8 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
     frame = pd.read_parquet(path)
-    frame = frame.reset_index([name for name in frame.index.names if name is not None])  # columns, in the file
+    if not isinstance(frame.index, pd.RangeIndex):  # else its levels are columns, in the file
+        frame = frame.reset_index([name for name in frame.index.names if name is not None and name not in frame])
     frame.columns = _names(frame.columns)
     frame.index = np.arange(1, len(frame) + 1)
     return frame
