@@ -139,19 +139,6 @@ def test_summary(tmp_path, majority, make):
     assert "0 problems, 0 warnings" in out
 
 
-def test_a_test_split_may_lack_a_class(tmp_path, majority, make):
-    table = make.table()
-    table["split"] = make.column(table, ["train", "train", "val", "val", "test", "train"])
-    assert set(table["bag_label"][table["split"] == "test"]) == {"7"}
-    table.to_csv(tmp_path / "bags.csv", index=False)
-    code, out, _ = majority("check", tmp_path / "bags.csv")
-    assert code == 0, out
-    assert "warning: no bag in split test has the label 12: the test figures say little of it" in out
-    code, out, err = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
-    assert code == 0, err
-    assert "test bags of fold 0" in out
-
-
 def test_brackets_in_names_are_shown_as_they_are(tmp_path, majority, make):
     table = make.table().rename(columns={"a": "a [/km2]"}).drop(columns="label")
     table["bag_label"] = [f"{name} [links]" for name in table["bag_label"]]

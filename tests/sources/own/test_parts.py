@@ -175,3 +175,16 @@ def test_load_source_reads_own_bags(tmp_path, make):
     make.folder(tmp_path)
     assert isinstance(load_source(tmp_path), OwnBags)
     assert isinstance(load_source(str(tmp_path)), OwnBags)
+
+
+def test_a_test_split_may_lack_a_class(tmp_path, majority, make):
+    table = make.table()
+    table["split"] = make.column(table, ["train", "train", "val", "val", "test", "train"])
+    assert set(table["bag_label"][table["split"] == "test"]) == {"7"}
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0, out
+    assert "warning: no bag in split test has the label 12: the test figures say little of it" in out
+    code, out, err = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
+    assert code == 0, err
+    assert "test bags of fold 0" in out

@@ -45,7 +45,13 @@ def check_one_each(
             findings.problem(file, row, f"{owner} {entry[owner]} has two {column}s ({where})", cure)
 
 
-def warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
+def check_for_training(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
+    _check_classes(bags, file, findings)
+    _warn_of_spellings(bags, findings)
+    _warn_of_missing_names(bags, findings)
+
+
+def _warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
     """Names that differ in capitals, blanks or Unicode form alone are two to every program, and one to most writers."""
     for column in ("bag", "label", "group"):
         spellings = defaultdict(list)
@@ -74,7 +80,7 @@ def _one_form(name: str) -> str:
     return unicodedata.normalize("NFKC", name)
 
 
-def warn_of_missing_names(bags: pd.DataFrame, findings: Findings) -> None:
+def _warn_of_missing_names(bags: pd.DataFrame, findings: Findings) -> None:
     """What stands for a missing number in other columns is a name in these."""
     for column, of in {"bag": "a bag", "label": "a class", "group": "a group"}.items():
         for name in sorted({*MISSING} & {*bags.get(column, ())}):
@@ -82,7 +88,7 @@ def warn_of_missing_names(bags: pd.DataFrame, findings: Findings) -> None:
             findings.warn(f"{name} is taken as the name of {of}: {cure}")
 
 
-def check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
+def _check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
     """Of bags with `label` and perhaps `split`: two classes at least, each where bags are learned and chosen by."""
     labels = bags["label"][bags["label"] != ""]
     wins = labels.value_counts()

@@ -13,14 +13,7 @@ import pandas as pd
 from ...bag_checks import not_finite
 from ...feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, ending, look
 from ...store import FeatureFiles, chunks
-from .bag_table import (
-    check_classes,
-    check_filled,
-    check_one_each,
-    settle_splits,
-    warn_of_missing_names,
-    warn_of_spellings,
-)
+from .bag_table import check_filled, check_for_training, check_one_each, settle_splits
 from .images import ENDINGS
 from .naming import did_you_mean
 from .problems import Findings, UnreadableError
@@ -129,9 +122,7 @@ def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.Data
     if "split" in bags and "group" in bags:
         check_one_each(first, table, "group", ["split"], "move all bags of a group to one split", findings)
     if wish.training:
-        check_classes(first, table, findings)
-        warn_of_spellings(first, findings)
-        warn_of_missing_names(first, findings)
+        check_for_training(first, table, findings)
     return table, first[first["bag"] != ""]
 
 

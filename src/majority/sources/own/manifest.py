@@ -9,14 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .bag_table import (
-    check_classes,
-    check_filled,
-    check_one_each,
-    settle_splits,
-    warn_of_missing_names,
-    warn_of_spellings,
-)
+from .bag_table import check_filled, check_for_training, check_one_each, settle_splits
 from .columns import RESERVED, TEXT, note_unused, read_features
 from .images import ABSENT, first_spellings, load_images
 from .naming import did_you_mean
@@ -56,9 +49,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
         if "split" in bags and "group" in bags:
             check_one_each(bags, path, "group", ["split"], "move all bags of a group to one split", findings)
         if wish.training:
-            check_classes(bags, path, findings)
-            warn_of_spellings(bags, findings)
-            warn_of_missing_names(bags, findings)
+            check_for_training(bags, path, findings)
             _check_shared_images(compared, path, findings)
     if images:
         if wish.training:
