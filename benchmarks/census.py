@@ -53,7 +53,7 @@ from majority.sources import Parts, load
 
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
 LINES = ("census", "clusters", "heads", "proportion", "supervised", "augmented")
-PAPERS = "log-mean"  # of augmented
+OF_AUGMENTED = "log-mean"
 RUNS = "runs.jsonl"
 
 
@@ -269,8 +269,8 @@ def main() -> None:
         for line, method, seed, train in _to_do(cell, lines, options.method, options.seeds):
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
             there = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
-            plan = json.loads(json.dumps(cell.plan_of(line).as_dict()))
-            if any(row.get("plan", plan) != plan for row in there):
+            asked = json.loads(json.dumps(cell.plan_of(line).as_dict()))
+            if any(row.get("plan", asked) != asked for row in there):
                 what = f"{line} of {source} {scenario} fold {fold}"
                 raise SystemExit(f"{options.out / RUNS} has {what} by another plan: choose another --out")
             if there:
@@ -293,7 +293,7 @@ def _to_do(cell: Cell, lines: list[str], of_census: str, seeds: int):
             for method, seed in product(HEADS, range(seeds)):
                 yield line, method, seed, lambda m=method, seed=seed: head(cell, cell.features(), m, seed)
         elif line == "augmented" and has_start:
-            yield line, PAPERS, 0, lambda: cell.trained(PAPERS, cell.augmented, cell.work / "augmented")
+            yield line, OF_AUGMENTED, 0, lambda: cell.trained(OF_AUGMENTED, cell.augmented, cell.work / "augmented")
         elif line in ("census", "proportion", "supervised"):
             method = of_census if line == "census" else line
             yield line, method, 0, lambda method=method: cell.from_one_body(method)

@@ -77,7 +77,7 @@ def check_head(model: Model, bags: Bags) -> None:
     for name, n in {"instance_log_probs": len(features), "bag_log_probs": len(sizes)}.items():
         values, need = getattr(output, name), (n, len(model.spec.classes))
         if tuple(values.shape) != need:
-            raise InputError(f"method {method}: {name} has shape {tuple(values.shape)}, of {need}: a column a class")
+            raise InputError(f"method {method}: {name} has shape {tuple(values.shape)}: give {need}, a column a class")
         if not torch.allclose(values.logsumexp(dim=1), torch.zeros(1, device=where), atol=1e-3):
             raise InputError(f"method {method}: {name} are no log-probabilities: take log_softmax(scores, dim=1)")
     losses = head.losses(output, segments, Target(labels, instances))

@@ -46,7 +46,7 @@ class Pair(Count):
     ("head", "message"),
     [
         (Scores, r"instance_log_probs are no log-probabilities: take log_softmax"),
-        (Narrow, r"instance_log_probs has shape \(\d+, 2\), of \(\d+, 3\)"),
+        (Narrow, r"instance_log_probs has shape \(\d+, 2\): give \(\d+, 3\), a column a class"),
         (Mean, r"losses of 2 bags are \(\): return one a bag, not their mean"),
         (OfInstances, r"losses of 2 bags are \(\d+,\)"),
         (Nothing, "losses of 2 bags are NoneType"),
