@@ -1,5 +1,7 @@
 """The GPU's fast path. What can be told without one: what is captured is the plain step, with its own inputs."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -166,7 +168,7 @@ def test_random_draws_go_on_as_before_where_a_capture_fails(capsys):
 
 @gpu
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-@pytest.mark.parametrize("make", [BagLoss, Contrastive, Averaged, Taught])
+@pytest.mark.parametrize("make", [BagLoss, Contrastive, partial(Contrastive, mixed=0.5), Averaged, Taught])
 def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 300)
@@ -176,8 +178,8 @@ def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
     views = tuple(AUGMENTATIONS)
     settings = Settings(8, 4, whole_steps=True, optimizer=optimizer, augment=views, precision="bf16")
     model = build_model(train, "log-mean", "resnet18-small")
-    if make is Contrastive:
-        train, val, objective = singles(train), None, Contrastive(model.backbone.out_features)
+    if Contrastive in (make, getattr(make, "func", None)):
+        train, val, objective = singles(train), None, make(model.n_features)
     else:
         objective = BagLoss() if make is BagLoss else make(model)
     beliefs = rng.dirichlet([1, 1, 1], 16 * 8).astype(np.float32) if make is Taught else None

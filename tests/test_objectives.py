@@ -10,7 +10,7 @@ from majority import Bags, Settings, build_model, evaluate, fit
 from majority import training as training_room
 from majority.embedding import embedded, singles
 from majority.errors import InputError
-from majority.functional import contrastive_losses
+from majority.functional import contrastive_losses, mixed_contrastive_losses
 from majority.inference import outputs
 from majority.objectives import Averaged, BagLoss, Contrastive, Taught
 from majority.streams import placed
@@ -69,46 +69,80 @@ def test_contrastive_losses_are_the_plain_ones(temperature):
     assert 0 < nearest.sum() < 7, "views that are partly near: both answers occur"
 
 
+def plain_mixed(mixed, views, other, share, temperature):
+    """One anchor at a time, in float64: cross-entropy between what a mixed view is made of and what it is near to."""
+    mixed, views = ([v / v.norm() for v in each.double()] for each in (mixed, views))
+    losses, nearest = [], []
+    for i, anchor in enumerate(mixed):
+        near = torch.stack([anchor @ view for view in views])
+        made_of = torch.zeros(len(views), dtype=torch.float64)
+        made_of[i] += 1 - share[i]
+        made_of[other[i]] += share[i]
+        losses.append(-(made_of * (near / temperature).log_softmax(dim=0)).sum())
+        nearest.append(int(near.argmax()) == i)
+    return torch.stack(losses), torch.tensor(nearest)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5])
+def test_mixed_contrastive_losses_are_the_plain_ones(temperature):
+    torch.manual_seed(0)
+    views, other, share = torch.randn(9, 5), torch.tensor([1, 2, 0, 3, 8, 7, 6, 5, 4]), 0.5 * torch.rand(9)
+    mixed = views.lerp(views[other], share.unsqueeze(1)) + 0.5 * torch.randn(9, 5)
+    losses, nearest = mixed_contrastive_losses(mixed, views, other, share, temperature)
+    expected, near = plain_mixed(mixed, views, other, share, temperature)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(nearest, near)
+    assert 0 < nearest.sum() < 9, "both answers occur"
+
+
 VIEWS = ("crop", ("colour", {"strength": 0.3}))
 START = Settings(epochs=4, batch_bags=8, learning_rate=3e-3, augment=VIEWS)
 
 
-def started(bags, settings=START, folder=None):
+def started(bags, settings=START, folder=None, mixed=0.0):
     model = build_model(bags, "log-mean", "cnn")
     torch.manual_seed(1)
-    objective = Contrastive(model.backbone.out_features, width=16, dimensions=8)
+    objective = Contrastive(model.backbone.out_features, mixed=mixed, width=16, dimensions=8)
     return model, fit(model, singles(bags), None, settings, device="cpu", objective=objective, folder=folder)
 
 
 def test_one_instance_alone_has_nothing_to_learn():
     first, second = (torch.randn(1, 4, requires_grad=True) for _ in range(2))
-    losses, _ = contrastive_losses(first, second, 0.2)
-    losses.sum().backward()
-    assert losses.tolist() == [0.0]
-    assert first.grad.tolist() == second.grad.tolist() == [[0.0] * 4]
+    for losses, _ in (
+        contrastive_losses(first, second, 0.2),
+        mixed_contrastive_losses(first, second, torch.tensor([0]), torch.tensor([0.3]), 0.2),
+    ):
+        first.grad = second.grad = None
+        losses.sum().backward()
+        assert losses.tolist() == [0.0]
+        assert first.grad.tolist() == second.grad.tolist() == [[0.0] * 4]
 
 
-def test_a_contrastive_start_lowers_its_loss_and_keeps_the_last_epoch():
-    _, fitted = started(images(12), Settings(epochs=12, batch_bags=16, learning_rate=3e-3, augment=VIEWS))
+@pytest.mark.parametrize("mixed", [0.0, 0.5])
+def test_a_contrastive_start_lowers_its_loss_and_keeps_the_last_epoch(mixed):
+    settings = Settings(epochs=12, batch_bags=16, learning_rate=3e-3, augment=VIEWS)
+    _, fitted = started(images(12), settings, mixed=mixed)
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"] - 0.3
     assert (fitted.best_epoch, fitted.loss_name) == (11, "train_loss")
     assert "val_loss" not in fitted.history[0]
 
 
-def test_a_start_sees_no_label():
+@pytest.mark.parametrize("mixed", [0.0, 0.5])
+def test_a_start_sees_no_label(mixed):
     bags = images()
     rng = np.random.default_rng(5)
     scrambled = bags._with(instance_labels=rng.permutation(bags.instance_labels), labels=rng.permutation(bags.labels))
-    one, other = (started(each)[0].state_dict() for each in (bags, scrambled))
+    one, other = (started(each, mixed=mixed)[0].state_dict() for each in (bags, scrambled))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_a_start_goes_on_where_it_was(tmp_path, monkeypatch):
+@pytest.mark.parametrize("mixed", [0.0, 0.5])
+def test_a_start_goes_on_where_it_was(mixed, tmp_path, monkeypatch):
     bags = images()
-    whole, _ = started(bags, folder=tmp_path / "whole")
+    whole, _ = started(bags, folder=tmp_path / "whole", mixed=mixed)
     with stopped_before(2, monkeypatch):
-        started(bags, folder=tmp_path / "stopped")
-    again, fitted = started(bags, folder=tmp_path / "stopped")
+        started(bags, folder=tmp_path / "stopped", mixed=mixed)
+    again, fitted = started(bags, folder=tmp_path / "stopped", mixed=mixed)
     assert fitted.epochs == 4
     assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
 
@@ -250,6 +284,30 @@ def test_beliefs_are_learned_and_no_bag_label_is():
     _, objective, _ = averaged(bags, epochs=20, make=Taught, mixed=0.0, momentum=0.8)
     wrong = evaluate(objective.mean, bags, "cpu").summary()["instance_accuracy"]
     assert wrong < 0.2, "it was told the wrong way round"
+
+
+def test_mixed_first_views_are_to_know_both_second_ones():
+    """Instances are rows of the identity: what is seen says of which two it was mixed, and in which parts."""
+    bags = images(6)
+    bags = singles(bags._with(store=np.eye(24, dtype=np.float32)))
+    model = build_model(bags, "log-mean", "mlp").eval()
+    model.normalise.mean.zero_()
+    model.normalise.std.fill_(1)
+    objective = Contrastive(model.n_features, temperature=0.3, mixed=0.5, width=16, dimensions=8).eval()
+    seen, projected = [], []
+    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    objective.projection.register_forward_hook(lambda module, given, output: projected.append(output))
+    (batch,) = placed(bags, torch.device("cpu")).in_order(9_999)
+    torch.manual_seed(0)
+    losses, _ = objective.losses(model, batch, None)
+    parts, alone = seen[0].chunk(2)
+    assert torch.equal(alone, torch.eye(24))
+    torch.testing.assert_close(parts.sum(dim=1), torch.ones(24))
+    assert (parts.diagonal() >= 0.5).all()
+    assert (parts.diagonal() < 1).sum() > 12
+    first, second = torch.nn.functional.normalize(projected[0], dim=1).chunk(2)
+    expected = -(parts * (first @ second.T / 0.3).log_softmax(dim=1)).sum(dim=1)
+    torch.testing.assert_close(losses, expected)
 
 
 def test_mixed_instances_have_mixed_beliefs():

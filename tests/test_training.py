@@ -26,7 +26,7 @@ SHORT = Settings(epochs=4, batch_bags=8, warmup_epochs=1)
 
 def trained(folder=None, settings=SHORT, method="log-mean", train=TRAIN, val=VAL):
     model = build_model(train, method)
-    return model, fit(model, train, val, settings, folder=folder)
+    return model, fit(model, train, val, settings, folder=folder, device="cpu")
 
 
 def same_weights(one, other):
@@ -302,7 +302,8 @@ def test_augmentation_touches_images_in_training_alone():
     bags = Bags(images, np.arange(40), np.arange(0, 41, 5), [0, 1] * 4, ["a", "b"])
     plain, moved = (Settings(epochs=2, augment=augment) for augment in ((), ("crop",)))
     models = [build_model(bags, "log-mean", "mlp") for _ in range(3)]
-    histories = [fit(m, bags, bags, s).history for m, s in zip(models, (plain, moved, moved), strict=True)]
+    runs = zip(models, (plain, moved, moved), strict=True)
+    histories = [fit(model, bags, bags, settings, device="cpu").history for model, settings in runs]
     assert histories[0][0]["train_loss"] != histories[1][0]["train_loss"]
     assert histories[1][0]["train_loss"] == histories[2][0]["train_loss"]
     assert validation_loss(models[1], bags) == pytest.approx(min(r["val_loss"] for r in histories[1]), rel=1e-5)

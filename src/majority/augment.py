@@ -206,17 +206,23 @@ LAWFUL: dict[str, tuple[str, ...]] = {
 }
 
 
+def kind_of(source: str) -> str | None:
+    """The known source that this one is of. A file is known by the beginning of its name.
+
+    >>> kind_of("svhn28"), kind_of("my scans")
+    ('svhn', None)
+    """
+    return max((name for name in LAWFUL if source.startswith(name)), key=len, default=None)
+
+
 def lawful(source: str) -> tuple[str, ...]:
     """Names of the augmentations that leave this source's classes as they are; of an unknown source, those
     that leave orientation and colour alone.
 
-    A file is known by the beginning of its name: svhn28.npz is of SVHN.
-
     >>> "flip" in lawful("cifar10"), "flip" in lawful("svhn28"), lawful("my scans")
     (True, False, ('crop', 'resized-crop', 'cutout', 'noise'))
     """
-    known = [name for name in LAWFUL if source.startswith(name)]
-    return LAWFUL[max(known, key=len)] if known else ("crop", "resized-crop", "cutout", "noise")
+    return LAWFUL.get(kind_of(source), ("crop", "resized-crop", "cutout", "noise"))
 
 
 class Augment:

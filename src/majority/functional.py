@@ -135,6 +135,22 @@ def contrastive_losses(first: Tensor, second: Tensor, temperature: float) -> tup
     return losses.view(2, n).mean(dim=0), nearest
 
 
+def mixed_contrastive_losses(
+    mixed: Tensor, views: Tensor, other: Tensor, share: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Mixed views (n, d), of which `share` (n,) is instance `other` (n,), and a view (n, d) of every instance alone ->
+    (n,) loss and (n,) whether the mixed view's nearest is its own instance's.
+
+    By cosine similarity s, the mixed view's cross-entropy over all n views, own and other's as likely as its parts:
+    -((1 - share) s(own) + share s(other's)) / T + log sum exp(s / T).
+    """
+    unit = torch.nn.functional.normalize
+    similarity = unit(mixed, dim=1) @ unit(views, dim=1).T / temperature  # (n, n)
+    own, others = similarity.diagonal(), similarity.gather(1, other.unsqueeze(1)).squeeze(1)
+    losses = similarity.logsumexp(dim=1) - own.lerp(others, share)
+    return losses, own >= similarity.amax(dim=1)
+
+
 class _LogNdtr(torch.autograd.Function):
     """log Phi(z). torch's own gradient is a difference of squares of z: noise or NaN below about -1,000 in float32."""
 

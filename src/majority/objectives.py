@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .batches import Batch
-from .functional import contrastive_losses
+from .functional import contrastive_losses, mixed_contrastive_losses
 from .model import Augmentation, Model, in_float32
 from .norm import BatchNorm1d
 
@@ -48,26 +48,33 @@ class Contrastive(Objective):
     """Two views of an instance know each other among those of all others: no label is used.
 
     Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020; without the
-    positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. The projection is left
+    positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. Where first views are
+    mixed with those of other instances, up to `mixed` of them, they are to know the second views of both: Lee et al.,
+    "i-Mix: A Domain-Agnostic Strategy for Contrastive Representation Learning", ICLR 2021. The projection is left
     behind.
     """
 
     uses_head, of_instances = False, True
 
-    def __init__(self, features: int, temperature: float = 0.2, width: int = 512, dimensions: int = 128):
+    def __init__(
+        self, features: int, temperature: float = 0.2, mixed: float = 0.0, width: int = 512, dimensions: int = 128
+    ):
         super().__init__()
-        self.temperature = temperature
+        self.temperature, self.mixed = temperature, mixed
         self.projection = nn.Sequential(
             nn.Linear(features, width, bias=False), BatchNorm1d(width), nn.ReLU(), nn.Linear(width, dimensions)
         )
 
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
-        instances = batch.instances
-        both = torch.cat([model.normalise(instances, augment) for _ in range(2)])
-        projected = self.projection(model.backbone(both)).float()
+        first, second = (model.normalise(batch.instances, augment) for _ in range(2))
+        if self.mixed:
+            first, other, share = mix(first, self.mixed)
+        projected = self.projection(model.backbone(torch.cat([first, second]))).float()
         with in_float32(projected):
-            losses, nearest = contrastive_losses(*projected.chunk(2), self.temperature)
-        return losses, nearest
+            first, second = projected.chunk(2)
+            if self.mixed:
+                return mixed_contrastive_losses(first, second, other, share, self.temperature)
+            return contrastive_losses(first, second, self.temperature)
 
 
 class Averaged(BagLoss):
@@ -119,11 +126,16 @@ class Taught(Averaged):
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
         seen, beliefs = model.normalise(batch.instances, augment), batch.target.beliefs
         if self.mixed:
-            other = torch.rand(len(seen), device=seen.device).argsort()
-            share = self.mixed * torch.rand(len(seen), 1, device=seen.device)
-            beliefs = beliefs.lerp(beliefs[other], share)
-            seen = seen.lerp(seen[other], share.view(-1, *[1] * (seen.ndim - 1)).to(seen.dtype))
+            seen, other, share = mix(seen, self.mixed)
+            beliefs = beliefs.lerp(beliefs[other], share.unsqueeze(1))
         output = model.aggregate(model.backbone(seen).float(), batch.segments)
         with in_float32(output.bag_log_probs):
             losses = batch.segments.mean(-(beliefs * output.instance_log_probs).sum(dim=1))
         return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
+
+
+def mix(seen: Tensor, most: float) -> tuple[Tensor, Tensor, Tensor]:
+    """n instances, each with up to `most` of another in it; (n,) which other; (n,) how much of it."""
+    other = torch.rand(len(seen), device=seen.device).argsort()
+    share = most * torch.rand(len(seen), device=seen.device)
+    return seen.lerp(seen[other], share.view(-1, *[1] * (seen.ndim - 1)).to(seen.dtype)), other, share

@@ -103,6 +103,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("census.reader_epochs=0", "census.reader_epochs is 0: it must be 1 or more"),
         ("census.reader_epochs=null", "census.reader_epochs=null: a whole number is needed"),
         ("census.mixed=2", "census.mixed is 2: it must be between 0 and 1"),
+        ("census.mixed_views=-1", "census.mixed_views is -1: it must be between 0 and 1"),
         ("census.sharpness=Infinity", "census.sharpness is inf: it must be a number above 0"),
         ("census.temperature=Infinity", "census.temperature is inf: it must be a number above 0"),
         ('training.augment=[["crop",{"pad":-1}]]', "augmentation crop cannot take {'pad': -1}"),
@@ -113,7 +114,6 @@ def test_wrong_settings_are_refused(majority, tmp_path, pair, message):
     assert code == 2
     assert message in error
     assert not (tmp_path / "run").exists(), "so that the right setting can be given for the same folder"
-    assert not (tmp_path / "run").exists()
 
 
 def test_plans_follow_the_material():
@@ -129,6 +129,8 @@ def test_plans_follow_the_material():
     assert "rotate90" in names(plan("pathmnist", (28, 28, 3), True).census.start.augment)
     assert names(plan("my photos", (64, 64, 3), True).census.start.augment) == {"resized-crop"}
     assert ("resized-crop", {"side": 24}) in on_gpu.census.start.augment
+    mixes = lambda source: plan(source, (32, 32, 3), True).census.mixed_views > 0
+    assert [mixes(source) for source in ("cifar10", "svhn28", "pathmnist", "my photos")] == [True, False, False, False]
     assert ("resized-crop", {"side": (24, 96)}) in plan("cifar10", (32, 128, 3), True).census.start.augment
 
 
@@ -144,9 +146,10 @@ def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tm
     words = ["train", tmp_path / "own.npz", "--recipe", "census", "--bags", "12", "--bag-size", "8", "--epochs", "1"]
     words += ["--backbone", "mlp", "--set", "census.start.epochs=1", "--set", "census.head.epochs=1"]
     words += ["--set", "census.readers=1", "--out", tmp_path / "run"]
-    with monkeypatch.context() as patched:
-        patched.setattr("majority.experiments.choose_device", lambda device: torch.device("cuda"))
-        code, out, _ = majority(*words)
+    on = lambda device: monkeypatch.setattr("majority.experiments.choose_device", lambda name: torch.device(device))
+    on("cuda")
+    code, out, _ = majority(*words)
+    on("cpu")
     assert code == 0
     assert "note: backbone mlp takes images of one size only: so are the views of the start" in out
     assert "stage start: epoch 0" in out
@@ -167,6 +170,12 @@ def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tm
 
 
 # ---------------------------------------------------------------------- its stages
+
+
+def test_a_start_mixes_views_as_planned(tmp_path):
+    start = lambda most: replace(WITH_START, mixed_views=most)
+    runs = [run_of(tmp_path / str(most), digits(), settings=start(most)) for most in (0.0, 0.1, 0.5)]
+    assert len({census.train(run).stages["start"].best_loss for run in runs}) == 3
 
 
 def test_every_stage_is_trained_and_told(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ..augment import lawful
+from ..augment import kind_of, lawful
 from ..errors import InputError, no_such
 from ..methods import METHODS, Head, find_method
 from ..methods.count import Count
@@ -18,6 +18,7 @@ __all__ = ["DEFAULT", "RECIPES", "Material", "Plan", "Recipe", "Run", "Trained",
 
 DEFAULT = "default"
 SMALL_STEM = 64  # pixels a side up to which the small stem is taken
+MIXED = ("cifar10",)  # kinds of images whose views a start mixes: things, not textures; docs/census.md has the figures
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,9 @@ def _census(material: Material) -> Plan:
         return Plan("census", "tiny" if material.tiny else "cnn", training=training, census=CensusSettings())
     colours = permitted(("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey")
     height, width = map(_three_quarters, material.shape[:2])
+    mixed = kind_of(material.source) in MIXED
     start = Settings(
-        epochs=200,
+        epochs=400 if mixed else 200,
         batch_bags=512,
         whole_steps=True,
         optimizer="muon",
@@ -96,7 +98,8 @@ def _census(material: Material) -> Plan:
         augment=(*turned, "crop", *colours, "cutout"),
         precision="bf16",
     )
-    return Plan("census", _resnet(material), training=training, census=CensusSettings(start, head, reader_epochs=20))
+    settings = CensusSettings(start, head, reader_epochs=20, mixed_views=0.5 if mixed else 0.0)
+    return Plan("census", _resnet(material), training=training, census=settings)
 
 
 def _three_quarters(length: int) -> int:

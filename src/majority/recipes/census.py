@@ -54,10 +54,11 @@ def train(run: Run) -> Trained:
 
 
 def _start(run: Run, model: Model, folder: Path, title: str) -> Fitted:
+    census = run.plan.census
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.plan.training.seed)
-        objective = Contrastive(model.n_features, run.plan.census.temperature)
-    settings = run.plan.census.start
+        objective = Contrastive(model.n_features, census.temperature, census.mixed_views)
+    settings = census.start
     if not takes_views(model, settings.augment):
         run.say(f"note: backbone {model.spec.backbone} takes images of one size only: so are the views of the start")
         steps = Augment(settings.augment).plan

@@ -47,6 +47,7 @@ class CensusSettings:
     reader_epochs: int = 40  # as many as `last` has, but no more than these
     sharpness: float = 2.0  # the power that the readers' mean beliefs are taken to
     mixed: float = 0.5  # up to which part of an instance is another, where beliefs are learned
+    mixed_views: float = 0.0  # the same of the start's first views
 
     def __post_init__(self):
         allowed = {
@@ -54,6 +55,7 @@ class CensusSettings:
             "reader_epochs": (self.reader_epochs >= 1, "1 or more"),
             "momentum": (0 <= self.momentum < 1, "0 or more and below 1"),
             "mixed": (0 <= self.mixed <= 1, "between 0 and 1"),
+            "mixed_views": (0 <= self.mixed_views <= 1, "between 0 and 1"),
             "temperature": (0 < self.temperature < inf, "a number above 0"),
             "sharpness": (0 < self.sharpness < inf, "a number above 0"),
         }
