@@ -190,6 +190,16 @@ def test_a_wrong_folder_is_refused_by_check_and_by_train(tmp_path, majority, mak
     assert message in err
 
 
+def test_a_damaged_table_is_named_beside_what_is_wrong_with_files(tmp_path, majority, make):
+    make.folder(tmp_path)
+    np.savez(tmp_path / "s3.npz", features=ONES)
+    (tmp_path / "labels.csv").write_text('bag,label\ns0,"tumour\ns1,stroma\n')
+    code, out, _ = majority("check", tmp_path)
+    assert code == 1
+    assert "bag s3 has a second file" in out
+    assert "labels.csv: it cannot be read as CSV" in out
+
+
 def test_some_files_with_coordinates(tmp_path, majority, make):
     make.folder(tmp_path, suffix=".npz", write=write_npz)
     np.savez(tmp_path / "s4.npz", features=ONES)

@@ -134,6 +134,7 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     _check_names(path, header, findings)
     if len(first) > len(header):
         _name_long_rows(path, len(header), separator, findings)
+    text = set(text_columns) & set(header)
     try:
         frame = pd.read_csv(
             path,
@@ -142,9 +143,9 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
             names=header,
             skiprows=1,
             index_col=False,
-            dtype=dict.fromkeys(set(text_columns) & set(header), str),
+            dtype=dict.fromkeys(text, str),
             keep_default_na=False,
-            na_values={name: ["", *MISSING] for name in header if name not in text_columns},
+            na_values={name: ["", *MISSING] for name in header if name not in text},
             skip_blank_lines=False,
             encoding="utf-8-sig",
             low_memory=False,
@@ -155,7 +156,6 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
         _name_long_rows(path, len(header), separator, findings)
         raise
     frame.index = np.arange(2, len(frame) + 2)
-    text = set(text_columns) & set(header)
     if separator == ";":
         for name in header:
             if name not in text and has_decimal_commas(frame[name]):
@@ -187,11 +187,12 @@ def _separator(header: str) -> str:
 def _name_long_rows(path: Path, width: int, separator: str, findings: Findings) -> None:
     """Rows with more cells than the header, each a problem."""
     with path.open(newline="", encoding="utf-8-sig") as file:
-        for number, cells in enumerate(csv.reader(file, delimiter=separator), start=1):
-            if len(cells) > width:
-                what = f"it has {len(cells)} cells, the header {width}"
-                findings.problem(path, number, what, "give every row as many cells as the header has")
-    if findings.problems:
+        rows = enumerate(csv.reader(file, delimiter=separator), start=1)
+        long = {number: len(cells) for number, cells in rows if len(cells) > width}
+    for number, cells in long.items():
+        what = f"it has {cells} cells, the header {width}"
+        findings.problem(path, number, what, "give every row as many cells as the header has")
+    if long:
         raise UnreadableError
 
 
