@@ -134,11 +134,10 @@ def _as_array(tensor) -> np.ndarray:
 
 def _checked(path: Path, features, coordinates, offset: int | None = None) -> FeatureFile:
     shape, dtype = features.shape, features.dtype
+    if 0 in shape:
+        raise FeatureFileError(path, f"is empty (features of shape {shape})", "fill it or leave it out")
     if len(shape) != 2:
         raise FeatureFileError(path, f"has features of shape {shape}", "save a row an instance, (n, d)")
-    if 0 in shape:
-        what = f"has features of shape {shape}, nothing to learn from"
-        raise FeatureFileError(path, what, "fill it or leave it out")
     if dtype not in FLOATS and dtype.newbyteorder("=") in FLOATS:
         order, plain = "big" if dtype.byteorder == ">" else "little", dtype.newbyteorder("=")
         what = f"has features of dtype {dtype.str}, which is {plain} in {order}-endian order"

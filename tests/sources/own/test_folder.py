@@ -138,7 +138,8 @@ ONES = np.ones((3, 3), np.float32)
 WRONG = {
     "a bag without file": (remove("s3.npy"), "labels.csv, row 5: bag s3 is empty: it has no file in"),
     "a file without label": (rewrite("extra.npy", ONES), "extra.npy: bag extra has no row in labels.csv: add its bag"),
-    "a file without rows": (rewrite("s3.npy", ONES[:0]), "s3.npy: the bag is empty (no rows)"),
+    "a file without rows": (rewrite("s3.npy", ONES[:0]), "s3.npy: is empty (features of shape (0, 3))"),
+    "a file without anything": (rewrite("s3.npy", np.array([])), "s3.npy: is empty (features of shape (0,))"),
     "another width": (rewrite("s3.npy", np.ones((3, 5), np.float32)), "s3.npy: has 5 features"),
     "another dtype": (rewrite("s3.npy", ONES.astype(np.float16)), "s3.npy: has dtype float16"),
     "integers": (rewrite("s3.npy", np.ones((3, 3), int)), "s3.npy: has features of dtype int64"),

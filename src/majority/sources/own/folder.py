@@ -144,18 +144,8 @@ def _look(path: Path, findings: Findings) -> FeatureFile | None:
     try:
         return look(path)
     except FeatureFileError as error:
-        what, cure = error.what, error.cure
-        if ending(path) == ".npy" and _holds_nothing(path):
-            what, cure = "the bag is empty (no rows)", "fill the file or leave it out"
-        findings.problem(path, None, what, cure)
+        findings.problem(error.path, None, error.what, error.cure)
         return None
-
-
-def _holds_nothing(path: Path) -> bool:
-    try:
-        return np.load(path, allow_pickle=False).size == 0
-    except (OSError, ValueError, EOFError):
-        return False
 
 
 def _alike(files: list[FeatureFile], findings: Findings) -> list[FeatureFile]:
