@@ -11,13 +11,12 @@ are reported for it come from folds 2 to 4.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from statistics import mean
 
 from majority import build_model, evaluate, fit
 from majority.augment import lawful
-from majority.files import read_lines
+from majority.files import append_line, read_lines
 from majority.recipes import Plan
 from majority.runs import environment
 from majority.settings import Settings
@@ -78,8 +77,7 @@ def main() -> None:
             row = {"source": data.name, "plan": name, "method": method, "scenario": scenario, "fold": fold, **figures}
             row |= {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, "seconds": round(fitted.seconds, 1)}
             row |= {"settings": plan.as_dict(), "environment": environment()}
-            with options.out.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            append_line(options.out, row)
             done[name, method, scenario, fold] = figures["instance_accuracy"]
             shown = f"{figures['instance_accuracy']:.3f} (epoch {fitted.best_epoch}, {fitted.seconds:.0f} s)"
             print(f"{name} | {method} {scenario} fold {fold}: {shown}", flush=True)

@@ -11,12 +11,11 @@ Each line of the output is one run of the paper recipe on Large bags, fold 0; a 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from statistics import mean, stdev
 
 from majority import build_model, evaluate, fit
-from majority.files import read_lines
+from majority.files import append_line, read_lines
 from majority.recipes import RECIPES, Material
 from majority.runs import environment
 from majority.sources import load
@@ -50,8 +49,7 @@ def main() -> None:
                 row |= evaluate(model, parts.test).summary()
                 row |= {"best_epoch": fitted.best_epoch, "val_loss": fitted.best_loss, "seconds": fitted.seconds}
                 row |= {"plan": plan.as_dict(), "environment": environment()}
-                with options.out.open("a") as file:
-                    file.write(json.dumps(row) + "\n")
+                append_line(options.out, row)
                 done[method, loop, seed] = row["instance_accuracy"]
             of_loop = [accuracy for key, accuracy in done.items() if key[:2] == (method, loop)]
             spread = f" ± {stdev(of_loop):.4f}" if len(of_loop) > 1 else ""

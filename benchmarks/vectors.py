@@ -20,7 +20,7 @@ from speed import commit
 from majority import build_model, evaluate
 from majority.cli import folds_of
 from majority.embedding import singles
-from majority.files import read_lines
+from majority.files import append_line, read_lines
 from majority.methods import DEFAULT_METHOD
 from majority.recipes import RECIPES, Material, Plan, Run
 from majority.runs import environment
@@ -68,8 +68,7 @@ def main() -> None:
                 continue
             parts = parts or as_vectors(load(path).make_parts(scenario=scenario, fold=fold), options.components)
             row = key | trained(parts, plan, source) | about
-            with options.out.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            append_line(options.out, row)
             figures = f"{row['instance_accuracy']:.4f}, {row['seconds']:.0f} s"
             print(f"{source} {scenario} fold {fold} {recipe}: {figures}", flush=True)
 

@@ -34,6 +34,11 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         raise not_written(path, error) from None
 
 
+def write_text(path: Path, text: str) -> None:
+    """In UTF-8; what has no place in it, as of a file name in another encoding, becomes a question mark."""
+    write_atomically(path, lambda place: place.write_text(text, encoding="utf-8", errors="replace"))
+
+
 def append(path: Path, text: str) -> None:
     """At the end of a file of lines; a kill may cut the last one short."""
     try:
@@ -66,7 +71,7 @@ def locked(path: Path) -> BinaryIO:
 
 
 def write_json(path: Path, content: dict) -> None:
-    write_atomically(path, lambda place: place.write_text(json.dumps(content, indent=2) + "\n"))
+    write_text(path, json.dumps(content, indent=2) + "\n")
 
 
 def read_json(path: Path) -> dict:
@@ -78,8 +83,11 @@ def read_json(path: Path) -> dict:
 
 def write_lines(path: Path, records: list[dict]) -> None:
     """A JSON-lines file, all of it."""
-    text = "".join(json.dumps(record) + "\n" for record in records)
-    write_atomically(path, lambda place: place.write_text(text))
+    write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+def append_line(path: Path, record: dict) -> None:
+    append(path, json.dumps(record) + "\n")
 
 
 def read_lines(path: Path) -> list[dict]:

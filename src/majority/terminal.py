@@ -20,7 +20,7 @@ def say(line: str) -> None:
 
 def end_study(done, out: Path) -> None:
     """The tables of the cells that were trained, then a line for each that failed; exit 1 if any did."""
-    from .files import write_atomically
+    from .files import write_text
     from .study import aggregate, as_csv, as_markdown
     from .study.results import save
     from .study.workers import FAILURES
@@ -29,8 +29,8 @@ def end_study(done, out: Path) -> None:
     if results:
         save(out)
         rows = aggregate(results)
-        write_atomically(out / "table.md", lambda place: place.write_text(as_markdown(rows), encoding="utf-8"))
-        write_atomically(out / "table.csv", lambda place: place.write_text(as_csv(rows), encoding="utf-8"))
+        write_text(out / "table.md", as_markdown(rows))
+        write_text(out / "table.csv", as_csv(rows))
         print_rows(rows)
         say(f"{sum(row['seconds'] for row in rows):.0f} s of training; {out / 'table.md'}, {out / 'table.csv'}")
     failed = [cell for cell in done if cell.failure]

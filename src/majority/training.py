@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -20,7 +19,7 @@ from .batches import Batch, ResidentBags
 from .capture import Captured, compiled, tuned, unprepared
 from .checkpoint import Weights, load_checkpoint, save_checkpoint
 from .errors import InputError, TrainingError
-from .files import append, read_lines, write_lines
+from .files import append_line, read_lines, write_lines
 from .inference import at_once, choose_device, out_of_memory, outputs
 from .methods import Target
 from .model import Model, in_float32
@@ -291,7 +290,7 @@ class _Loop:
     def _note(self, record: dict) -> None:
         if self.folder is None:
             return
-        append(self.folder / METRICS, json.dumps(record) + "\n")
+        append_line(self.folder / METRICS, record)
         self._checkpoint()
 
     def _checkpoint(self, force: bool = False) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..bags import Bags
 from ..classifier import Classifier
 from ..errors import InputError
-from ..files import read_json, read_lines, write_atomically
+from ..files import read_json, read_lines, write_text
 from ..inference import evaluate
 from ..metrics import coverage, doubt
 from ..runs import RESULT, flat, is_trained_on, read_config
@@ -58,7 +58,7 @@ def write_page(folder: Path, classifier: Classifier, parts, opened=None, source:
     require_finished(folder)
     page = render(folder, classifier, parts, opened, source)
     path = folder / REPORT if source is None else _place(folder, source)
-    write_atomically(path, lambda place: place.write_text(page, encoding="utf-8", errors="replace"))
+    write_text(path, page)
     return path
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
-from ..files import write_atomically
+from ..files import write_text
 from ..study import writing
 from ..study.choosing import RULE, choices
 from ..study.comparison import Comparison, Table
@@ -40,7 +40,7 @@ def write_study(study: Path, say: Callable[[str], None] = lambda line: None) -> 
         "summary.csv": writing.summary_csv(comparison),
     }
     for name, text in texts.items():
-        write_atomically(folder / name, lambda place, text=text: place.write_text(text, encoding="utf-8"))
+        write_text(folder / name, text)
     return [folder / name for name in texts]
 
 

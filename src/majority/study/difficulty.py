@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from ..experiments import Data, Experiment
-from ..files import write_atomically
+from ..files import write_text
 from ..report.colours import colour
 from ..report.lines import Line, Point, line_plot
 from ..runs import claimed
@@ -108,7 +108,7 @@ def write(results: list[dict], out: Path) -> None:
     for name in _axes_in(table):
         texts[f"difficulty-{name}.svg"] = plot(name, table)
     for file, text in texts.items():
-        write_atomically(out / file, lambda place, text=text: place.write_text(text, encoding="utf-8"))
+        write_text(out / file, text)
 
 
 def rows(results: list[dict]) -> list[dict]:
