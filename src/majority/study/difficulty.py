@@ -19,7 +19,7 @@ from ..sources import LabelledSet, load
 from .live import cells_shown
 from .results import save
 from .statistics import by_fold, spread
-from .tables import as_csv, shown
+from .tables import as_csv, markdown_table, shown
 from .workers import Done, run_cells
 
 METHODS = ("count", "log-mean", "vote")
@@ -146,7 +146,7 @@ def as_markdown(table: list[dict]) -> str:
         if axis.fixed:
             title += f" ({', '.join(f'{knob} {value}' for knob, value in axis.fixed.items())})"
         parts += [title, f"![{axis.label}](difficulty-{name}.svg)"]
-        parts += [_markdown_table(axis, figure, _of(table, name)) for figure in axis.figures]
+        parts += [_table_of(axis, figure, _of(table, name)).rstrip("\n") for figure in axis.figures]
     return "\n\n".join(parts) + "\n"
 
 
@@ -199,17 +199,17 @@ def _tick(axis: Axis, value, table: list[dict]) -> str:
     return f"{text}\n{at_value[0][axis.written]:.0%}" if at_value else text
 
 
-def _markdown_table(axis: Axis, figure: str, found: list[dict]) -> str:
+def _table_of(axis: Axis, figure: str, found: list[dict]) -> str:
     by_place = {(row["value"], row["method"]): row for row in found}
     methods = [method for method in (*METHODS, CEILING) if any(row["method"] == method for row in found)]
     head = [axis.knob.replace("_", " "), *(f"{method}, {FIGURES[figure]}" for method in methods), "n"]
-    lines = [[*head, *MEASURED.values()], ["---"] * (len(head) + len(MEASURED))]
+    lines = []
     for value in dict.fromkeys(row["value"] for row in found):
         here = [by_place.get((value, method)) for method in methods]
         first = next(filter(None, here))
         figures = [shown(row, figure) if row else "-" for row in here]
-        lines.append([str(value), *figures, str(first["n"]), *(f"{first[name]:.3f}" for name in MEASURED)])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        lines.append([value, *figures, first["n"], *(f"{first[name]:.3f}" for name in MEASURED)])
+    return markdown_table([*head, *MEASURED.values()], lines)
 
 
 def _of(table: list[dict], name: str) -> list[dict]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .results import Setting, setting, source_name
@@ -64,17 +65,30 @@ def shown(row: dict, figure: str) -> str:
 
 def as_markdown(rows: list[dict]) -> str:
     head = ["source", "scenario", "method", "n", *FIGURES.values(), "recipe", "shortened"]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines = []
     for row in rows:
-        names = [row["source"], row["scenario"] or "-", row["method"], str(row["n"])]
-        cells = [*names, *(shown(row, figure) for figure in FIGURES), row["recipe"], row["shortened"] or "-"]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        names = [row["source"], row["scenario"] or "-", row["method"], row["n"]]
+        figures = [shown(row, figure) for figure in FIGURES]
+        lines.append([*names, *figures, row["recipe"], row["shortened"] or "-"])
+    return markdown_table(head, lines)
 
 
 def as_csv(rows: list[dict]) -> str:
+    return csv_text(rows[0], (row.values() for row in rows))
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence]) -> str:
+    """
+    >>> print(markdown_table(["name", "n"], [["a|b", 2]]), end="")
+    | name | n |
+    | --- | --- |
+    | a\\|b | 2 |
+    """
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def csv_text(head: Iterable[str], rows: Iterable[Iterable]) -> str:
     text = io.StringIO()
-    table = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows([head, *rows])
     return text.getvalue()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
-
 from .choosing import RULE, Choice, mean_cost
 from .comparison import Comparison, Table
 from .printed import SETS
+from .tables import csv_text, markdown_table
 
 LEGEND = (
     "Each figure is of test bags, unless it says otherwise: mean ± standard deviation over folds, n the number of "
@@ -31,10 +29,10 @@ def markdown(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
             [*head, *("<br>".join(filter(None, [f.measured, f.beside])) for f in figures)]
             for head, figures in table.rows
         ]
-        parts.append(f"## {table.title}\n\n" + _markdown_table([*table.heads, *table.columns], rows))
+        parts.append(f"## {table.title}\n\n" + markdown_table([*table.heads, *table.columns], rows))
     if made:
         lines = "".join("- {}`{}`{}\n".format(*taken(choice)) for choice in made)
-        table = _markdown_table(*choice_table(made))
+        table = markdown_table(*choice_table(made))
         parts.append(f"## Choosing without instance labels\n\n{RULE}\n\n{lines}\n{table}\n{overall(made)}")
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
@@ -65,7 +63,7 @@ def long_csv(tables: list[Table]) -> str:
             names = [table.name, source, table.scenario, figure.method, *table.setting, figure.n]
             values = (figure.mean, figure.sd, figure.printed, figure.difference, figure.low, figure.high)
             rows.append([*names, *map(_rounded, values)])
-    return _csv([*head, "low", "high"], rows)
+    return csv_text([*head, "low", "high"], rows)
 
 
 def summary_csv(comparison: Comparison) -> str:
@@ -78,7 +76,7 @@ def summary_csv(comparison: Comparison) -> str:
                 folds = fold_ranges(sorted({run.get("fold", 0) for run in runs}))
                 values = map(_rounded, (figure.mean, figure.sd, figure.printed))
                 rows.append([figure.source, table.scenario, figure.method, table.setting, folds, *values])
-    return _csv(["source", "scenario", "method", "recipe", "folds", "mean", "std", "printed"], rows)
+    return csv_text(["source", "scenario", "method", "recipe", "folds", "mean", "std", "printed"], rows)
 
 
 def choice_table(made: list[Choice]) -> tuple[list[str], list[list[str]]]:
@@ -123,11 +121,6 @@ def fold_ranges(folds: list[int]) -> str:
     return ";".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ranges)
 
 
-def _markdown_table(head, rows) -> str:
-    lines = [list(head), ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines)
-
-
 def _latex_table(title: str, head, rows) -> str:
     lines = [" & ".join(_escaped(cell) for cell in line) + r" \\" for line in (head, *rows)]
     body = "\n".join([lines[0], r"\hline", *lines[1:]])
@@ -150,9 +143,3 @@ def _ascii(text: str) -> str:
 
 def _rounded(value: float | None) -> str:
     return "" if value is None else f"{value:.6f}"
-
-
-def _csv(head: list[str], rows: list[list]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([head, *rows])
-    return text.getvalue()
