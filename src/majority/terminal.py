@@ -19,18 +19,12 @@ def say(line: str) -> None:
 
 
 def end_study(done, out: Path) -> None:
-    """The tables of the cells that were trained, then a line for each that failed; exit 1 if any did."""
-    from .files import write_text
-    from .study import aggregate, as_csv, as_markdown
-    from .study.results import save
+    """The table of the cells that were trained, then a line for each that failed; exit 1 if any did."""
+    from .study import aggregate
     from .study.workers import FAILURES
 
-    results = [cell.result for cell in done if cell.result]
-    if results:
-        save(out)
-        rows = aggregate(results)
-        write_text(out / "table.md", as_markdown(rows))
-        write_text(out / "table.csv", as_csv(rows))
+    rows = aggregate([cell.result for cell in done if cell.result])
+    if rows:
         print_rows(rows)
         say(f"{sum(row['seconds'] for row in rows):.0f} s of training; {out / 'table.md'}, {out / 'table.csv'}")
     failed = [cell for cell in done if cell.failure]

@@ -149,7 +149,8 @@ def test_two_cells_for_real(tmp_path, monkeypatch):
         done = difficulty.run("digits", tmp_path, "cpu", jobs=1)
         assert [cell.result["epochs"] for cell in done] == [2, 2]
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"base", "results.jsonl", "difficulty.csv", "difficulty.md", "difficulty-bags.svg"}
+    tables = {"results.jsonl", "table.md", "table.csv", "difficulty.csv", "difficulty.md"}
+    assert names == {"base", *tables, "difficulty-bags.svg"}
 
 
 def test_a_set_with_too_few_classes_is_refused_at_once(tmp_path):

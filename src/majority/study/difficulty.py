@@ -17,9 +17,8 @@ from ..report.lines import Line, Point, line_plot
 from ..runs import claimed
 from ..sources import LabelledSet, load
 from .live import cells_shown
-from .results import save
 from .statistics import by_fold, spread
-from .tables import as_csv, markdown_table, shown
+from .tables import as_csv, markdown_table, shown, write_tables
 from .workers import Done, run_cells
 
 METHODS = ("count", "log-mean", "vote")
@@ -84,8 +83,8 @@ def run(
         with cells_shown(say) as watch:
             done = run_cells(list(cells(source, out)), out, device, jobs, watch)
         results = [cell.result for cell in done if cell.result]
+        write_tables(results, out)
         if results:
-            save(out)
             write(results, out)
     return done
 

@@ -17,6 +17,7 @@ from ..scenarios import SCENARIOS, majority_range
 from ..sources import load, names
 from ..sources.labelled import N_FOLDS
 from .live import cells_shown
+from .tables import write_tables
 from .workers import Done, run_cells
 
 STUDY = "study.json"
@@ -58,7 +59,8 @@ class Study:
             write_json(out / STUDY, self.asked())
             with cells_shown(say) as watch:
                 done = run_cells(cells, out, device, jobs, watch)
-        _check_data(cells)
+            _check_data(cells)
+            write_tables([cell.result for cell in done if cell.result], out)
         return done
 
     def asked(self) -> dict:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from .results import Setting, setting, source_name
+from ..files import write_text
+from .results import Setting, save, setting, source_name
 from .statistics import by_fold, spread
 
 FIGURES = {
@@ -51,6 +53,15 @@ def aggregate(results: list[dict]) -> list[dict]:
         row["seconds"] = sum(member.get("seconds", 0.0) for member in members)
         rows.append(row | {"runs": len(members), "shortened": shortened})
     return rows
+
+
+def write_tables(results: list[dict], out: Path) -> None:
+    """OUT/table.md and table.csv of these results, and OUT/results.jsonl; nothing where there are none."""
+    if results:
+        save(out)
+        rows = aggregate(results)
+        write_text(out / "table.md", as_markdown(rows))
+        write_text(out / "table.csv", as_csv(rows))
 
 
 def shown(row: dict, figure: str) -> str:
