@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .background import place_background, voter_counts
+from .background import lead_of, place_background, voter_counts
 from .bag_checks import (
     as_array,
     check_coordinates,
@@ -271,8 +271,7 @@ class Bags:
         return np.bincount(flat, minlength=len(self) * n_classes).reshape(len(self), -1)
 
     def majority_proportions(self) -> np.ndarray:  # (b,) of the instances that vote; 0 where none does
-        counts = self._true_votes()
-        return counts.max(axis=1) / np.maximum(counts.sum(axis=1), 1)
+        return lead_of(self._true_votes())[0]
 
     def tie_rate(self) -> float:
         """Share of bags in which two or more classes share the top count."""

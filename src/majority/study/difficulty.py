@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean
 
-import numpy as np
-
+from ..background import lead_of
 from ..experiments import Data, Experiment
 from ..files import write_text
 from ..report.colours import colour
@@ -175,9 +174,8 @@ def _opened(source: str) -> LabelledSet:
 @cache
 def _measured(data: Data) -> dict[str, float]:
     train = data.parts(_opened(data.source)).train
-    ordered = np.sort(train.class_counts(), axis=1) / train.sizes[:, None]  # (b, C)
-    lead = float((ordered[:, -1] - ordered[:, -2]).mean())
-    return {"tie_rate": train.tie_rate(), "majority": float(ordered[:, -1].mean()), "margin": lead}
+    share, margin = lead_of(train.class_counts())
+    return {"tie_rate": train.tie_rate(), "majority": float(share.mean()), "margin": float(margin.mean())}
 
 
 def _lines(name: str, table: list[dict], figure: str, dashed: bool = False) -> list[Line]:
