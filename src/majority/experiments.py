@@ -19,6 +19,7 @@ from .inference import choose_device, evaluate
 from .methods import DEFAULT_METHOD, check_options, find_method
 from .model import Model, build_model
 from .recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
+from .recipes.plans import CHANGEABLE
 from .report.page import REPORT, write_page
 from .runs import (
     CLASSIFIER,
@@ -39,7 +40,6 @@ from .training import METRICS
 from .training_checks import check_all_known
 
 FULLEST = "census"  # the recipe whose plan has every setting that one chosen by default may have
-CHANGEABLE = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile")  # of a recipe's plan
 
 
 @dataclass(frozen=True)

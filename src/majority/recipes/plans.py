@@ -10,6 +10,7 @@ from ..errors import InputError
 from ..model import TINY_IMAGE
 from ..settings import Settings
 
+CHANGEABLE = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile")  # each by its own option
 KINDS = {  # of a setting's value: the types that may replace it, and how they are said
     bool: ((bool,), "true or false"),
     int: ((int,), "a whole number"),

@@ -14,6 +14,7 @@ from ..errors import InputError
 from ..files import read_json, read_lines, write_text
 from ..inference import evaluate
 from ..metrics import coverage, doubt
+from ..recipes.plans import CHANGEABLE
 from ..runs import RESULT, flat, is_trained_on, read_config
 from ..sources import names
 from ..training import METRICS
@@ -163,8 +164,8 @@ def command(config: dict) -> str:
     options |= {"like": config.get("like"), "background_share": config.get("background_share")}
     options |= {"ratios": plan.get("ratios")}
     words, said = ["majority", "train", str(data.pop("source"))], set()  # settings that options have said
-    chosen = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile", "seed")
-    for name, value in (options | data | {name: training.get(name) for name in chosen}).items():
+    changed = {name: training.get(name) for name in (*CHANGEABLE, "seed")}
+    for name, value in (options | data | changed).items():
         if value is None or value is False or value == []:
             continue
         shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
