@@ -117,8 +117,10 @@ def train(
 
     if background_share is not None and background is None:
         raise InputError("--background-share: name the background too, with --background NAME")
-    own = (folds, image_size, _names(features) if features is not None else None, background, classes, winner_ratio)
-    data = Data(source, scenario, fold or 0, bags, bag_size, ties, with_replacement, data_seed, *own).settled()
+    given = {"scenario": scenario, "fold": fold or 0, "folds": folds, "data_seed": data_seed, "ties": ties}
+    given |= {"bags": bags, "bag_size": bag_size, "with_replacement": with_replacement, "background": background}
+    given |= {"classes": classes, "winner_ratio": winner_ratio, "image_size": image_size}
+    data = Data(source, **given, features=None if features is None else _names(features)).settled()
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "batch_bags": batch_bags}
     changes |= {"learning_rate": learning_rate, "max_instances": max_instances, "compile": compile_network}
     changes |= {"background_share": background_share, "ratios": _ratios(ratios), "settings": settings_of(settings)}
