@@ -27,6 +27,7 @@ from .runs import (
     begun,
     claimed,
     environment,
+    finished_file,
     open_run,
     read_config,
     refuse_other,
@@ -328,10 +329,7 @@ def reopen(
 
 def open_classifier(folder: Path, device: str = "auto") -> Classifier:
     """What a finished run left."""
-    read_config(folder)
-    if not (folder / CLASSIFIER).is_file():
-        raise InputError(f"{folder} is not finished: repeat its `majority train` command, it continues where it was")
-    return Classifier.load(folder / CLASSIFIER, device)
+    return Classifier.load(finished_file(folder, CLASSIFIER), device)
 
 
 def _wish(classifier: Classifier, config: dict, labels: bool, unlabelled: bool) -> Wish:

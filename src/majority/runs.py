@@ -80,6 +80,14 @@ def read_config(folder: Path) -> dict:
     return config
 
 
+def finished_file(folder: Path, name: str) -> Path:
+    """A file that a run leaves at its end."""
+    read_config(folder)
+    if not (folder / name).is_file():
+        raise InputError(f"{folder} is not finished: repeat its `majority train` command, it continues where it was")
+    return folder / name
+
+
 def source_of(config: dict) -> str:
     """Where a run's source is now: its name, where it was, or else as it was written."""
     path = config.get("source_path")

@@ -20,11 +20,12 @@ def write_report(
     Bags of another source may have no labels: the page then shows what is predicted, and nothing of how right it is.
     """
     from ..experiments import open_bags, reopen
+    from ..runs import RESULT, finished_file
     from ..sources import Parts
     from ..truth import UNKNOWN
-    from .page import require_finished, write_page
+    from .page import write_page
 
-    folder = require_finished(Path(folder))
+    folder = finished_file(Path(folder), RESULT).parent
     if source is None:
         return write_page(folder, *reopen(folder, device=device))
     classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, say=say)

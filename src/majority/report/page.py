@@ -10,12 +10,11 @@ from pathlib import Path
 
 from ..bags import Bags
 from ..classifier import Classifier
-from ..errors import InputError
 from ..files import read_json, read_lines, write_text
 from ..inference import evaluate
 from ..metrics import coverage, doubt
 from ..recipes.plans import CHANGEABLE
-from ..runs import RESULT, flat, is_trained_on, read_config
+from ..runs import RESULT, finished_file, flat, is_trained_on, read_config
 from ..sources import names
 from ..training import METRICS
 from . import sections
@@ -43,20 +42,12 @@ FIGURES = {  # of a result: how it is called, how it is shown, what it says
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
 
 
-def require_finished(folder: Path) -> Path:
-    read_config(folder)
-    if not (folder / RESULT).is_file():
-        raise InputError(f"{folder} is not finished: repeat its `majority train` command, it continues where it was")
-    return folder
-
-
 def write_page(folder: Path, classifier: Classifier, parts, opened=None, source: str | None = None) -> Path:
     """Write the report of a finished run; `parts` are its bags: train, val and, where there are any, test.
 
     `opened` is the source that the bags are of: it knows the paths of its images. Where another `source` is named, the
     test bags are all that there are, and of that one: a page of its own.
     """
-    require_finished(folder)
     page = render(folder, classifier, parts, opened, source)
     path = folder / REPORT if source is None else _place(folder, source)
     write_text(path, page)
@@ -69,7 +60,7 @@ def render(folder: Path, classifier: Classifier, parts, opened=None, source: str
 
 
 def _content(folder: Path, classifier: Classifier, parts, opened, source: str | None) -> dict:
-    config, result = read_config(folder), read_json(folder / RESULT)
+    config, result = read_config(folder), read_json(finished_file(folder, RESULT))
     part = "val" if getattr(parts, "test", None) is None else "test"
     called = PART_NAMES | ({} if source is None else {"test": str(Path(*_whole(source).parts[-2:]))})
     figures, reading = result.get(part) or {}, read(classifier, getattr(parts, part), opened)
