@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..study.comparison import Gap
+from ..study.results import thinned
 from .figures import FAINT, GRID, INK, SERIES, nice_ticks
 from .svg import breadth, drawing, hint, shortened, tag, words
 
@@ -69,10 +70,8 @@ def small_curves(method: str, runs: Sequence[dict]) -> str:
 
 
 def _route(epochs: list, values: list, across, up) -> str:
-    step = -(-len(epochs) // POINTS)
-    points = list(zip(epochs, values, strict=True))
-    kept = [*points[::step], *(points[-1:] if (len(points) - 1) % step else [])]
-    return "M" + "L".join(f"{across(epoch):.0f} {up(value):.0f}" for epoch, value in kept)
+    points = thinned(list(zip(epochs, values, strict=True)), POINTS)
+    return "M" + "L".join(f"{across(epoch):.0f} {up(value):.0f}" for epoch, value in points)
 
 
 def _best(run: dict, name: str, across, up) -> str:

@@ -47,6 +47,16 @@ def save(study: Path) -> Path:
     return place
 
 
+def thinned(points: list, most: int) -> list:
+    """At equal distances up to so many of them, and the last.
+
+    >>> thinned([*range(10)], 4)
+    [0, 3, 6, 9]
+    """
+    step = -(-len(points) // most) or 1
+    return [*points[::step], *(points[-1:] if (len(points) - 1) % step else [])]
+
+
 def source_name(result: dict) -> str:
     """
     >>> source_name({"source": "/data/svhn28.npz"})
@@ -128,9 +138,7 @@ def _lines(file: Path) -> list[dict]:
 
 
 def _cell(folder: Path, study: Path) -> dict:
-    history = read_lines(folder / METRICS)
-    step = -(-len(history) // CURVE_POINTS) or 1
-    kept = [*history[::step], *(history[-1:] if (len(history) - 1) % step else [])]
+    kept = thinned(read_lines(folder / METRICS), CURVE_POINTS)
     curve = {"epoch": [record["epoch"] for record in kept]}
     curve |= {name: [round(record[name], 5) for record in kept] for name in CURVES}
     return read_json(folder / RESULT) | {"cell": str(folder.relative_to(study)), "curve": curve}
