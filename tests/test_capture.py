@@ -48,7 +48,7 @@ def test_the_fast_loop_ends_where_the_plain_one_does(method, monkeypatch):
     plain, fast = build_model(train, method), build_model(train, method)
     fitted = fit(plain, train, val, settings, device="cpu")
     permitted = [part if plain.head.sees_instance_labels else part.blind() for part in (train, val)]
-    loop = _Loop(fast, *permitted, settings, torch.device("cpu"), None)
+    loop = _Loop(fast, *permitted, settings, torch.device("cpu"), None, BagLoss())
     again = loop.run("fast", capture=True)
     for one, other in zip(fitted.history, again.history, strict=True):
         assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-6)
@@ -67,7 +67,7 @@ def test_what_is_kept_goes_into_the_captured_step(monkeypatch):
         plain, fast, whole = (build_model(train, method) for _ in range(3))
         fitted = fit(plain, train, val, settings, device="cpu", keep=keep)
         permitted = [part if plain.head.sees_instance_labels else part.blind() for part in (train, val)]
-        again = _Loop(fast, *permitted, settings, torch.device("cpu"), None, None, keep).run("fast", capture=True)
+        again = _Loop(fast, *permitted, settings, torch.device("cpu"), None, BagLoss(), keep).run("fast", capture=True)
         losses = [[record["train_loss"] for record in one.history] for one in (fitted, again)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-6)
         assert losses[0] != [record["train_loss"] for record in fit(whole, train, val, settings).history]
@@ -78,9 +78,8 @@ def test_ragged_bags_capture_validation_alone(monkeypatch):
     Replayed.made.clear()
     train = bags()
     train = train._with(offsets=np.array([0, 1, *range(8, 41, 4)]))
-    loop = _Loop(
-        build_model(train), train.blind(), bags(4, seed=1).blind(), Settings(epochs=1), torch.device("cpu"), None
-    )
+    where, val = torch.device("cpu"), bags(4, seed=1).blind()
+    loop = _Loop(build_model(train), train.blind(), val, Settings(epochs=1), where, None, BagLoss())
     loop.run("ragged", capture=True)
     assert loop.size is None
     assert len(Replayed.made) == 1

@@ -51,6 +51,11 @@ class Fitted:
     def epochs(self) -> int:
         return len(self.history)
 
+    @property
+    def outcome(self) -> dict:
+        """All but the history, which has a file of its own."""
+        return {name: value for name, value in vars(self).items() if name != "history"}
+
 
 def fit(
     model: Model,
@@ -104,9 +109,10 @@ def fit(
 
 
 class _Loop:
-    def __init__(self, model: Model, train: Bags, val, settings: Settings, device, folder, objective=None, *positions):
-        self.model, self.settings, self.device, self.folder = model, settings, device, folder
-        self.objective: Objective = objective or BagLoss()
+    def __init__(self, model: Model, train: Bags, val, settings: Settings, device, folder, objective, *positions):
+        self.model, self.settings, self.device = model, settings, device
+        self.folder = folder
+        self.objective: Objective = objective
         self.whole = nn.ModuleDict({"model": model, "objective": self.objective}).to(device)
         if model.spec.images:  # as the stored images are laid out
             self.whole.to(memory_format=torch.channels_last)
@@ -298,9 +304,7 @@ class _Loop:
         waited = time.monotonic() - self.saved_at
         if self.folder is None or (not force and self.device.type == "cuda" and waited < GPU_CHECKPOINT_SECONDS):
             return
-        f = self.fitted
-        progress = {"epochs": f.epochs, "best_epoch": f.best_epoch, "best_loss": f.best_loss}
-        progress |= {"seconds": f.seconds, "capture_seconds": f.capture_seconds}
+        progress = {"epochs": self.fitted.epochs, **self.fitted.outcome}
         save_checkpoint(self.folder / CHECKPOINT, self.whole, self.best, self.optimiser, progress)
         self.saved_at = time.monotonic()
 

@@ -80,8 +80,7 @@ class Run:
         if not ((folder / OUTCOME).exists() and (folder / WEIGHTS).exists()):
             fitted = train(folder, f"{self.title}, stage {name}")
             write_weights(folder / WEIGHTS, trained.state_dict())
-            keys = ("best_epoch", "best_loss", "loss_name", "seconds", "capture_seconds")
-            write_json(folder / OUTCOME, {key: getattr(fitted, key) for key in keys})
+            write_json(folder / OUTCOME, fitted.outcome)
         (folder / CHECKPOINT).unlink(missing_ok=True)
         fitted = Fitted(**read_json(folder / OUTCOME), history=read_lines(folder / METRICS))
         trained.to(memory_format=torch.contiguous_format)  # however it was trained: read back, it would be no other
