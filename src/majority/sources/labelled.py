@@ -22,7 +22,7 @@ class Parts(NamedTuple):
 
     train: Bags
     val: Bags
-    test: Bags
+    test: Bags | None  # None where a source of one's own marks none
 
 
 @dataclass(frozen=True, eq=False, repr=False)
