@@ -257,6 +257,11 @@ class Bags:
         return self.store[self.index]
 
     @property
+    def labelled(self) -> bool:
+        """Whether bags have labels: those read without them are of UNKNOWN class, all together."""
+        return bool((self.labels != UNKNOWN).all())
+
+    @property
     def fully_known(self) -> np.ndarray:  # (b,) whether the true class of every instance of the bag is known
         if self.instance_labels is None:
             return np.zeros(len(self), bool)

@@ -88,7 +88,7 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
             confusion.index_add_(0, cells, torch.ones_like(cells))  # bincount would wait for the device
             _calibrate(calibration, confidence.exp(), guess == truth, known)
     return Outcome(
-        None if (bags.labels == UNKNOWN).all() else bags.labels,
+        bags.labels if bags.labelled else None,
         torch.cat(predicted).cpu().numpy(),
         torch.cat(hard_counts).cpu().numpy(),
         bags.class_counts() if some_known else None,

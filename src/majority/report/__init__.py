@@ -22,7 +22,6 @@ def write_report(
     from ..experiments import open_bags, reopen
     from ..runs import RESULT, finished_file
     from ..sources import Parts
-    from ..truth import UNKNOWN
     from .page import write_page
 
     folder = finished_file(Path(folder), RESULT).parent
@@ -30,7 +29,7 @@ def write_report(
         return write_page(folder, *reopen(folder, device=device))
     classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, say=say)
     (others,) = bags.values()
-    if (others.labels == UNKNOWN).all():
+    if not others.labelled:
         known = "not how right it is" if others.instance_labels is None else "and how right it is of instances alone"
         say(f"note: {source} has no bag labels: the page shows what is predicted, {known}")
     return write_page(folder, classifier, Parts(None, None, others), opened, source)

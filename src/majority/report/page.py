@@ -100,18 +100,18 @@ def _content(folder: Path, classifier: Classifier, parts, opened, source: str | 
 
 def _compared(reading: Reading) -> dict:
     """Truth against prediction, by instance where the class of any is known, else by bag where bags have labels."""
-    bags, known, labelled = reading.bags, reading.bags.instance_labels is not None, reading.labelled
+    bags, known = reading.bags, reading.bags.instance_labels is not None
     matrix, classes = reading.confusion(), reading.true_classes
     further = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in reading.classes]
     return {
         "known": known,
-        "labelled": labelled,
+        "labelled": bags.labelled,
         "further": further,
         "unit": "instances" if known else "bags",
         "class_table": sections.class_table(matrix, classes),
         "confused": sections.most_confused(matrix, classes),
         "matrix": _matrix(matrix, classes, known),
-        "boxes": _boxes(reading) if labelled and bags.fully_known.any() else None,
+        "boxes": _boxes(reading) if bags.labelled and bags.fully_known.any() else None,
         "boxes_left_out": max(0, len(set(bags.labels[bags.fully_known].tolist())) - sections.BOXES),
     }
 

@@ -29,11 +29,6 @@ class Reading:
     opened: object = None  # the source of the bags, where it is known
 
     @property
-    def labelled(self) -> bool:
-        """Whether bags have labels: else nothing is said of which are right."""
-        return bool((self.bags.labels != UNKNOWN).all())
-
-    @property
     def right(self) -> np.ndarray:  # (b,)
         return self.predicted == self.bags.labels
 
@@ -49,7 +44,7 @@ class Reading:
     def order(self) -> np.ndarray:
         """Bag numbers: wrong bags first, in each half those with the smallest share of their label first; without
         labels those with the smallest margin first."""
-        if not self.labelled:
+        if not self.bags.labelled:
             return np.lexsort(self.lead)
         share = self.counts[np.arange(len(self.bags)), self.bags.labels] / self.bags.sizes
         return np.lexsort((share, self.right))

@@ -159,7 +159,7 @@ def gallery(reading: Reading) -> list[dict]:
 def _bag(reading: Reading, bag: int) -> dict:
     """What its heading and its bar say; `framed` is the class it goes by: its label, else its predicted majority."""
     label, predicted, counted = (int(of[bag]) for of in (reading.bags.labels, reading.predicted, reading.counted))
-    framed = label if reading.labelled else counted
+    framed = label if reading.bags.labelled else counted
     share, margin = (float(of[bag]) for of in reading.lead)
     return {
         "name": reading.bag_name(bag),
