@@ -162,7 +162,8 @@ def test_page_says_what_was_trained(report, run):
 def test_command_reads_as_the_options_do():
     config = {"method": "vote", "method_options": {"of": "counts"}, "plan": {"recipe": "quick", "backbone": "auto"}}
     config["data"] = {"source": "a.csv", "features": ["x", "y"], "with_replacement": True, "fold": 0, "ties": None}
-    expected = "majority train a.csv --method vote --recipe quick --features x,y --with-replacement --fold 0"
+    said = "--recipe quick --backbone auto"  # which another recipe would not take by itself
+    expected = f"majority train a.csv --method vote {said} --features x,y --with-replacement --fold 0"
     assert command(config) == f"{expected} --option of=counts"
 
 

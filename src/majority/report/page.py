@@ -151,7 +151,6 @@ def command(config: dict) -> str:
     training = plan.get("training", {})
     data.pop("fingerprint", None)
     options = {"method": config["method"], "recipe": plan.get("recipe"), "backbone": plan.get("backbone")}
-    options = {name: value for name, value in options.items() if value != "auto"}
     options |= {"like": config.get("like"), "background_share": config.get("background_share")}
     options |= {"ratios": plan.get("ratios")}
     words, said = ["majority", "train", str(data.pop("source"))], set()  # settings that options have said
