@@ -133,7 +133,8 @@ def _random_parts(
     bag, starts = np.repeat(np.arange(len(sizes)), sizes), np.cumsum(sizes) - sizes
     draws = rng.random(len(positions))
     if keep is not None:
-        draws[np.lexsort((draws, ~keep, bag))[starts]] = -1  # of those it marks, the one that would come first
-    order = np.lexsort((draws, bag))  # shuffled within each bag
+        first = np.minimum.reduceat(np.where(keep, draws, 1), starts)  # (b,) of those it marks, who comes first
+        draws[keep & (draws == np.repeat(first, sizes))] = 0
+    order = np.argsort(bag + draws, kind="stable")  # shuffled within each bag
     rank = np.arange(len(positions)) - np.repeat(starts, sizes)
     return positions[order[rank < np.repeat(np.minimum(sizes, limit), sizes)]], np.minimum(sizes, limit)
