@@ -221,3 +221,10 @@ def test_an_index_that_is_a_column_too_or_counts_rows_is_no_further_one(tmp_path
     table.rename_axis("row").to_parquet(tmp_path / "counted.parquet")
     columns = {name: load_source(tmp_path / f"{name}.parquet").columns for name in ("plain", "both", "counted")}
     assert len({*columns.values()}) == 1, columns
+
+
+def test_lists_in_the_place_of_names_are_a_problem(tmp_path, majority, make):
+    make.table().assign(label=lambda table: [["a", "b"]] * len(table)).to_parquet(tmp_path / "bags.parquet")
+    code, out, err = majority("check", tmp_path / "bags.parquet")
+    assert (code, err) == (1, "")
+    assert "row 1: column label holds lists: write one name into each cell" in out

@@ -42,6 +42,9 @@ def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) ->
         _check_names(path, list(frame.columns), findings)
         if len(frame) == 0:
             findings.problem(path, None, "it has no rows", "write one for each instance or bag below the header")
+        for name in text_columns:
+            if name in frame and what_it_holds(frame[name]) == LISTS:
+                findings.problem(path, 1, f"column {name} holds lists", "write one name into each cell")
     if len(findings.problems) > problems:
         raise UnreadableError
     for name in set(text_columns) & set(frame.columns):
@@ -53,7 +56,9 @@ def as_text(column: pd.Series) -> pd.Series:
     """Text without blanks around it, "" where empty; whole numbers without a decimal point."""
     if pd.api.types.is_float_dtype(column) and (column.dropna() % 1 == 0).all():
         column = column.astype("Int64")
-    return column.astype(object).map(lambda value: "" if pd.isna(value) else str(value).strip()).astype(object)
+    which, values = pd.factorize(column.astype(object))  # -1: missing
+    text = np.array([*(str(value).strip() for value in values), ""], object)
+    return pd.Series(text[which], column.index, object)
 
 
 def as_numbers(column: pd.Series) -> np.ndarray:
