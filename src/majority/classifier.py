@@ -57,9 +57,8 @@ class Classifier:
         self.model.spec.check(instances)
         if len(instances) == 0:
             return np.empty((0, len(self.classes)), np.float32)
-        one_each = Bags(
-            instances, np.arange(len(instances)), np.arange(len(instances) + 1), [0] * len(instances), self.classes
-        )
+        n = len(instances)
+        one_each = Bags(instances, np.arange(n), np.arange(n + 1), np.zeros(n, np.int64), self.classes)
         return np.concatenate([probabilities for _, probabilities in self.stream(one_each)])
 
     def _in_order(self, instances):

@@ -26,10 +26,10 @@ from .stages import Run, Trained
 def train(run: Run) -> Trained:
     model = run.fresh_model()
     stages = {"first": run.stage("first", model, partial(run.fit, model))}
-    distances = far_from_label(model, run.train.blind(), run.device)
+    far = far_from_label(model, run.train.blind(), run.device)
     losses, best = {}, None
     for ratio in run.plan.ratios:
-        model, keep = run.fresh_model(), kept(distances, run.train.sizes, ratio)
+        model, keep = run.fresh_model(), kept(far, run.train.sizes, ratio)
         fitted = run.stage(f"r{ratio}", model, partial(run.fit, model, keep=keep))
         stages[f"r{ratio}"], losses[str(ratio)] = fitted, fitted.best_loss
         if best is None or fitted.best_loss < best.fitted.best_loss:  # the first of equal ones
