@@ -110,8 +110,7 @@ def fit(
 
 class _Loop:
     def __init__(self, model: Model, train: Bags, val, settings: Settings, device, folder, objective, *positions):
-        self.model, self.settings, self.device = model, settings, device
-        self.folder = folder
+        self.model, self.settings, self.device, self.folder = model, settings, device, folder
         self.objective: Objective = objective
         self.whole = nn.ModuleDict({"model": model, "objective": self.objective}).to(device)
         if model.spec.images:  # as the stored images are laid out
