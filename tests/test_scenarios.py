@@ -45,7 +45,8 @@ def test_range_of_names_text_and_pairs(scenario, n_classes, expected):
 
 def test_range_keeps_a_size_that_hits_the_end_exactly():
     assert majority_range((0.2, 0.3), n_classes=10, size=10) == (0.2, 0.3)
-    assert majority_range((0.29, 0.3), n_classes=10, size=10) == (0.29, 0.3)  # 0.3 * 10 < 3 in floating point
+    assert majority_range((0.285, 0.29), n_classes=10, size=100) == (0.285, 0.29)  # 0.29 * 100 < 29 in floating point
+    assert majority_range((0.55, 0.555), n_classes=2, size=100) == (0.55, 0.555)  # 0.55 * 100 > 55
     assert majority_range("various", n_classes=10, size=1) == (0.1, 1.0)
 
 
@@ -95,6 +96,7 @@ def test_counts_are_the_largest_remainder_rounding(n_classes, size, where, seed)
 def test_equal_remainders_favour_the_earlier_column():
     assert round_counts(np.full((1, 4), 0.25), 6).tolist() == [[2, 2, 1, 1]]
     assert round_counts(np.array([[0.4, 0.4, 0.2]]), 1).tolist() == [[1, 0, 0]]
+    assert round_counts(np.full((1, 64), 1 / 64), 32).tolist() == [[1] * 32 + [0] * 32]
 
 
 @pytest.mark.parametrize("row", [[0.5, 0.4], [0.6, 0.6], [1.5, -0.5], [np.nan, 1.0]])
