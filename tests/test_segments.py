@@ -134,6 +134,15 @@ def test_ids_and_spread_repeat_each_bag(sizes, scattered, shape):
     assert torch.equal(values.grad, torch.tensor(sizes).view(-1, *[1] * len(shape)).expand_as(values).double())
 
 
+def test_by_size_brings_equal_bags_together_and_keeps_the_order_of_rows():
+    sizes = [3, 2] * 40
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    groups, order = Segments(sizes).by_size
+    assert groups == [(40, 2), (40, 3)]
+    bags = sorted(range(len(sizes)), key=lambda i: (sizes[i], i))
+    assert order.tolist() == [row for i in bags for row in range(starts[i], starts[i] + sizes[i])]
+
+
 def test_equal_sizes_are_read_as_a_view():
     values = torch.randn(12, 5)
     grouped = Segments([4, 4, 4])._grouped(values)
