@@ -43,10 +43,16 @@ def test_bags_and_groups_whose_names_are_text_and_numbers():
 
 
 @pytest.mark.parametrize(
-    "ids", [["p", "p", None, None, "q"], [1, 1, np.nan, np.nan, 2], pd.array([1, 1, None, None, 2])]
+    "ids",
+    [
+        ["p", "p", None, None, "q"],
+        [1, 1, np.nan, np.nan, 2],
+        pd.array([1, 1, None, None, 2]),
+        pd.to_datetime(["2024-05-01", "2024-05-01", None, None, "2024-05-02"]),
+    ],
 )
 def test_rows_without_a_bag_id_are_no_bag(ids):
-    with pytest.raises(InputError, match=r"row 2 has no bag id \((None|nan|<NA>)\): fill it in, or leave the row out"):
+    with pytest.raises(InputError, match=r"row 2 has no bag id \((None|nan|<NA>|NaT)\): fill it in, or leave the row"):
         Bags.from_table(np.eye(5), ids, ["a", "a", "b", "b", "b"])
 
 

@@ -12,6 +12,11 @@ def of(name: str) -> Bags:
     return Bags.from_lists([np.full((2, 3), len(name), np.float32)], [name])
 
 
+def test_groups_that_pandas_holds_as_objects_come_back_as_text(tmp_path):
+    folder = of("mine")._with(groups=np.array([7], object)).save(tmp_path / "bags")
+    assert Bags.load(folder).groups.tolist() == ["7"]
+
+
 def test_two_that_save_to_one_folder_never_mix(tmp_path, monkeypatch):
     folder, write = tmp_path / "bags", bag_files.write_npy
 
