@@ -85,6 +85,15 @@ def test_with_a_background_shares_are_of_those_that_vote():
     assert head.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * held, rel=1e-4)
 
 
+def test_bags_in_which_nobody_votes_do_not_spoil_the_winners_share():
+    head = create_head("adjusted-mean", 6, 4, Background(2))
+    with torch.no_grad():
+        head.classifier.bias[2] = 1e4
+    segments = Segments(SIZES)
+    head.losses(head(torch.randn(15, 6), segments), segments, Target(torch.tensor([0, 3, 1, 1])))
+    assert 0 <= head.winner_share <= 0.25
+
+
 def test_it_finds_classes_that_rarely_win():
     """The first class wins a hundred times as often as the last."""
     parts = load_source("digits").make_parts(scenario="various", winner_ratio=100)

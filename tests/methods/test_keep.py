@@ -46,9 +46,22 @@ def test_bags_with_and_without_the_rows_left_out_agree(name, sizes):
 
 
 @every_size
-@pytest.mark.parametrize("name", ["count", "soft-count", "count-only", "log-mean", "vote"])
+@pytest.mark.parametrize("name", ["count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote"])
 def test_so_do_those_with_a_background(name, sizes):
     agree(*case(name, sizes, background=Background(0)), sizes)
+
+
+@every_size
+@pytest.mark.parametrize("background", [None, Background(0)])
+def test_what_a_head_learns_of_winners_is_of_the_rows_kept(sizes, background):
+    head, features, keep, target = case("adjusted-mean", sizes, background=background)
+    segments = Segments(sizes, keep=keep)
+    shares = []
+    for rows, of_rows in ((features, segments), (features[keep], Segments(segments.counted.tolist()))):
+        head.train().winner_share.fill_(0.2)
+        head.losses(head(rows, of_rows), of_rows, target)
+        shares.append(head.winner_share.clone())
+    torch.testing.assert_close(shares[0], shares[1])
 
 
 def test_a_backgrounds_share_is_that_of_all_instances():
