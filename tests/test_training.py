@@ -10,6 +10,7 @@ import torch
 from majority import Bags, InputError, Settings, TrainingError, build_model, fit, make_bags
 from majority.inference import all_batches, choose_device, outputs
 from majority.methods.count import Count
+from majority.objectives import BagLoss
 from majority.training import CHECKPOINT, METRICS, _Loop
 
 
@@ -93,6 +94,7 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path, monkeypatch
     assert [line["val_loss"] for line in again.history] == [line["val_loss"] for line in fitted.history]
     lines = [json.loads(line) for line in (tmp_path / "stopped" / METRICS).read_text().splitlines()]
     assert [line["epoch"] for line in lines] == [0, 1, 2, 3]
+    assert again.seconds == pytest.approx(sum(line["seconds"] for line in lines)), "those before the stop count too"
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
@@ -178,6 +180,9 @@ def test_too_little_memory_is_said_with_the_cure(monkeypatch, error):
     message = r"steps of 3 bags, up to 15 instances of shape \(\d+,\)\. Take fewer bags a step \(--batch-bags"
     with pytest.raises(TrainingError, match=message):
         fit(build_model(TRAIN, "log-mean"), TRAIN, VAL, Settings(batch_bags=3, max_instances=5), device="cpu")
+    ragged = Bags.from_lists([np.ones((size, 3), np.float32) for size in (9, 2, 5, 3)], ["a", "b"] * 2)
+    with pytest.raises(TrainingError, match="steps of 2 bags, up to 14 instances"):
+        fit(build_model(ragged), ragged, ragged, Settings(batch_bags=2), device="cpu")
 
 
 def test_instance_labels_do_not_reach_training(monkeypatch):
@@ -294,6 +299,20 @@ def test_max_instances_bounds_a_step_and_still_learns():
     fitted = fit(model, TRAIN, VAL, settings)
     assert max(n for n in seen if n != VAL.index.size) == 4 * 3
     assert fitted.history[-1]["train_bag_accuracy"] > 0.9
+
+
+def test_every_epoch_has_random_draws_of_its_own():
+    drawn = []
+
+    class Watched(BagLoss):
+        def losses(self, model, batch, augment):
+            drawn.append(torch.rand(()).item())
+            return super().losses(model, batch, augment)
+
+    for _ in range(2):
+        fit(build_model(TRAIN), TRAIN, VAL, Settings(epochs=3, batch_bags=24), objective=Watched())
+    assert len(set(drawn[:3])) == 3
+    assert drawn[:3] == drawn[3:]
 
 
 def test_augmentation_touches_images_in_training_alone():
