@@ -22,6 +22,7 @@ def test_paper_is_the_published_protocol():
         ("mine", (64,), False, "census"),
         ("mine", (8, 8, 1), True, "census"),
         ("mine", (8, 8, 1), False, "census"),
+        ("mine", (90, 8, 1), False, "census"),
         ("pathmnist", (28, 28, 3), True, "census"),
         ("mine", (32, 32, 3), True, "augmented"),
         ("pathmnist", (28, 28, 3), False, "quick"),
@@ -58,6 +59,18 @@ def test_a_plan_is_changed_by_what_was_set_alone():
     assert plan.changed() == plan
     changed = plan.changed("cnn", epochs=3, patience=None)
     assert (changed.backbone, changed.training.epochs, changed.training.batch_bags) == ("cnn", 3, 16)
+
+
+def test_a_seed_and_compilation_are_those_of_every_stage():
+    changed = RECIPES["census"].plan(Material("cifar10")).changed(seed=7, compile=False, epochs=3)
+    stages = (changed.training, changed.census.start, changed.census.head)
+    assert [(stage.seed, stage.compile, stage.epochs) for stage in stages] == [(7, False, n) for n in (3, 200, 100)]
+
+
+def test_a_plan_changes_images_where_any_stage_does():
+    census = RECIPES["census"].plan(Material("cifar10"))
+    assert census.with_settings({"training.augment": []}).changes_images
+    assert not census.with_settings({"training.augment": [], "census.start": None}).changes_images
 
 
 def test_an_unknown_recipe_is_named():

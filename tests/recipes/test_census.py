@@ -183,6 +183,7 @@ def test_every_stage_is_trained_and_told(tmp_path):
     assert list(trained.stages) == ["start", "head", "reader-1", "reader-2", "last"]
     assert trained.summary()["stages"]["head"]["epochs"] == 3
     assert trained.fitted is trained.stages["last"]
+    assert not [*tmp_path.glob("stages/*/checkpoint.safetensors")], "a finished stage needs no room for one"
     assert trained.stages["reader-1"].best_loss != trained.stages["reader-2"].best_loss, "other random draws"
 
 
@@ -244,6 +245,13 @@ def test_the_last_network_reads_bags_with_what_the_readers_counted(tmp_path):
     trained = census.train(run_of(tmp_path, digits(), "adjusted-mean", settings))
     reader = load_file(tmp_path / "stages/reader-2/weights.safetensors")
     assert trained.model.head.winner_share.item() == reader["head.winner_share"].item() != 0.1
+
+
+def test_without_a_start_every_network_begins_with_weights_of_its_own(tmp_path):
+    run, begun = run_of(tmp_path, digits(), settings=replace(WITH_START, start=None, head=None)), []
+    census.train(replace(run, fresh_model=lambda number=0: begun.append(number) or run.fresh_model(number)))
+    readers_and_last = begun[-3:]
+    assert len(set(readers_and_last)) == 3
 
 
 def test_no_instance_label_reaches_any_stage(tmp_path):

@@ -116,6 +116,18 @@ def test_distances_of_a_network_are_those_of_a_loop_over_its_bags(ragged, piece,
     assert (far == -1).sum() == sum(p == y for y, _, instances in read for p, _ in instances)
 
 
+def test_distances_are_those_of_a_network_at_rest():
+    bags = blobs()
+    model = build_model(bags, "count", torch.nn.BatchNorm1d(C))
+    training, resting = (far_from_label(model.train(mode), bags, "cpu") for mode in (True, False))
+    assert training.tolist() == resting.tolist()
+
+
+def test_instances_of_a_label_without_a_mean_are_no_candidates():
+    reading = Reading(torch.ones(1, D), torch.tensor([1]), torch.tensor([0]), torch.tensor([True]))
+    assert distances(reading, torch.full((C, D), torch.nan)).tolist() == [-1]
+
+
 # ---------------------------------------------------------------------- the recipe
 
 
