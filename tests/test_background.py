@@ -237,6 +237,12 @@ def test_made_bags_have_their_share_of_background_and_the_label_of_their_voters(
     assert set(blobs(60, seed=1, winner_prior=[1, 0, 1], ties="resample", size=32).labels) == {0, 3}
 
 
+def test_a_bag_in_which_nobody_votes_has_a_majority_of_none():
+    truth = [["a", "c"], ["c", "c"]]
+    bags = Bags.from_lists([np.ones((2, 3))] * 2, ["a", "b"], instance_labels=truth).with_background("c")
+    assert bags.majority_proportions().tolist() == [1.0, 0.0]
+
+
 def test_training_finds_the_background_without_being_told_its_share():
     train, val, test = (blobs(n, seed) for seed, n in enumerate((60, 20, 40)))
     model = build_model(train, "log-mean", "mlp")
@@ -306,6 +312,8 @@ def test_other_methods_refuse_it(name):
         (lambda: build_model(two_bags(), "vote", background_share=0.2), "no background: name it too"),
         (lambda: blobs(4, 0, background="z"), "no class 'z' to be the background: take one of a, b, c, d"),
         (lambda: blobs(4, 0, background_shares=(0.5, 1.0)), "background shares from 0.5 to 1 of bags of 16"),
+        (lambda: blobs(4, 0, background_shares=(0.97, 0.97)), "to 0.97 of bags of 16: use .* and leave voters"),
+        (lambda: blobs(40, 0, scenario=(0.4, 0.6), background_shares=(0.8, 0.94)), "no bag of 1 has a majority propo"),
         (lambda: load_source("digits").make_parts(background="ten"), "no class 'ten' to be the background"),
     ],
 )
