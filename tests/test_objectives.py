@@ -8,6 +8,7 @@ import torch
 
 from majority import Bags, Settings, build_model, evaluate, fit
 from majority import training as training_room
+from majority.augment import Augment
 from majority.embedding import embedded, singles
 from majority.errors import InputError
 from majority.functional import contrastive_losses, mixed_contrastive_losses
@@ -127,6 +128,17 @@ def test_a_contrastive_start_lowers_its_loss_and_keeps_the_last_epoch(mixed):
     assert "val_loss" not in fitted.history[0]
 
 
+def test_the_two_views_are_drawn_apart():
+    bags, seen = images(), []
+    model = build_model(bags, "log-mean", "cnn")
+    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    (batch,) = placed(singles(bags), torch.device("cpu")).in_order(9_999)
+    augment = lambda images: Augment(VIEWS)(images, torch.default_generator)
+    Contrastive(model.backbone.out_features).losses(model, batch, augment)
+    first, second = seen[0].chunk(2)
+    assert (first != second).flatten(1).any(dim=1).all()
+
+
 @pytest.mark.parametrize("mixed", [0.0, 0.5])
 def test_a_start_sees_no_label(mixed):
     bags = images()
@@ -220,6 +232,8 @@ def test_what_is_kept_is_the_mean_of_all_steps_then_a_running_one():
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(step + 1.0)
+            for buffer in model.buffers():
+                buffer += 0 if buffer.is_floating_point() else 1
         objective.after_step(model)
         seen.append(sum(range(1, step + 2)))  # how far each weight is from its start
     expected = np.mean(seen[:4])
@@ -227,7 +241,7 @@ def test_what_is_kept_is_the_mean_of_all_steps_then_a_running_one():
         expected += 0.25 * (far - expected)
     for name, value in objective.mean.state_dict().items():
         moved = expected if name in dict(model.named_parameters()) else 0.0
-        torch.testing.assert_close(value, start[name] + moved if value.is_floating_point() else start[name])
+        torch.testing.assert_close(value, start[name] + (moved if value.is_floating_point() else 6))
 
 
 @pytest.mark.parametrize("make", [Averaged, Taught])

@@ -92,11 +92,6 @@ class Averaged(BagLoss):
     def product(self, model: Model) -> Model:
         return self.mean
 
-    def train(self, mode: bool = True) -> Averaged:
-        super().train(mode)
-        self.mean.eval()
-        return self
-
     @torch.no_grad()
     def after_step(self, model: Model) -> None:
         self.steps += 1
