@@ -267,7 +267,9 @@ def test_mapped_files_are_read_past_their_map(tmp_path):
     which = np.random.default_rng(1).integers(0, 30, 50)
     assert np.array_equal(rows[which], images[which])
     changed = np.load(tmp_path / "images.npy", mmap_mode="c")  # changes to it are not in the file
-    for in_memory in (mapped[3:], changed, images):
+    np.save(tmp_path / "columns.npy", np.asfortranarray(images))
+    by_columns = np.load(tmp_path / "columns.npy", mmap_mode="r")  # a row of it lies here and there in the file
+    for in_memory in (mapped[3:], changed, by_columns, images):
         assert rows_of(in_memory) is in_memory
         assert not on_disk(in_memory)
 

@@ -163,12 +163,12 @@ class MappedRows(RowsOnDisk):
 
     def __init__(self, mapped: np.memmap):
         super().__init__([len(mapped)], mapped.shape[1:], mapped.dtype)
-        self.path, self.offset = Path(mapped.filename), mapped.offset
+        self.path, self.offset = Path(mapped.filename), mapped.offset  # a whole path: numpy's
         self._file = self.path.open("rb", buffering=0)
         weakref.finalize(self, self._file.close)
 
     def __reduce__(self):  # a copy in another process reads the file that is at its place
-        return _mapped_rows, (self.path.absolute(), self.offset, self.shape, self.dtype)
+        return _mapped_rows, (self.path, self.offset, self.shape, self.dtype)
 
     @contextmanager
     def opened(self, file: int) -> Iterator[Fill]:
