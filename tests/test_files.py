@@ -1,5 +1,6 @@
 """Files are whole or not there, also where two commands write one."""
 
+import errno
 import os
 
 import pytest
@@ -37,6 +38,23 @@ def test_what_a_kill_left_is_replaced_and_what_fails_leaves_nothing(tmp_path):
         write_atomically(path, fails)
     assert path.read_text() == "whole"
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "cure"),
+    [
+        (errno.ENOSPC, "make room and repeat the command"),
+        (errno.EDQUOT, "make room and repeat the command"),
+        (errno.EFBIG, "make room and repeat the command"),
+        (errno.EACCES, "make that place writable, or choose another"),
+    ],
+)
+def test_a_full_disk_has_another_cure_than_a_place_that_is_closed(tmp_path, fault, cure):
+    def fails(place):
+        raise OSError(fault, os.strerror(fault))
+
+    with pytest.raises(InputError, match=rf"report.html cannot be written \({os.strerror(fault)}\): {cure}"):
+        write_atomically(tmp_path / "report.html", fails)
 
 
 def test_a_writer_that_begins_as_another_ends_keeps_its_file(tmp_path, monkeypatch):

@@ -13,7 +13,6 @@ from typing import BinaryIO
 from .errors import InputError
 
 UNFINISHED = ".unfinished"
-os.umask(UMASK := os.umask(0o022))  # it can only be read by setting it
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -23,7 +22,6 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         with locked(unfinished):
             try:
                 write(unfinished)
-                unfinished.chmod(0o666 & ~UMASK)  # some writers make files that only their owner can read
                 os.replace(unfinished, path)
             except BaseException:
                 unfinished.unlink(missing_ok=True)
