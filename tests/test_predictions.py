@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from majority import Bags, Classifier, InputError, build_model, predictions
-from majority.predictions import write_bag_predictions, write_predictions
+from majority.predictions import check_place, write_bag_predictions, write_predictions
 
 
 def bags_of(sizes, **more):
@@ -214,3 +214,9 @@ def test_wrong_use(tmp_path, majority, run):
     code, _, err = majority("predict", run, tmp_path, "--out", tmp_path.parent / "p.csv")
     assert code == 2
     assert "this model is for float vectors of shape (2,)" in err
+
+
+def test_in_a_folder_of_feature_files_a_csv_would_be_taken_for_labels_and_parquet_would_not(tmp_path):
+    check_place(tmp_path / "found.parquet", [str(tmp_path)])
+    with pytest.raises(InputError, match="where tables are labels: choose another folder"):
+        check_place(tmp_path / "found.csv", [str(tmp_path)])
