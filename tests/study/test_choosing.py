@@ -42,6 +42,18 @@ def test_equals_go_to_log_mean_then_to_the_first_by_name():
     assert pick({"vote": 0.95, "log-mean": 0.9}) == "vote"
 
 
+def test_means_that_differ_in_the_last_digit_alone_are_equal(cell):
+    cells = [cell("log-mean", val=v, fold=fold) for fold, v in enumerate((0.7, 0.1))]
+    cells += [cell("vote", val=0.4, fold=fold) for fold in range(2)]
+    (choice,) = choices(Comparison(cells))
+    assert (choice.taken, choice.equals) == ("log-mean", ["vote"])
+
+
+def test_where_one_method_has_no_instance_figures_no_cost_is_told(cell):
+    (choice,) = choices(Comparison([cell("count", 0.6, val=0.95), cell("vote", None)]))
+    assert (choice.chosen, choice.accuracy, choice.best, choice.cost) == ({"count": 1}, None, None, None)
+
+
 def test_seeds_are_averaged_before_the_choice(cell):
     cells = [cell("count", 0.6, val=0.8), cell("vote", 0.5, val=1.0), cell("vote", 0.1, val=0.5, seed=1)]
     (choice,) = choices(Comparison(cells))

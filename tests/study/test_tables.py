@@ -8,11 +8,11 @@ from statistics import stdev
 import pytest
 
 from majority.errors import InputError
-from majority.files import write_json
+from majority.files import write_json, write_lines
 from majority.recipes import RECIPES, Material
 from majority.study.comparison import Comparison, Figure
 from majority.study.missing import command
-from majority.study.results import gather, save, setting
+from majority.study.results import CURVES, gather, save, setting
 from majority.study.tables import aggregate, as_csv, as_markdown
 from majority.study.writing import fold_ranges, latex, long_csv, markdown, summary_csv
 
@@ -230,6 +230,14 @@ def test_what_differs_in_options_or_stages_is_never_averaged(cell):
     on_cpu = Material("cifar10", on_gpu=False)
     there = result(RECIPES["census"].plan(on_cpu).as_dict()) | {"material": on_cpu._asdict()}
     assert "backbone cnn" in setting(there).shortened
+
+
+def test_a_long_curve_is_thinned_and_keeps_its_ends(cell, tmp_path):
+    write_json(tmp_path / "result.json", cell())
+    write_lines(tmp_path / "metrics.jsonl", [{"epoch": i} | dict.fromkeys(CURVES, i / 150) for i in range(150)])
+    (result,) = gather(tmp_path)
+    assert result["curve"]["epoch"] == [*range(0, 150, 2), 149]
+    assert result["curve"]["val_loss"][-1] == pytest.approx(149 / 150, abs=1e-5)
 
 
 def test_cells_whose_runs_are_gone_are_gone(cell, tmp_path):

@@ -296,3 +296,14 @@ def test_what_a_dead_process_said_of_its_progress_is_no_failure(tmp_path, monkey
     (done,) = run_cells([(tmp_path / "fold0", Experiment(TINY))], tmp_path, "cpu", 1)
     assert done.failure == "the process ended with exit code 3"
     assert done.details == "digits: 3 of 9 epochs"
+
+
+def test_what_is_told_of_a_failure_is_of_its_own_cell(tmp_path, monkeypatch):
+    refuses = 'print("a long word of warning", file=sys.stderr), print(\'{"failure": "refused"}\', flush=True)'
+    program = f"import sys; sys.stdin.readline(); {refuses}; sys.stdin.readline(); sys.exit('dies')"
+    monkeypatch.setattr(workers, "PROGRAM", program)
+    worker = workers._Worker({})
+    for failure, details in (("refused", ""), ("the process ended with exit code 1", "dies")):
+        worker.begin(tmp_path, Experiment(TINY), "cpu")
+        assert worker.end() == Done(tmp_path, failure=failure, details=details)
+    worker.kill()
