@@ -1,6 +1,7 @@
 """The cache of decoded images when commands are killed, when two work at once, and when the disk is full."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -144,3 +145,21 @@ def test_where_the_note_has_no_room_the_pixels_are_used_and_not_kept(cache, plac
     monkeypatch.setattr(Path, "write_text", refuse_for_want_of_room)
     assert load_source(place).bags.store.shape == (12, 8, 8, 3)
     assert kinds(cache) == []
+
+
+def test_what_another_version_kept_is_made_again(cache, place):
+    load_source(place)
+    (note,), (pixels,) = cache.glob("*.json"), cache.glob("*.npy")
+    note.write_text(json.dumps(json.loads(note.read_text()) | {"format": 0}))
+    load_source(place)
+    assert [path.name for path in cache.glob("*.npy")] != [pixels.name]
+
+
+def test_an_image_replaced_by_one_of_as_many_bytes_is_read_again(tmp_path, cache, make):
+    place, image = tmp_path / "bags.csv", tmp_path / "images/0-0.tif"
+    make.images(tmp_path, bags=4, suffix=".tif").to_csv(place, index=False)
+    before, size = load_source(place).bags.store[0], image.stat().st_size
+    Image.fromarray(255 - np.asarray(Image.open(image))).save(image)
+    os.utime(image, (1, 1))
+    assert image.stat().st_size == size
+    assert np.array_equal(load_source(place).bags.store[0], 255 - before)

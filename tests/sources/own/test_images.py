@@ -45,6 +45,7 @@ def test_sizes(tmp_path, make):
     assert load_source(place, image_size=16).bags.store.shape[1:] == (16, 16, 3)
     Image.new("RGB", (30, 20)).save(tmp_path / "images/0-0.png")
     assert load_source(place).bags.store.shape[1:] == (64, 64, 3)
+    assert load_source(save(make.images(tmp_path, pixels=(4, 300)), tmp_path)).bags.store.shape[1:] == (64, 64, 3)
 
 
 def test_deep_pixels_become_eight_bits(tmp_path, make):
@@ -86,20 +87,21 @@ def test_turned_images_keep_their_form_in_every_format(tmp_path, make):
         assert (image[:, 10:] > 200).all()
 
 
-@pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif", ".webp"])
-def test_turned_images_are_as_high_and_wide_as_they_are_seen(tmp_path, make, suffix):
+@pytest.mark.parametrize(("suffix", "turn"), [(".png", 5), (".jpg", 6), (".tif", 7), (".webp", 8)])
+def test_turned_images_are_as_high_and_wide_as_they_are_seen(tmp_path, make, suffix, turn):
     table = make.images(tmp_path, bags=4, suffix=suffix)
     exif = Image.Exif()
-    exif[0x0112] = 6
+    exif[0x0112] = turn
     stored = np.zeros((12, 8, 3), np.uint8)
-    stored[:6] = 255  # the upper half becomes the right one
+    stored[:6] = 255  # the upper half becomes the right one, or mirrored or turned the other way the left one
     for name in table["path"]:
         Image.fromarray(stored).save(tmp_path / name, exif=exif)
     source = load_source(save(table, tmp_path))
     assert source.originals.sizes == "8x12"
     assert source.bags.store.shape[1:] == (8, 12, 3)
-    assert (source.bags.store[:, :, :6] < 20).all()
-    assert (source.bags.store[:, :, 6:] > 235).all()
+    dark, bright = (slice(6), slice(6, 12)) if turn in (6, 7) else (slice(6, 12), slice(6))
+    assert (source.bags.store[:, :, dark] < 20).all()
+    assert (source.bags.store[:, :, bright] > 235).all()
 
 
 def test_a_png_that_names_its_orientation_after_its_pixels_is_taken_as_it_lies(tmp_path, make):
