@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from majority import load_source
+from majority.sources.own import Wish
+from majority.sources.own.checking import load_own
 
 TELLING = "the same in all rows of each bag"
 
@@ -233,3 +235,26 @@ def test_lists_in_the_place_of_names_are_a_problem(tmp_path, majority, make):
 def test_a_large_number_that_all_rows_share_asks_for_no_more_digits(tmp_path, make):
     make.table().assign(day=20_240_501).to_csv(tmp_path / "bags.csv", index=False)
     assert load_source(tmp_path / "bags.csv").bags.store.dtype == "float32"
+
+
+def test_a_column_half_of_which_are_numbers_is_one_of_numbers_with_mistakes(tmp_path, majority, make):
+    table = make.table(bags=10, size=4)
+    table.assign(c=[1.5, "x"] * 20).to_csv(tmp_path / "bags.csv", index=False)
+    code, out = checked(majority, tmp_path / "bags.csv")
+    assert (code, "row 3: feature c is 'x': write a finite number" in out) == (1, True)
+
+
+def test_a_table_for_a_run_has_all_its_digits_whatever_its_rows(tmp_path, make):
+    """In training they may have been needed, where these rows alone do not ask for them."""
+    make.table().assign(a=1_714_546_801).to_csv(tmp_path / "bags.csv", index=False)
+    of_run = Wish(labels=False, training=False, classes=("7", "12"), features=("a", "b"))
+    assert {*load_own(tmp_path / "bags.csv", of_run).bags.store[:, 0].tolist()} == {1_714_546_801}
+
+
+def test_coordinates_are_those_of_their_rows_in_any_order_of_rows(tmp_path, make):
+    table = make.table(bags=10, size=4).assign(x=range(40), y=range(100, 140))
+    table.sample(frac=1, random_state=0).to_csv(tmp_path / "bags.csv", index=False)
+    bags = load_source(tmp_path / "bags.csv").bags
+    x, y = bags.coordinates.T
+    np.testing.assert_allclose(bags.instances()[:, 0], table["a"][x], rtol=1e-6)
+    assert (y - x == 100).all()

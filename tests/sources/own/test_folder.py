@@ -38,6 +38,12 @@ KINDS = {
 }
 
 
+def test_hidden_files_are_no_bags(tmp_path, make):
+    make.folder(tmp_path / "slides")
+    (tmp_path / "slides/._s0.npy").write_bytes(b"what macOS leaves beside a file on other disks")
+    assert len(load_source(tmp_path / "slides").bags) == 30
+
+
 @pytest.mark.parametrize("suffix", KINDS)
 def test_every_kind_of_file(tmp_path, majority, make, suffix):
     make.folder(tmp_path / "slides", suffix=suffix, write=KINDS[suffix])

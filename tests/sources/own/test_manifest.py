@@ -307,6 +307,8 @@ def test_classes_that_win_few_bags_are_warned_of(tmp_path, majority, make):
     code, out, _ = majority("check", tmp_path / "bags.csv")
     assert code == 0
     assert "warning: class 12 wins 6 bags only" in out
+    make.table(bags=21).to_csv(tmp_path / "bags.csv", index=False)
+    assert "bags only" not in majority("check", tmp_path / "bags.csv")[1], "ten are enough"
 
 
 BAD_FILES = {

@@ -59,6 +59,13 @@ def test_without_val_a_fifth_of_train_and_without_test_none():
     assert (len(parts.train), len(parts.val), parts.test) == (32, 8, None)
 
 
+def test_folds_and_validation_bags_are_dealt_by_the_data_seed():
+    without_val = own(split=np.array(["train"] * 30 + ["test"] * 10))
+    for source, folds in ((without_val, None), (own(), 5)):
+        one, again, other = (names(source.make_parts(folds=folds, data_seed=seed)) for seed in (1, 1, 2))
+        assert one == again != other
+
+
 def test_a_class_that_could_not_be_trained():
     made = Bags.from_lists([np.ones((2, 3))] * 9, ["a", "b", "a", "b", "a", "b", "a", "b", "c"])
     split = np.array(["train"] * 4 + ["val"] * 4 + ["test"])
