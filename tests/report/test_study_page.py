@@ -197,6 +197,14 @@ def test_differences_are_drawn_with_an_interval_where_there_is_one():
     assert "+0.100 [+0.050, +0.150] (n=5)" in "".join(drawn.itertext())
 
 
+def test_small_curves_reach_their_last_epoch():
+    """Of so many epochs every second is drawn, and the last one."""
+    drawn = ElementTree.fromstring(small_curves("count", [cell("count") | {"curve": curve(74)}]))
+    lines = [path.get("d")[1:].split("L") for path in drawn.findall("{*}path")]
+    assert [len(line) for line in lines] == [38] * 4
+    assert {line[-1].split()[0] for line in lines} == {"310", "620"}, "the right edge of each plot"
+
+
 @pytest.mark.parametrize("epochs", [1, 2, 100])
 def test_small_curves_are_xml_with_four_lines_a_run(epochs):
     runs = [{"curve": curve(epochs), "best_epoch": 0, "fold": fold} for fold in (0, 1)]

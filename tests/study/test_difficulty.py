@@ -13,6 +13,7 @@ from majority import sources
 from majority.errors import InputError
 from majority.experiments import Data, Experiment, reopen
 from majority.files import read_json, write_json
+from majority.report.lines import Line, Point, line_plot
 from majority.study import difficulty
 from majority.study.difficulty import AXES, BASE, FOLDS, METHODS
 
@@ -119,6 +120,13 @@ def test_rows_of_results():
     tied = [row for row in table if row["axis"] == "ties"]
     assert {row["value"] for row in tied} == {8, 16}
     assert all(row["tie_rate"] > 0.05 for row in tied)
+
+
+def test_no_axis_shows_shares_below_0_or_above_1():
+    far = Line("count", "#000", [Point(0, 0.1, 0.4), Point(1, 0.9, 0.4)])
+    drawn = ElementTree.fromstring(line_plot(["few", "many"], [far], "bags", "accuracy"))
+    texts = [text.text for text in drawn.iter(f"{SVG}text")]
+    assert [text for text in texts if text[-1].isdigit()] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
 
 
 def test_tables_and_plots_are_written(tmp_path):
