@@ -278,6 +278,8 @@ def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
         census.train(run_of(tmp_path / "stopped", parts))
     monkeypatch.setattr(census, at, real)
     assert same(census.train(run_of(tmp_path / "stopped", parts)).model, whole.model)
+    monkeypatch.setattr(census, "believed", stops)
+    assert same(census.train(run_of(tmp_path / "stopped", parts)).model, whole.model), "nothing is read again"
 
 
 # ---------------------------------------------------------------------- what the readers believe

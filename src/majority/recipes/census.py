@@ -42,14 +42,12 @@ def train(run: Run) -> Trained:
             stages["head"] = run.stage("head", begun.head, partial(_head, run, begun))
 
     model = run.fresh_model if census.start is None else lambda number: deepcopy(begun)
-    read = 0.0
-    for number in range(1, census.readers + 1):
-        reader, name = model(number), f"reader-{number}"
-        stages[name] = run.stage(name, reader, partial(_reader, run, reader, number))
-        read = read + believed(reader, run.train, run.device) / census.readers
+    readers = [model(number) for number in range(1, census.readers + 1)]
+    for number, reader in enumerate(readers, start=1):
+        stages[f"reader-{number}"] = run.stage(f"reader-{number}", reader, partial(_reader, run, reader, number))
     last = model(0)
-    last.head.load_state_dict(dict(reader.head.named_buffers()), strict=False)  # what heads count, as they read bags
-    stages["last"] = run.stage("last", last, partial(_last, run, last, read))
+    last.head.load_state_dict(dict(readers[-1].head.named_buffers()), strict=False)  # what heads count
+    stages["last"] = run.stage("last", last, partial(_last, run, last, readers))
     return Trained(last, stages["last"], stages)
 
 
@@ -84,8 +82,9 @@ def _reader(run: Run, model: Model, number: int, folder: Path, title: str) -> Fi
     return fit(model, run.train, run.val, settings, objective=objective, **run.where(folder, title))
 
 
-def _last(run: Run, model: Model, read: Tensor, folder: Path, title: str) -> Fitted:
+def _last(run: Run, model: Model, readers: list[Model], folder: Path, title: str) -> Fitted:
     census = run.plan.census
+    read = sum(believed(reader, run.train, run.device) / len(readers) for reader in readers)
     beliefs = (census.sharpness * read.clamp(min=SMALLEST).log()).softmax(dim=1).cpu().numpy()
     objective = Taught(model, census.momentum, census.mixed)
     return run.fit(model, folder, title, beliefs=beliefs, objective=objective)
