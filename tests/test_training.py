@@ -315,6 +315,11 @@ def test_every_epoch_has_random_draws_of_its_own():
     assert drawn[:3] == drawn[3:]
 
 
+def test_vectors_cannot_be_augmented():
+    with pytest.raises(InputError, match=r"augment \['flip'\] changes images, and these instances are vectors: leave"):
+        trained(settings=Settings(epochs=1, augment=("flip",)))
+
+
 def test_augmentation_touches_images_in_training_alone():
     rng = np.random.default_rng(0)
     images = rng.integers(0, 255, (40, 16, 16, 1), dtype=np.uint8)

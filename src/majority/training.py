@@ -224,7 +224,7 @@ class _Loop:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
 
     def _augmentation(self, plan: tuple) -> Callable[[Tensor], Tensor] | None:
-        if not plan or not self.model.spec.images:
+        if not plan:
             return None
         generator = torch.default_generator
         if self.device.type == "cuda":

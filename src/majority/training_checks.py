@@ -52,6 +52,9 @@ def check_all_known(method: str, bags: Bags) -> None:
 def check_objective(model: Model, bags: Bags, settings: Settings, objective: Objective) -> None:
     if objective.of_instances and bags.sizes.max() > 1:
         raise InputError(f"{type(objective).__name__} learns instances: give bags of one each, embedding.singles(bags)")
+    if settings.augment and not model.spec.images:
+        cure = "leave it out (--set training.augment=[])"
+        raise InputError(f"augment {list(settings.augment)} changes images, and these instances are vectors: {cure}")
     if not takes_views(model, settings.augment):
         name, (*_, height, width) = model.spec.backbone or "of your own", model.spec.backbone_shape
         raise InputError(
