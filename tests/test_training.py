@@ -310,7 +310,7 @@ def test_every_epoch_has_random_draws_of_its_own():
             return super().losses(model, batch, augment)
 
     for _ in range(2):
-        fit(build_model(TRAIN), TRAIN, VAL, Settings(epochs=3, batch_bags=24), objective=Watched())
+        fit(build_model(TRAIN), TRAIN, VAL, Settings(epochs=3, batch_bags=24), device="cpu", objective=Watched())
     assert len(set(drawn[:3])) == 3
     assert drawn[:3] == drawn[3:]
 
