@@ -232,6 +232,13 @@ def test_lists_in_the_place_of_names_are_a_problem(tmp_path, majority, make):
     assert "row 1: column label holds lists: write one name into each cell" in out
 
 
+def test_lists_in_the_place_of_coordinates_are_a_problem(tmp_path, majority, make):
+    make.table().assign(x=lambda table: [[1, 2]] * len(table), y=1.0).to_parquet(tmp_path / "bags.parquet")
+    code, out, err = majority("check", tmp_path / "bags.parquet")
+    assert (code, err) == (1, "")
+    assert "bags.parquet: column x holds lists: write a number, or remove the columns x and y" in out
+
+
 def test_a_large_number_that_all_rows_share_asks_for_no_more_digits(tmp_path, make):
     make.table().assign(day=20_240_501).to_csv(tmp_path / "bags.csv", index=False)
     assert load_source(tmp_path / "bags.csv").bags.store.dtype == "float32"

@@ -121,11 +121,14 @@ def _coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndar
     if len(there) == 1:
         findings.problem(path, 1, f"there is a column {there[0]} alone", "give both x and y, or neither")
         return None
-    columns = []
+    columns, cure = [], "write a number, or remove the columns x and y"
     for name in there:
+        if what_it_holds(frame[name]) == LISTS:
+            findings.problem(path, None, f"column {name} holds lists", cure)
+            return None
         numbers = as_numbers(frame[name])
         for row, cell in as_text(frame[name][~np.isfinite(numbers)]).items():
-            findings.problem(path, row, f"{name} is {cell or 'empty'}", "write a number, or remove the columns x and y")
+            findings.problem(path, row, f"{name} is {cell or 'empty'}", cure)
         columns.append(numbers)
     both = np.stack(columns, axis=1)
     return both.astype(np.int64) if np.isfinite(both).all() and (both % 1 == 0).all() else both
