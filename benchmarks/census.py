@@ -40,7 +40,7 @@ from speed import commit
 from majority import Bags, build_model, evaluate, fit
 from majority.cli import folds_of, settings_of
 from majority.embedding import embedded, singles
-from majority.files import read_lines
+from majority.files import append_line, read_lines
 from majority.inference import choose_device
 from majority.methods import DEFAULT_METHOD
 from majority.model import Model
@@ -276,8 +276,7 @@ def main() -> None:
             if there:
                 continue
             row = key | train() | about
-            with (options.out / RUNS).open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            append_line(options.out / RUNS, row)
             shown = f"{line} {method or ''} seed {seed}: {row['instance_accuracy']:.4f}"
             print(f"{source} {scenario} fold {fold} {shown}", flush=True)
     write_tables(options.out)
