@@ -40,6 +40,17 @@ def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path):
         assert (tmp_path / name).read_text() == (RESULTS / "census" / name).read_text(), name
 
 
+def test_the_command_of_census_on_digits_finds_its_runs_done(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    from census import main
+
+    shutil.copy(RESULTS / "census/runs.jsonl", tmp_path)
+    words = ["digits", "--folds", "0-4", "--lines", "census", "--work", tmp_path / "work", "--out", tmp_path]
+    monkeypatch.setattr(sys, "argv", ["census.py", *map(str, words)])
+    main()
+    assert (tmp_path / "runs.jsonl").read_text() == (RESULTS / "census/runs.jsonl").read_text()
+
+
 def test_no_file_names_a_machines_own_place():
     places = [f"/{name}/" for name in ("tmp", "home", "work", "root", "Users")]
     for file in RESULTS.rglob("*.*"):

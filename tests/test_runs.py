@@ -319,3 +319,11 @@ def test_of_many_differences_the_chosen_ones_are_named_first_and_the_rest_is_cou
     message = r"\(method is count, asked vote; plan.recipe is quick, asked census; plan.s0 is 0, .*; and 3 more\)"
     with pytest.raises(InputError, match=message):
         refuse_other(tmp_path, there, asked)
+
+
+def test_a_run_of_before_a_setting_was_there_is_one_with_what_it_was_then(tmp_path):
+    plan = lambda **census: {"plan": {"recipe": "census", "census": {"readers": 3, **census}}}
+    there = {"schema": SCHEMA, **plan()}
+    refuse_other(tmp_path, there, plan(mixed_views=0.0))
+    with pytest.raises(InputError, match=r"\(plan.census.mixed_views is 0.0, asked 0.5\)"):
+        refuse_other(tmp_path, there, plan(mixed_views=0.5))

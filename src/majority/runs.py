@@ -16,6 +16,7 @@ from .sources import is_own_source
 SCHEMA = 2
 LOCK = ".lock"
 CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
+LATER = {"plan.census.mixed_views": 0.0}  # settings that earlier runs lack: what they were trained with
 
 
 @contextmanager
@@ -120,6 +121,7 @@ def refuse_other(folder: Path, there: dict, asked: dict) -> None:
     """
     asked = json.loads(json.dumps({"schema": SCHEMA, **asked}))  # as it would read back
     there, asked = flat(there), flat(asked)
+    there = {name: value for name, value in LATER.items() if name in asked} | there
     one_file = there.get("source_path") == asked.get("source_path") is not None  # however it was written
     aside = ("source_path", "environment.", "images.", "material.", "settings.")
     aside += ("data.source",) if one_file else ()
