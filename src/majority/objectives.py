@@ -49,9 +49,9 @@ class Contrastive(Objective):
 
     Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020; without the
     positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. Where first views are
-    mixed with those of other instances, up to `mixed` of them, they are to know the second views of both: Lee et al.,
-    "i-Mix: A Domain-Agnostic Strategy for Contrastive Representation Learning", ICLR 2021. The projection is left
-    behind.
+    mixed with those of other instances, up to `mixed` of them, they are to know the second views of both among those of
+    all: Lee et al., "i-Mix: A Domain-Agnostic Strategy for Contrastive Representation Learning", ICLR 2021. The
+    projection is left behind.
     """
 
     uses_head, of_instances = False, True

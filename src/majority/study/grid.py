@@ -47,7 +47,10 @@ class Study:
         jobs: int | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> list[Done]:
-        """How every cell ended, in the order of the cells. What cannot be right is refused before any begins."""
+        """Train every cell that is not finished, write the tables; how every cell ended, in the order of the cells.
+
+        What cannot be right is refused before any begins.
+        """
         choose_device(device)
         self._check_names()
         if (out / CONFIG).exists():
