@@ -227,6 +227,9 @@ def test_what_differs_in_options_or_stages_is_never_averaged(cell):
     assert start != head
     assert start.shortened == "census.start.learning_rate 0.001"
     assert setting(result(census(**{"census.start.seed": 3}))).shortened == ""
+    before_views_were_mixed = census()
+    del before_views_were_mixed["census"]["mixed_views"]
+    assert setting(result(before_views_were_mixed)).shortened == "census.mixed_views 0.0"
     on_cpu = Material("cifar10", on_gpu=False)
     there = result(RECIPES["census"].plan(on_cpu).as_dict()) | {"material": on_cpu._asdict()}
     assert "backbone cnn" in setting(there).shortened
