@@ -65,6 +65,13 @@ def as_numbers(column: pd.Series) -> np.ndarray:
     """(n,) float64, NaN where a cell is empty or is no number; true and false are 1 and 0, a date is no number."""
     if pd.api.types.infer_dtype(column, skipna=True) in DATES:
         return np.full(len(column), np.nan)
+    if isinstance(column.dtype, pd.StringDtype):  # to find that a text is no number takes long: once for each
+        which, texts = pd.factorize(column)  # -1: missing
+        return np.append(_as_floats(pd.Series(texts)), np.nan)[which]
+    return _as_floats(column)
+
+
+def _as_floats(column: pd.Series) -> np.ndarray:
     return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
 
 
@@ -107,8 +114,9 @@ def has_decimal_commas(column: pd.Series) -> bool:
     if pd.api.types.is_numeric_dtype(column):
         return False
     filled = column.dropna().astype(str)
-    numbers = filled.str.fullmatch(r"\s*[-+]?\d*,?\d+([eE][-+]?\d+)?\s*")
-    return bool(len(filled) and numbers.all() and filled.str.contains(",").any())
+    if not filled.str.contains(",", regex=False).any():
+        return False
+    return bool(filled.str.fullmatch(r"\s*[-+]?\d*,?\d+([eE][-+]?\d+)?\s*").all())
 
 
 def with_points(column: pd.Series) -> pd.Series:
