@@ -59,7 +59,7 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
     else:
         store, columns = read_features(frame, path, wish, findings)
         index, names, originals = np.arange(len(frame)), None, None
-    _check_duplicates(compared, path, findings)
+    _check_duplicates(compared, path, columns, findings)
     which = pd.factorize(frame["bag"])[0]  # bags in the order of their first row
     order = np.argsort(which, kind="stable")
     coordinates = _coordinates(frame, path, findings)
@@ -134,10 +134,13 @@ def _coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndar
     return both.astype(np.int64) if np.isfinite(both).all() and (both % 1 == 0).all() else both
 
 
-def _check_duplicates(frame: pd.DataFrame, path: Path, findings: Findings) -> None:
+def _check_duplicates(frame: pd.DataFrame, path: Path, features: tuple[str, ...] | None, findings: Findings) -> None:
     """An image twice in a bag; without images, rows alike in every cell, as those of few values may well be."""
     images = "path" in frame
     compared = ["bag", "path"] if images else [name for name in frame if what_it_holds(frame[name]) != LISTS]
+    if not images:  # most rows are told apart by two features: only the others are compared in every cell
+        few = ["bag", *(name for name in compared if name in features)][:3]
+        frame = frame[frame.duplicated(few, keep=False)]
     first = frame.groupby(compared, sort=False, dropna=False).ngroup()
     original = dict(zip(first[~first.duplicated()], first.index[~first.duplicated()], strict=True))
     again = frame.index[first.duplicated()]
