@@ -121,11 +121,16 @@ def _csv_file(place: Path) -> Iterator[Callable[[Columns], None]]:
             if not begun:
                 table.writerow(columns)
                 begun = True
-            short = lambda name, values: values.dtype.kind == "f" and name not in ("x", "y")
-            shown = (np.char.mod("%.6g", v) if short(name, v) else v for name, v in columns.items())
-            table.writerows(zip(*shown, strict=True))
+            table.writerows(zip(*(_cells(name, values) for name, values in columns.items()), strict=True))
 
         yield add
+
+
+def _cells(name: str, values: np.ndarray) -> Iterable:
+    """As they are written; what numpy holds becomes Python's, which is written twice as fast."""
+    if values.dtype.kind == "f":
+        return values if name in ("x", "y") else [f"{value:.6g}" for value in values.tolist()]
+    return values.tolist()
 
 
 @contextmanager
