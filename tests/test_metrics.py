@@ -98,7 +98,7 @@ def test_calibration_error_is_that_of_a_loop(n, seed):
     confidence = rng.random(n) ** rng.choice([0.1, 1, 4])
     right = rng.random(n) < confidence
     table = torch.zeros(15, 3, dtype=torch.float64)
-    inference._calibrate(table, torch.from_numpy(confidence), torch.from_numpy(right), torch.ones(n))
+    inference.calibrate(table, torch.from_numpy(confidence), torch.from_numpy(right), torch.ones(n))
     assert table[:, 0].sum() == n
     assert calibration_error(table.numpy()) == pytest.approx(reference_calibration_error(confidence, right), abs=1e-12)
 
@@ -106,7 +106,7 @@ def test_calibration_error_is_that_of_a_loop(n, seed):
 def test_calibration_bins_are_of_equal_width_and_closed_above():
     table = torch.zeros(15, 3, dtype=torch.float64)
     confidence = torch.tensor([0.0, 0.066, 0.067, 0.5, 0.6, 0.601, 1.0])
-    inference._calibrate(table, confidence, torch.ones(7, dtype=bool), torch.ones(7))
+    inference.calibrate(table, confidence, torch.ones(7, dtype=bool), torch.ones(7))
     assert table[:, 0].tolist() == [2, 1, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1]
 
 

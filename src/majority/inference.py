@@ -86,7 +86,7 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
             known = truth != UNKNOWN
             cells = torch.where(known, truth * n_true + guess, n_true * n_true)
             confusion.index_add_(0, cells, torch.ones_like(cells))  # bincount would wait for the device
-            _calibrate(calibration, confidence.exp(), guess == truth, known)
+            calibrate(calibration, confidence.exp(), guess == truth, known)
     return Outcome(
         bags.labels if bags.labelled else None,
         torch.cat(predicted).cpu().numpy(),
@@ -102,7 +102,7 @@ def _one_hot(classes: Tensor, n_classes: int) -> Tensor:  # (n,) -> (n, C)
     return torch.nn.functional.one_hot(classes, n_classes)
 
 
-def _calibrate(table: Tensor, confidence: Tensor, right: Tensor, known: Tensor) -> None:
+def calibrate(table: Tensor, confidence: Tensor, right: Tensor, known: Tensor) -> None:
     """Add the known instances to the bins (0, 1/15], (1/15, 2/15], ... of their confidence."""
     bins = (confidence * CALIBRATION_BINS).ceil().long().clamp(1, CALIBRATION_BINS) - 1
     rows = torch.stack([torch.ones_like(confidence), confidence, right.to(confidence.dtype)], dim=1).double()

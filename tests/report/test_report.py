@@ -137,6 +137,7 @@ def test_bars_and_classes_are_the_outcome(run):
     assert np.array_equal(reading.counts, outcome.hard_counts)
     assert np.array_equal(reading.predicted, outcome.predicted)
     assert np.array_equal(reading.confusion(), outcome.confusion)
+    assert reading.outcome().summary() == outcome.summary()
     shown = sections.bars(reading).shown
     assert [bag["right"] for bag in shown] == sorted(bag["right"] for bag in shown)  # wrong ones first
     for bag in shown:
@@ -195,6 +196,7 @@ def test_classes_known_of_some_instances_are_compared_and_the_rest_left_out(else
     classifier = Classifier(build_model(bags, "count", "tiny"), "cpu")
     reading, outcome = read(classifier, bags), evaluate(classifier.model, bags, "cpu")
     assert np.array_equal(reading.confusion(), outcome.confusion)
+    assert reading.outcome().summary() == outcome.summary()
     wrong = [name not in ("", classifier.classes[guess]) for name, guess in zip(truth, reading.guess, strict=True)]
     assert reading.wrong_instances().tolist() == wrong
     true_counts = {bag["name"]: bag.get("true_count") for bag in sections.bars(reading).shown}

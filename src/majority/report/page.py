@@ -11,7 +11,6 @@ from pathlib import Path
 from ..bags import Bags
 from ..classifier import Classifier
 from ..files import read_json, read_lines, write_text
-from ..inference import evaluate
 from ..metrics import coverage, doubt
 from ..recipes.plans import CHANGEABLE
 from ..runs import RESULT, finished_file, flat, is_trained_on, read_config
@@ -67,7 +66,7 @@ def _content(folder: Path, classifier: Classifier, parts, opened, source: str | 
     trained_on = source is not None and is_trained_on(config, source)
     rows = called
     if source is not None:
-        figures = evaluate(classifier.model, parts.test, classifier.device.type).summary()
+        figures = reading.outcome().summary()
         rows = {part: f"{called[part]} (reported here)"}
     bags, classes = reading.bags, reading.classes
     data = config["data"]

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import torch
 
 from ..background import lead_of, majority_of
 from ..bags import Bags
 from ..classifier import Classifier
-from ..inference import all_batches, outputs
+from ..inference import all_batches, calibrate, outputs
+from ..metrics import CALIBRATION_BINS, Outcome
 from ..predictions import known_by
 from ..truth import UNKNOWN
 
@@ -80,6 +82,17 @@ class Reading:
         n, truth = len(self.true_classes), self.bags.instance_labels
         true, guess = (self.bags.labels, self.predicted) if truth is None else (truth, self.guess)
         return np.bincount((true * n + guess)[true != UNKNOWN], minlength=n * n).reshape(n, n)
+
+    def outcome(self) -> Outcome:
+        """What `inference.evaluate` would find in a pass of its own."""
+        bags, truth = self.bags, self.bags.instance_labels
+        labels = bags.labels if bags.labelled else None
+        if truth is None:
+            return Outcome(labels, self.predicted, self.counts, background=self.background)
+        table = torch.zeros(CALIBRATION_BINS, 3, dtype=torch.float64)
+        calibrate(table, *map(torch.from_numpy, (self.confidence, self.guess == truth, truth != UNKNOWN)))
+        known = bags.class_counts(), self.confusion(), table.numpy()
+        return Outcome(labels, self.predicted, self.counts, *known, self.background)
 
 
 def read(classifier: Classifier, bags: Bags, opened=None) -> Reading:
