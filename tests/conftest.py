@@ -15,6 +15,14 @@ def gpu():
         pytest.skip("needs a GPU")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_the_tests(tmp_path_factory):
+    """What is decoded here stays out of the user's own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def majority():
     """Run the command in this process: exit code, standard output, standard error."""
