@@ -14,9 +14,9 @@ of the process (VmHWM), loading and all, the seconds of the fastest epoch, and i
 "load_average" is the machine's over the last minute of a variant: where it is above the number of threads, others
 worked there too, and the processor time of an epoch ("epoch_cpu_seconds", all threads) says more than its seconds.
 
-Measured (two cores of an Arm Neoverse-N1, otherwise idle, page cache warm, n = 1, commit d4eba28): whole bags 1.51 GiB
-and 62.1 s an epoch streamed, 8.48 GiB and 59.3 s in memory (96 %); 1,000 of each bag 0.86 GiB and 16.1 s, 8.01 GiB and
-14.8 s (92 %).
+Measured (two cores of an Arm Neoverse-N1, otherwise idle, page cache warm, n = 1, commit 8a891fb): whole bags 1.56 GiB
+and 60.3 s an epoch streamed, 8.54 GiB and 59.4 s in memory (99 %); 1,000 of each bag 0.96 GiB and 11.8 s, 8.11 GiB and
+10.9 s (92 %).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from speed import commit
 
 from majority import Bags, build_model, fit
 from majority.errors import InputError
@@ -142,7 +143,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--max-instances", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--commit", default="unknown")
+    parser.add_argument("--commit", default=None, help="where this is no git checkout")
     parser.add_argument("--variant", type=json.loads, help=argparse.SUPPRESS)
     o = parser.parse_args()
     if o.variant:
@@ -161,7 +162,7 @@ def main() -> None:
     shape = f"--bags {o.bags} --size {o.size} --width {o.width} --max-instances {o.max_instances} --epochs {o.epochs}"
     result = {
         "command": f"python benchmarks/large.py FOLDER --out ... {shape}",
-        "commit": o.commit,
+        "commit": o.commit or commit(),
         "environment": environment() | {"processor": processor(), "cores": os.cpu_count()},
         "bytes_on_disk": o.bags * o.size * o.width * 2,
         "variants": rows,

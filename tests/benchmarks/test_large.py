@@ -1,6 +1,6 @@
 """benchmarks/large.py runs small and cleans up; what it measures is not judged here."""
 
-import importlib.util
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -11,12 +11,9 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="re
 
 
 @pytest.fixture
-def large():
-    path = Path(__file__).parents[2] / "benchmarks/large.py"
-    spec = importlib.util.spec_from_file_location("large", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def large(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    return importlib.import_module("large")
 
 
 def run(large, monkeypatch, *arguments):
