@@ -48,7 +48,7 @@ from majority.recipes import RECIPES, Material, Plan, Run, census
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.report.colours import colour
 from majority.report.lines import Line, Point, line_plot
-from majority.runs import LATER, environment, flat
+from majority.runs import environment, plan_as_now
 from majority.sources import Parts, load
 
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
@@ -270,8 +270,7 @@ def main() -> None:
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
             there = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
             asked = json.loads(json.dumps(cell.plan_of(line).as_dict()))
-            as_now = lambda plan: LATER | flat(plan, "plan.")
-            if any(as_now(row.get("plan", asked)) != as_now(asked) for row in there):
+            if any(plan_as_now(row.get("plan", asked)) != asked for row in there):
                 what = f"{line} of {source} {scenario} fold {fold}"
                 raise SystemExit(f"{options.out / RUNS} has {what} by another plan: choose another --out")
             if there:

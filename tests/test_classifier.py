@@ -61,7 +61,8 @@ def test_instances_are_classified_one_by_one(images, batch_instances, monkeypatc
 
 
 def test_large_images_go_through_the_network_few_at_a_time(monkeypatch):
-    monkeypatch.setattr(inference, "BATCH_PIXELS", 4 * 6 * 5)
+    for name in ("BATCH_PIXELS", "CPU_PIXELS"):
+        monkeypatch.setattr(inference, name, 4 * 6 * 5)
     bags, seen = make_bags(images=True), []
     classifier = make_classifier(bags)
     before = classifier.predict_proba(bags.store)

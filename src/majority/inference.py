@@ -30,14 +30,14 @@ def choose_device(name: str = "auto") -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def at_once(shape: Sequence[int], most_pixels: int | None = None) -> int:
+def at_once(shape: Sequence[int], on_gpu: bool = True) -> int:
     """How many instances of this shape go through the network together.
 
     >>> at_once((512,)), at_once((28, 28, 3)), at_once((256, 256, 3))
     (8192, 8192, 128)
     """
     pixels = math.prod(shape[:2]) if len(shape) == 3 else 1
-    return max(1, min(BATCH_INSTANCES, (most_pixels or BATCH_PIXELS) // pixels))
+    return max(1, min(BATCH_INSTANCES, (BATCH_PIXELS if on_gpu else CPU_PIXELS) // pixels))
 
 
 def out_of_memory(error: RuntimeError) -> bool:
@@ -55,8 +55,8 @@ def outputs(model: Model, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Bag
 
 def batch_features(model: Model, batch: Batch) -> Tensor:  # (n, d)
     """A bag of any size, so many at a time through the backbone."""
-    most_pixels = None if batch.target.labels.is_cuda else min(CPU_PIXELS, BATCH_PIXELS)
-    pieces = [model.features(piece) for piece in batch.pieces(at_once(model.spec.instance_shape, most_pixels))]
+    most = at_once(model.spec.instance_shape, on_gpu=batch.target.labels.is_cuda)
+    pieces = [model.features(piece) for piece in batch.pieces(most)]
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
 

@@ -16,7 +16,6 @@ from .sources import is_own_source
 SCHEMA = 2
 LOCK = ".lock"
 CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
-LATER = {"plan.census.mixed_views": 0.0}  # settings that earlier runs lack: what they were trained with
 
 
 @contextmanager
@@ -114,14 +113,18 @@ def environment() -> dict:
     }
 
 
+def plan_as_now(plan: dict) -> dict:
+    """A run's plan, with what the settings were that there were none of when it was made."""
+    return plan | {"census": {"mixed_views": 0.0, **plan["census"]}} if plan.get("census") else plan
+
+
 def refuse_other(folder: Path, there: dict, asked: dict) -> None:
     """Compare two configs; a difference is an error that shows it.
 
     A run may go on elsewhere: what follows from the machine and from --set is in its plan.
     """
     asked = json.loads(json.dumps({"schema": SCHEMA, **asked}))  # as it would read back
-    there, asked = flat(there), flat(asked)
-    there = {name: value for name, value in LATER.items() if name in asked} | there
+    there, asked = flat(there | {"plan": plan_as_now(there.get("plan", {}))}), flat(asked)
     one_file = there.get("source_path") == asked.get("source_path") is not None  # however it was written
     aside = ("source_path", "environment.", "images.", "material.", "settings.")
     aside += ("data.source",) if one_file else ()

@@ -24,7 +24,8 @@ def write_report(
     from ..sources import Parts
     from .page import write_page
 
-    folder = finished_file(Path(folder), RESULT).parent
+    folder = Path(folder)
+    finished_file(folder, RESULT)
     if source is None:
         return write_page(folder, *reopen(folder, device=device))
     classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, say=say)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..errors import InputError
 from ..files import read_json, read_lines, write_lines
 from ..recipes import RECIPES, Material
-from ..runs import LATER, RESULT, flat
+from ..runs import RESULT, flat, plan_as_now
 from ..training import METRICS
 
 RESULTS = "results.jsonl"
@@ -99,10 +99,8 @@ def _changes_of_plan(result: dict) -> list[str]:
         return ["settings not recorded", *([f"{run:,} epochs run"] if run else [])]
     material = Material(**result.get("material", {"source": source_name(result)}))
     planned = _flat(recipe.plan(material._replace(on_gpu=True)).as_dict()) if recipe else {}
-    before_it_was_there = {name.removeprefix("plan."): value for name, value in LATER.items()}
-    there = {name: value for name, value in before_it_was_there.items() if name in planned} | _flat(plan)
     said = []
-    for name, value in there.items():
+    for name, value in _flat(plan_as_now(plan)).items():
         before = planned.get(name)
         if name.rpartition(".")[2] in SAME_RESULTS or value == before:
             continue
