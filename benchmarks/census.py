@@ -14,8 +14,8 @@ augmented   the recipe of that name with log-mean, the mean of confidences: no s
 
 Each line of OUT/runs.jsonl is one training; one that is there is not run again. Where the recipe has no start (vectors,
 tiny images, a CPU) there are no heads and no augmented, and clusters are of the instances themselves. Bodies and
-checkpoints lie in WORK, so that a killed run goes on; give every plan a WORK of its own. OUT/heads.csv, OUT/summary.csv
-and the figures OUT/worth-SOURCE.svg are made anew from runs.jsonl each time.
+checkpoints lie in WORK, so that a killed run goes on; what another plan left there is refused. OUT/heads.csv,
+OUT/summary.csv and the figures OUT/worth-SOURCE.svg are made anew from runs.jsonl each time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from speed import commit
 from majority import Bags, build_model, evaluate, fit
 from majority.cli import folds_of, settings_of
 from majority.embedding import embedded, singles
-from majority.files import append_line, read_lines
+from majority.files import append_line, read_json, read_lines, write_json
 from majority.inference import choose_device
 from majority.methods import DEFAULT_METHOD
 from majority.model import Model
@@ -54,7 +54,7 @@ from majority.sources import Parts, load
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
 LINES = ("census", "clusters", "heads", "proportion", "supervised", "augmented")
 OF_AUGMENTED = "log-mean"
-RUNS = "runs.jsonl"
+RUNS, PLANS = "runs.jsonl", "plans.json"
 
 
 @dataclass
@@ -72,6 +72,18 @@ class Cell:
 
     def plan_of(self, line: str) -> Plan:
         return self.augmented if line == "augmented" else self.plan
+
+    def claim(self) -> None:
+        """All that lies in WORK was made by these plans."""
+        kept = self.work / PLANS
+        asked = _as_read({plan.recipe: plan.as_dict() for plan in (self.plan, self.augmented)})
+        if not any(self.work.glob("[!.]*")):
+            self.work.mkdir(parents=True, exist_ok=True)
+            write_json(kept, asked)
+        there = read_json(kept) if kept.exists() else {}
+        if {recipe: plan_as_now(plan) for recipe, plan in there.items()} != asked:
+            what = "was made by another plan, or by one that it does not name"
+            raise SystemExit(f"{self.work} {what}: choose another --work, or remove that folder")
 
     def model(self, plan: Plan, method: str, seed: int = 0) -> Model:
         return build_model(self.parts.train, method, plan.backbone, pixels=plan.pixels, seed=seed)
@@ -269,17 +281,23 @@ def main() -> None:
         for line, method, seed, train in _to_do(cell, lines, options.method, options.seeds):
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
             there = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
-            asked = json.loads(json.dumps(cell.plan_of(line).as_dict()))
+            asked = _as_read(cell.plan_of(line).as_dict())
             if any(plan_as_now(row.get("plan", asked)) != asked for row in there):
                 what = f"{line} of {source} {scenario} fold {fold}"
                 raise SystemExit(f"{options.out / RUNS} has {what} by another plan: choose another --out")
             if there:
                 continue
+            cell.claim()
             row = key | train() | about
             append_line(options.out / RUNS, row)
             shown = f"{line} {method or ''} seed {seed}: {row['instance_accuracy']:.4f}"
             print(f"{source} {scenario} fold {fold} {shown}", flush=True)
     write_tables(options.out)
+
+
+def _as_read(content: dict) -> dict:
+    """As it would read back: JSON has no tuples."""
+    return json.loads(json.dumps(content))
 
 
 def _to_do(cell: Cell, lines: list[str], of_census: str, seeds: int):

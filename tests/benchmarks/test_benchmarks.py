@@ -52,7 +52,9 @@ def test_same_accuracy_runs_small_and_goes_on(run, tmp_path):
     assert fast["instance_accuracy"] == plain["instance_accuracy"], "on a CPU both are the plain loop"
 
 
-def test_census_runs_every_line_from_one_body_and_goes_on(run, tmp_path):
+@pytest.fixture
+def census(tmp_path):
+    """A small census of images of its own, with a start."""
     rng = np.random.default_rng(0)
     labels = np.arange(1_500, dtype=np.uint16)[:, None] % 3
     images = rng.integers(0, 100, (1_500, 13, 13, 3), dtype=np.uint8)
@@ -61,7 +63,11 @@ def test_census_runs_every_line_from_one_body_and_goes_on(run, tmp_path):
     command += ["--folds", "0", "--plan", "gpu", "--seeds", "1", "--commit", "abc", "--set", 'backbone="mlp"']
     command += ["--set", "census.start.epochs=1", "--set", "census.head.epochs=1", "--set", "training.epochs=1"]
     command += ["--set", 'census.start.augment=["crop"]', "--set", 'training.augment=["crop"]']
-    command += ["--set", "census.readers=1", "--work", tmp_path / "work", "--out", tmp_path / "out"]
+    return [*command, "--set", "census.readers=1", "--work", tmp_path / "work"]
+
+
+def test_census_runs_every_line_from_one_body_and_goes_on(run, census, tmp_path):
+    command = [*census, "--out", tmp_path / "out"]
     run(*command, "--lines", "census,clusters")
     first = (tmp_path / "out/runs.jsonl").read_text()
     figure = tmp_path / "out/worth-own.svg"
@@ -81,6 +87,20 @@ def test_census_runs_every_line_from_one_body_and_goes_on(run, tmp_path):
     assert len(summary) == 2
     assert len((tmp_path / "out/heads.csv").read_text().splitlines()) == 10
     assert figure.read_text().count("<circle") == 3, "clusters, census and supervised; proportions were not run"
+
+
+def test_census_refuses_what_another_plan_left(run, census, tmp_path):
+    refused = pytest.raises(SystemExit, match=r"work/own/large/fold0 was made by another plan.* choose another --work")
+    same, other = ([*census, "--out", tmp_path / out] for out in ("same", "other"))
+    run(*same, "--lines", "census")
+    for line in ("census", "supervised", "clusters"):
+        with refused:
+            run(*other, "--set", "census.temperature=0.5", "--lines", line)
+    assert not (tmp_path / "other/runs.jsonl").exists()
+    run(*same, "--lines", "census,clusters")
+    (tmp_path / "work/own/large/fold0/plans.json").unlink()
+    with refused:
+        run(*same, "--lines", "supervised")
 
 
 def test_vectors_runs_and_goes_on(run, tmp_path):
