@@ -158,20 +158,12 @@ class Experiment:
                 raise InputError(f"--like {self.like} says what may be done to images: these are vectors, leave it out")
             plan, reason = choose(self.recipe, material)
             plan = self.changed(plan)
-            config = self._config(data, plan, _fingerprints(parts, self.method)) | {"material": material._asdict()}
-            if isinstance(source, OwnBags):
-                config["columns"] = source.columns
-            if not material.vectors:
-                own = isinstance(source, OwnBags)
-                originals = source.originals if own else Originals.of_shape(*material.shape)
-                config["images"] = originals and originals._asdict()
-            made = {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
+            build = self._builder(parts.train, plan)
             if not begun(folder):  # what is refused leaves nothing behind
-                built = build_model(parts.train, self.method, plan.backbone, **made)
-                made["normalise"] = built.normalise
-                if built.head.sees_instance_labels:
-                    for part in (parts.train, parts.val):
-                        check_all_known(self.method, part)
+                head = build().head
+                for part in (parts.train, parts.val) if head.sees_instance_labels else ():
+                    check_all_known(self.method, part)
+            config = self._config(data, plan, _fingerprints(parts, self.method)) | _instances(source, material)
             finished = open_run(folder, config)
             if finished:
                 if not (folder / REPORT).exists():  # killed between the result and the page
@@ -186,39 +178,18 @@ class Experiment:
                 say(f"note: recipe {plan.recipe} changes no images, so --like has no effect: census and augmented do")
             if scaffold(folder):
                 say(f"{folder} was interrupted: going on where it was")
-
-            def fresh(number: int = 0) -> Model:
-                model = build_model(parts.train, self.method, plan.backbone, seed=run.seed_of(number), **made)
-                made["normalise"] = model.normalise  # one pass over the instances is enough
-                return model
-
             title = " ".join(filter(None, [data.source, data.scenario, self.method, f"fold {data.fold}"]))
+            fresh = lambda number=0: build(run.seed_of(number))
             run = Run(folder, parts.train, parts.val, plan, fresh, title, device, eager, say)
             trained = RECIPES[plan.recipe].train(run)
             write_lines(folder / METRICS, trained.fitted.history)  # of this model, whichever stage it came from
             classifier = Classifier(trained.model, device, config.get("columns"))
             classifier.save(folder / CLASSIFIER, about={"source": self.data.source})
-            result = {
+            figures = {
                 "test": {} if parts.test is None else evaluate(trained.model, parts.test, device).summary(),
                 "val": evaluate(trained.model, parts.val, device).summary(),
-                **trained.summary(),
-                "method": self.method,
-                "method_options": self.method_options,
-                "sees_instance_labels": find_method(self.method).head.sees_instance_labels,
-                "background_share": self.background_share,
-                "recipe": plan.recipe,
-                "source": self.data.source,
-                "scenario": data.scenario,
-                "fold": self.data.fold,
-                "seed": self.seed,
-                "data_seed": self.data.data_seed,
-                "data": asdict(data),
-                "plan": plan.as_dict(),
-                "material": material._asdict(),
-                "version": __version__,
-                "hardware": environment()["device"],
             }
-            write_json(folder / RESULT, result)
+            write_json(folder / RESULT, figures | trained.summary() | self._about(data, plan, material))
             write_page(folder, classifier, parts, source)
             _clear(folder)
             return read_json(folder / RESULT)
@@ -245,6 +216,17 @@ class Experiment:
         training = {name: getattr(self, name) for name in CHANGEABLE}
         return plan.changed(self.backbone, self.ratios, seed=self.seed, **training).with_settings(self.settings)
 
+    def _builder(self, train: Bags, plan: Plan) -> Callable[..., Model]:
+        """Makes networks of the plan by their seeds; one pass over the instances is enough for all of them."""
+        made = {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
+
+        def build(seed: int = 0) -> Model:
+            model = build_model(train, self.method, plan.backbone, seed=seed, **made)
+            made["normalise"] = model.normalise
+            return model
+
+        return build
+
     def _config(self, data: Data, plan: Plan, fingerprint: list) -> dict:
         return {
             "method": self.method,
@@ -255,6 +237,26 @@ class Experiment:
             "settings": self.settings,
             "source_path": data.path,
             "like": self.like,
+        }
+
+    def _about(self, data: Data, plan: Plan, material: Material) -> dict:
+        """What a result is of."""
+        return {
+            "method": self.method,
+            "method_options": self.method_options,
+            "sees_instance_labels": find_method(self.method).head.sees_instance_labels,
+            "background_share": self.background_share,
+            "recipe": plan.recipe,
+            "source": self.data.source,
+            "scenario": data.scenario,
+            "fold": self.data.fold,
+            "seed": self.seed,
+            "data_seed": self.data.data_seed,
+            "data": asdict(data),
+            "plan": plan.as_dict(),
+            "material": material._asdict(),
+            "version": __version__,
+            "hardware": environment()["device"],
         }
 
 
@@ -345,6 +347,17 @@ def _wish(classifier: Classifier, config: dict, labels: bool, unlabelled: bool) 
         seen=Originals(**images) if images else None,
         features=tuple(columns) if columns else None,
     )
+
+
+def _instances(source: LabelledSet | OwnBags, material: Material) -> dict:
+    """What a config tells of them: their kind, columns of a table, what image files were."""
+    told, own = {"material": material._asdict()}, isinstance(source, OwnBags)
+    if own:
+        told["columns"] = source.columns
+    if not material.vectors:
+        originals = source.originals if own else Originals.of_shape(*material.shape)
+        told["images"] = originals and originals._asdict()
+    return told
 
 
 def _clear(folder: Path) -> None:
