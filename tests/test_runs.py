@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from majority import InputError, TrainingError, model
+from majority import InputError, TrainingError, inference, model
 from majority.experiments import Data, Experiment, reopen
 from majority.runs import SCHEMA, claimed, open_run, read_config, refuse_other
 
@@ -173,6 +173,23 @@ def test_the_instances_are_gone_through_once_to_standardise_all_networks(tmp_pat
     monkeypatch.setattr(model, "standardisation", lambda bags: passes.append(bags) or standardise(bags))
     replace(TINY, recipe="census", epochs=1).run(tmp_path, "cpu")
     assert len(passes) == 1, "of three readers and last"
+
+
+@pytest.mark.parametrize("marks", [["train", "val", "test"], ["train", "val"]])
+def test_the_figures_and_the_page_of_a_run_read_each_bag_once(marks, tmp_path, monkeypatch):
+    rows = [f"{bag},{'ab'[bag % 2]},{marks[bag // 2 % len(marks)]},{bag + i}" for bag in range(24) for i in range(2)]
+    (tmp_path / "bags.csv").write_text("\n".join(["bag,bag_label,split,f0", *rows]) + "\n")
+    passed, features = [], inference.batch_features
+
+    def watched(network, batch):
+        if (tmp_path / "run/best.safetensors").exists():  # training is over
+            passed.append(len(batch.target.labels))
+        return features(network, batch)
+
+    monkeypatch.setattr(inference, "batch_features", watched)
+    result = replace(TINY, data=Data(str(tmp_path / "bags.csv"))).run(tmp_path / "run", "cpu")
+    assert result["val"]["bags"] == 24 // len(marks)
+    assert sum(passed) == 24 // len(marks) * (len(marks) - 1)
 
 
 def test_a_full_disk_is_one_message(tmp_path, monkeypatch):

@@ -15,12 +15,13 @@ from .bags import Bags
 from .classifier import Classifier
 from .errors import InputError, no_such
 from .files import read_json, write_json, write_lines
-from .inference import choose_device, evaluate
+from .inference import choose_device
 from .methods import DEFAULT_METHOD, check_options, find_method
 from .model import Model, build_model
 from .recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
 from .recipes.plans import CHANGEABLE
 from .report.page import REPORT, write_page
+from .report.reading import read
 from .runs import (
     CLASSIFIER,
     RESULT,
@@ -185,12 +186,11 @@ class Experiment:
             write_lines(folder / METRICS, trained.fitted.history)  # of this model, whichever stage it came from
             classifier = Classifier(trained.model, device, config.get("columns"))
             classifier.save(folder / CLASSIFIER, about={"source": self.data.source})
-            figures = {
-                "test": {} if parts.test is None else evaluate(trained.model, parts.test, device).summary(),
-                "val": evaluate(trained.model, parts.val, device).summary(),
-            }
+            judged = {"val": parts.val} if parts.test is None else {"test": parts.test, "val": parts.val}
+            readings = {part: read(classifier, bags, source) for part, bags in judged.items()}
+            figures = {"test": {}} | {part: reading.outcome().summary() for part, reading in readings.items()}
             write_json(folder / RESULT, figures | trained.summary() | self._about(data, plan, material))
-            write_page(folder, classifier, parts, source)
+            write_page(folder, classifier, parts, source, reading=readings.get("test", readings["val"]))
             _clear(folder)
             return read_json(folder / RESULT)
 

@@ -41,28 +41,33 @@ FIGURES = {  # of a result: how it is called, how it is shown, what it says
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
 
 
-def write_page(folder: Path, classifier: Classifier, parts, opened=None, source: str | None = None) -> Path:
+def write_page(
+    folder: Path,
+    classifier: Classifier,
+    parts,
+    opened=None,
+    source: str | None = None,
+    reading: Reading | None = None,
+) -> Path:
     """Write the report of a finished run; `parts` are its bags: train, val and, where there are any, test.
 
     `opened` is the source that the bags are of: it knows the paths of its images. Where another `source` is named, the
-    test bags are all that there are, and of that one: a page of its own.
+    test bags are all that there are, and of that one: a page of its own. `reading` is of the test bags, or else of the
+    validation bags, where these have been read already.
     """
-    page = render(folder, classifier, parts, opened, source)
+    part = "val" if getattr(parts, "test", None) is None else "test"
+    reading = reading or read(classifier, getattr(parts, part), opened)
+    filters = {"share": _share, "signed": _signed, "number": lambda value: f"{value:,}"}
+    page = fill("template.html.jinja", _content(folder, classifier, parts, part, reading, source), **filters)
     path = folder / REPORT if source is None else _place(folder, source)
     write_text(path, page)
     return path
 
 
-def render(folder: Path, classifier: Classifier, parts, opened=None, source: str | None = None) -> str:
-    filters = {"share": _share, "signed": _signed, "number": lambda value: f"{value:,}"}
-    return fill("template.html.jinja", _content(folder, classifier, parts, opened, source), **filters)
-
-
-def _content(folder: Path, classifier: Classifier, parts, opened, source: str | None) -> dict:
+def _content(folder: Path, classifier: Classifier, parts, part: str, reading: Reading, source: str | None) -> dict:
     config, result = read_config(folder), read_json(finished_file(folder, RESULT))
-    part = "val" if getattr(parts, "test", None) is None else "test"
     called = PART_NAMES | ({} if source is None else {"test": str(Path(*_whole(source).parts[-2:]))})
-    figures, reading = result.get(part) or {}, read(classifier, getattr(parts, part), opened)
+    figures = result.get(part) or {}
     trained_on = source is not None and is_trained_on(config, source)
     rows = called
     if source is not None:
