@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import tempfile
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from .bag_checks import check_lengths
 from .errors import InputError
-from .files import UNFINISHED, not_written
+from .files import UNFINISHED, locked, not_written
 from .store import write_npy
 from .truth import number_truth
 
@@ -25,13 +25,20 @@ def save_bags(bags: Bags, folder: str | Path) -> Path:
     folder = Path(folder)
     if folder.exists():
         raise InputError(f"{folder} exists: choose another folder or remove it")
+    draft = folder.with_name(f".{folder.name}{UNFINISHED}")
+    unfinished = draft / folder.name
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(UNFINISHED, f".{folder.name}", folder.parent) as draft:
-            unfinished = Path(draft) / folder.name  # with the rights of any new folder
-            unfinished.mkdir()
-            _write(bags, unfinished)
-            unfinished.rename(folder)
+        draft.mkdir(parents=True, exist_ok=True)
+        with locked(draft / "lock"):
+            try:
+                shutil.rmtree(unfinished, ignore_errors=True)  # of a save that was killed
+                unfinished.mkdir()
+                _write(bags, unfinished)
+                unfinished.rename(folder)
+            finally:
+                shutil.rmtree(draft, ignore_errors=True)
+    except BlockingIOError:
+        raise InputError(f"{folder} is being written by another command: wait, or choose another place") from None
     except OSError as error:
         raise not_written(folder, error) from None
     return folder
