@@ -123,6 +123,61 @@ def test_a_file_that_is_missing_or_fails_is_one_message(content, name, message, 
     assert len(done.stderr.splitlines()) == 1
 
 
+WIDE = """
+from torch import nn
+from majority.methods import METHODS, Method
+from majority.methods.count import Count
+
+class Wide(Count):
+    def __init__(self, in_features, n_classes, width=8, power=1.0, hidden=True):
+        super().__init__(in_features, n_classes)
+        self.hidden, self.power = nn.Linear(in_features, width) if hidden else None, power
+        self.classifier = nn.Linear(width if hidden else in_features, n_classes)
+
+    def forward(self, features, segments):
+        return super().forward((features if self.hidden is None else self.hidden(features)) * self.power, segments)
+
+METHODS["wide"] = Method("wide", Wide, "one of my own")
+"""
+
+
+@pytest.fixture
+def wide(here, tmp_path):
+    """Train it with options."""
+    (tmp_path / "wide.py").write_text(WIDE)
+
+    def train(*options):
+        words = ["train", "digits", "--method", "wide", *(f"--option={option}" for option in options)]
+        return here(*words, *TINY, "--out", tmp_path / "run", plugins=tmp_path / "wide.py")
+
+    return train
+
+
+def test_options_of_one_s_own_method_are_whole_numbers_numbers_and_truths(wide, tmp_path):
+    code, _, err = wide("width=5", "power=.5", "hidden=False")
+    assert code == 0, err
+    options = json.loads((tmp_path / "run/config.json").read_text())["method_options"]
+    assert options == {"width": 5, "power": 0.5, "hidden": False}
+    assert isinstance(options["width"], int)
+    assert "--option width=5 --option power=0.5 --option hidden=False" in (tmp_path / "run/report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("width=a", r"width='a' \(TypeError: .*\)"),
+        ("width=-3", r"width=-3 \(RuntimeError: .*negative.*\)"),
+        ("power=a", r"power='a' \(TypeError: .*\)"),
+        ("power=none", r"power=None \(TypeError: .*\)"),
+    ],
+)
+def test_a_value_that_one_s_own_method_fails_on_is_one_message(option, said, wide):
+    code, _, err = wide(option)
+    assert code == 2
+    assert re.search(rf"method wide cannot take {said}: check each value \(`majority --debug` shows", err)
+    assert "Traceback" not in err
+
+
 def test_debug_shows_where_a_file_fails(tmp_path):
     (tmp_path / "mine.py").write_text("\n\n1 / 0")
     assert 'mine.py", line 3' in command("--debug", "list", plugins="mine.py", cwd=tmp_path).stderr

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -375,7 +375,10 @@ def folds_of(text: str) -> tuple[int, ...]:
 
 
 def _method_options(pairs: list[str] | None) -> dict:
-    return _pairs(pairs, "--option", "of=counts", lambda text: None if text.lower() == "none" else float(text))
+    words = {"none": None, "true": True, "false": False}
+    number = lambda text: int(text) if text.lstrip("+-").isdigit() else float(text)
+    read = lambda text: words[text.lower()] if text.lower() in words else number(text)
+    return _pairs(pairs, "--option", "of=counts", read)
 
 
 def settings_of(pairs: list[str] | None) -> dict:
@@ -391,8 +394,7 @@ def _pairs(pairs: list[str] | None, option: str, example: str, read: Callable[[s
             raise InputError(f"{option} {pair}: write KEY=VALUE, as in {example}")
         if key in options:
             raise InputError(f"{option} {key} is given twice: give it once")
-        try:
+        options[key] = value
+        with suppress(ValueError):
             options[key] = read(value)
-        except ValueError:
-            options[key] = value
     return options

@@ -10,7 +10,7 @@ import torch
 from .augment import Augment
 from .bags import Bags
 from .errors import InputError
-from .methods import BagOutput, Target
+from .methods import BagOutput, Target, taking
 from .model import Model
 from .objectives import Objective
 from .segments import Segments
@@ -63,10 +63,14 @@ def check_objective(model: Model, bags: Bags, settings: Settings, objective: Obj
         )
 
 
-@torch.no_grad()
 def check_head(model: Model, bags: Bags) -> None:
     """Try the method on two bags of random features: one of one's own that answers otherwise would train all the same,
     to figures that mean nothing."""
+    with torch.no_grad(), taking(model.spec.method, model.spec.method_options):
+        _try_head(model, bags)
+
+
+def _try_head(model: Model, bags: Bags) -> None:
     head, method = copy.deepcopy(model.head).eval(), model.spec.method
     sizes = np.minimum([bags.sizes.min(), bags.sizes.max()], TRIED_INSTANCES)
     where = next(model.parameters()).device

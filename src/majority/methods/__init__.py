@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..background import Background
@@ -77,6 +79,21 @@ def check_options(name: str, options: dict) -> None:
         raise InputError(f"method {name} has no option {unknown[0]!r}: it takes {', '.join(known) or 'none'}")
 
 
+@contextmanager
+def taking(name: str, options: dict) -> Iterator[None]:
+    """What fails here may do so for the value of an option, where the head did not judge it."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        if not options:
+            raise
+        given = ", ".join(f"{key}={value!r}" for key, value in options.items())
+        cure = "check each value (`majority --debug` shows the traceback)"
+        raise InputError(f"method {name} cannot take {given} ({type(error).__name__}: {error}): {cure}") from error
+
+
 def create_head(name: str, in_features: int, n_classes: int, background: Background | None = None, **options) -> Head:
     """A fresh head; with a background, one that leaves that class out of its count.
 
@@ -88,13 +105,11 @@ def create_head(name: str, in_features: int, n_classes: int, background: Backgro
         able = ", ".join(other.name for other in METHODS.values() if issubclass(other.head, Voting))
         raise InputError(f"method {name} cannot leave a background out of the count: take one of {able}")
     check_options(name, options)
-    try:
-        head = method.head(in_features, n_classes, **method.settings | options)
-    except ValueError as error:
-        raise InputError(f"method {name}: {error}") from None
-    except TypeError as error:
-        given = ", ".join(f"{key}={value!r}" for key, value in options.items())
-        raise InputError(f"method {name} cannot take {given} ({error}): check each value's kind") from error
+    with taking(name, options):
+        try:
+            head = method.head(in_features, n_classes, **method.settings | options)
+        except ValueError as error:
+            raise InputError(f"method {name}: {error}") from None
     if background is not None:
         head.background = background
     return head
