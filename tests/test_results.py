@@ -28,16 +28,17 @@ def test_a_studys_tables_are_those_of_its_runs(majority, tmp_path, folder, runs,
         assert f"{first}\n{rest}" == (RESULTS / folder / name).read_text(), name
 
 
-def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path):
+@pytest.mark.parametrize("folder", ["census", "census-unmixed"])
+def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path, folder):
     monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
     from census import write_tables
 
-    shutil.copy(RESULTS / "census/runs.jsonl", tmp_path)
+    shutil.copy(RESULTS / folder / "runs.jsonl", tmp_path)
     write_tables(tmp_path)
     made = {file.name for file in tmp_path.iterdir()}
-    assert made == {file.name for file in (RESULTS / "census").iterdir()}
+    assert made == {file.name for file in (RESULTS / folder).iterdir()}
     for name in made:
-        assert (tmp_path / name).read_text() == (RESULTS / "census" / name).read_text(), name
+        assert (tmp_path / name).read_text() == (RESULTS / folder / name).read_text(), name
 
 
 def test_the_command_of_census_on_digits_finds_its_runs_done(monkeypatch, tmp_path):
