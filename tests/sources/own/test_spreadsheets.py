@@ -19,6 +19,17 @@ def test_semicolons_and_decimal_commas_of_a_spreadsheet_are_read(tmp_path, make)
         assert bags.classes == plain.classes
 
 
+@pytest.mark.parametrize(
+    ("separator", "name"), [(";", "height, cm"), (";", "N, P, K, Ca, Mg, Na"), (",", "a; b; c; d; e; f; g")]
+)
+def test_a_name_may_hold_what_separates_other_tables(tmp_path, make, separator, name):
+    table = make.table().drop(columns="label").rename(columns={"a": name})
+    text = table.to_csv(index=False, sep=separator, decimal="," if separator == ";" else ".")
+    (tmp_path / "bags.csv").write_text(text.replace(f'"{name}"', name), encoding="utf-8-sig")
+    bags = load_source(tmp_path / "bags.csv").bags
+    assert np.allclose(bags.store, table[[name, "b"]])
+
+
 @pytest.mark.parametrize("features", [(), ("--features", "a,b")])
 def test_decimal_commas_are_one_problem_a_column_and_hide_no_other(tmp_path, majority, make, features):
     table = make.table(bags=4)

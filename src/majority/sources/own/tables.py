@@ -6,7 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import numpy as np
 import pandas as pd
@@ -140,8 +140,7 @@ def what_it_holds(column: pd.Series) -> str:
 
 def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
     with path.open(newline="", encoding="utf-8-sig") as file:
-        separator = _separator(file.readline())
-        file.seek(0)
+        separator = _separator(file, text_columns)
         lines = csv.reader(file, delimiter=separator)
         header, first = _names(next(lines, [])), next(lines, [])
     _check_names(path, header, findings)
@@ -192,9 +191,18 @@ def _names(header: Iterable) -> list[str]:
     return [str(name).strip() or f"unnamed{place}" for place, name in enumerate(header, start=1)]
 
 
-def _separator(header: str) -> str:
-    """Spreadsheets of countries that write a decimal comma separate by semicolons."""
-    return ";" if ";" in header and "," not in header else ","
+def _separator(file: TextIO, known: Iterable[str]) -> str:
+    """By the header: spreadsheets of countries that write a decimal comma separate by semicolons, and a name there may
+    hold a comma. The one by which more names are known, then more are found."""
+
+    def found(separator: str) -> tuple[int, int]:
+        file.seek(0)
+        names = next(csv.reader(file, delimiter=separator), [])
+        return len({name.strip() for name in names} & set(known)), len(names)
+
+    semicolons = found(";") > found(",")
+    file.seek(0)
+    return ";" if semicolons else ","
 
 
 def _name_long_rows(path: Path, width: int, separator: str, findings: Findings) -> None:
