@@ -317,6 +317,7 @@ BAD_FILES = {
     "bag\tbag_label\ta\n1\tx\t2\n": "row 1: it is separated by tabs: save it as CSV, with commas or semicolons",
     'bag,bag_label,a,b\n1,x,2,"1,5"\n2,y,3,"-0,25"\n': "column b has decimal commas: write points: 1.5, not 1,5",
     "bag;bag_label;a\n1;x;2\n1;x;2;3\n": "row 3: it has 4 cells, the header 3",
+    "sep=;\nbag;bag_label;a\n1;x;2\n": "row 1: it tells Excel the separator (sep=) and is no header: remove",
     "bag,bag,a\n1,x,2\n": "row 1: two columns are named 'bag'",
     "bag,bag_label,a\n1,x,2\n1,x,2,3\n1,x,4,5\n": "row 3: it has 4 cells, the header 3",
     "bag,bag_label,a\n1,x,2,3\n1,x,2,3\n": "row 2: it has 4 cells, the header 3",

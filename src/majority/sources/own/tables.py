@@ -221,6 +221,8 @@ def _check_names(path: Path, header: list[str], findings: Findings) -> None:
     twice = [name for name, count in Counter(header).items() if count > 1]
     if not header:
         findings.problem(path, None, "it is empty", "write a header and a row for each instance or bag")
+    elif header[0].lower().startswith("sep="):
+        findings.problem(path, 1, "it tells Excel the separator (sep=) and is no header", "remove this line")
     elif len(header) == 1 and "\t" in header[0]:
         findings.problem(path, 1, "it is separated by tabs", "save it as CSV, with commas or semicolons")
     elif twice:
