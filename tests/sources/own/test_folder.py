@@ -173,7 +173,10 @@ WRONG = {
         edit_table(lambda t: pd.concat([t, t.iloc[[0]].assign(label="stroma")])),
         "row 32: bag s0 has two labels",
     ),
-    "an empty label": (edit_table(lambda t: t.assign(label=["", *t["label"][1:]])), "row 2: label is empty"),
+    "an empty label": (
+        edit_table(lambda t: t.assign(label=["", *t["label"][1:]])),
+        "row 2: label is empty: fill the cell, or leave the bag out",
+    ),
     "an ending in the table": (edit_table(lambda t: t.assign(bag=t["bag"] + ".npy")), "name without its ending"),
     "an ending in capitals": (edit_table(lambda t: t.assign(bag=t["bag"] + ".NPY")), "name without its ending"),
     "a group in two splits": (edit_table(groups_and_splits), "group p1 has two splits"),

@@ -186,7 +186,10 @@ WRONG = {  # what was done to a good table -> what the user reads
     "no bag column": (lambda t, m: t.drop(columns="bag"), ["row 1: there is no column bag:"]),
     "no label column": (lambda t, m: t.drop(columns="bag_label"), ["row 1: there is no column bag_label:"]),
     "no features": (lambda t, m: t.drop(columns=["a", "b"]), ["row 1: there are no features: add a column path"]),
-    "empty label": (change(3, "bag_label", ""), ["row 5: bag_label is empty: fill the cell"]),
+    "empty label": (
+        change(3, "bag_label", ""),
+        ["row 5: bag_label is empty: fill the cell, or leave the bag out: `maj"],
+    ),
     "empty bag name": (change(3, "bag", ""), ["row 5: bag is empty"]),
     "true labels of other names": (
         lambda t, m: t.assign(label="class " + t["label"]),

@@ -19,9 +19,12 @@ FEW_WINS = 10
 
 def check_filled(frame: pd.DataFrame, file: Path, columns: Iterable[str], findings: Findings) -> None:
     """Every cell of these text columns is filled."""
+    unknown = "leave the bag out: `majority predict` needs no labels"
+    otherwise = {"bag_label": unknown, "label": unknown}
+    otherwise |= {name: f"remove the column {name}" for name in ("split", "group")}
     for name in columns:
+        cure = f"fill the cell, or {otherwise[name]}" if name in otherwise else "fill the cell"
         for row in frame.index[frame[name] == ""]:
-            cure = f"fill the cell, or remove the column {name}" if name in ("split", "group") else "fill the cell"
             findings.problem(file, row, f"{name} is empty", cure)
 
 
