@@ -15,6 +15,7 @@ from majority.metrics import (
     Outcome,
     calibration_error,
     consistency_rate,
+    doubt,
     instance_accuracy,
     macro_f1,
     mean_iou,
@@ -208,3 +209,11 @@ def test_bags_of_other_classes_are_refused(classes):
     model = sharp_model(make_bags(), "log-mean")
     with pytest.raises(InputError, match=r"^bags of classes .*, a model of .*: name the model's"):
         evaluate(model, make_bags(classes=classes), "cpu")
+
+
+def test_what_counts_show_is_no_doubt():
+    figures = {"bag_accuracy": 0.53, "bag_accuracy_by_count": 0.93, "most_frequent_label": 0.5, "bags": 30}
+    assert doubt(figures) is None, "instances are told apart, though the method's own mean of them is not right"
+    said = doubt(figures | {"bag_accuracy_by_count": 0.67})
+    assert "53 % of these 30 bags are predicted right (67 % by count), 50 % by always" in said
+    assert "53 % of these 30 bags are predicted right, 50 %" in doubt(figures | {"bag_accuracy_by_count": 0.5})

@@ -99,18 +99,21 @@ def bag_accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
 
 def doubt(figures: dict) -> str | None:
     """What to say where bags do not show that anything was learned: by two standard errors, no more of them are
-    predicted right than by naming the most frequent label everywhere.
+    predicted right, by the method or by counting instances, than by naming the most frequent label everywhere.
 
     >>> doubt({"bag_accuracy": 0.23, "most_frequent_label": 0.15, "bags": 100})
+    >>> doubt({"bag_accuracy": 0.15, "bag_accuracy_by_count": 0.9, "most_frequent_label": 0.15, "bags": 100})
     >>> print(doubt({"bag_accuracy": 0.22, "most_frequent_label": 0.15, "bags": 100}))
     nothing shows that anything was learned: 22 % of these 100 bags are predicted right, 15 % by always naming one label
     """
     if "most_frequent_label" not in figures:
         return None
-    right, named, bags = figures["bag_accuracy"], figures["most_frequent_label"], figures["bags"]
-    if right > named + 2 * (named * (1 - named) / bags) ** 0.5:
+    own, named, bags = figures["bag_accuracy"], figures["most_frequent_label"], figures["bags"]
+    counted = figures.get("bag_accuracy_by_count", own)
+    if max(own, counted) > named + 2 * (named * (1 - named) / bags) ** 0.5:
         return None
-    shares = f"{right:.0%} of these {bags} bags are predicted right, {named:.0%} by always naming one label"
+    more = f" ({counted:.0%} by count)" if counted > own else ""
+    shares = f"{own:.0%} of these {bags} bags are predicted right{more}, {named:.0%} by always naming one label"
     return f"nothing shows that anything was learned: {shares}".replace("%", " %")
 
 
