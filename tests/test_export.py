@@ -78,6 +78,16 @@ def test_features_of_large_numbers_are_doubles(tmp_path):
     assert np.ptp(found, axis=0).max() > 1e-3
 
 
+def test_the_columns_of_a_table_are_named_in_the_order_of_the_input(tmp_path):
+    classifier, _ = make_classifier((3,))
+    names = ("height, cm", "größe", "age")
+    of_table = Classifier(classifier.model, "cpu", columns=names)
+    session = session_of(export_onnx(of_table, tmp_path / "model.onnx"))
+    assert json.loads(session.get_modelmeta().custom_metadata_map["columns"]) == list(names)
+    plain = session_of(export_onnx(classifier, tmp_path / "plain.onnx"))
+    assert "columns" not in plain.get_modelmeta().custom_metadata_map
+
+
 def test_a_file_that_disagrees_is_not_kept(tmp_path, monkeypatch):
     classifier, _ = make_classifier((5,))
     place = tmp_path / "model.onnx"

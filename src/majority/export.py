@@ -33,7 +33,8 @@ def export_onnx(classifier: Classifier, path: str | Path) -> Path:
 
     In: `instances`, uint8 (n, height, width, channels) or float32 (n, d), as stored; normalisation is inside.
     Where float32 is too coarse for the features, they are float64.
-    Out: `probabilities`, float32 (n, classes). The class names are a JSON list under `classes` in the metadata.
+    Out: `probabilities`, float32 (n, classes). The class names are a JSON list under `classes` in the metadata, and
+    those of the features, where they came from a table, under `columns`.
     Before the file is written, onnxruntime runs it on random instances and must agree with PyTorch to 1e-4.
     """
     path = Path(path)
@@ -48,7 +49,10 @@ def export_onnx(classifier: Classifier, path: str | Path) -> Path:
     onnx, onnxruntime, _ = map(_package, ("onnx", "onnxruntime", "onnxscript"))
     network = _Probabilities(classifier.model).eval()
     model = _translated(network, spec)
-    onnx.helper.set_model_props(model, {"classes": json.dumps(spec.classes), "majority": __version__})
+    notes = {"classes": json.dumps(spec.classes), "majority": __version__}
+    if classifier.columns is not None:
+        notes["columns"] = json.dumps(classifier.columns)
+    onnx.helper.set_model_props(model, notes)
     content = model.SerializeToString()
     _check_agreement(network, onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]))
     write_atomically(path, lambda place: place.write_bytes(content))
