@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from html import escape
 from unicodedata import east_asian_width
 
@@ -46,6 +47,20 @@ def shortened(name: str, letters: int) -> str:
     'adipose…'
     """
     return name if len(name) <= letters else name[: letters - 1].rstrip() + "…"
+
+
+def told_apart(names: Sequence[str], letters: int) -> list[str]:
+    """Each shortened; those that would read alike keep their end, where names of one kind differ.
+
+    >>> told_apart(["stroma", "adenocarcinoma lepidic", "adenocarcinoma acinar"], 14)
+    ['stroma', 'aden…a lepidic', 'aden…ma acinar']
+    """
+    short = [shortened(name, letters) for name in names]
+    alike, head = Counter(short), (letters - 1) // 3
+    return [
+        name[:head].rstrip() + "…" + name[head + 1 - letters :].lstrip() if name != cut and alike[cut] > 1 else cut
+        for name, cut in zip(names, short, strict=True)
+    ]
 
 
 def breadth(names: Iterable[str], font: float) -> float:
