@@ -265,3 +265,13 @@ def test_coordinates_are_those_of_their_rows_in_any_order_of_rows(tmp_path, make
     x, y = bags.coordinates.T
     np.testing.assert_allclose(bags.instances()[:, 0], table["a"][x], rtol=1e-6)
     assert (y - x == 100).all()
+
+
+def test_names_that_parquet_holds_as_bytes_are_their_text(tmp_path, make):
+    table = make.table().assign(bag_label=lambda t: t["bag_label"] + " ä")
+    for name in ("bag", "bag_label"):
+        table[name] = table[name].str.encode("utf-8")
+    table.drop(columns="label").to_parquet(tmp_path / "bags.parquet")
+    bags = load_source(tmp_path / "bags.parquet").bags
+    assert bags.classes == ("12 ä", "7 ä")
+    assert bags.names[:2].tolist() == ["slide0", "slide1"]

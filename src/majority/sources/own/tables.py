@@ -57,8 +57,13 @@ def as_text(column: pd.Series) -> pd.Series:
     if pd.api.types.is_float_dtype(column) and (column.dropna() % 1 == 0).all():
         column = column.astype("Int64")
     which, values = pd.factorize(column.astype(object))  # -1: missing
-    text = np.array([*(str(value).strip() for value in values), ""], object)
+    text = np.array([*(_written(value) for value in values), ""], object)
     return pd.Series(text[which], column.index, object)
+
+
+def _written(value: object) -> str:
+    """Some programs write text into Parquet as plain bytes."""
+    return (value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)).strip()
 
 
 def as_numbers(column: pd.Series) -> np.ndarray:
