@@ -99,6 +99,14 @@ def test_a_column_without_a_name_is_called_by_its_place(tmp_path, majority, make
     assert "column unnamed1 numbers the rows" in out
 
 
+def test_rows_that_were_shuffled_keep_numbers_that_say_nothing(tmp_path, majority, make):
+    table = make.table().assign(id=lambda t: 1000 + np.arange(len(t)))
+    table.sample(frac=1, random_state=0).to_csv(tmp_path / "bags.csv", index=False)
+    assert (
+        "warning: column id numbers the rows and is taken as a feature" in checked(majority, tmp_path / "bags.csv")[1]
+    )
+
+
 def test_images_under_another_name(tmp_path, majority, make):
     table = make.table().assign(Image="a.png")
     table.to_csv(tmp_path / "bags.csv", index=False)

@@ -101,7 +101,7 @@ def _numeric(frame: pd.DataFrame, path: Path, others: Iterable[str], findings: F
             unused[what_it_holds(frame[name])].append(name)
             continue
         columns[name] = numbers
-        if len(frame) > 1 and (np.diff(numbers) == 1).all():
+        if len(frame) > 1 and (np.diff(np.sort(numbers)) == 1).all():  # also of rows that were shuffled
             numbering.append(name)
             findings.warn(f"column {name} numbers the rows and is taken as a feature: remove it, or name --features")
     for holds, names in unused.items():
