@@ -53,6 +53,17 @@ def test_a_finished_run_is_not_run_again(tmp_path):
     assert "is finished" in said[0]
 
 
+def test_the_cure_for_a_classifier_that_is_gone_brings_it_back(tmp_path):
+    TINY.run(tmp_path, "cpu")
+    first = (tmp_path / "best.safetensors").read_bytes()
+    (tmp_path / "best.safetensors").unlink()
+    with pytest.raises(InputError, match=r"is finished, but its best\.safetensors is gone: put it back, or rem"):
+        reopen(tmp_path, "cpu")
+    (tmp_path / "result.json").unlink()
+    TINY.run(tmp_path, "cpu")
+    assert (tmp_path / "best.safetensors").read_bytes() == first
+
+
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
@@ -268,7 +279,8 @@ def test_reopen_notices_changed_data_and_unfinished_runs(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match="has changed since"):
         reopen(tmp_path)
-    (tmp_path / "best.safetensors").unlink()
+    for name in ("best.safetensors", "result.json"):
+        (tmp_path / name).unlink()
     with pytest.raises(InputError, match="is not finished"):
         reopen(tmp_path)
 

@@ -112,7 +112,8 @@ class Classifier:
                 notes = json.loads((file.metadata() or {}).get("majority", "{}"))
                 weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except SafetensorError as error:
-            raise InputError(f"{path} is no safetensors file or is damaged ({error}): train again") from None
+            cure = "put a whole copy in its place, or train again in another folder"  # a finished run is not run again
+            raise InputError(f"{path} is no safetensors file or is damaged ({error}): {cure}") from None
         if notes.get("format") != FORMAT:
             raise InputError(f"{path} has format {notes.get('format')!r}, this version reads {FORMAT!r}")
         try:

@@ -84,6 +84,9 @@ def finished_file(folder: Path, name: str) -> Path:
     """A file that a run leaves at its end."""
     read_config(folder)
     if not (folder / name).is_file():
+        if (folder / RESULT).is_file():  # whose command would say that there is nothing to do
+            cure = f"put it back, or remove {RESULT} and repeat its `majority train` command, which trains again"
+            raise InputError(f"{folder} is finished, but its {name} is gone: {cure}")
         raise InputError(f"{folder} is not finished: repeat its `majority train` command, it continues where it was")
     return folder / name
 

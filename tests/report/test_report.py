@@ -240,11 +240,18 @@ def test_background_is_named_and_does_not_vote(elsewhere):
     assert "empty &amp; void is the background" in page
 
 
-@pytest.mark.parametrize("missing", ["result.json", "best.safetensors", "config.json"])
-def test_unfinished_run_is_refused_and_nothing_written(elsewhere, missing):
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        ("result.json", "not finished"),
+        ("best.safetensors", r"best\.safetensors is gone"),
+        ("config.json", "no run folder"),
+    ],
+)
+def test_unfinished_run_is_refused_and_nothing_written(elsewhere, missing, message):
     (elsewhere / missing).unlink()
     (elsewhere / "report.html").unlink(missing_ok=True)
-    with pytest.raises(InputError, match="not finished" if missing != "config.json" else "no run folder"):
+    with pytest.raises(InputError, match=message):
         write_report(elsewhere, "cpu")
     assert not [entry for entry in elsewhere.iterdir() if "report" in entry.name]
 
