@@ -59,6 +59,8 @@ def test_the_cure_for_a_classifier_that_is_gone_brings_it_back(tmp_path):
     (tmp_path / "best.safetensors").unlink()
     with pytest.raises(InputError, match=r"is finished, but its best\.safetensors is gone: put it back, or rem"):
         reopen(tmp_path, "cpu")
+    with pytest.raises(InputError, match=r"is finished, but its best\.safetensors is gone: put it back, or rem"):
+        TINY.run(tmp_path, "cpu")
     (tmp_path / "result.json").unlink()
     TINY.run(tmp_path, "cpu")
     assert (tmp_path / "best.safetensors").read_bytes() == first

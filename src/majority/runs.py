@@ -55,7 +55,10 @@ def open_run(folder: Path, config: dict) -> dict | None:
         refuse_other(folder, there, config)
     else:
         write_json(place, {"schema": SCHEMA, **config, "environment": environment()})
-    return read_json(folder / RESULT) if (folder / RESULT).exists() else None
+    if not (folder / RESULT).exists():
+        return None
+    finished_file(folder, CLASSIFIER)  # refuses where it is gone
+    return read_json(folder / RESULT)
 
 
 def begun(folder: Path) -> bool:
@@ -84,7 +87,7 @@ def finished_file(folder: Path, name: str) -> Path:
     """A file that a run leaves at its end."""
     read_config(folder)
     if not (folder / name).is_file():
-        if (folder / RESULT).is_file():  # whose command would say that there is nothing to do
+        if (folder / RESULT).is_file():  # its command alone does nothing
             cure = f"put it back, or remove {RESULT} and repeat its `majority train` command, which trains again"
             raise InputError(f"{folder} is finished, but its {name} is gone: {cure}")
         raise InputError(f"{folder} is not finished: repeat its `majority train` command, it continues where it was")
