@@ -253,10 +253,19 @@ def test_a_folder_that_cannot_be_made(tmp_path):
         pass
 
 
-def test_a_damaged_config_is_named(tmp_path):
-    (tmp_path / "config.json").write_text('{"schema": 1')
-    with pytest.raises(InputError, match=r"config\.json is damaged"):
-        open_run(tmp_path, {"method": "count"})
+def test_the_cure_for_a_damaged_config_works(tmp_path):
+    run = tmp_path / "run"
+    TINY.run(run, "cpu")
+    whole = (run / "config.json").read_text()
+    (run / "config.json").write_text(whole[:100])
+    cure = rf"config\.json is damaged .*: put a whole copy in its place, or move {run} away and train again"
+    for read in (lambda: TINY.run(run, "cpu"), lambda: open_run(run, {"method": "count"}), lambda: read_config(run)):
+        with pytest.raises(InputError, match=cure):
+            read()
+    run.rename(tmp_path / "away")
+    TINY.run(run, "cpu")
+    (tmp_path / "away" / "config.json").write_text(whole)
+    assert read_config(run)["data"] == read_config(tmp_path / "away")["data"]
 
 
 def test_what_is_no_run_folder(tmp_path):

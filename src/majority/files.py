@@ -72,11 +72,11 @@ def write_json(path: Path, content: dict) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def read_json(path: Path) -> dict:
+def read_json(path: Path, cure: str = "remove it and run again") -> dict:
     try:
         return json.loads(path.read_text())
     except ValueError as error:
-        raise InputError(f"{path} is damaged ({error}): remove it and run again") from None
+        raise InputError(f"{path} is damaged ({error}): {cure}") from None
 
 
 def write_lines(path: Path, records: list[dict]) -> None:

@@ -46,7 +46,7 @@ def open_run(folder: Path, config: dict) -> dict | None:
     Other settings are refused in a folder where training has left anything.
     """
     place = folder / CONFIG
-    there = read_json(place) if place.exists() else None
+    there = _config(folder) if place.exists() else None
     foreign = _left(folder) if there is None else [] if "schema" in there else [place]
     if foreign:
         name = foreign[0].relative_to(folder)
@@ -77,10 +77,14 @@ def read_config(folder: Path) -> dict:
         raise InputError(f"{folder} holds the runs of a cross-validation: give one of them, such as {folder / 'fold0'}")
     if not (folder / CONFIG).is_file():
         raise InputError(f"{folder} is no run folder (no {CONFIG}): give the --out of `majority train`")
-    config = read_json(folder / CONFIG)
+    config = _config(folder)
     if config.get("schema") != SCHEMA:
         raise InputError(f"{folder} has schema {config.get('schema')}, this version reads {SCHEMA}: train again")
     return config
+
+
+def _config(folder: Path) -> dict:
+    return read_json(folder / CONFIG, f"put a whole copy in its place, or move {folder} away and train again")
 
 
 def finished_file(folder: Path, name: str) -> Path:
