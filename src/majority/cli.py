@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -52,7 +53,7 @@ SET_HELP = "A setting of the recipe's plan by its name in config.json, e.g. trai
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)]
 ImageSize = Annotated[int | None, typer.Option(help="Resize a manifest's images to so many pixels a side.")]
 Like = Annotated[str | None, typer.Option(help="Your images may be changed in training as this source's may be.")]
-Features = Annotated[str | None, typer.Option(help="Columns of a manifest with commas between them: the features.")]
+Features = Annotated[str | None, typer.Option(help='The features: columns of a manifest, as in a,b or "height, cm",b.')]
 Background = Annotated[str | None, typer.Option(help="A class that does not vote; bag labels never name it.")]
 Classes = Annotated[int | None, typer.Option(help="Only the first so many classes of a labelled set.")]
 WinnerRatio = Annotated[float | None, typer.Option(help="The first class wins so many times as often as the last.")]
@@ -60,8 +61,7 @@ BackgroundShare = Annotated[float | None, typer.Option(help="Its share of all in
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 COMPILE_HELP = "On a GPU, compile the network also for a short run (a long one does so by itself)."
 Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
-JOBS_HELP = "Runs side by side; on GPUs, on each of them (default: one a core, two a GPU)."
-Jobs = Annotated[int | None, typer.Option(help=JOBS_HELP)]
+Jobs = Annotated[int | None, typer.Option(help="Runs side by side, or on each GPU (default: one a core, two a GPU).")]
 
 
 @app.callback(invoke_without_command=True)
@@ -344,7 +344,7 @@ def _check_preset(preset: str, sources: list[str], context: typer.Context) -> No
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    names = tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True)) if name.strip())
     if not names:
         raise InputError("an empty list of names: give at least one")
     return names

@@ -166,6 +166,8 @@ def test_command_reads_as_the_options_do():
     said = "--recipe quick --backbone auto"  # which another recipe would not take by itself
     expected = f"majority train a.csv --method vote {said} --features x,y --with-replacement --fold 0"
     assert command(config) == f"{expected} --option of=counts"
+    config["data"]["features"] = ["x, cm", "y"]
+    assert """ --features '"x, cm",y' """ in command(config)
 
 
 def test_command_says_each_setting_once():

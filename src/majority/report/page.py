@@ -15,6 +15,7 @@ from ..metrics import coverage, doubt
 from ..recipes.plans import CHANGEABLE
 from ..runs import RESULT, finished_file, flat, is_trained_on, read_config
 from ..sources import names
+from ..sources.own.naming import listed
 from ..training import METRICS
 from . import sections
 from .figures import box_plot, confusion_matrix, curves
@@ -162,7 +163,7 @@ def command(config: dict) -> str:
     for name, value in (options | data | changed).items():
         if value is None or value is False or value == []:
             continue
-        shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
+        shown = listed(value) if isinstance(value, list) else str(value)
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [shown])]
         said |= {name, f"training.{name}"}
     for name, value in config["method_options"].items():

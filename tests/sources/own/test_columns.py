@@ -193,6 +193,21 @@ def test_features_that_a_run_does_not_find_are_told_with_what_it_was_trained_on(
     assert "there are no features" not in err
 
 
+def test_a_name_with_a_comma_is_asked_for_in_quotes(tmp_path, majority, make):
+    table, place = make.table().rename(columns={"a": "Höhe, cm"}), tmp_path / "bags.csv"
+    table["patient_id"] = make.column(table, list(range(100, 130)))
+    table.to_csv(place, index=False)
+    code, out = checked(majority, place)
+    assert "name the other features with --features '\"Höhe, cm\",b'" in out
+    code, out = checked(majority, place, "--features", '"Höhe, cm", b')
+    assert (code, "features │ 2 columns: Höhe, cm, b" in out) == (0, True)
+    code, out = checked(majority, place, "--features", "Höhe, cm,b")
+    assert code == 1
+    for piece in ("Höhe", "cm"):
+        asked = f"there is no column {piece}, asked for as a feature"
+        assert f"{asked}: a name with a comma stands in quotes: --features '\"Höhe, cm\"'" in out
+
+
 def test_features_asked_for_by_a_name_that_is_nearly_right(tmp_path, majority, make):
     make.table(site="north").rename(columns={"a": "Age"}).to_csv(tmp_path / "bags.csv", index=False)
     _, out = checked(majority, tmp_path / "bags.csv", "--features", "age,site")

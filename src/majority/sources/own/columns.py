@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...bag_checks import needs_double
-from .naming import SHOWN, did_you_mean, meant, shown_names
+from .naming import SHOWN, did_you_mean, features_option, meant, shown_names
 from .problems import Findings, UnreadableError
 from .tables import as_numbers, separators, what_it_holds
 from .wish import Wish
@@ -88,7 +88,10 @@ def _named(frame: pd.DataFrame, path: Path, wish: Wish, others: list[str], findi
             findings.problem(path, 1, why, f"the run was trained on {shown_names(wish.features)}; {mend}")
         else:
             rest = shown_names([other for other in others if other != name]) or "none"
-            findings.problem(path, 1, f"{why}, asked for as a feature", f"name other columns ({rest})")
+            parted = [other for other in free if name in map(str.strip, other.split(","))]
+            quoted = f"a name with a comma stands in quotes: {features_option(parted)}"
+            cure = quoted if parted else f"name other columns ({rest})"
+            findings.problem(path, 1, f"{why}, asked for as a feature", cure)
     return columns
 
 
@@ -111,7 +114,7 @@ def _numeric(frame: pd.DataFrame, path: Path, others: Iterable[str], findings: F
     telling = _telling_bags(columns, frame["bag"])
     if telling:
         rest = [name for name in columns if name not in (*telling, *numbering)]
-        named = f"--features {','.join(rest)}" if 0 < len(rest) <= SHOWN else "--features"
+        named = features_option(rest) if 0 < len(rest) <= SHOWN else "--features"
         findings.warn(
             f"{_columns(telling)} the same in all rows of each bag, which tells the bag but not an instance's class: "
             f"remove, or name the other features with {named}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from string import digits
@@ -27,6 +30,22 @@ def shown_names(names: Sequence[str]) -> str:
     pieces = [part for a, b in pairwise(starts) for part in _drawn_together(names[a:b])]
     half = SHOWN // 2
     return ", ".join(pieces if len(pieces) <= SHOWN else [*pieces[:half], "...", *pieces[-half:]])
+
+
+def listed(names: Iterable) -> str:
+    """As an option takes them: commas between them, a name with a comma in quotes.
+
+    >>> print(listed(["height, cm", "width"]))
+    "height, cm",width
+    """
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
+
+
+def features_option(names: Iterable[str]) -> str:
+    """As it is typed."""
+    return f"--features {shlex.quote(listed(names))}"
 
 
 def meant(column: str, there: Iterable[str]) -> str | None:

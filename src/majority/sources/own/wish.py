@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import InputError
-from .naming import shown_names
+from .naming import features_option, shown_names
 
 if TYPE_CHECKING:
     from .originals import Originals
@@ -45,7 +45,7 @@ class Wish:
             option = f"--image-size {self.image_size[0]} says how large images are to be"
             raise InputError(f"{option}: {source} holds {there}, leave it out")
         if self.features is not None and not columns:
-            option = f"--features {','.join(self.features)} names columns of a manifest"
+            option = f"{features_option(self.features)} names columns of a manifest"
             raise InputError(f"{option}: {source} holds {there}{' in files' if not images else ''}, leave it out")
 
 
