@@ -91,11 +91,11 @@ def print_rows(rows: list[dict]) -> None:
 
     from .study.tables import FIGURES, shown
 
-    table = Table("source", "scenario", "method", "n", *FIGURES.values(), "shortened")
+    table = Table("source", "scenario", "method", "n", *FIGURES.values(), "changed")
     for before, row in zip([None, *rows], rows, strict=False):
         if before and before["scenario"] != row["scenario"]:
             table.add_section()
         figures = [shown(row, figure) for figure in FIGURES]
         names = (row["source"], row["scenario"] or "-", row["method"], str(row["n"]))
-        table.add_row(*names, *figures, row["shortened"] or "-")
+        table.add_row(*names, *figures, row["changed"] or "-")
     console().print(table)

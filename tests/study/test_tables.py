@@ -28,18 +28,18 @@ def entry(tables, method, column):
 # ---------------------------------------------------------------------- settings
 
 
-def test_shortened_runs_say_so(cell):
+def test_changed_runs_say_so(cell):
     assert setting(cell()) == ("paper", "")
-    assert setting(cell(epochs=150, patience=100)).shortened == "150 of 1,500 epochs, patience 100"
-    assert setting(cell(epochs=2000)).shortened == "2,000 instead of 1,500 epochs"
-    assert setting(cell(backbone="cnn", bags=40, bag_size=8)).shortened == "backbone cnn, bags 40, bag size 8"
-    assert setting(cell(with_replacement=True, data_seed=3)).shortened == "with replacement, data seed 3"
+    assert setting(cell(epochs=150, patience=100)).changed == "150 of 1,500 epochs, patience 100"
+    assert setting(cell(epochs=2000)).changed == "2,000 instead of 1,500 epochs"
+    assert setting(cell(backbone="cnn", bags=40, bag_size=8)).changed == "backbone cnn, bags 40, bag size 8"
+    assert setting(cell(with_replacement=True, data_seed=3)).changed == "with replacement, data seed 3"
     assert setting(cell(seed=4)) == setting(cell(source="/x/cifar10.npz")) == ("paper", "")
 
 
 def test_what_is_not_recorded_is_not_taken_for_the_recipe(cell):
     old = {name: value for name, value in cell().items() if name not in ("plan", "data")}
-    assert setting(old).shortened == "settings not recorded, 9 epochs run"
+    assert setting(old).changed == "settings not recorded, 9 epochs run"
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_what_is_not_recorded_is_not_taken_for_the_recipe(cell):
 def test_different_settings_are_different_rows(cell, other):
     rows = aggregate([cell(accuracy=0.2), cell(accuracy=0.4, fold=1), cell(accuracy=0.9, fold=2, **other)])
     assert [(row["n"], row["instance_accuracy"]) for row in rows] == [(2, pytest.approx(0.3)), (1, 0.9)]
-    assert rows[0]["shortened"] == ""
-    assert rows[1]["shortened"]
+    assert rows[0]["changed"] == ""
+    assert rows[1]["changed"]
 
 
 def test_a_row_averages_seeds_within_folds_and_shows_the_stem(cell):
@@ -140,7 +140,7 @@ def test_differences_are_to_count_and_to_log_mean(cell):
 
 def test_settings_and_scenarios_never_share_a_table(cell):
     cells = [cell(), cell(epochs=150), cell(scenario="small"), cell(scenario="0.2,0.5")]
-    assert [(table.scenario, table.setting.shortened) for table in Comparison(cells).accuracy()] == [
+    assert [(table.scenario, table.setting.changed) for table in Comparison(cells).accuracy()] == [
         ("small", ""), ("large", ""), ("0.2,0.5", ""), ("large", "150 of 1,500 epochs"),
     ]  # fmt: skip
 
@@ -158,10 +158,10 @@ def test_files_hold_every_figure(cell):
     comparison = Comparison(cells)
     tables = comparison.tables()
     rows = list(csv.DictReader(io.StringIO(long_csv(tables))))
-    head = "table,source,scenario,method,recipe,shortened,n,mean,sd,printed,difference,low,high"
+    head = "table,source,scenario,method,recipe,changed,n,mean,sd,printed,difference,low,high"
     assert ",".join(rows[0]) == head
     assert len(rows) == sum(len(table.figures) for table in tables)
-    assert {row["shortened"] for row in rows} == {"150 of 1,500 epochs"}
+    assert {row["changed"] for row in rows} == {"150 of 1,500 epochs"}
     assert (rows[0]["printed"], rows[0]["difference"]) == ("0.614000", "-0.114000")
     summary = list(csv.DictReader(io.StringIO(summary_csv(comparison))))
     assert list(summary[0]) == ["source", "scenario", "method", "recipe", "folds", "mean", "std", "printed"]
@@ -218,21 +218,21 @@ def test_other_lines_are_refused(tmp_path, line, message):
 def test_what_differs_in_options_or_stages_is_never_averaged(cell):
     plain, counts = cell(), cell() | {"method_options": {"of": "counts"}}
     assert setting(plain) != setting(counts)
-    assert setting(counts).shortened == "of counts"
+    assert setting(counts).changed == "of counts"
     census = lambda **settings: RECIPES["census"].plan(Material("cifar10")).with_settings(settings).as_dict()
     result = lambda plan: cell() | {"recipe": "census", "plan": plan, "material": Material("cifar10")._asdict()}
-    assert setting(result(census())).shortened == ""
+    assert setting(result(census())).changed == ""
     start = setting(result(census(**{"census.start.learning_rate": 0.001})))
     head = setting(result(census(**{"census.head.learning_rate": 0.001})))
     assert start != head
-    assert start.shortened == "census.start.learning_rate 0.001"
-    assert setting(result(census(**{"census.start.seed": 3}))).shortened == ""
+    assert start.changed == "census.start.learning_rate 0.001"
+    assert setting(result(census(**{"census.start.seed": 3}))).changed == ""
     before_views_were_mixed = census()
     del before_views_were_mixed["census"]["mixed_views"]
-    assert setting(result(before_views_were_mixed)).shortened == "census.mixed_views 0.0"
+    assert setting(result(before_views_were_mixed)).changed == "census.mixed_views 0.0"
     on_cpu = Material("cifar10", on_gpu=False)
     there = result(RECIPES["census"].plan(on_cpu).as_dict()) | {"material": on_cpu._asdict()}
-    assert "backbone cnn" in setting(there).shortened
+    assert "backbone cnn" in setting(there).changed
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends(cell, tmp_path):

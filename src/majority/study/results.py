@@ -69,10 +69,10 @@ class Setting(NamedTuple):
     """Results of one setting may be averaged and compared."""
 
     recipe: str
-    shortened: str  # how it departs from the recipe and from the source's own bags; empty: in nothing
+    changed: str  # how it departs from the recipe and from the source's own bags; empty: in nothing
 
     def __str__(self) -> str:
-        return f"{self.recipe} ({self.shortened})" if self.shortened else self.recipe
+        return f"{self.recipe} ({self.changed})" if self.changed else self.recipe
 
 
 def setting(result: dict) -> Setting:
@@ -80,7 +80,7 @@ def setting(result: dict) -> Setting:
     >>> str(setting({"source": "cifar10", "recipe": "paper", "epochs": 150}))
     'paper (settings not recorded, 150 epochs run)'
     >>> plan = {"recipe": "paper", "training": {"epochs": 150, "patience": 100, "seed": 3}}
-    >>> setting({"source": "cifar10", "recipe": "paper", "plan": plan, "data": {"bag_size": 8}}).shortened
+    >>> setting({"source": "cifar10", "recipe": "paper", "plan": plan, "data": {"bag_size": 8}}).changed
     '150 of 1,500 epochs, patience 100, bag size 8'
     """
     data = result.get("data") or {"data_seed": result.get("data_seed")}

@@ -44,14 +44,14 @@ def aggregate(results: list[dict]) -> list[dict]:
     Several runs of one fold are averaged first.
     """
     rows = []
-    for (source, scenario, method, (recipe, shortened)), members in grouped(results).items():
+    for (source, scenario, method, (recipe, changed)), members in grouped(results).items():
         folds = {member.get("fold", 0) for member in members}
         row = {"source": source, "scenario": scenario, "method": method, "recipe": recipe, "n": len(folds)}
         for figure in FIGURES:
             found = spread([*by_fold(members, figure).values()])
             row[figure], row[f"{figure}_sd"] = (found.mean, found.sd) if found else (None, None)
         row["seconds"] = sum(member.get("seconds", 0.0) for member in members)
-        rows.append(row | {"runs": len(members), "shortened": shortened})
+        rows.append(row | {"runs": len(members), "changed": changed})
     return rows
 
 
@@ -75,12 +75,12 @@ def shown(row: dict, figure: str) -> str:
 
 
 def as_markdown(rows: list[dict]) -> str:
-    head = ["source", "scenario", "method", "n", *FIGURES.values(), "recipe", "shortened"]
+    head = ["source", "scenario", "method", "n", *FIGURES.values(), "recipe", "changed"]
     lines = []
     for row in rows:
         names = [row["source"], row["scenario"] or "-", row["method"], row["n"]]
         figures = [shown(row, figure) for figure in FIGURES]
-        lines.append([*names, *figures, row["recipe"], row["shortened"] or "-"])
+        lines.append([*names, *figures, row["recipe"], row["changed"] or "-"])
     return markdown_table(head, lines)
 
 

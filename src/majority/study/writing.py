@@ -55,7 +55,7 @@ def latex(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
 
 def long_csv(tables: list[Table]) -> str:
     """A row a figure of every table."""
-    head = ["table", "source", "scenario", "method", "recipe", "shortened", "n", "mean", "sd", "printed", "difference"]
+    head = ["table", "source", "scenario", "method", "recipe", "changed", "n", "mean", "sd", "printed", "difference"]
     rows = []
     for table in tables:
         for figure in table.figures:

@@ -149,6 +149,7 @@ def test_cross_validation_from_the_command(tmp_path, majority, make):
     assert (code, err) == (0, "")
     assert sorted(folder.name for folder in (tmp_path / "runs").iterdir()) == ["fold0", "fold1", "fold2"]
     assert "±" in out
+    assert " changed " in out.splitlines()[-5], "--folds shortens nothing"
     code, out, _ = majority("evaluate", tmp_path / "runs/fold1")
     assert code == 0
     words = ("--folds", 3, "--fold", 1, "--out", tmp_path / "runs/fold1")
