@@ -15,7 +15,7 @@ import typer
 from . import __version__
 from .errors import InputError, TrainingError
 from .plugins import load_plugins
-from .terminal import console, end_study, note_trained_on, print_check, print_figures, print_result, print_rows, say
+from .terminal import console, end_study, note_trained_on, print_check, print_figures, print_folds, print_result, say
 
 app = typer.Typer(
     help="Learning from Majority Label: bags labelled with their most common class in, an instance classifier out.",
@@ -312,14 +312,12 @@ def _cross_validate(experiment, folds: int, out: Path, device: str, eager: bool)
     """Every fold in a folder of its own below `out`, one line of means at the end."""
     from dataclasses import replace
 
-    from .study import aggregate
-
     results = []
     for fold in range(folds):
         of_fold = replace(experiment, data=replace(experiment.data, fold=fold))
         with _continuable(out):
             results.append(of_fold.run(out / f"fold{fold}", device, say, eager))
-    print_rows(aggregate(results))
+    print_folds(results)
     say(f"run folders: {out}/fold0 to fold{folds - 1}")
 
 

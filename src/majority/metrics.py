@@ -117,18 +117,21 @@ def doubt(figures: dict) -> str | None:
     return f"nothing shows that anything was learned: {shares}".replace("%", " %")
 
 
-def coverage(figures: dict) -> str | None:
-    """What to say where the classes of some instances alone are known.
+def coverage(*parts: dict) -> str | None:
+    """What to say of the figures of these parts, such as folds, where the classes of some instances alone are known.
 
     >>> print(coverage({"instances": 9000, "bags": 100, "known_instances": 2000, "known_bags": 0}))
     instance figures are over the 2,000 of 9,000 instances with a known class
     >>> coverage({"instances": 9000, "bags": 100})
     """
-    if "known_instances" not in figures:
+    total = lambda unit: sum(part.get(unit, 0) for part in parts)
+    of_part = lambda part, unit: part.get(f"known_{unit}", part.get(unit, 0) if "instance_accuracy" in part else 0)
+    known = lambda unit: sum(of_part(part, unit) for part in parts)
+    if known("instances") in (0, total("instances")):
         return None
-    over = f"the {figures['known_instances']:,} of {figures['instances']:,} instances with a known class"
-    full = f"the {figures['known_bags']:,} of {figures['bags']:,} bags known in full"
-    more = f", overestimation over {full}" if "overestimation" in figures else ""
+    over = f"the {known('instances'):,} of {total('instances'):,} instances with a known class"
+    full = f"the {known('bags'):,} of {total('bags'):,} bags known in full"
+    more = f", overestimation over {full}" if any("overestimation" in part for part in parts) else ""
     return f"instance figures are over {over}{more}"
 
 

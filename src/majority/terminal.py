@@ -36,6 +36,16 @@ def end_study(done, out: Path) -> None:
         raise SystemExit(1)
 
 
+def print_folds(results: list[dict]) -> None:
+    """A line of means over the folds, and of how many instances they are."""
+    from .metrics import coverage
+    from .study import aggregate
+
+    print_rows(aggregate(results))
+    if said := coverage(*(result["test"] for result in results)):
+        say(f"note: {said}")
+
+
 def print_result(result: dict) -> None:
     if result["test"]:
         print_figures(result["test"], f"test bags of fold {result['fold']}")

@@ -30,7 +30,7 @@ def write_study(study: Path, say: Callable[[str], None] = lambda line: None) -> 
     if absent := sum(map(len, missing_cells(study, results).values())):
         say(f"note: {absent} cells that were asked for are missing; to train them: {command(study)}")
     comparison = Comparison(results)
-    tables, made, said = comparison.tables(), choices(comparison), notes(comparison.sources)
+    tables, made, said = comparison.tables(), choices(comparison), _notes(comparison)
     folder = study.parent if study.is_file() else study
     texts = {
         REPORT: fill("study.html.jinja", _content(study, results, comparison)),
@@ -53,7 +53,7 @@ def _content(study: Path, results: list[dict], comparison: Comparison) -> dict:
         "about": _about(results, comparison),
         "settings": comparison.settings,
         "legend": writing.LEGEND,
-        "notes": notes(comparison.sources),
+        "notes": _notes(comparison),
         "bags": comparison.bag_accuracy(),
         "accuracy": comparison.accuracy(),
         "temperatures": comparison.temperatures(),
@@ -73,6 +73,10 @@ def _content(study: Path, results: list[dict], comparison: Comparison) -> dict:
         "missing_cells": sum(map(len, absent.values())),
         "command": command(study) if absent else "",
     }
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    return [*comparison.coverage(), *notes(comparison.sources)]
 
 
 def _title(study: Path) -> str:

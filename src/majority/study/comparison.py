@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ..methods import METHODS
+from ..metrics import coverage
 from .printed import SETS, STAND_INS, printed_accuracy, printed_consistency, printed_set
 from .results import Setting
 from .statistics import by_fold, paired_difference, share_tested, spread
@@ -123,6 +124,16 @@ class Comparison:
         """The runs by method."""
         found = {method: self.groups.get(Key(source, scenario, method, setting)) for method in self.methods}
         return {method: runs for method, runs in found.items() if runs}
+
+    def coverage(self) -> list[str]:
+        """A note for each source of which the classes of some test instances alone are known."""
+        said = []
+        for setting, scenario, source in self.panels():
+            runs = [run for of_method in self.members(setting, scenario, source).values() for run in of_method]
+            tests = {run.get("fold", 0): run.get("test") or {} for run in runs}  # methods share them
+            if note := coverage(*tests.values()):
+                said.append(f"{source}: {note}.")
+        return list(dict.fromkeys(said))
 
     def accuracy(self) -> list[Table]:
         return self._by_method("Table 1: instance accuracy", self._accuracies)

@@ -69,6 +69,19 @@ def test_from_two_tables_in_one_to_figures_of_the_labelled_instances(tmp_path, m
         assert "with a known class" in words(majority("evaluate", run, *source)[1])
 
 
+def test_a_study_says_of_how_many_instances_its_figures_are(tmp_path, majority, make):
+    place, study, table = tmp_path / "bags.csv", tmp_path / "study", make.table()
+    bag = table["bag"].str.removeprefix("slide").astype(int)
+    table.assign(label=table["label"].where(bag % 3 == 0)).to_csv(place, index=False)
+    said = "over the 50 of 150 instances with a known class, overestimation over the 10 of 30 bags known in full"
+    for method in ("log-mean", "vote"):
+        _, out, _ = majority("train", place, *TRAIN, "--folds", 3, "--method", method, "--out", study / method)
+        assert f"note: instance figures are {said}" in words(out)
+    assert majority("report", study)[0] == 0
+    for name in ("report.html", "tables.md", "tables.tex"):
+        assert (study / name).read_text().count(f"bags: instance figures are {said}.") == 1
+
+
 def test_without_a_bag_known_in_full_no_majority_is_told(tmp_path, majority, make):
     place, run, table = tmp_path / "bags.csv", tmp_path / "run", make.table()
     table.assign(label=table["label"].where(table.index % 5 > 0)).to_csv(place, index=False)
