@@ -217,3 +217,5 @@ def test_what_counts_show_is_no_doubt():
     said = doubt(figures | {"bag_accuracy_by_count": 0.67})
     assert "53 % of these 30 bags are predicted right (67 % by count), 50 % by always" in said
     assert "53 % of these 30 bags are predicted right, 50 %" in doubt(figures | {"bag_accuracy_by_count": 0.5})
+    one = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 1}
+    assert "100 % of this 1 bag is predicted right, 100 % by" in doubt(one)

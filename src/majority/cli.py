@@ -16,6 +16,7 @@ from . import __version__
 from .errors import InputError, TrainingError
 from .plugins import load_plugins
 from .terminal import console, end_study, note_trained_on, print_check, print_figures, print_folds, print_result, say
+from .wording import counted
 
 app = typer.Typer(
     help="Learning from Majority Label: bags labelled with their most common class in, an instance classifier out.",
@@ -171,9 +172,9 @@ def predict(
     classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device, say=say)
     note_trained_on(run, source)
     if by_bag:
-        say(f"{write_bag_predictions(out, classifier, bags)} bags: {out}")
+        say(f"{counted(write_bag_predictions(out, classifier, bags), 'bag')}: {out}")
     else:
-        say(f"{write_predictions(out, classifier, bags, opened)} instances: {out}")
+        say(f"{counted(write_predictions(out, classifier, bags, opened), 'instance')}: {out}")
 
 
 @app.command()

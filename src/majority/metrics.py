@@ -113,7 +113,8 @@ def doubt(figures: dict) -> str | None:
     if max(own, counted) > named + 2 * (named * (1 - named) / bags) ** 0.5:
         return None
     more = f" ({counted:.0%} by count)" if counted > own else ""
-    shares = f"{own:.0%} of these {bags} bags are predicted right{more}, {named:.0%} by always naming one label"
+    of_these = "this 1 bag is" if bags == 1 else f"these {bags} bags are"
+    shares = f"{own:.0%} of {of_these} predicted right{more}, {named:.0%} by always naming one label"
     return f"nothing shows that anything was learned: {shares}".replace("%", " %")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from .wording import counted
+
 
 def console():
     from rich.console import Console
@@ -85,8 +87,7 @@ def print_check(found, source: str) -> None:
         say(f"warning: {warning}")
     for line in in_kinds(found.problems):
         say(f"problem: {line}")
-    counted = lambda things, name: f"{len(things):,} {name if len(things) == 1 else name + 's'}"
-    say(f"{counted(found.problems, 'problem')}, {counted(found.warnings, 'warning')}")
+    say(f"{counted(len(found.problems), 'problem')}, {counted(len(found.warnings), 'warning')}")
 
 
 def note_trained_on(run: Path, source: str | None) -> None:

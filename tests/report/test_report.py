@@ -191,6 +191,13 @@ def test_features_without_instance_labels_have_maps_and_no_gallery(elsewhere):
         assert absent not in page
 
 
+def test_one_bag_is_called_so(elsewhere):
+    bags = slides()
+    classifier = Classifier(build_model(bags, "count", "mlp"), "cpu")
+    page = write_page(elsewhere, classifier, SimpleNamespace(train=bags, val=bags, test=bags.subset([0]))).read_text()
+    assert page.count("1 bag shown") == 2, "as bars and as maps"
+
+
 def test_classes_known_of_some_instances_are_compared_and_the_rest_left_out(elsewhere):
     store = np.random.default_rng(0).integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)
     truth = ["cat", "dog", "ghost", "cat", *[""] * 4, "dog", "", "", "ghost"]

@@ -97,16 +97,14 @@ def test_run_folders_below_are_a_study(majority, tmp_path):
     assert code == 0, out
     page = (tmp_path / "s" / "report.html").read_text()
     assert "2 of 40 epochs, bags 20, bag size 8" in page
-    assert "learning curves of log-mean, 1 runs" in page
+    assert "learning curves of log-mean, 1 run" in page
 
 
 def test_what_is_missing_is_said(majority, study):
     code, out, _ = majority("report", study)
     assert code == 0
     first = out.splitlines()[0]
-    assert first.startswith(
-        f"note: {2 * len(METHODS) * 3} cells that were asked for are missing; to train them: majority"
-    )
+    assert first.startswith(f"note: missing: {2 * len(METHODS) * 3} cells of what was asked for; to train: majority")
 
 
 def test_old_lines_without_plan_data_and_curve_are_read(tmp_path):
@@ -186,7 +184,7 @@ def test_curves_left_out_are_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(study_page, "CURVES", 5)
     page = write_study_report(write_cells(tmp_path, cells()))[0].read_text()
     assert page.count("learning curves of") == 5
-    assert f"{4 * len(METHODS) - 5} drawings are left out" in page
+    assert f"</b> to keep the page small: {4 * len(METHODS) - 5} drawings." in page
 
 
 def test_differences_are_drawn_with_an_interval_where_there_is_one():

@@ -4,7 +4,7 @@ import pytest
 
 from majority.study.choosing import RULE, choices, mean_cost, pick
 from majority.study.comparison import Comparison
-from majority.study.writing import choice_table, latex, markdown, taken
+from majority.study.writing import choice_table, latex, markdown, overall, taken
 
 
 def test_the_choice_sees_validation_bags_and_the_cost_test_instances(cell):
@@ -93,7 +93,9 @@ def test_a_cost_that_one_row_has_is_a_column_of_all(cell):
     for one in cells:
         if one["source"] == "mine":
             one["test"] = {"bag_accuracy": 0.9}
-    head, rows = choice_table(choices(Comparison(cells)))
+    made = choices(Comparison(cells))
+    head, rows = choice_table(made)
+    assert overall(made) == "The mean cost over 1 row is 0.000."
     assert head[-4:] == ["its accuracy", "best", "cost", "n"]
     assert [row[-4:] for row in rows] == [["0.500", "0.500", "0.000", "1"], ["-", "-", "-", "1"]]
 

@@ -16,7 +16,8 @@ function apply() {
   for (const section of sections) {
     const all = section.querySelectorAll(".bag").length;
     const left = section.querySelectorAll(".bag:not([hidden])").length;
-    const text = left === all ? `${all} bags shown` : `${left} of ${all} bags shown`;
+    const shown = all === 1 ? "bag shown" : "bags shown";
+    const text = left === all ? `${all} ${shown}` : `${left} of ${all} ${shown}`;
     section.querySelector(".tally").textContent = text;
     section.querySelector(".nothing").hidden = left > 0;
     if (section.id === "bags") filter.querySelector("output").textContent = text;

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..study.comparison import Gap
 from ..study.results import thinned
+from ..wording import counted
 from .figures import FAINT, GRID, INK, SERIES, nice_ticks
 from .svg import breadth, drawing, hint, shortened, tag, words
 
@@ -66,7 +67,7 @@ def small_curves(method: str, runs: Sequence[dict]) -> str:
                 look = {"fill": "none", "stroke": stroke, "stroke_width": 3, "opacity": 0.7}
                 parts.append(tag("path", d=route, **look | ({} if dash == "none" else {"stroke_dasharray": "8 5"})))
             parts.append(_best(run, names[1], across, up))
-    return drawing(width, height, parts, f"learning curves of {method}, {len(runs)} runs")
+    return drawing(width, height, parts, f"learning curves of {method}, {counted(len(runs), 'run')}")
 
 
 def _route(epochs: list, values: list, across, up) -> str:

@@ -14,6 +14,7 @@ from ..study.missing import command, missing_cells
 from ..study.printed import notes
 from ..study.results import gather
 from ..study.writing import fold_ranges
+from ..wording import counted
 from .figures import Box, box_plot
 from .page import REPORT, time_said
 from .study_figures import interval_plot, small_curves
@@ -28,7 +29,7 @@ def write_study(study: Path, say: Callable[[str], None] = lambda line: None) -> 
     """Write report.html, tables.md, tables.csv, tables.tex and summary.csv; a file's are written beside it."""
     results = gather(study)
     if absent := sum(map(len, missing_cells(study, results).values())):
-        say(f"note: {absent} cells that were asked for are missing; to train them: {command(study)}")
+        say(f"note: missing: {counted(absent, 'cell')} of what was asked for; to train: {command(study)}")
     comparison = Comparison(results)
     tables, made, said = comparison.tables(), choices(comparison), _notes(comparison)
     folder = study.parent if study.is_file() else study

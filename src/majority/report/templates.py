@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..wording import counted
+
 
 def fill(template: str, content: dict, **filters: Callable) -> str:
     """A template of this folder with its content; filters by the names it uses."""
@@ -16,5 +18,5 @@ def fill(template: str, content: dict, **filters: Callable) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= filters
+    environment.filters |= {"counted": counted, **filters}
     return environment.get_template(template).render(content)

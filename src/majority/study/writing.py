@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..wording import counted
 from .choosing import RULE, Choice, mean_cost
 from .comparison import Comparison, Table
 from .printed import SETS
@@ -104,7 +105,8 @@ def taken(choice: Choice) -> tuple[str, str, str]:
 
 def overall(made: list[Choice]) -> str:
     known, cost = sum(choice.cost is not None for choice in made), mean_cost(made)
-    return f"The mean cost over {known} rows is {cost:.3f}." if known else "No instance label tells what these cost."
+    over = f"The mean cost over {counted(known, 'row')} is"
+    return f"{over} {cost:.3f}." if known else "No instance label tells what these cost."
 
 
 def fold_ranges(folds: list[int]) -> str:

@@ -278,7 +278,7 @@ def test_the_same_image_twice(tmp_path, majority, make):
     table.loc[0, "path"] = table.loc[3, "path"]
     code, out, _ = majority("check", save(table, tmp_path))
     assert code == 0
-    assert "warning: 1 images are in two or more bags" in out
+    assert "warning: 1 image is in two or more bags" in out
     table["split"] = ["train"] * 3 + ["val"] * 3 + ["train"] * 15 + ["val"] * 15
     code, out, _ = majority("check", save(table, tmp_path))
     assert code == 1
@@ -310,7 +310,7 @@ def test_the_same_image_in_two_spellings(tmp_path, majority, make, kind):
     table.loc[3, "path"] = again.format("0-0.png")
     code, out, _ = majority("check", save(table, tmp_path))
     assert code == 0
-    assert "warning: 1 images are in two or more bags (e.g. images/0-0.png)" in out
+    assert "warning: 1 image is in two or more bags (e.g. images/0-0.png)" in out
     table["split"] = ["train"] * 3 + ["val"] * 3 + ["Train"] * 15 + ["val"] * 15
     table.loc[6, "path"] = again.format("0-1.png")
     code, out, _ = majority("check", save(table, tmp_path))

@@ -120,6 +120,15 @@ def test_figures_of_bags_that_were_trained_on_say_so(tmp_path, majority, make):
         assert told not in majority(words[0], tmp_path / "run", *words[1:])[1]
 
 
+def test_one_is_counted_as_one(tmp_path, majority, make):
+    make.table().to_csv(tmp_path / "bags.csv", index=False)
+    make.table(bags=1, size=1).to_csv(tmp_path / "one.csv", index=False)
+    majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
+    for words, said in ((["--bags"], "1 bag: "), ([], "1 instance: ")):
+        out = majority("predict", tmp_path / "run", tmp_path / "one.csv", "--out", tmp_path / "p.csv", *words)[1]
+        assert out.startswith(said)
+
+
 def test_summary(tmp_path, majority, make):
     table = make.table()
     table["group"] = make.column(table, ["p1", "p2", "p3", "p4", "p5", "p6"])

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ...wording import counted
 from .own_bags import SPLITS
 from .problems import Findings
 from .tables import MISSING
@@ -99,8 +100,8 @@ def _check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
         findings.problem(file, None, f"all bags have the label {wins.index[0]!r}", "give bags of two or more classes")
     for name, count in wins.sort_index().items():
         if count < FEW_WINS:
-            bags_won = "1 bag" if count == 1 else f"{count} bags"
-            findings.warn(f"class {name} wins {bags_won} only: ten or more are needed to learn and measure it")
+            won = counted(count, "bag")
+            findings.warn(f"class {name} wins {won} only: ten or more are needed to learn and measure it")
     if "split" not in bags:
         return
     used = [split for split in SPLITS if (bags["split"] == split).any()]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import InputError
+from ...wording import counted
 from .bag_table import sorted_classes
 from .folder import read_folder
 from .manifest import read_manifest
@@ -91,8 +92,7 @@ def summarise(content: Content) -> dict[str, str]:
         "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
     }
     if content.columns:
-        count = "1 column" if len(content.columns) == 1 else f"{len(content.columns):,} columns"
-        summary["features"] = f"{count}: {shown_names(content.columns)}"
+        summary["features"] = f"{counted(len(content.columns), 'column')}: {shown_names(content.columns)}"
     if content.instance_labels is not None:
         summary |= _truth(content)
     return summary

@@ -13,6 +13,7 @@ import pandas as pd
 from ...bag_checks import not_finite
 from ...feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, ending, look
 from ...store import FeatureFiles, chunks
+from ...wording import counted
 from .bag_table import check_filled, check_for_training, check_one_each, settle_splits
 from .images import ENDINGS
 from .naming import did_you_mean
@@ -176,6 +177,6 @@ def _coordinates(store: FeatureFiles, findings: Findings) -> np.ndarray | None:
 def _check_finite(file: FeatureFile, store, positions: np.ndarray, findings: Findings) -> None:
     bad = np.concatenate([not_finite(block) for block in chunks(store, positions)])
     if bad.any():
-        more = "" if bad.sum() == 1 else f" (and {bad.sum() - 1} more rows)"
+        more = "" if bad.sum() == 1 else f" (and {counted(bad.sum() - 1, 'more row')})"
         what = f"features [{bad.argmax()}]{more} hold NaN, infinity or a number too large for float32"
         findings.problem(file.path, None, what, "extract the features again, or leave those rows out")

@@ -164,7 +164,8 @@ def _check_shared_images(frame: pd.DataFrame, path: Path, findings: Findings) ->
         bags = frame.groupby("path")["bag"].nunique()
         if (bags > 1).any():
             count, example = int((bags > 1).sum()), bags.index[bags > 1][0]
+            shared = "1 image is" if count == 1 else f"{count} images are"
             findings.warn(
-                f"{count} images are in two or more bags (e.g. {example}): give a split or group column, "
+                f"{shared} in two or more bags (e.g. {example}): give a split or group column, "
                 "else the same image may be trained and tested on"
             )

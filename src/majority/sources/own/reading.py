@@ -10,6 +10,7 @@ import pandas as pd
 
 from ...bags import Bags
 from ...truth import UNKNOWN
+from ...wording import counted
 from .bag_table import sorted_classes
 from .originals import Originals
 from .own_bags import OwnBags
@@ -91,8 +92,7 @@ def warn_of_further_classes(content: Content, wish: Wish, findings: Findings) ->
     if further.all():
         return  # a problem, which Bags name
     for name, count in zip(names[further], counts[further], strict=True):
-        of = "1 instance" if count == 1 else f"{count:,} instances"
         lacks = "no bag's label" if wish.training else "no class of the run"
-        what = f"label {name} of {of} is {lacks}"
+        what = f"label {name} of {counted(count, 'instance')} is {lacks}"
         findings.of_classes[name] = f"{what}: the classifier cannot answer it, so it counts as wrong{unless}"
         findings.warn(findings.of_classes[name])
