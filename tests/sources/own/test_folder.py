@@ -1,6 +1,7 @@
 """Folders of feature files: every kind of file, and every way in which files and table disagree."""
 
 import os
+import re
 import sys
 import unicodedata
 from collections import Counter
@@ -184,6 +185,25 @@ WRONG = {
     "images": (lambda f: [p.rename(p.with_suffix(".PNG")) for p in f.glob("*.npy")], "it has images: write a CSV with"),
     "no feature files": (lambda f: [p.unlink() for p in f.glob("*.npy")], "there are no feature files"),
 }
+
+
+@pytest.mark.parametrize("partitioned", [[], ["bag_label"]])
+def test_the_parts_of_a_parquet_table_are_joined_by_the_cure(tmp_path, monkeypatch, majority, make, partitioned):
+    folder, table = tmp_path / "bags.parquet", make.table()
+    folder.mkdir()
+    if partitioned:
+        table.to_parquet(folder, partition_cols=partitioned)
+    else:
+        table[:70].to_parquet(folder / "part-0.snappy.parquet")
+        table[70:].to_parquet(folder / "part-1.snappy.parquet")
+    code, out, _ = majority("check", folder)
+    assert code == 1
+    told = r'it has Parquet files: join parts of a table by python -c "(.*)" and give joined.parquet'
+    monkeypatch.chdir(tmp_path)
+    exec(re.search(told, out)[1])
+    joined = load_source(tmp_path / "joined.parquet")
+    assert (len(joined.bags), joined.columns) == (30, ("a", "b"))
+    assert joined.bags.classes == ("7", "12")
 
 
 @pytest.mark.parametrize("wrong", WRONG)

@@ -72,7 +72,11 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
             files[name] = path
     if not files:
         cure = f"put {', '.join(SUFFIXES)} files there, one a bag"
-        if any(ending(path) in ENDINGS for path in folder.rglob("*")):
+        there = {ending(path) for path in folder.rglob("*")}
+        if ".parquet" in there:
+            join = f"import pandas; pandas.read_parquet({str(folder)!r}).to_parquet('joined.parquet')"
+            cure = f'it has Parquet files: join parts of a table by python -c "{join}" and give joined.parquet'
+        if there & {*ENDINGS}:
             cure = "it has images: write a CSV with the columns bag, bag_label and path (docs/data.md has a script)"
         findings.problem(folder, None, "there are no feature files", cure)
         raise UnreadableError
