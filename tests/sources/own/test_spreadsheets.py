@@ -19,6 +19,13 @@ def test_semicolons_and_decimal_commas_of_a_spreadsheet_are_read(tmp_path, make)
         assert bags.classes == plain.classes
 
 
+def test_a_spreadsheet_of_another_encoding_may_keep_its_semicolons(tmp_path, majority, make):
+    make.table(höhe=1).to_csv(tmp_path / "bags.csv", index=False, sep=";", decimal=",", encoding="cp1252")
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 1
+    assert "): save it again as UTF-8, with commas or semicolons" in out
+
+
 @pytest.mark.parametrize(
     ("separator", "name"), [(";", "height, cm"), (";", "N, P, K, Ca, Mg, Na"), (",", "a; b; c; d; e; f; g")]
 )

@@ -37,7 +37,8 @@ def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) ->
     except Exception as error:  # pandas, pyarrow and the operating system each raise their own kinds
         reason = str(error).strip().split("\n")[0]
         kind = path.suffix.lower().removeprefix(".").upper()
-        findings.problem(path, None, f"it cannot be read as {kind} ({reason})", "save it again (CSV: UTF-8, commas)")
+        of_csv = " as UTF-8, with commas or semicolons" if kind == "CSV" else ""
+        findings.problem(path, None, f"it cannot be read as {kind} ({reason})", f"save it again{of_csv}")
     else:
         _check_names(path, list(frame.columns), findings)
         if len(frame) == 0:
