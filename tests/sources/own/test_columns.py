@@ -107,6 +107,24 @@ def test_rows_that_were_shuffled_keep_numbers_that_say_nothing(tmp_path, majorit
     )
 
 
+def test_ids_with_gaps_in_the_order_of_the_rows_are_warned_of(tmp_path, majority, make):
+    table, place, rng = make.table(), tmp_path / "bags.csv", np.random.default_rng(0)
+    gaps = np.cumsum(rng.integers(1, 9, len(table)))
+    warning = "warning: column nr grows from row to row, as an id does, and is taken as a feature: remove it, or name"
+    table.assign(nr=5000 + gaps).to_csv(place, index=False)
+    assert warning in checked(majority, place)[1]
+    features = {
+        "a sum of pixels": rng.permutation(gaps * 1000),
+        "a place within the bag": gaps % 100,
+        "a count": rng.poisson(40, len(table)),
+        "a measure by which rows are sorted": np.sort(rng.normal(size=len(table))),
+        "a code by which rows are sorted": np.sort(rng.integers(0, 5, len(table))),
+    }
+    for said, numbers in features.items():
+        table.assign(nr=numbers).to_csv(place, index=False)
+        assert "0 problems, 0 warnings" in checked(majority, place)[1], said
+
+
 def test_images_under_another_name(tmp_path, majority, make):
     table = make.table().assign(Image="a.png")
     table.to_csv(tmp_path / "bags.csv", index=False)

@@ -18,6 +18,7 @@ from .wish import Wish
 TEXT = ("bag", "bag_label", "path", "split", "group", "label")
 RESERVED = (*TEXT, "x", "y")
 MOSTLY = 0.5  # share of number cells from which a column is taken for numbers with mistakes in it
+SORTED = 10  # rows from which whole numbers hardly grow by chance from each to the next
 BY_CHANCE = 1e-3  # a column of one value a bag is warned of where this is less likely by chance
 
 
@@ -104,9 +105,9 @@ def _numeric(frame: pd.DataFrame, path: Path, others: Iterable[str], findings: F
             unused[what_it_holds(frame[name])].append(name)
             continue
         columns[name] = numbers
-        if len(frame) > 1 and (np.diff(np.sort(numbers)) == 1).all():  # also of rows that were shuffled
+        if how := _numbering(numbers):
             numbering.append(name)
-            findings.warn(f"column {name} numbers the rows and is taken as a feature: remove it, or name --features")
+            findings.warn(f"column {name} {how} and is taken as a feature: remove it, or name --features")
     for holds, names in unused.items():
         images = meant("path", names)
         cure = "" if images is None or not columns else f" (if {images} names images, call it path)"
@@ -120,6 +121,16 @@ def _numeric(frame: pd.DataFrame, path: Path, others: Iterable[str], findings: F
             f"remove, or name the other features with {named}"
         )
     return columns
+
+
+def _numbering(numbers: np.ndarray) -> str | None:
+    """How a column tells the rows rather than what they are of; ids with gaps are known only in the order of the rows,
+    as sums of pixels may all differ too."""
+    if len(numbers) > 1 and (np.diff(np.sort(numbers)) == 1).all():  # also of rows that were shuffled
+        return "numbers the rows"
+    if len(numbers) >= SORTED and (numbers == np.floor(numbers)).all() and (numbers[1:] > numbers[:-1]).all():
+        return "grows from row to row, as an id does,"
+    return None
 
 
 def _numbers(frame: pd.DataFrame, name: str, path: Path, findings: Findings) -> np.ndarray:
