@@ -76,7 +76,9 @@ def test_the_command_trains_vectors(majority, tmp_path):
     (tmp_path / "bags.csv").write_text("\n".join(lines) + "\n")
     words = ["train", tmp_path / "bags.csv", "--recipe", "census", "--epochs", "2", "--out", tmp_path / "run"]
     assert majority(*words)[0] == 0
-    assert json.loads((tmp_path / "run/result.json").read_text())["plan"]["backbone"] == "mlp"
+    result = json.loads((tmp_path / "run/result.json").read_text())
+    assert result["plan"]["backbone"] == "mlp"
+    assert list(result["stages"])[:4] == ["head", "taught", "reader-1", "taught-reader-1"]
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ def test_no_instance_label_reaches_any_stage(tmp_path):
     assert one.summary()["stages"] == other.summary()["stages"]
 
 
-@pytest.mark.parametrize("at", ["_start", "_head", "_reader", "_last"])
+@pytest.mark.parametrize("at", ["_start", "_head", "_reader", "_taught"])
 def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
     parts = digits()
     whole = census.train(run_of(tmp_path / "whole", parts))

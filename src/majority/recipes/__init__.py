@@ -66,7 +66,8 @@ def _augmented(material: Material) -> Plan:
 
 def _census(material: Material) -> Plan:
     if material.vectors:
-        return Plan("census", "mlp", census=CensusSettings())
+        head = Settings(epochs=100, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
+        return Plan("census", "mlp", census=CensusSettings(head=head))
     permitted = lambda *views: tuple(v for v in views if (v if isinstance(v, str) else v[0]) in lawful(material.source))
     turned = permitted("flip", "rotate90")
     if material.tiny or not material.on_gpu:

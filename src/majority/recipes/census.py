@@ -5,9 +5,11 @@ head    the network as it is, its features read by the head alone: little is lef
 reader  the whole network learns the bags by the method's loss; several, with other random draws
 last    one more learns what the readers believe of every instance, on average, and no bag's label
 
-Readers and last begin with what start and head left. Vectors, tiny images and, on a CPU, all images have neither: there
-they begin with random weights. Head and readers choose their epoch by the validation bags' loss; start and last, which
-learn no bag's label, keep their last.
+Readers and last begin with what start and head left. Of vectors, a head reads discriminants, and the network learns
+what it believes (taught); a first reader begins with that and another with random weights, and the others begin as the
+better one did, by the validation bags' loss. Tiny images and, on a CPU, all images have neither: there all begin with
+random weights. Head and readers choose their epoch by the validation bags' loss; start, taught and last, which learn no
+bag's label, keep their last.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..augment import Augment
 from ..bags import Bags
+from ..discriminants import can_be_told, discriminants
 from ..embedding import embedded, singles
 from ..inference import all_batches, choose_device, outputs
 from ..model import Model, ModelSpec, Normalise
@@ -36,18 +40,29 @@ SMALLEST = 1e-8  # probability
 def train(run: Run) -> Trained:
     census, stages = run.plan.census, {}
     begun = run.fresh_model()
+    beginnings = {"reader": run.fresh_model}
     if census.start is not None:
         stages["start"] = run.stage("start", begun.backbone, partial(_start, run, begun))
         if census.head is not None:
             stages["head"] = run.stage("head", begun.head, partial(_head, run, begun))
+        beginnings = {"reader": lambda number: deepcopy(begun)}
+    elif census.head is not None and can_be_told(run.train):
+        linear = _linear(run, begun)
+        stages["head"] = run.stage("head", linear, partial(_head_on_discriminants, run, linear))
+        stages["taught"] = run.stage("taught", begun, partial(_taught, run, begun, [linear]))
+        beginnings["taught-reader"] = lambda number: deepcopy(begun)
 
-    model = run.fresh_model if census.start is None else lambda number: deepcopy(begun)
-    readers = [model(number) for number in range(1, census.readers + 1)]
-    for number, reader in enumerate(readers, start=1):
-        stages[f"reader-{number}"] = run.stage(f"reader-{number}", reader, partial(_reader, run, reader, number))
-    last = model(0)
+    def read(kind: str, number: int) -> Model:
+        reader, name = beginnings[kind](number), f"{kind}-{number}"
+        stages[name] = run.stage(name, reader, partial(_reader, run, reader, number))
+        return reader
+
+    firsts = {kind: read(kind, 1) for kind in beginnings}
+    kind = min(firsts, key=lambda kind: stages[f"{kind}-1"].best_loss)
+    readers = [firsts[kind], *(read(kind, number) for number in range(2, census.readers + 1))]
+    last = beginnings[kind](0)
     last.head.load_state_dict(dict(readers[-1].head.named_buffers()), strict=False)  # what heads count
-    stages["last"] = run.stage("last", last, partial(_last, run, last, readers))
+    stages["last"] = run.stage("last", last, partial(_taught, run, last, readers))
     return Trained(last, stages["last"], stages)
 
 
@@ -74,6 +89,21 @@ def _head(run: Run, model: Model, folder: Path, title: str) -> Fitted:
     return fitted
 
 
+def _linear(run: Run, model: Model) -> Model:
+    """A model of the same method that reads as many products of the features as there are classes."""
+    spec = replace(model.spec, backbone=None)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(run.plan.census.head.seed)
+        linear = Model(spec, deepcopy(model.normalise), nn.Linear(*spec.instance_shape, len(spec.classes), bias=False))
+    linear.head.see_labels(torch.from_numpy(np.bincount(run.train.labels, minlength=len(spec.classes))))
+    return linear
+
+
+def _head_on_discriminants(run: Run, model: Model, folder: Path, title: str) -> Fitted:
+    model.backbone.load_state_dict({"weight": discriminants(model, run.train, run.device)})
+    return _head(run, model, folder, title)
+
+
 def _reader(run: Run, model: Model, number: int, folder: Path, title: str) -> Fitted:
     planned, census = run.plan.training, run.plan.census
     epochs = min(planned.epochs, census.reader_epochs)
@@ -82,7 +112,7 @@ def _reader(run: Run, model: Model, number: int, folder: Path, title: str) -> Fi
     return fit(model, run.train, run.val, settings, objective=objective, **run.where(folder, title))
 
 
-def _last(run: Run, model: Model, readers: list[Model], folder: Path, title: str) -> Fitted:
+def _taught(run: Run, model: Model, readers: list[Model], folder: Path, title: str) -> Fitted:
     census = run.plan.census
     read = sum(believed(reader, run.train, run.device) / len(readers) for reader in readers)
     beliefs = (census.sharpness * read.clamp(min=SMALLEST).log()).softmax(dim=1).cpu().numpy()

@@ -153,8 +153,9 @@ def _epochs(folder: Path) -> tuple[int, int] | None:
     trained = sum(metrics.read_bytes().count(b"\n") for metrics in files)
     epochs, census = plan["training"]["epochs"], plan.get("census") or {}
     before = sum(stage["epochs"] for stage in census.values() if isinstance(stage, dict))
-    before += census.get("readers", 0) * min(epochs, census.get("reader_epochs", epochs))
-    return trained, epochs * (1 + len(plan["ratios"] or ())) + before
+    on_discriminants = bool(census.get("head")) and not census["start"]  # one more network taught, one more reader
+    before += (census.get("readers", 0) + on_discriminants) * min(epochs, census.get("reader_epochs", epochs))
+    return trained, epochs * (1 + len(plan["ratios"] or ()) + on_discriminants) + before
 
 
 def _epochs_shown(folder: Path) -> str:

@@ -1,0 +1,132 @@
+"""census of vectors: a head on discriminants, a network that learns what it believes, and which beginning is better."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from majority import Bags, Settings, build_model, evaluate
+from majority.recipes import Material, Plan, Run, census, choose
+from majority.recipes.plans import CensusSettings
+from majority.sources import Parts
+
+TRAINING = Settings(epochs=2, batch_bags=8)
+SETTINGS = CensusSettings(head=Settings(epochs=20, batch_bags=16, learning_rate=0.02), readers=2)
+
+
+def vectors(seed=0, width=40, bags=60, share=0.25):
+    """Three classes a little apart in a few of many features; winners lead by little."""
+    rng = np.random.default_rng(seed)
+    means = np.zeros((3, width))
+    means[:, :3] = 2.5 * np.eye(3)
+
+    def part(bags):
+        labels = np.arange(bags) % 3
+        which = [np.where(rng.random(12) < share, y, rng.integers(3, size=12)) for y in labels]
+        lists = [(means[c] + rng.normal(size=(12, width))).astype(np.float32) for c in which]
+        known = np.concatenate(which)
+        return Bags.from_lists(lists, labels, ["a", "b", "c"])._with(instance_labels=known)
+
+    return Parts(part(bags), part(bags // 3), part(bags))
+
+
+def run_of(folder, parts, method="adjusted-mean", settings=SETTINGS, training=TRAINING):
+    plan = Plan("census", "mlp", training=training, census=settings)
+    fresh = lambda number=0: build_model(parts.train, method, "mlp", seed=number)
+    return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
+
+
+def same(one, other):
+    return all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
+
+
+def test_the_plan_has_a_head_and_no_start():
+    plan, _ = choose("default", Material("", (64,), on_gpu=False))
+    assert plan.recipe == "census"
+    assert (plan.census.start, plan.census.head.learning_rate) == (None, 0.02)
+
+
+def test_a_head_on_discriminants_reads_instances_that_winners_barely_tell(tmp_path):
+    parts = vectors(bags=150)
+    run = run_of(tmp_path, parts)
+    linear = census._linear(run, run.fresh_model())
+    census._head_on_discriminants(run, linear, tmp_path / "head", "test")
+    plain = build_model(parts.train, "adjusted-mean", "linear")
+    census._head(run, plain, tmp_path / "plain", "test")
+    accuracy = [evaluate(model, parts.test, "cpu").summary()["instance_accuracy"] for model in (linear, plain)]
+    assert accuracy[0] > 0.8
+    assert accuracy[0] > accuracy[1] + 0.05
+
+
+@pytest.mark.parametrize(("loss", "kind"), [(9.0, "reader"), (-9.0, "taught-reader")])
+def test_readers_begin_as_the_first_of_lower_validation_loss_did(tmp_path, monkeypatch, loss, kind):
+    real, calls = census._reader, []
+
+    def reader(run, model, number, folder, title):
+        calls.append(folder.name)
+        fitted = real(run, model, number, folder, title)
+        return replace(fitted, best_loss=loss) if folder.name.startswith("taught") else fitted
+
+    monkeypatch.setattr(census, "_reader", reader)
+    trained = census.train(run_of(tmp_path, vectors()))
+    assert list(trained.stages) == ["head", "taught", "reader-1", "taught-reader-1", f"{kind}-2", "last"]
+    assert calls == ["reader-1", "taught-reader-1", f"{kind}-2"]
+
+
+def test_taught_readers_begin_with_what_was_taught(tmp_path, monkeypatch):
+    begun, real = {}, census._reader
+
+    def reader(run, model, number, folder, title):
+        begun[folder.name] = {name: value.clone() for name, value in model.state_dict().items()}
+        return real(run, model, number, folder, title)
+
+    monkeypatch.setattr(census, "_reader", reader)
+    census.train(run_of(tmp_path, vectors()))
+    taught = load_file(tmp_path / "stages/taught/weights.safetensors")
+    backbone = [name for name in taught if name.startswith("backbone")]
+    assert backbone
+    assert all(torch.equal(begun["taught-reader-1"][name], taught[name]) for name in backbone)
+    assert not all(torch.equal(begun["reader-1"][name], taught[name]) for name in backbone)
+
+
+@pytest.mark.parametrize("method", ["log-mean", "attention", "proportion", "supervised"])
+def test_other_methods_take_the_same_way(tmp_path, method):
+    assert "taught" in census.train(run_of(tmp_path, vectors(), method)).stages
+
+
+def test_without_a_head_or_a_bag_of_every_label_readers_begin_with_random_weights(tmp_path):
+    parts = vectors()
+    trained = census.train(run_of(tmp_path / "no head", parts, settings=replace(SETTINGS, head=None)))
+    assert list(trained.stages) == ["reader-1", "reader-2", "last"]
+    two_labels = parts._replace(train=parts.train.subset(np.flatnonzero(parts.train.labels < 2)))
+    assert list(census.train(run_of(tmp_path / "no bag", two_labels)).stages) == ["reader-1", "reader-2", "last"]
+
+
+def test_no_instance_label_reaches_any_stage(tmp_path):
+    parts, rng = vectors(), np.random.default_rng(3)
+    mixed = lambda bags: bags._with(instance_labels=rng.permutation(bags.instance_labels))
+    scrambled = parts._replace(train=mixed(parts.train), val=mixed(parts.val))
+    one, other = (census.train(run_of(tmp_path / name, p)) for name, p in (("a", parts), ("b", scrambled)))
+    assert same(one.model, other.model)
+    assert one.summary()["stages"] == other.summary()["stages"]
+
+
+@pytest.mark.parametrize("at", ["_head_on_discriminants", "_taught", "_reader"])
+def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
+    parts = vectors()
+    whole = census.train(run_of(tmp_path / "whole", parts))
+    real = getattr(census, at)
+
+    def stops(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(census, at, stops)
+    with pytest.raises(KeyboardInterrupt):
+        census.train(run_of(tmp_path / "stopped", parts))
+    monkeypatch.setattr(census, at, real)
+    assert same(census.train(run_of(tmp_path / "stopped", parts)).model, whole.model)
+    monkeypatch.setattr(census, "discriminants", stops)
+    monkeypatch.setattr(census, "believed", stops)
+    assert same(census.train(run_of(tmp_path / "stopped", parts)).model, whole.model), "nothing is read again"
