@@ -21,7 +21,8 @@ def bags_of(rng, means, bags=40, sizes=(3, 9), share=0.6):
 
 def reference(bags, mean, std):
     """The same in plain loops, with the whole table in memory."""
-    table = (bags.store[bags.index].astype(np.float64) - mean) / std * np.sqrt(std)
+    scale = np.sqrt(np.clip(std / np.sort(std)[(len(std) - 1) // 2], 0.01, 100))
+    table = (bags.store[bags.index].astype(np.float64) - mean) / std * scale
     variances, directions = np.linalg.eigh(np.cov(table.T, bias=True))
     keep = [k for k in range(len(variances))[::-1] if variances[k] > 1e-6 * variances[-1]]
     whitening = np.stack([directions[:, k] / np.sqrt(variances[k]) for k in keep], axis=1)
@@ -43,7 +44,7 @@ def reference(bags, mean, std):
         gains.append(max(0, 1 - chance / seen))
     apart = apart * gains
     read = white @ apart.T
-    return apart @ whitening.T * np.sqrt(std) / np.sqrt(np.mean(read.var(axis=0)))
+    return apart @ whitening.T * scale / np.sqrt(np.mean(read.var(axis=0)))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -67,6 +68,20 @@ def test_what_differs_by_chance_alone_is_held_back():
     bags = bags._with(store=bags.store * np.where(np.arange(100) < 3, 2, 1).astype(np.float32))  # told ones vary more
     weights = discriminants(build_model(bags), bags, "cpu").abs()
     assert weights[:, :3].mean() > 20 * weights[:, 3:].mean()
+
+
+def test_units_decide_little():
+    rng = np.random.default_rng(5)
+    bags = bags_of(rng, 2 * rng.normal(size=(4, 12)))
+    scales = np.array([1e7, 1, 1e-4, 0.5, 100, 1, 1, 1, 1e3, 1, 1e-6, 1])
+    shifts = np.where(scales == 1e7, 1.6e9, 0)  # seconds since 1970, say
+    in_units = bags._with(store=bags.store * scales + shifts)
+    read = []
+    for some in (bags, in_units):
+        model = build_model(some)
+        seen = model.normalise(torch.from_numpy(some.store))
+        read.append((seen @ discriminants(model, some, "cpu").T).flatten())
+    assert torch.corrcoef(torch.stack(read))[0, 1] > 0.9
 
 
 def test_features_that_do_not_vary_or_are_twice_there_do_no_harm():

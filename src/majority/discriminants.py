@@ -12,6 +12,7 @@ from .model import Model
 
 WIDEST = 4096  # features: a table of so many squared is held and taken apart
 VARIES = 1e-6  # of the most that any direction varies: less is rounding
+UNITS = 100  # features that vary so many times as much as others, or more, are in other units
 
 
 def can_be_told(bags: Bags) -> bool:
@@ -27,14 +28,16 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
 
     Bags are few and labels with them, but how instances vary is told by all of them, labels or not: Fisher's linear
     discriminants need no more. What differs by chance alone is held back: in each direction, by the share that the
-    difference of bags with one label leads to expect. Directions of about the same variance are judged together.
+    difference of bags with one label leads to expect. Directions of about the same variance are judged together, as
+    features of networks and principal components tell more where they vary more; units count for less.
     """
     device = choose_device(device)
     model.to(device)
     width, classes = bags.store.shape[1], len(bags.classes)
     zeros = lambda *shape: torch.zeros(*shape, dtype=torch.float64, device=device)
     total, squares, of_label, of_bags = zeros(width), zeros(width, width), zeros(classes, width), zeros(width, width)
-    scale = model.normalise.std.double().sqrt()
+    deviations = model.normalise.std.double()
+    scale = (deviations / deviations.median()).clamp(1 / UNITS, UNITS).sqrt()
     for batch in all_batches(bags, device):
         instances = model.normalise(batch.instances).double() * scale
         means = batch.segments.mean(instances)
