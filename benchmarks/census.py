@@ -5,17 +5,18 @@
 One network is trained without labels for each source, scenario and fold (the recipe's stage `start`); every line
 begins with it:
 
-clusters    its features fall into ten times as many clusters as there are classes; bags only NAME them
-heads       a linear head on its features as they are, for every bag loss, several seeds
-census      the recipe, with --method
-proportion  the recipe's last stages, told each bag's true proportions
-supervised  the same, told every instance's label: the ceiling
-augmented   the recipe of that name with log-mean, the mean of confidences: no start, no stages
+clusters       its features fall into ten times as many clusters as there are classes; bags only NAME them
+heads          a linear head on its features as they are, for every bag loss, several seeds
+discriminants  the head of --method on discriminants of its features, as census reads vectors, several seeds
+census         the recipe, with --method
+proportion     the recipe's last stages, told each bag's true proportions
+supervised     the same, told every instance's label: the ceiling
+augmented      the recipe of that name with log-mean, the mean of confidences: no start, no stages
 
 Each line of OUT/runs.jsonl is one training; one that is there is not run again. Where the recipe has no start (vectors,
-tiny images, a CPU) there are no heads and no augmented, and clusters are of the instances themselves. Bodies and
-checkpoints lie in WORK, so that a killed run goes on; what another plan left there is refused. OUT/heads.csv,
-OUT/summary.csv and the figures OUT/worth-SOURCE.svg are made anew from runs.jsonl each time.
+tiny images, a CPU) there are no heads, no discriminants and no augmented, and clusters are of the instances themselves.
+Bodies and checkpoints lie in WORK, so that a killed run goes on; what another plan left there is refused.
+OUT/heads.csv, OUT/summary.csv and the figures OUT/worth-SOURCE.svg are made anew from runs.jsonl each time.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from majority.runs import environment, plan_as_now
 from majority.sources import Parts, load
 
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
-LINES = ("census", "clusters", "heads", "proportion", "supervised", "augmented")
+LINES = ("census", "clusters", "heads", "discriminants", "proportion", "supervised", "augmented")
 OF_AUGMENTED = "log-mean"
 RUNS, PLANS = "runs.jsonl", "plans.json"
 
@@ -140,6 +141,17 @@ def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
     return figures | {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, "seconds": round(fitted.seconds, 1)}
 
 
+def on_discriminants(cell: Cell, features: Parts, method: str, seed: int) -> dict:
+    material = Material(cell.source, features.train.store.shape[1:])
+    plan = RECIPES["census"].plan(material).changed(seed=seed)
+    fresh = lambda number=0: build_model(features.train, method, plan.backbone, seed=seed)
+    run = Run(cell.work, features.train, features.val, plan, fresh, "", cell.device)
+    linear = census.linear_reader(run, fresh())
+    fitted = census.head_on_discriminants(run, linear, folder=None, title=None)
+    figures = evaluate(linear, features.test, cell.device).summary()
+    return figures | {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, "seconds": round(fitted.seconds, 1)}
+
+
 def clusters(cell: Cell, features: Parts, seed: int, rounds: int = 50) -> dict:
     """k-means of directions; a cluster is named by the label in whose bags it is most over-represented."""
     begin, classes = time.perf_counter(), len(features.train.classes)
@@ -187,9 +199,10 @@ def write_tables(out: Path) -> None:
         groups[row["source"], row["scenario"], row["line"], row["method"]].append(row)
     heads = [("source", "scenario", "method", "folds", "seeds", "mean", "std")]
     for (source, scenario, line, method), group in sorted(groups.items()):
-        if line == "heads":
+        if line in ("heads", "discriminants"):
             folds, seeds = (sorted({row[key] for row in group}) for key in ("fold", "seed"))
-            heads.append((source, scenario, method, _listed(folds), len(seeds), *_written(_mean_and_std(group))))
+            name = method if line == "heads" else f"{method} on discriminants"
+            heads.append((source, scenario, name, _listed(folds), len(seeds), *_written(_mean_and_std(group))))
     summary = [("source", "scenario", "folds", "mean", "std", "ceiling", "floor", "seconds")]
     for (source, scenario, line, _), group in sorted(groups.items()):
         if line == "census":
@@ -309,6 +322,10 @@ def _to_do(cell: Cell, lines: list[str], of_census: str, seeds: int):
         elif line == "heads" and has_start:
             for method, seed in product(HEADS, range(seeds)):
                 yield line, method, seed, lambda m=method, seed=seed: head(cell, cell.features(), m, seed)
+        elif line == "discriminants" and has_start:
+            for seed in range(seeds):
+                train = lambda seed=seed: on_discriminants(cell, cell.features(), of_census, seed)
+                yield line, of_census, seed, train
         elif line == "augmented" and has_start:
             yield line, OF_AUGMENTED, 0, lambda: cell.trained(OF_AUGMENTED, cell.augmented, cell.work / "augmented")
         elif line in ("census", "proportion", "supervised"):

@@ -72,11 +72,11 @@ def test_census_runs_every_line_from_one_body_and_goes_on(run, census, tmp_path)
     first = (tmp_path / "out/runs.jsonl").read_text()
     figure = tmp_path / "out/worth-own.svg"
     assert not figure.exists(), "no figure without a ceiling"
-    run(*command, "--lines", "census,clusters,heads,supervised,augmented")
+    run(*command, "--lines", "census,clusters,heads,discriminants,supervised,augmented")
     assert (tmp_path / "out/runs.jsonl").read_text().startswith(first), "a line that is there is not run again"
     rows = [json.loads(line) for line in (tmp_path / "out/runs.jsonl").read_text().splitlines()]
     lines = [row["line"] for row in rows]
-    assert lines == ["census", "clusters", *["heads"] * 9, "supervised", "augmented"]
+    assert lines == ["census", "clusters", *["heads"] * 9, "discriminants", "supervised", "augmented"]
     assert (rows[-1]["method"], rows[-1]["plan"]["recipe"]) == ("log-mean", "augmented")
     assert "stages" not in rows[-1]
     bodies = [path.read_bytes() for path in (tmp_path / "work").rglob("stages/start/weights.safetensors")]
@@ -85,7 +85,9 @@ def test_census_runs_every_line_from_one_body_and_goes_on(run, census, tmp_path)
     summary = (tmp_path / "out/summary.csv").read_text().splitlines()
     assert summary[0] == "source,scenario,folds,mean,std,ceiling,floor,seconds"
     assert len(summary) == 2
-    assert len((tmp_path / "out/heads.csv").read_text().splitlines()) == 10
+    heads = (tmp_path / "out/heads.csv").read_text().splitlines()
+    assert len(heads) == 11
+    assert sum("adjusted-mean on discriminants" in head for head in heads) == 1
     assert figure.read_text().count("<circle") == 3, "clusters, census and supervised; proportions were not run"
 
 

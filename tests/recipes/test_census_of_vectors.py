@@ -51,8 +51,8 @@ def test_the_plan_has_a_head_and_no_start():
 def test_a_head_on_discriminants_reads_instances_that_winners_barely_tell(tmp_path):
     parts = vectors(bags=150)
     run = run_of(tmp_path, parts)
-    linear = census._linear(run, run.fresh_model())
-    census._head_on_discriminants(run, linear, tmp_path / "head", "test")
+    linear = census.linear_reader(run, run.fresh_model())
+    census.head_on_discriminants(run, linear, tmp_path / "head", "test")
     plain = build_model(parts.train, "adjusted-mean", "linear")
     census._head(run, plain, tmp_path / "plain", "test")
     accuracy = [evaluate(model, parts.test, "cpu").summary()["instance_accuracy"] for model in (linear, plain)]
@@ -113,7 +113,7 @@ def test_no_instance_label_reaches_any_stage(tmp_path):
     assert one.summary()["stages"] == other.summary()["stages"]
 
 
-@pytest.mark.parametrize("at", ["_head_on_discriminants", "_taught", "_reader"])
+@pytest.mark.parametrize("at", ["head_on_discriminants", "_taught", "_reader"])
 def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
     parts = vectors()
     whole = census.train(run_of(tmp_path / "whole", parts))

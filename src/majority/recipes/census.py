@@ -47,8 +47,8 @@ def train(run: Run) -> Trained:
             stages["head"] = run.stage("head", begun.head, partial(_head, run, begun))
         beginnings = {"reader": lambda number: deepcopy(begun)}
     elif census.head is not None and can_be_told(run.train):
-        linear = _linear(run, begun)
-        stages["head"] = run.stage("head", linear, partial(_head_on_discriminants, run, linear))
+        linear = linear_reader(run, begun)
+        stages["head"] = run.stage("head", linear, partial(head_on_discriminants, run, linear))
         stages["taught"] = run.stage("taught", begun, partial(_taught, run, begun, [linear]))
         beginnings["taught-reader"] = lambda number: deepcopy(begun)
 
@@ -89,7 +89,7 @@ def _head(run: Run, model: Model, folder: Path, title: str) -> Fitted:
     return fitted
 
 
-def _linear(run: Run, model: Model) -> Model:
+def linear_reader(run: Run, model: Model) -> Model:
     """A model of the same method that reads as many products of the features as there are classes."""
     spec = replace(model.spec, backbone=None)
     with torch.random.fork_rng(devices=[]):
@@ -99,7 +99,7 @@ def _linear(run: Run, model: Model) -> Model:
     return linear
 
 
-def _head_on_discriminants(run: Run, model: Model, folder: Path, title: str) -> Fitted:
+def head_on_discriminants(run: Run, model: Model, folder: Path, title: str) -> Fitted:
     model.backbone.load_state_dict({"weight": discriminants(model, run.train, run.device)})
     return _head(run, model, folder, title)
 
