@@ -105,6 +105,7 @@ def test_which_bags_can_be_told():
     assert can_be_told(bags)
     assert not can_be_told(bags.subset(np.arange(3))), "one bag a label: how bags of one label differ is not seen"
     assert not can_be_told(bags.subset(np.array([0, 1, 3, 4]))), "no bag of a label"
+    assert not can_be_told(bags.with_background("none")), "no label names a background"
     assert not can_be_told(bags._with(store=np.zeros((len(bags.store), WIDEST + 1), np.float32)))
     assert not can_be_told(bags._with(store=np.zeros((len(bags.store), 8, 8, 1), np.uint8))), "images"
 
