@@ -37,6 +37,20 @@ def test_changed_runs_say_so(cell):
     assert setting(cell(seed=4)) == setting(cell(source="/x/cifar10.npz")) == ("paper", "")
 
 
+def test_a_stage_that_is_left_out_is_a_change():
+    """Runs from before the stage was the recipe's, or with --set census.head=null."""
+    material = Material("", (64,))
+    plan = RECIPES["census"].plan(material)
+    told = lambda plan: {
+        "source": "own.csv",
+        "recipe": "census",
+        "plan": plan.as_dict(),
+        "material": material._asdict(),
+    }
+    assert setting(told(plan)).changed == ""
+    assert setting(told(plan.with_settings({"census.head": None}))).changed == "no census.head"
+
+
 def test_what_is_not_recorded_is_not_taken_for_the_recipe(cell):
     old = {name: value for name, value in cell().items() if name not in ("plan", "data")}
     assert setting(old).changed == "settings not recorded, 9 epochs run"

@@ -102,7 +102,8 @@ def _changes_of_plan(result: dict) -> list[str]:
     said = []
     for name, value in _flat(plan_as_now(plan)).items():
         before = planned.get(name)
-        if name.rpartition(".")[2] in SAME_RESULTS or value == before:
+        left_out = value is None and any(other.startswith(f"{name}.") for other in planned)  # a stage
+        if name.rpartition(".")[2] in SAME_RESULTS or (value == before and not left_out):
             continue
         if name == "training.epochs" and before:
             said.append(f"{value:,} {'of' if value < before else 'instead of'} {before:,} epochs")
