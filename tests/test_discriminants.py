@@ -99,6 +99,37 @@ def test_bags_that_tell_nothing_give_numbers_all_the_same():
     assert discriminants(build_model(bags), bags, "cpu").isfinite().all()
 
 
+def test_bags_that_are_all_alike_give_numbers_all_the_same():
+    same = [np.array([[0, 1], [1, 0], [0.5, 0.25]], np.float32)] * 8
+    bags = Bags.from_lists(same, np.arange(8) % 2, ["a", "b"])
+    assert discriminants(build_model(bags), bags, "cpu").isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_flag_beside_seconds_is_read(dtype):
+    """Instances of the label's class have the flag; the time tells nothing."""
+    rng = np.random.default_rng(5)
+    bags = bags_of(rng, np.array([[0.0, 0.0], [0.0, 8.0]]), bags=60, sizes=(20, 21))
+    seconds, flag = 1.6e9 + 9e6 * bags.store[:, 0].astype(np.float64), bags.store[:, 1] > 4
+    beside = np.stack([seconds, flag], axis=1)
+    for store in (beside, np.concatenate([beside, np.full((len(seconds), 1), 1e12)], axis=1)):
+        told = bags._with(store=store.astype(dtype))
+        weights = discriminants(build_model(told), told, "cpu").abs().mean(dim=0)
+        assert weights[1] > 5 * weights[0]
+
+
+def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
+    rng = np.random.default_rng(6)
+    bags = bags_of(rng, rng.normal(size=(3, 5)))
+    model = build_model(bags)
+    whole = discriminants(model, bags, "cpu")
+    monkeypatch.setattr("majority.discriminants.at_once", lambda shape: 2)
+    real, seen = model.normalise.forward, []
+    monkeypatch.setattr(model.normalise, "forward", lambda x: seen.append(len(x)) or real(x))
+    torch.testing.assert_close(discriminants(model, bags, "cpu"), whole)
+    assert max(seen) == 2
+
+
 def test_which_bags_can_be_told():
     rng = np.random.default_rng(3)
     bags = bags_of(rng, rng.normal(size=(3, 5)), bags=6)

@@ -343,7 +343,8 @@ def _check_preset(preset: str, sources: list[str], context: typer.Context) -> No
 
 
 def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True)) if name.strip())
+    line = text.replace("\n", ",")
+    names = tuple(name.strip() for name in next(csv.reader([line], skipinitialspace=True)) if name.strip())
     if not names:
         raise InputError("an empty list of names: give at least one")
     return names

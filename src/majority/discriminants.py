@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .bags import Bags
-from .inference import all_batches, choose_device
+from .inference import all_batches, at_once, choose_device
 from .model import Model
 
 WIDEST = 4096  # features: a table of so many squared is held and taken apart
@@ -38,11 +38,15 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     total, squares, of_label, of_bags = zeros(width), zeros(width, width), zeros(classes, width), zeros(width, width)
     deviations = model.normalise.std.double()
     scale = (deviations / deviations.median()).clamp(1 / UNITS, UNITS).sqrt()
+    most = at_once(bags.store.shape[1:])
     for batch in all_batches(bags, device):
-        instances = model.normalise(batch.instances).double() * scale
-        means = batch.segments.mean(instances)
-        total += instances.sum(dim=0)
-        squares += instances.T @ instances
+        sums = zeros(len(batch.segments), width)
+        for piece, of_bag in zip(batch.pieces(most), batch.segments.ids.split(most), strict=True):
+            instances = model.normalise(piece).double() * scale
+            total += instances.sum(dim=0)
+            squares += instances.T @ instances
+            sums.index_add_(0, of_bag, instances)
+        means = sums / batch.segments.sizes.unsqueeze(1)
         of_label.index_add_(0, batch.target.labels, means)
         of_bags += means.T @ means
 
@@ -57,7 +61,8 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) of a label's mean
     apart = (of_label - of_label.mean(dim=0)) @ whitening  # (C, k)
     seen = apart.square().sum(dim=0) / (classes - 1)
-    apart = apart * (1 - _among_neighbours(chance) / _among_neighbours(seen)).clamp(min=0)
+    chance, seen = _among_neighbours(chance), _among_neighbours(seen)
+    apart = apart * torch.where(seen > chance, 1 - chance / seen, 0)  # where bags are all alike, nothing is seen
     size = apart.square().sum(dim=1).mean().sqrt().clamp(min=1e-12)  # so that what is read varies by 1
     return (apart / size @ whitening.T * scale).float()
 

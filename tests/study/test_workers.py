@@ -279,6 +279,8 @@ def test_epochs_of_census_are_those_of_all_its_stages(tmp_path):
     assert live._epochs(tmp_path) == (0, 200 + 100 + 3 * 20 + 80)
     (tmp_path / "config.json").write_text(json.dumps({"plan": plan | {"census": census | {"start": None}}}))
     assert live._epochs(tmp_path) == (0, 100 + 80 + 4 * 20 + 80), "one more network is taught, and one more reads"
+    (tmp_path / "stages/reader-1").mkdir(parents=True)
+    assert live._epochs(tmp_path) == (0, 3 * 20 + 80), "bags that have no discriminants have no head"
 
 
 def test_a_terminal_gets_the_table(state, monkeypatch, capsys):

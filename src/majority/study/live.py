@@ -152,8 +152,10 @@ def _epochs(folder: Path) -> tuple[int, int] | None:
     files = [*folder.glob(f"{STAGES}/*/{METRICS}")] or [*folder.glob(METRICS)]
     trained = sum(metrics.read_bytes().count(b"\n") for metrics in files)
     epochs, census = plan["training"]["epochs"], plan.get("census") or {}
-    before = sum(stage["epochs"] for stage in census.values() if isinstance(stage, dict))
+    if (folder / STAGES / "reader-1").exists() and not (folder / STAGES / "head").exists():
+        census = census | {"head": None}  # a plan may have one that these bags cannot have
     on_discriminants = bool(census.get("head")) and not census["start"]  # one more network taught, one more reader
+    before = sum(stage["epochs"] for stage in census.values() if isinstance(stage, dict))
     before += (census.get("readers", 0) + on_discriminants) * min(epochs, census.get("reader_epochs", epochs))
     return trained, epochs * (1 + len(plan["ratios"] or ()) + on_discriminants) + before
 

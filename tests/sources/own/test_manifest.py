@@ -389,13 +389,6 @@ def test_options_that_do_not_fit(tmp_path, majority, make, words, message):
     assert message in err
 
 
-def test_options_of_own_bags_on_a_benchmark_set(majority, tmp_path):
-    for words, message in [(("--folds", 4), "always have five folds"), (("--image-size", 8), "leave it out")]:
-        code, _, err = majority("train", "digits", *words, "--out", tmp_path / "run")
-        assert code == 2
-        assert message in err
-
-
 def test_a_path_that_is_not_there(tmp_path, majority):
     for name in ("absent.csv", "absent.parquet"):
         code, _, err = majority("check", tmp_path / name)
