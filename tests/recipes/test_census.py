@@ -75,7 +75,9 @@ def test_the_command_trains_vectors(majority, tmp_path):
         lines += [f"{bag},{'ab'[bag % 2]},{rng.normal(bag % 2):.3f},{rng.normal():.3f}" for _ in range(5)]
     (tmp_path / "bags.csv").write_text("\n".join(lines) + "\n")
     words = ["train", tmp_path / "bags.csv", "--recipe", "census", "--epochs", "2", "--out", tmp_path / "run"]
-    assert majority(*words)[0] == 0
+    code, out, _ = majority(*words)
+    assert code == 0
+    assert "reader-1 has the lower validation loss: the others begin as it did" in out
     result = json.loads((tmp_path / "run/result.json").read_text())
     assert result["plan"]["backbone"] == "mlp"
     assert list(result["stages"])[:4] == ["head", "taught", "reader-1", "taught-reader-1"]

@@ -59,6 +59,8 @@ def train(run: Run) -> Trained:
 
     firsts = {kind: read(kind, 1) for kind in beginnings}
     kind = min(firsts, key=lambda kind: stages[f"{kind}-1"].best_loss)
+    if len(firsts) > 1:
+        run.say(f"stage {kind}-1 has the lower validation loss: the others begin as it did")
     readers = [firsts[kind], *(read(kind, number) for number in range(2, census.readers + 1))]
     last = beginnings[kind](0)
     last.head.load_state_dict(dict(readers[-1].head.named_buffers()), strict=False)  # what heads count

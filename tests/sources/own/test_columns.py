@@ -323,3 +323,10 @@ def test_options_of_own_bags_on_a_benchmark_set(majority, tmp_path):
         code, _, err = majority("train", "digits", *words, "--out", tmp_path / "run")
         assert code == 2
         assert message in err
+
+
+def test_a_path_that_is_not_there(tmp_path, majority):
+    for name in ("absent.csv", "absent.parquet"):
+        code, _, err = majority("check", tmp_path / name)
+        assert code == 2
+        assert "check the path" in err

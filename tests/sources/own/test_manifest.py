@@ -389,13 +389,6 @@ def test_options_that_do_not_fit(tmp_path, majority, make, words, message):
     assert message in err
 
 
-def test_a_path_that_is_not_there(tmp_path, majority):
-    for name in ("absent.csv", "absent.parquet"):
-        code, _, err = majority("check", tmp_path / name)
-        assert code == 2
-        assert "check the path" in err
-
-
 def test_a_message_names_the_cure_from_python_too(tmp_path, make):
     make.table().drop(columns="bag").to_csv(tmp_path / "bags.csv", index=False)
     with pytest.raises(InputError, match="there is no column bag"):
