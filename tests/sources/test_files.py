@@ -261,3 +261,10 @@ def test_notes_that_cannot_be_written_are_harmless(placed, cache, hashed):
     for _ in range(2):
         files.fetch(NAME)
     assert hashed == [NAME] * 2
+
+
+def test_a_path_that_is_not_there(tmp_path, majority):
+    for name in ("absent.csv", "absent.parquet"):
+        code, _, err = majority("check", tmp_path / name)
+        assert code == 2
+        assert "check the path" in err

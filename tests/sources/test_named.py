@@ -207,3 +207,10 @@ def test_real_svhn28_by_path(real):
     svhn28 = sources.load(real("svhn28.npz"))
     assert svhn28.store.shape == (50_000, 28, 28, 3)
     assert svhn28.classes == tuple("0123456789")
+
+
+def test_options_of_own_bags_on_a_benchmark_set(majority, tmp_path):
+    for words, message in [(("--folds", 4), "always have five folds"), (("--image-size", 8), "leave it out")]:
+        code, _, err = majority("train", "digits", *words, "--out", tmp_path / "run")
+        assert code == 2
+        assert message in err

@@ -316,17 +316,3 @@ def test_names_that_parquet_holds_as_bytes_are_their_text(tmp_path, make):
     bags = load_source(tmp_path / "bags.parquet").bags
     assert bags.classes == ("12 ä", "7 ä")
     assert bags.names[:2].tolist() == ["slide0", "slide1"]
-
-
-def test_options_of_own_bags_on_a_benchmark_set(majority, tmp_path):
-    for words, message in [(("--folds", 4), "always have five folds"), (("--image-size", 8), "leave it out")]:
-        code, _, err = majority("train", "digits", *words, "--out", tmp_path / "run")
-        assert code == 2
-        assert message in err
-
-
-def test_a_path_that_is_not_there(tmp_path, majority):
-    for name in ("absent.csv", "absent.parquet"):
-        code, _, err = majority("check", tmp_path / name)
-        assert code == 2
-        assert "check the path" in err
