@@ -51,6 +51,7 @@ from majority.report.colours import colour
 from majority.report.lines import Line, Point, line_plot
 from majority.runs import environment, plan_as_now
 from majority.sources import Parts, load
+from majority.training import Fitted
 
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
 LINES = ("census", "clusters", "heads", "discriminants", "proportion", "supervised", "augmented")
@@ -137,18 +138,20 @@ def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
     alone = census.head_alone(cell.model(cell.plan, method, seed), features.train)
     settings = cell.plan.changed(seed=seed).census.head
     fitted = fit(alone, features.train, features.val, settings, device=cell.device, title=None)
-    figures = evaluate(alone, features.test, cell.device).summary()
-    return figures | {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, "seconds": round(fitted.seconds, 1)}
+    return _read(cell, features, alone, fitted)
 
 
 def on_discriminants(cell: Cell, features: Parts, method: str, seed: int) -> dict:
     material = Material(cell.source, features.train.store.shape[1:])
     plan = RECIPES["census"].plan(material).changed(seed=seed)
-    fresh = lambda number=0: build_model(features.train, method, plan.backbone, seed=seed)
-    run = Run(cell.work, features.train, features.val, plan, fresh, "", cell.device)
-    linear = census.linear_reader(run, fresh())
-    fitted = census.head_on_discriminants(run, linear, folder=None, title=None)
-    figures = evaluate(linear, features.test, cell.device).summary()
+    model = build_model(features.train, method, plan.backbone)
+    run = Run(cell.work, features.train, features.val, plan, lambda: model, "", cell.device)
+    linear = census.linear_reader(run, model)
+    return _read(cell, features, linear, census.head_on_discriminants(run, linear, folder=None, title=None))
+
+
+def _read(cell: Cell, features: Parts, model: Model, fitted: Fitted) -> dict:
+    figures = evaluate(model, features.test, cell.device).summary()
     return figures | {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, "seconds": round(fitted.seconds, 1)}
 
 

@@ -34,14 +34,6 @@ def run_of(folder, parts, method="log-mean", settings=WITH_START, backbone="tiny
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
 
 
-def stops(*given):
-    raise KeyboardInterrupt
-
-
-def same(one, other):
-    return all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
-
-
 # ---------------------------------------------------------------------- as a user sees it
 
 
@@ -258,7 +250,7 @@ def test_without_a_start_every_network_begins_with_weights_of_its_own(tmp_path):
     assert len(set(readers_and_last)) == 3
 
 
-def test_no_instance_label_reaches_any_stage(tmp_path):
+def test_no_instance_label_reaches_any_stage(tmp_path, same):
     parts = digits()
     rng = np.random.default_rng(3)
     scrambled = parts._replace(
@@ -273,23 +265,15 @@ def test_no_instance_label_reaches_any_stage(tmp_path):
 
 
 @pytest.mark.parametrize("at", ["_start", "_head", "_reader", "_taught"])
-def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
+def test_stopped_before_any_stage_it_ends_the_same(tmp_path, check_going_on, at):
     parts = digits()
-    whole = census.train(run_of(tmp_path / "whole", parts))
-    real = getattr(census, at)
-    monkeypatch.setattr(census, at, stops)
-    with pytest.raises(KeyboardInterrupt):
-        census.train(run_of(tmp_path / "stopped", parts))
-    monkeypatch.setattr(census, at, real)
-    assert same(census.train(run_of(tmp_path / "stopped", parts)).model, whole.model)
-    monkeypatch.setattr(census, "believed", stops)
-    assert same(census.train(run_of(tmp_path / "stopped", parts)).model, whole.model), "nothing is read again"
+    check_going_on(lambda name: run_of(tmp_path / name, parts), at, "believed")
 
 
 # ---------------------------------------------------------------------- what the readers believe
 
 
-def test_damaged_weights_of_a_stage_are_told_with_the_cure(tmp_path):
+def test_damaged_weights_of_a_stage_are_told_with_the_cure(tmp_path, same):
     parts = digits()
     before = census.train(run_of(tmp_path, parts)).model
     damaged = tmp_path / "stages/reader-1/weights.safetensors"
@@ -311,7 +295,12 @@ def test_beliefs_are_the_models_own_in_the_order_of_the_bags():
 
 def test_last_learns_the_squared_mean_of_what_the_readers_believe(tmp_path, monkeypatch):
     parts, taught = digits(), []
-    monkeypatch.setattr(Run, "fit", lambda run, *given, **more: taught.append(more["beliefs"]) or stops())
+
+    def stops(run, *given, **more):
+        taught.append(more["beliefs"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Run, "fit", stops)
     with pytest.raises(KeyboardInterrupt):
         census.train(run_of(tmp_path, parts))
     read = []

@@ -38,10 +38,6 @@ def run_of(folder, parts, method="adjusted-mean", settings=SETTINGS, training=TR
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
 
 
-def same(one, other):
-    return all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
-
-
 def test_the_plan_has_a_head_and_no_start():
     plan, _ = choose("default", Material("", (64,), on_gpu=False))
     assert plan.recipe == "census"
@@ -104,7 +100,7 @@ def test_without_a_head_or_a_bag_of_every_label_readers_begin_with_random_weight
     assert list(census.train(run_of(tmp_path / "no bag", two_labels)).stages) == ["reader-1", "reader-2", "last"]
 
 
-def test_no_instance_label_reaches_any_stage(tmp_path):
+def test_no_instance_label_reaches_any_stage(tmp_path, same):
     parts, rng = vectors(), np.random.default_rng(3)
     mixed = lambda bags: bags._with(instance_labels=rng.permutation(bags.instance_labels))
     scrambled = parts._replace(train=mixed(parts.train), val=mixed(parts.val))
@@ -114,19 +110,6 @@ def test_no_instance_label_reaches_any_stage(tmp_path):
 
 
 @pytest.mark.parametrize("at", ["head_on_discriminants", "_taught", "_reader"])
-def test_stopped_before_any_stage_it_ends_the_same(tmp_path, monkeypatch, at):
+def test_stopped_before_any_stage_it_ends_the_same(tmp_path, check_going_on, at):
     parts = vectors()
-    whole = census.train(run_of(tmp_path / "whole", parts))
-    real = getattr(census, at)
-
-    def stops(*given):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(census, at, stops)
-    with pytest.raises(KeyboardInterrupt):
-        census.train(run_of(tmp_path / "stopped", parts))
-    monkeypatch.setattr(census, at, real)
-    assert same(census.train(run_of(tmp_path / "stopped", parts)).model, whole.model)
-    monkeypatch.setattr(census, "discriminants", stops)
-    monkeypatch.setattr(census, "believed", stops)
-    assert same(census.train(run_of(tmp_path / "stopped", parts)).model, whole.model), "nothing is read again"
+    check_going_on(lambda name: run_of(tmp_path / name, parts), at, "discriminants", "believed")

@@ -126,13 +126,13 @@ class Comparison:
         return {method: runs for method, runs in found.items() if runs}
 
     def coverage(self) -> list[str]:
-        """A note for each source of which the classes of some test instances alone are known."""
+        """A note for each source and scenario of which the classes of some test instances alone are known."""
         said = []
         for setting, scenario, source in self.panels():
             runs = [run for of_method in self.members(setting, scenario, source).values() for run in of_method]
             tests = {run.get("fold", 0): run.get("test") or {} for run in runs}  # methods share them
             if note := coverage(*tests.values()):
-                said.append(f"{source}: {note}.")
+                said.append(f"{' '.join(filter(None, [source, scenario]))}: {note}.")
         return list(dict.fromkeys(said))
 
     def accuracy(self) -> list[Table]:
