@@ -24,7 +24,7 @@ def test_paper_is_the_published_protocol():
         ("mine", (8, 8, 1), False, "census"),
         ("mine", (90, 8, 1), False, "census"),
         ("pathmnist", (28, 28, 3), True, "census"),
-        ("mine", (32, 32, 3), True, "augmented"),
+        ("mine", (32, 32, 3), True, "census"),
         ("pathmnist", (28, 28, 3), False, "quick"),
     ],
 )
@@ -32,6 +32,7 @@ def test_default_chooses_by_data_and_hardware_and_says_so(source, shape, on_gpu,
     plan, said = choose("default", Material(source, shape, on_gpu))
     assert plan.recipe == chosen
     assert said.startswith(f"recipe {chosen} (chosen for ")
+    assert ("--like SOURCE" in said) == ((source, shape, on_gpu) == ("mine", (32, 32, 3), True))
 
 
 def test_augmentation_follows_the_source():

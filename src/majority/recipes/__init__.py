@@ -18,7 +18,10 @@ __all__ = ["DEFAULT", "RECIPES", "Material", "Plan", "Recipe", "Run", "Trained",
 
 DEFAULT = "default"
 SMALL_STEM = 64  # pixels a side up to which the small stem is taken
-MIXED = ("cifar10",)  # kinds of images whose views a start mixes: things, not textures; docs/census.md has the figures
+STARTS = {  # of census: up to which part views are mixed, for how many epochs; docs/census.md has the figures
+    "cifar10": (0.5, 400),  # things, not textures
+    None: (0.5, 200),  # unknown: crops alone, as they are, teach little
+}
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,9 @@ def _census(material: Material) -> Plan:
         return Plan("census", "tiny" if material.tiny else "cnn", training=training, census=CensusSettings())
     colours = permitted(("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey")
     height, width = map(_three_quarters, material.shape[:2])
-    mixed = kind_of(material.source) in MIXED
+    mixed_views, epochs = STARTS.get(kind_of(material.source), (0.0, 200))
     start = Settings(
-        epochs=400 if mixed else 200,
+        epochs=epochs,
         batch_bags=512,
         whole_steps=True,
         optimizer="muon",
@@ -99,7 +102,7 @@ def _census(material: Material) -> Plan:
         augment=(*turned, "crop", *colours, "cutout"),
         precision="bf16",
     )
-    settings = CensusSettings(start, head, reader_epochs=20, mixed_views=0.5 if mixed else 0.0)
+    settings = CensusSettings(start, head, reader_epochs=20, mixed_views=mixed_views)
     return Plan("census", _resnet(material), training=training, census=settings)
 
 
@@ -159,6 +162,6 @@ def _default(material: Material) -> tuple[str, str]:
         return "census", " (chosen for images of {}x{})".format(*material.shape[:2])
     if not material.on_gpu:
         return "quick", " (chosen for images on a CPU)"
-    if "colour" in lawful(material.source):
-        return "census", " (chosen for images on a GPU)"
-    return "augmented", " (chosen for images on a GPU of an unknown kind; with --like SOURCE: census)"
+    if kind_of(material.source) is None:
+        return "census", " (chosen for images on a GPU, here of an unknown kind: --like SOURCE may help)"
+    return "census", " (chosen for images on a GPU)"
