@@ -172,6 +172,20 @@ def test_what_rounding_leaves_of_an_empty_direction_is_not_blown_up():
     np.testing.assert_allclose(std, [store[:, 0].std(), 1, store[:, 2].std()])
 
 
+@pytest.mark.parametrize("size", [5e7, 2e17], ids=["inhabitants", "ids"])
+def test_a_column_of_large_numbers_takes_nothing_from_the_others(size):
+    store = np.random.default_rng(0).normal(size=(50, 4)) * (size, 1, 1e-3, 1e-7)
+    _, std = standardisation(Bags.from_indices(store, [range(50)], ["a"], classes=["a", "b"]))
+    np.testing.assert_allclose(std, store.std(axis=0))
+
+
+def test_what_is_too_small_to_divide_by_counts_as_constant():
+    store = np.random.default_rng(0).normal(size=(50, 2)) * (1e-46, 1e-30)
+    bags = Bags.from_indices(store, [range(50)], ["a"], classes=["a", "b"])
+    read = build_model(bags).normalise(torch.from_numpy(store))
+    torch.testing.assert_close(read.std(dim=0, unbiased=False), torch.tensor([0.0, 1.0]))
+
+
 def test_small_differences_of_large_numbers_are_kept():
     """Seconds since 1970: float32 has steps of 128 there."""
     seconds = 1_714_546_800 + np.random.default_rng(0).integers(0, 100, (60, 1)).astype(np.float64)

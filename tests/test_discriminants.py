@@ -52,6 +52,7 @@ def test_they_are_those_of_the_reference(seed):
     rng = np.random.default_rng(seed)
     scales = rng.uniform(0.1, 30, size=20)
     bags = bags_of(rng, rng.normal(size=(4, 20)))
+    bags = bags.subset(np.flatnonzero((bags.labels != 0) | (np.arange(40) < 8)))  # labels are not equally frequent
     bags = bags._with(store=(bags.store * scales + rng.normal(size=20)).astype(np.float32))
     model = build_model(bags)
     mean, std = model.normalise.mean.double().numpy(), model.normalise.std.double().numpy()

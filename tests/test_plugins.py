@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from majority.plugins import PLUGINS
+from majority.plugins import PLUGINS, _load
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
 NO_METHOD = "from majority.methods import METHODS; METHODS['a'] = METHODS['vote'].head"
@@ -33,6 +33,7 @@ def here(majority, methods, monkeypatch):
         monkeypatch.setenv(PLUGINS, str(plugins))
         methods.clear()
         methods.update(shipped)
+        _load.cache_clear()
         return majority(*words)
 
     return run
@@ -66,7 +67,7 @@ def test_a_run_without_its_method_tells_the_cure(run, here):
     code, _, err = here("evaluate", run[1])
     assert code == 2
     assert "there is no method 'entropy'" in err
-    assert err.endswith("or import your own (for the command: name its file in MAJORITY_PLUGINS)\n")
+    assert err.endswith("or import your own, or name its file in MAJORITY_PLUGINS\n")
 
 
 def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
@@ -181,3 +182,20 @@ def test_a_value_that_one_s_own_method_fails_on_is_one_message(option, said, wid
 def test_debug_shows_where_a_file_fails(tmp_path):
     (tmp_path / "mine.py").write_text("\n\n1 / 0")
     assert 'mine.py", line 3' in command("--debug", "list", plugins="mine.py", cwd=tmp_path).stderr
+
+
+def test_processes_that_others_start_know_the_method(tmp_path):
+    """As those of scikit-learn with n_jobs: nobody imports the file there."""
+    code = """
+import numpy as np
+from majority import MajorityLabelClassifier
+X = np.random.default_rng(0).normal(size=(40, 3))
+groups = np.arange(40) // 4
+y = np.repeat(np.arange(10) % 2, 4)
+print(MajorityLabelClassifier(method="entropy", epochs=1).fit(X, y, groups=groups).predict(X).shape)
+"""
+    run = lambda plugins: subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {PLUGINS: str(plugins)}, capture_output=True, text=True
+    )
+    assert run(EXAMPLE).stdout == "(40,)\n"
+    assert "there is no method 'entropy'" in run("").stderr

@@ -71,6 +71,11 @@ def test_training_leaves_the_callers_random_state_alone():
     assert torch.equal(before, torch.get_rng_state())
 
 
+def test_no_gpu_that_is_not_used_is_seeded(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("all GPUs were seeded"))
+    trained()
+
+
 @pytest.mark.parametrize("stop_after", [1, 3])
 def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path, monkeypatch, stop_after):
     whole, fitted = trained(tmp_path / "whole")
@@ -95,6 +100,24 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path, monkeypatch
     lines = [json.loads(line) for line in (tmp_path / "stopped" / METRICS).read_text().splitlines()]
     assert [line["epoch"] for line in lines] == [0, 1, 2, 3]
     assert again.seconds == pytest.approx(sum(line["seconds"] for line in lines)), "those before the stop count too"
+
+
+def test_a_run_that_was_stopped_after_its_best_epoch_keeps_its_weights(tmp_path, monkeypatch):
+    settings = Settings(epochs=12, batch_bags=8, learning_rate=0.05)
+    whole, fitted = trained(tmp_path / "whole", settings)
+    assert fitted.best_epoch < 10, "else this shows nothing"
+    real = _Loop._epoch
+
+    def stops(self, epoch):
+        if epoch == fitted.best_epoch + 2:
+            raise KeyboardInterrupt
+        return real(self, epoch)
+
+    monkeypatch.setattr(_Loop, "_epoch", stops)
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "stopped", settings)
+    monkeypatch.setattr(_Loop, "_epoch", real)
+    assert same_weights(whole, trained(tmp_path / "stopped", settings)[0])
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])

@@ -9,6 +9,7 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
 from majority import Bags, InputError, Segments, Settings, build_model, evaluate, fit
+from majority.truth import number_truth
 
 SIZES = (1, 4, 9, 2, 6)
 LABELS = ["cat", "dog", "cat", "dog", "cat"]
@@ -91,6 +92,13 @@ def test_nothing_known_is_no_instance_labels():
     some = bags_of(partly(lambda i: i < 5))
     assert some.subset([2, 4]).instance_labels is None
     assert some.subset([1, 2]).instance_labels.tolist() == [1, 2, 0, 1, *[-1] * 9]
+
+
+def test_whole_numbers_with_gaps_are_written_as_the_bags_are_also_where_a_class_never_wins():
+    codes, true_classes = number_truth(["0.0", "1.0", "2.0", ""], ("0", "1"), False, str)
+    assert codes.tolist() == [0, 1, 2, -1]
+    assert true_classes == ("0", "1", "2")
+    assert number_truth(["1.0", "2"], ("1.0", "1"), False, str)[1] == ("1.0", "1", "2")
 
 
 def test_names_that_share_none_with_the_bags_are_refused():

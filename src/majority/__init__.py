@@ -24,6 +24,7 @@ _ROOMS = {
     "fit": "training",
     "load_source": "sources",
     "make_bags": "scenarios",
+    "read_image": "sources.own.images",
 }
 __all__ = ["__version__", *sorted(_ROOMS)]
 

@@ -105,17 +105,21 @@ def doubt(figures: dict) -> str | None:
     >>> doubt({"bag_accuracy": 0.15, "bag_accuracy_by_count": 0.9, "most_frequent_label": 0.15, "bags": 100})
     >>> print(doubt({"bag_accuracy": 0.22, "most_frequent_label": 0.15, "bags": 100}))
     nothing shows that anything was learned: 22 % of these 100 bags are predicted right, 15 % by always naming one label
+    >>> doubt({"bag_accuracy": 1.0, "most_frequent_label": 0.6, "bags": 5})[:61]
+    'too few bags to show whether anything was learned: 100 % of t'
     """
     if "most_frequent_label" not in figures:
         return None
     own, named, bags = figures["bag_accuracy"], figures["most_frequent_label"], figures["bags"]
     counted = figures.get("bag_accuracy_by_count", own)
-    if max(own, counted) > named + 2 * (named * (1 - named) / bags) ** 0.5:
+    needed = named + 2 * (named * (1 - named) / bags) ** 0.5
+    if max(own, counted) > needed:
         return None
     more = f" ({counted:.0%} by count)" if counted > own else ""
     of_these = "this 1 bag is" if bags == 1 else f"these {bags} bags are"
     shares = f"{own:.0%} of {of_these} predicted right{more}, {named:.0%} by always naming one label"
-    return f"nothing shows that anything was learned: {shares}".replace("%", " %")
+    said = "nothing shows that anything" if needed < 1 else "too few bags to show whether anything"
+    return f"{said} was learned: {shares}".replace("%", " %")
 
 
 def coverage(*parts: dict) -> str | None:

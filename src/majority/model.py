@@ -24,6 +24,7 @@ PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 
 Augmentation = Callable[[Tensor], Tensor]  # float images (n, c, h, w) in 0..1 -> the same
 
+LARGE = 1e3  # deviation: of a column with more, say of ids, nothing follows for what the others may differ by
 TINY_IMAGE = 12  # pixels a side up to which an mlp is as good as a cnn and far faster
 
 
@@ -148,7 +149,7 @@ def build_model(
     channels = len(mean) if images else None
     spec = ModelSpec(method, name, train.classes, tuple(shape), channels, method_options, background)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         module = create_backbone(name, spec.backbone_shape) if name else backbone
         model = Model(spec, Normalise(mean, std), module)
     model.head.see_labels(torch.from_numpy(np.bincount(train.labels, minlength=len(train.classes))))
@@ -184,6 +185,7 @@ def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
     mean = shift + total / n
     std = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
     exact = 1e-12 if bags.store.dtype == np.float64 else 1e-7
-    rounding = exact * np.abs(mean) + 1e-12 * std.max()  # what a constant, or the zero of a sum, may differ by
+    rounding = exact * np.abs(mean) + 1e-12 * min(std.max(), LARGE)  # what a constant, or the zero of a sum, differs by
+    rounding = np.maximum(rounding, np.finfo(np.float32).tiny)  # by which less could not be divided
     std = np.where(std > rounding, std, np.maximum(np.abs(mean), 1))
     return torch.from_numpy(mean.astype(np.float32) if images else mean), torch.from_numpy(std)

@@ -96,7 +96,8 @@ class Averaged(BagLoss):
     def after_step(self, model: Model) -> None:
         self.steps += 1
         new = (1 / self.steps).clamp(min=1 - self.momentum)
-        for kept, now in zip(self.mean.state_dict().values(), model.state_dict().values(), strict=True):
+        held = lambda network: [*network.parameters(), *network.buffers()]  # what is shared counts once
+        for kept, now in zip(held(self.mean), held(model), strict=True):
             if kept.is_floating_point():
                 kept.lerp_(now, new.to(kept.dtype))
             else:

@@ -1,7 +1,8 @@
-"""MAJORITY_PLUGINS: Python files of your own, run before any name is judged, so that the command knows your methods."""
+"""MAJORITY_PLUGINS: Python files of your own, run before names are judged, so that every process knows your methods."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -13,8 +14,13 @@ PLUGINS = "MAJORITY_PLUGINS"
 
 
 def load_plugins() -> None:
-    """Run each file that the environment variable names; paths are separated as in PATH."""
-    for place in filter(None, os.environ.get(PLUGINS, "").split(os.pathsep)):
+    """Run each file that the environment variable names, once; paths are separated as in PATH."""
+    _load(os.environ.get(PLUGINS, ""))
+
+
+@functools.cache
+def _load(places: str) -> None:
+    for place in filter(None, places.split(os.pathsep)):
         path = Path(place).expanduser()
         if path.suffix != ".py" or not path.is_file():
             raise InputError(f"{PLUGINS} names {place}, and there is no such Python file: mend the path")

@@ -182,7 +182,10 @@ class _Loop:
         return self.train.shuffled(self.settings.batch_bags, rng, self.settings.max_instances, self.bags_per_epoch)
 
     def _epoch(self, epoch: int) -> dict:
-        torch.manual_seed(_seed_of(self.settings.seed, epoch))  # dropout, augmentation
+        seed = _seed_of(self.settings.seed, epoch)  # of dropout and augmentation
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU there is
+        if self.device.type == "cuda":
+            torch.cuda.manual_seed(seed)
         self.sums.zero_()
         self.whole.train()
         batches = self.planned or self._plan(epoch)
@@ -211,6 +214,7 @@ class _Loop:
         self.sums[0] += losses.detach().sum()
         self.sums[1] += right.sum()
 
+    @torch.no_grad()
     def _validate(self) -> None:
         model = self.product
         with self._autocast(), unprepared(model) if self.val_ragged else nullcontext():

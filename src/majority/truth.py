@@ -69,11 +69,11 @@ def number_truth(
 def _as_written(names: list[str], classes: tuple[str, ...]) -> list[str]:
     """Tables with gaps write whole numbers as 1.0: as the classes are written, where those are whole.
 
-    >>> _as_written(["1.0", "0.0"], ("0", "1"))
-    ['1', '0']
+    >>> _as_written(["1.0", "0.0", "2.0"], ("0", "1"))
+    ['1', '0', '2']
     """
     whole = [name.removesuffix(".0") for name in names]
-    return whole if set(whole) <= set(classes) else names
+    return whole if set(whole) & set(classes) and not set(names) & set(classes) else names
 
 
 def numbered_anew(codes: np.ndarray | None, before: tuple[str, ...], after: tuple[str, ...]) -> np.ndarray | None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from majority import Bags, InputError, Settings, build_model, fit
 from majority.methods import METHODS, Method
@@ -59,3 +60,22 @@ def test_a_head_of_ones_own_that_answers_otherwise_is_told(head, message, monkey
     with pytest.raises(InputError, match=f"method own: {message}"):
         fit(model, BAGS, BAGS, Settings(epochs=1))
     assert model.head.training
+
+
+class Trusting(Count):
+    """Its loss has weights of its own."""
+
+    def __init__(self, in_features, n_classes):
+        super().__init__(in_features, n_classes)
+        self.trust = torch.nn.Parameter(torch.zeros(n_classes))
+
+    def losses(self, output, segments, target):
+        scores = (output.bag_log_probs * self.trust.exp()).log_softmax(dim=1)
+        return -scores.gather(1, target.labels[:, None])[:, 0]
+
+
+def test_a_loss_may_have_weights_of_its_own(monkeypatch):
+    monkeypatch.setitem(METHODS, "own", Method("own", Trusting, "one's own"))
+    model = build_model(BAGS, "own")
+    fit(model, BAGS, BAGS, Settings(epochs=2), device="cpu")
+    assert model.head.trust.abs().sum() > 0

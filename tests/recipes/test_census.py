@@ -200,9 +200,34 @@ def test_the_head_stage_leaves_the_network_alone(tmp_path):
     assert changed == {"head.classifier.weight", "head.classifier.bias"}
 
 
+@pytest.mark.parametrize("stage", ["head", "reader-1"])
+def test_epochs_are_chosen_by_the_validation_bags(tmp_path, stage):
+    parts = digits()
+    other = parts._replace(val=parts.val._with(labels=(parts.val.labels + 1) % 10))
+    one, two = (census.train(run_of(tmp_path / n, p)).stages[stage] for n, p in (("one", parts), ("two", other)))
+    assert one.history[0]["train_loss"] == two.history[0]["train_loss"]
+    assert one.best_loss != two.best_loss
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "stage", "shown"),
+    [
+        ("momentum", 0.5, "reader-1", "val_loss"),
+        ("momentum", 0.5, "last", "val_loss"),
+        ("mixed", 0.0, "last", "train_loss"),
+        ("temperature", 1.0, "start", "train_loss"),
+    ],
+)
+def test_every_setting_reaches_its_stage(tmp_path, name, value, stage, shown):
+    plans = {"as it is": WITH_START, "changed": replace(WITH_START, **{name: value})}
+    made = [census.train(run_of(tmp_path / key, digits(), settings=plan)) for key, plan in plans.items()]
+    one, two = ([line[shown] for line in trained.stages[stage].history] for trained in made)
+    assert one != two
+
+
 def test_a_head_alone_reads_what_the_whole_model_reads():
     parts = digits()
-    model = build_model(parts.train, "count", "tiny").eval()
+    model = build_model(parts.train, "count", "tiny", instance_temperature=0.5).eval()
     features = embedded(model, parts.train, "cpu")
     alone = census.head_alone(model, features).eval()
     (batch,), (of_features,) = (placed(bags, torch.device("cpu")).in_order(9_999) for bags in (parts.train, features))

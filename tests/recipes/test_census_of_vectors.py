@@ -56,6 +56,27 @@ def test_a_head_on_discriminants_reads_instances_that_winners_barely_tell(tmp_pa
     assert accuracy[0] > accuracy[1] + 0.05
 
 
+def test_a_head_on_discriminants_knows_how_frequent_labels_are(tmp_path):
+    parts = vectors()
+    run = run_of(tmp_path, parts._replace(train=parts.train.subset(np.flatnonzero(np.arange(60) % 6 > 0))))
+    linear, whole = census.linear_reader(run, run.fresh_model()), build_model(run.train, "adjusted-mean", "mlp")
+    assert torch.equal(linear.head.label_shares, whole.head.label_shares)
+    assert linear.head.label_shares.unique().numel() > 1
+
+
+def test_taught_readers_are_networks_of_their_own(tmp_path, monkeypatch):
+    real, models = census._reader, []
+
+    def reader(run, model, number, folder, title):
+        models.append(model)
+        fitted = real(run, model, number, folder, title)
+        return replace(fitted, best_loss=-9.0) if folder.name.startswith("taught") else fitted
+
+    monkeypatch.setattr(census, "_reader", reader)
+    models.append(census.train(run_of(tmp_path, vectors())).model)
+    assert len({id(model) for model in models}) == 4, "reader-1, two that were taught, and last"
+
+
 @pytest.mark.parametrize(("loss", "kind"), [(9.0, "reader"), (-9.0, "taught-reader")])
 def test_readers_begin_as_the_first_of_lower_validation_loss_did(tmp_path, monkeypatch, loss, kind):
     real, calls = census._reader, []

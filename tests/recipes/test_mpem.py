@@ -95,6 +95,16 @@ def blobs(n=60, size=7, seed=0, ragged=False):
     return Bags(store, np.arange(len(truth)), offsets, labels, "abcd", instance_labels=truth)
 
 
+def test_the_ratio_is_chosen_by_the_validation_bags(tmp_path):
+    train, losses = blobs(), []
+    plan = Plan("mpem", "mlp", training=Settings(epochs=2, batch_bags=16), ratios=RATIOS)
+    for seed in (1, 2):
+        fresh = lambda: build_model(train, "count", "mlp")
+        run = Run(tmp_path / str(seed), train, blobs(20, seed=seed), plan, fresh, "test", "cpu")
+        losses.append(mpem.train(run).about["mpem"]["val_loss"])
+    assert losses[0] != losses[1]
+
+
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("piece", [8_192, 16])
 def test_distances_of_a_network_are_those_of_a_loop_over_its_bags(ragged, piece, monkeypatch):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..background import Background
 from ..errors import InputError, no_such
-from ..plugins import PLUGINS
+from ..plugins import PLUGINS, load_plugins
 from .additive import Additive
 from .additive_transmil import AdditiveTransMIL
 from .adjusted_mean import AdjustedMean
@@ -68,7 +68,9 @@ DEFAULT_METHOD = "adjusted-mean"
 
 def find_method(name: str) -> Method:
     if name not in METHODS:
-        raise no_such("method", name, METHODS, f", or import your own (for the command: name its file in {PLUGINS})")
+        load_plugins()
+    if name not in METHODS:
+        raise no_such("method", name, METHODS, f", or import your own, or name its file in {PLUGINS}")
     return METHODS[name]
 
 

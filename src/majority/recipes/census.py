@@ -71,7 +71,7 @@ def train(run: Run) -> Trained:
 def _start(run: Run, model: Model, folder: Path, title: str) -> Fitted:
     census = run.plan.census
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.plan.training.seed)
+        torch.default_generator.manual_seed(run.plan.training.seed)
         objective = Contrastive(model.n_features, census.temperature, census.mixed_views)
     settings = census.start
     if not takes_views(model, settings.augment):
@@ -95,7 +95,7 @@ def linear_reader(run: Run, model: Model) -> Model:
     """A model of the same method that reads as many products of the features as there are classes."""
     spec = replace(model.spec, backbone=None)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(run.plan.census.head.seed)
+        torch.default_generator.manual_seed(run.plan.census.head.seed)
         linear = Model(spec, deepcopy(model.normalise), nn.Linear(*spec.instance_shape, len(spec.classes), bias=False))
     linear.head.see_labels(torch.from_numpy(np.bincount(run.train.labels, minlength=len(spec.classes))))
     return linear

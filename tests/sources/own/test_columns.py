@@ -316,3 +316,28 @@ def test_names_that_parquet_holds_as_bytes_are_their_text(tmp_path, make):
     bags = load_source(tmp_path / "bags.parquet").bags
     assert bags.classes == ("12 ä", "7 ä")
     assert bags.names[:2].tolist() == ["slide0", "slide1"]
+
+
+def test_halves_in_parquet_are_numbers_as_others_are(tmp_path, majority, make):
+    table = make.table().assign(c=lambda table: table["a"].astype(np.float16))
+    table.loc[1] = table.loc[0]
+    table.to_parquet(tmp_path / "bags.parquet")
+    code, out = checked(majority, tmp_path / "bags.parquet")
+    assert code == 0
+    assert "1 row is the same as another of the bag in every cell" in out
+    source = load_source(tmp_path / "bags.parquet")
+    assert source.columns == ("a", "b", "c")
+    np.testing.assert_array_equal(source.bags.store[:, 2], table["a"].astype(np.float16).astype(np.float32))
+
+
+def test_a_code_with_leading_zeros_is_warned_of(tmp_path, majority, make):
+    rng, place = np.random.default_rng(1), tmp_path / "bags.csv"
+    table = make.table().assign(customer=[f"{number:06}" for number in rng.integers(0, 200_000, 150)], share=0.5)
+    table.to_csv(place, index=False)
+    place.write_text(place.read_text().replace("\n", "\n\n", 2))  # blank lines have no cells
+    code, out = checked(majority, place)
+    assert code == 0
+    cure = "and is taken as a feature: remove it, or name --features"
+    assert f"column customer is written with leading zeros, as a code is, {cure}" in out
+    assert out.count("leading zeros") == 1
+    assert "leading zeros" not in checked(majority, place, "--features", "a,b")[1]

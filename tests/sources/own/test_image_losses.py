@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from majority import load_source
+from majority import InputError, load_source, read_image
 from majority.sources.own import images as images_room
 
 
@@ -131,3 +131,49 @@ def test_lab_colours_have_no_alpha(tmp_path, majority, make):
     pixels = lambda path, pixels: Image.merge("LAB", [Image.fromarray(pixels)] * 3).save(path)
     place = rewritten(tmp_path, make.images(tmp_path, bags=20), ".tif", pixels)
     assert "0 problems, 0 warnings" in majority("check", place)[1]
+
+
+def test_transparency_of_a_palette_is_said(tmp_path, majority, make):
+    def write(path, pixels):
+        image = Image.fromarray(pixels).convert("P")
+        image.save(path, transparency=image.getpixel((0, 0)) if path.name == "0-0.gif.png" else None)
+
+    place = rewritten(tmp_path, make.images(tmp_path), ".gif.png", write)
+    code, out, _ = majority("check", place)
+    assert code == 0
+    assert "alpha" in " ".join(out.split())
+    save_all = lambda path, pixels: Image.fromarray(pixels).convert("P").save(path)
+    place = rewritten(tmp_path, make.images(tmp_path), ".p.png", save_all)
+    assert "alpha" not in majority("check", place)[1]
+
+
+def test_an_image_is_read_as_a_run_reads_it(tmp_path, make):
+    deep = lambda path, pixels: Image.fromarray(pixels.astype(np.uint16) << 8).save(path)
+    place = rewritten(tmp_path, make.images(tmp_path, bags=4, pixels=(8, 6)), ".deep.png", deep)
+    source = load_source(place)
+    for row, name in enumerate(source.paths):
+        read = read_image(tmp_path / name, source.bags.store.shape[1:])
+        assert np.array_equal(read, source.bags.store[row])
+    tall = Image.new("RGB", (4, 9), "red")
+    tall.putpixel((0, 0), (0, 0, 255))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # a quarter turn to the right
+    tall.save(tmp_path / "turned.png", exif=exif)
+    read = read_image(tmp_path / "turned.png", (4, 9, 3))
+    assert read[0, -1].tolist() == [0, 0, 255]
+    assert (read[..., 0] == 255).sum() == 4 * 9 - 1
+    (tmp_path / "broken.png").write_text("no image")
+    for name, what in (
+        ("broken.png", "it is no PNG, JPEG, TIFF or WEBP image"),
+        ("none.png", "there is no such image"),
+    ):
+        with pytest.raises(InputError, match=f"{name}: {what}"):
+            read_image(tmp_path / name, (4, 9, 3))
+
+
+def test_a_name_in_other_capitals_is_found_out(tmp_path, majority, make):
+    table = make.images(tmp_path)
+    table.loc[0, "path"] = "images/0-0.PNG"
+    code, out, _ = majority("check", save(table, tmp_path))
+    assert code == 1
+    assert "0-0.PNG: there is no such image: its name on disk is 0-0.png: write it so" in " ".join(out.split())

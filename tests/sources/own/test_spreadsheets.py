@@ -108,6 +108,17 @@ def test_names_that_differ_in_capitals_or_blanks_alone_are_warned_of(tmp_path, m
     assert f"groups 'case 4' and 'case  4' {alone}: if" in out
 
 
+def test_one_number_written_in_two_ways_is_warned_of(tmp_path, majority, make):
+    table = make.table(bags=40)
+    table["bag_label"] = make.column(table, ["7", "12", "7.0", "12"])
+    table["group"] = make.column(table, ["1", "01", "v1", "v1.0", "5"])
+    table.drop(columns="label").to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 0
+    assert "labels '7' and '7.0' differ in .0 alone: if they are one, write them alike" in out
+    assert "warning: groups" not in out
+
+
 def test_names_in_two_unicode_forms_are_told_so_that_they_can_be_seen(tmp_path, majority, make):
     table = make.table(bags=40)
     table["group"] = make.column(table, ["Bär", unicodedata.normalize("NFD", "bär"), "c", "d", "e"])

@@ -56,11 +56,11 @@ def check_for_training(bags: pd.DataFrame, file: Path, findings: Findings) -> No
 
 
 def _warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
-    """Names that differ in capitals, blanks or Unicode form alone are two to every program, and one to most writers."""
+    """Names that differ in capitals, blanks, Unicode form or .0 alone are two to a program, and one to most writers."""
     for column in ("bag", "label", "group"):
         spellings = defaultdict(list)
         for name in bags[column].unique() if column in bags else ():
-            spellings[_small(_one_form(name))].append(name)
+            spellings[_whole(_small(_one_form(name)))].append(name)
         twice = [names for names in spellings.values() if len(names) > 1]
         if twice:
             difference, cure = _difference(*twice[0][:2])
@@ -70,6 +70,8 @@ def _warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
 
 def _difference(one: str, other: str) -> tuple[str, str]:
     """What two names differ in, and how to write them alike where that is not plain."""
+    if _whole(one) == _whole(other):
+        return f"{one!r} and {other!r} differ in .0", ""
     if _small(one) == _small(other):
         return f"{one!r} and {other!r} differ in capitals or blanks", ""
     more = "" if _one_form(one) == _one_form(other) else ", capitals or blanks"
@@ -78,6 +80,11 @@ def _difference(one: str, other: str) -> tuple[str, str]:
 
 def _small(name: str) -> str:
     return " ".join(name.casefold().split())
+
+
+def _whole(name: str) -> str:
+    """A whole number without its decimal point."""
+    return name.removesuffix(".0") if name.removesuffix(".0").isdigit() else name
 
 
 def _one_form(name: str) -> str:

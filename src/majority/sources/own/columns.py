@@ -12,7 +12,7 @@ import pandas as pd
 from ...bag_checks import needs_double
 from .naming import SHOWN, did_you_mean, features_option, meant, shown_names
 from .problems import Findings, UnreadableError
-from .tables import as_numbers, separators, what_it_holds
+from .tables import CODES, as_numbers, separators, what_it_holds
 from .wish import Wish
 
 TEXT = ("bag", "bag_label", "path", "split", "group", "label")
@@ -105,7 +105,8 @@ def _numeric(frame: pd.DataFrame, path: Path, others: Iterable[str], findings: F
             unused[what_it_holds(frame[name])].append(name)
             continue
         columns[name] = numbers
-        if how := _numbering(numbers):
+        coded = "is written with leading zeros, as a code is," if name in frame.attrs.get(CODES, ()) else None
+        if how := _numbering(numbers) or coded:
             numbering.append(name)
             findings.warn(f"column {name} {how} and is taken as a feature: remove it, or name --features")
     for holds, names in unused.items():

@@ -136,6 +136,17 @@ def _spelt_again(folder: Path, names: Sequence[str]) -> dict[int, int]:
     return {number[name]: number[first] for name, first in first_spellings(folder, names).items() if name != first}
 
 
+def read_image(path: str | Path, shape: tuple[int, int, int]) -> np.ndarray:
+    """An image file as a classifier of this instance shape saw its own: uint8 (height, width, channels).
+
+    Upright by its EXIF, of 16 bits the upper eight, of several pages the first, resized where it has another size.
+    """
+    try:
+        return decoded(Path(path), tuple(shape))[0]
+    except Exception as error:  # Pillow's decoders raise whatever they stumble over
+        raise InputError(f"{path}: {_reason(error)}") from error
+
+
 def decoded(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[str, int | bool]]:
     """One image as uint8 of this (height, width, channels), of several pages the first; and what its pixels alone
     tell of its Picture."""
@@ -144,8 +155,8 @@ def decoded(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[s
         image.draft("L" if channels == 1 else "RGB", (width, height))  # a large JPEG is decoded small
         cut = ";16" in str(image.tile)  # colours of 16 bits, of which Pillow gives the upper eight
         image, facts = _eight_bits(_upright(image))
-        if image.getbands()[-1] == "A":  # not that of LAB
-            least, most = image.getchannel("A").getextrema()
+        if image.getbands()[-1] == "A" or "transparency" in image.info:  # not that of LAB
+            least, most = image.convert("RGBA").getchannel("A").getextrema()
             facts |= {"bands": True} if least < most else {}
         image = image.convert("L" if channels == 1 else "RGB")
         if cut and "lowest" not in facts:
@@ -166,6 +177,17 @@ def _found(folder: Path, name: str) -> tuple[Path, os.stat_result]:
             if path.exists():
                 return path, path.stat()
         raise
+
+
+def other_capitals(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Names of files that are absent -> what a file in its place is called, where capitals alone differ."""
+
+    @functools.cache
+    def files(place: Path) -> dict[str, str]:
+        return {file.casefold(): file for file in os.listdir(place)} if place.is_dir() else {}
+
+    found = ((name, files(folder / os.path.dirname(name)).get(os.path.basename(name).casefold())) for name in names)
+    return {name: file for name, file in found if file}
 
 
 def _look(path: Path) -> tuple[int, int, bool, bool, bool]:

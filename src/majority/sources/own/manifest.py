@@ -11,7 +11,7 @@ import pandas as pd
 
 from .bag_table import check_filled, check_for_training, check_one_each, settle_splits
 from .columns import RESERVED, TEXT, note_unused, read_features
-from .images import ABSENT, first_spellings, load_images
+from .images import ABSENT, first_spellings, load_images, other_capitals
 from .naming import did_you_mean
 from .originals import Originals, warn_of_changes, warn_of_losses
 from .problems import Findings, UnreadableError
@@ -99,12 +99,14 @@ def _known(frame: pd.DataFrame) -> bool:
 def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
     names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
     store, pictures, faults = load_images(path, names.tolist(), wish.image_size, wish.channels)
+    meant = other_capitals(path.parent, (names[i] for i in faults if names[i] and faults[i] == ABSENT))
     for i in sorted(faults, key=lambda i: first[i]):
         if names[i]:  # an empty cell is reported as such
             what, cure = f"{path.parent / names[i]}: {faults[i]}", "mend it or leave it out"
             if faults[i] == ABSENT:
                 slashes = "\\" in names[i] and os.sep != "\\"
                 cure = "write / between folders, not \\" if slashes else "correct the path (relative to the manifest)"
+                cure = f"its name on disk is {meant[names[i]]}: write it so" if names[i] in meant else cure
             findings.problem(path, frame.index[first[i]], what, cure)
     if store is None:
         return store, index, names, None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -19,6 +20,8 @@ DATES = ("date", "datetime", "datetime64", "period", "time", "timedelta", "timed
 THOUSANDS_BY_COMMAS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
 THOUSANDS_BY_POINTS = r"[-+]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?"
 CERTAIN_THOUSANDS = ("thousands separators", "write 1234.5, not 1,234.5 or 1.234,5")
+CODES = "codes"  # a table's attribute: columns with numbers that are written with leading zeros
+LOOKED_AT = 1_000  # rows, for such
 LISTS = "lists (write a column for each number)"
 
 
@@ -148,9 +151,9 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     with path.open(newline="", encoding="utf-8-sig") as file:
         separator = _separator(file, text_columns)
         lines = csv.reader(file, delimiter=separator)
-        header, first = _names(next(lines, [])), next(lines, [])
+        header, first = _names(next(lines, [])), list(islice(lines, LOOKED_AT))
     _check_names(path, header, findings)
-    if len(first) > len(header):
+    if first and len(first[0]) > len(header):
         _name_long_rows(path, len(header), separator, findings)
     text = set(text_columns) & set(header)
     try:
@@ -174,6 +177,8 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
         _name_long_rows(path, len(header), separator, findings)
         raise
     frame.index = np.arange(2, len(frame) + 2)
+    columns = zip_longest(header, *first, fillvalue="")  # a name and its first cells each
+    frame.attrs[CODES] = [name for name, *cells in columns if any(map(is_code, cells))]
     if separator == ";":
         for name in header:
             if name not in text and has_decimal_commas(frame[name]):
@@ -183,13 +188,23 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     return frame[~blank].copy() if blank.any() else frame
 
 
+def is_code(cell: str) -> bool:
+    """Whether it is a number for pandas alone: 007.
+
+    >>> [is_code(cell) for cell in ("007", "0", "0.7", "70")]
+    [True, False, False, False]
+    """
+    return cell.strip().isdigit() and cell.strip().startswith("0") and len(cell.strip()) > 1
+
+
 def _read_parquet(path: Path) -> pd.DataFrame:
     frame = pd.read_parquet(path)
     if not isinstance(frame.index, pd.RangeIndex):  # else its levels are columns, in the file
         frame = frame.reset_index([name for name in frame.index.names if name is not None and name not in frame])
     frame.columns = _names(frame.columns)
     frame.index = np.arange(1, len(frame) + 1)
-    return frame
+    halves = [name for name in frame.columns[~frame.columns.duplicated(keep=False)] if frame[name].dtype == np.float16]
+    return frame.astype(dict.fromkeys(halves, np.float32))  # pandas groups no halves
 
 
 def _names(header: Iterable) -> list[str]:
