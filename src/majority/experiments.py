@@ -16,6 +16,7 @@ from .classifier import Classifier
 from .errors import InputError, no_such
 from .files import read_json, write_json, write_lines
 from .inference import choose_device
+from .memory import tight
 from .methods import DEFAULT_METHOD, check_options, find_method
 from .model import Model, build_model
 from .recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
@@ -177,6 +178,9 @@ class Experiment:
                 say(f"note: begun {'on a GPU' if on_gpu else 'on a CPU'}, this run goes on by the plan for it")
             if self.like is not None and not plan.changes_images:
                 say(f"note: recipe {plan.recipe} changes no images, so --like has no effect: census and augmented do")
+            warning = None if here else tight(build(), parts.train, plan.training)
+            if warning:
+                say(f"warning: {warning}")
             if scaffold(folder):
                 say(f"{folder} was interrupted: going on where it was")
             title = " ".join(filter(None, [data.source, data.scenario, self.method, f"fold {data.fold}"]))

@@ -21,6 +21,7 @@ from .checkpoint import Weights, load_checkpoint, save_checkpoint
 from .errors import InputError, TrainingError
 from .files import append_line, read_lines, write_lines
 from .inference import at_once, choose_device, out_of_memory, outputs
+from .memory import largest_step
 from .methods import Target
 from .model import Model, in_float32
 from .objectives import BagLoss, Objective
@@ -327,7 +328,7 @@ def _to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module
 
 
 def _too_large(train: Bags, settings: Settings, device: torch.device) -> str:
-    most = np.minimum(np.sort(train.sizes)[-settings.batch_bags :], settings.max_instances or train.sizes.max()).sum()
+    most = largest_step(train, settings)
     where = "the GPU" if device.type == "cuda" else "this machine"
     return (
         f"{where} has too little memory for steps of {settings.batch_bags} bags, up to {most:,} instances of shape "

@@ -1,0 +1,66 @@
+"""Whether a step of training fits into memory: Linux kills what takes too much of it, without a word."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+
+from .bags import Bags
+from .model import Model
+from .settings import Settings
+
+MORE = 1.2  # times what is kept for the backward pass, as that pass takes some; 1.1 to 1.2 were measured
+GIB = 2**30
+CURE = "take a part of large bags (--max-instances) or fewer bags a step (--batch-bags)"
+
+
+def tight(model: Model, train: Bags, settings: Settings) -> str | None:
+    """What to say where the largest step on a CPU takes more memory than is free."""
+    needed, free = step_bytes(model, train, settings), free_bytes()
+    if free is None or needed < free:
+        return None
+    most = largest_step(train, settings)
+    gib = f"about {needed / GIB:,.1f} GiB of memory, and {free / GIB:,.1f} GiB are free"
+    return f"a step of {most:,} instances takes {gib}: {CURE}, or the run may be killed"
+
+
+def largest_step(train: Bags, settings: Settings) -> int:
+    """Of how many instances it may be."""
+    sizes = np.minimum(train.sizes, settings.max_instances or train.sizes.max())
+    return int(np.sort(sizes)[-settings.batch_bags :].sum())
+
+
+def step_bytes(model: Model, train: Bags, settings: Settings) -> float:
+    """Of the largest step, about: for every instance what each of a few more takes."""
+    few, more = (_kept(model, train, number) for number in (2, 6))
+    return MORE * (more - few) / 4 * largest_step(train, settings)
+
+
+def _kept(model: Model, train: Bags, number: int) -> int:
+    """Bytes that the network keeps for the backward pass of so many instances."""
+    kept = {}
+
+    def note(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    model = copy.deepcopy(model).train()
+    instances = torch.from_numpy(train.store[np.resize(train.index, number)])
+    with torch.random.fork_rng(devices=[]), saved_tensors_hooks(note, lambda tensor: tensor):
+        features = model.features(instances)  # held, so that no place in memory is used again
+    del features
+    return sum(kept.values())
+
+
+def free_bytes() -> int | None:
+    """None where the system does not tell."""
+    try:
+        told = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        return None
+    return told and int(told[1]) * 1024
