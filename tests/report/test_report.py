@@ -12,6 +12,7 @@ import pytest
 
 from majority import Bags, Classifier, InputError, build_model, evaluate
 from majority.experiments import Data, Experiment, reopen
+from majority.recipes import RECIPES, Material
 from majority.report import sections, write_report
 from majority.report.colours import PALETTE
 from majority.report.figures import box, box_plot, confusion_matrix, curves, instance_map, nice_ticks
@@ -179,6 +180,23 @@ def test_command_says_each_setting_once():
     config["settings"] = {"training.compile": False}
     config["plan"]["training"] = {"epochs": 2, "compile": False}
     assert command(config) == f"{expected} --set training.compile=false", "which no option says"
+
+
+def test_command_repeats_a_run_whose_recipe_has_changed_since():
+    material = Material("cifar10")
+    now = json.loads(json.dumps(RECIPES["census"].plan(material).changed(seed=3).as_dict()))
+    config = {"method": "count", "method_options": {}, "data": {"source": "cifar10"}, "material": material._asdict()}
+    expected = f"majority train cifar10 --method count --recipe census --backbone {now['backbone']}"
+    training = now["training"]
+    expected += f" --epochs {training['epochs']} --batch-bags {training['batch_bags']}"
+    expected += f" --learning-rate {training['learning_rate']} --seed 3"
+    assert command(config | {"plan": now}) == expected
+    before = json.loads(json.dumps(now))
+    before["census"]["start"]["epochs"] = 200
+    del before["census"]["mixed_views"]  # there was no such setting
+    more = "--set census.mixed_views=0.0 --set census.start.epochs=200"
+    said = command(config | {"plan": before, "settings": {"census.start.epochs": 200}})
+    assert said == f"{expected} {more}"
 
 
 def test_features_without_instance_labels_have_maps_and_no_gallery(elsewhere):

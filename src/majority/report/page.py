@@ -12,8 +12,9 @@ from ..bags import Bags
 from ..classifier import Classifier
 from ..files import read_json, read_lines, write_text
 from ..metrics import coverage, doubt
+from ..recipes import RECIPES, Material
 from ..recipes.plans import CHANGEABLE
-from ..runs import RESULT, finished_file, flat, is_trained_on, read_config
+from ..runs import RESULT, finished_file, flat, is_trained_on, plan_as_now, read_config
 from ..sources import names
 from ..sources.own.naming import listed
 from ..training import METRICS
@@ -168,9 +169,22 @@ def command(config: dict) -> str:
         said |= {name, f"training.{name}"}
     for name, value in config["method_options"].items():
         words += ["--option", f"{name}={value}"]
-    for name, value in config.get("settings", {}).items():
+    for name, value in (_otherwise_now(config) | config.get("settings", {})).items():
         words += [] if name in said else ["--set", f"{name}={json.dumps(value)}"]
     return shlex.join(words)
+
+
+def _otherwise_now(config: dict) -> dict:
+    """Settings of the plan that its recipe has changed since, beside those that options say."""
+    plan = config.get("plan", {})
+    if "material" not in config or plan.get("recipe") not in RECIPES:
+        return {}
+    now = flat(json.loads(json.dumps(RECIPES[plan["recipe"]].plan(Material(**config["material"])).as_dict())))
+    by_options = ("seed", "compile")  # of all stages
+    of_recipe = {
+        name: value for name, value in flat(plan_as_now(plan)).items() if name.split(".")[-1] not in by_options
+    }
+    return {name: value for name, value in of_recipe.items() if name in now and now[name] != value}
 
 
 def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]:
