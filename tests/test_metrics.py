@@ -219,3 +219,8 @@ def test_what_counts_show_is_no_doubt():
     assert "53 % of these 30 bags are predicted right, 50 %" in doubt(figures | {"bag_accuracy_by_count": 0.5})
     one = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 1}
     assert "100 % of this 1 bag is predicted right, 100 % by" in doubt(one)
+
+
+def test_doubt_is_not_about_few_bags_where_all_have_one_label():
+    assert doubt({"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 5_000}).startswith("nothing shows that")
+    assert doubt({"bag_accuracy": 1.0, "most_frequent_label": 0.9, "bags": 20}).startswith("too few bags to show")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from majority.plugins import PLUGINS, _load
+from majority.plugins import _LOADED, PLUGINS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
 NO_METHOD = "from majority.methods import METHODS; METHODS['a'] = METHODS['vote'].head"
@@ -33,7 +33,7 @@ def here(majority, methods, monkeypatch):
         monkeypatch.setenv(PLUGINS, str(plugins))
         methods.clear()
         methods.update(shipped)
-        _load.cache_clear()
+        _LOADED.clear()
         return majority(*words)
 
     return run
@@ -199,3 +199,10 @@ print(MajorityLabelClassifier(method="entropy", epochs=1).fit(X, y, groups=group
     )
     assert run(EXAMPLE).stdout == "(40,)\n"
     assert "there is no method 'entropy'" in run("").stderr
+
+
+def test_a_file_that_asks_for_a_method_of_a_later_one_is_told_once(here, tmp_path):
+    (tmp_path / "first.py").write_text("from majority.methods import find_method; find_method('later')")
+    code, _, err = here("list", plugins=tmp_path / "first.py")
+    assert code == 2
+    assert err.count("there is no method 'later'") == err.count("of MAJORITY_PLUGINS fails") == 1

@@ -99,6 +99,8 @@ def test_whole_numbers_with_gaps_are_written_as_the_bags_are_also_where_a_class_
     assert codes.tolist() == [0, 1, 2, -1]
     assert true_classes == ("0", "1", "2")
     assert number_truth(["1.0", "2"], ("1.0", "1"), False, str)[1] == ("1.0", "1", "2")
+    codes, true_classes = number_truth(["1", "2.0", "1.0", "3.0"], ("1", "2"), False, str)  # two tables in one
+    assert (codes.tolist(), true_classes) == ([0, 1, 0, 2], ("1", "2", "3"))
 
 
 def test_names_that_share_none_with_the_bags_are_refused():

@@ -1,4 +1,8 @@
-"""Whether a step of training fits into memory: Linux kills what takes too much of it, without a word."""
+"""Whether a step of training fits into memory: Linux kills what takes too much of it, without a word.
+
+Counted are the instances and what the network keeps of each. A head that compares instances with each other takes more,
+and a container may have less than the machine tells.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +40,10 @@ def largest_step(train: Bags, settings: Settings) -> int:
 
 
 def step_bytes(model: Model, train: Bags, settings: Settings) -> float:
-    """Of the largest step, about: for every instance what each of a few more takes."""
+    """Of the largest step, about: for every instance its own, and what each of a few more takes."""
     few, more = (_kept(model, train, number) for number in (2, 6))
-    return MORE * (more - few) / 4 * largest_step(train, settings)
+    own = train.store.dtype.itemsize * np.prod(train.store.shape[1:])
+    return (own + MORE * (more - few) / 4) * largest_step(train, settings)
 
 
 def _kept(model: Model, train: Bags, number: int) -> int:
@@ -52,7 +57,7 @@ def _kept(model: Model, train: Bags, number: int) -> int:
     model = copy.deepcopy(model).train()
     instances = torch.from_numpy(train.store[np.resize(train.index, number)])
     with torch.random.fork_rng(devices=[]), saved_tensors_hooks(note, lambda tensor: tensor):
-        features = model.features(instances)  # held, so that no place in memory is used again
+        features = note(model.features(instances))  # which the head keeps; held, so that no place is used again
     del features
     return sum(kept.values())
 

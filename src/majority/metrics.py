@@ -118,7 +118,7 @@ def doubt(figures: dict) -> str | None:
     more = f" ({counted:.0%} by count)" if counted > own else ""
     of_these = "this 1 bag is" if bags == 1 else f"these {bags} bags are"
     shares = f"{own:.0%} of {of_these} predicted right{more}, {named:.0%} by always naming one label"
-    said = "nothing shows that anything" if needed < 1 else "too few bags to show whether anything"
+    said = "too few bags to show whether anything" if named < 1 <= needed else "nothing shows that anything"
     return f"{said} was learned: {shares}".replace("%", " %")
 
 

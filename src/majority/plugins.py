@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
@@ -11,14 +10,22 @@ from pathlib import Path
 from .errors import InputError
 
 PLUGINS = "MAJORITY_PLUGINS"
+_LOADED: set[str] = set()  # values of it
 
 
 def load_plugins() -> None:
     """Run each file that the environment variable names, once; paths are separated as in PATH."""
-    _load(os.environ.get(PLUGINS, ""))
+    places = os.environ.get(PLUGINS, "")
+    if places in _LOADED:
+        return
+    _LOADED.add(places)  # before they run: one may ask for a method
+    try:
+        _load(places)
+    except InputError:
+        _LOADED.discard(places)
+        raise
 
 
-@functools.cache
 def _load(places: str) -> None:
     for place in filter(None, places.split(os.pathsep)):
         path = Path(place).expanduser()

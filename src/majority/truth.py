@@ -72,8 +72,8 @@ def _as_written(names: list[str], classes: tuple[str, ...]) -> list[str]:
     >>> _as_written(["1.0", "0.0", "2.0"], ("0", "1"))
     ['1', '0', '2']
     """
-    whole = [name.removesuffix(".0") for name in names]
-    return whole if set(whole) & set(classes) and not set(names) & set(classes) else names
+    whole = {name: name.removesuffix(".0") for name in names if name not in classes}
+    return [whole.get(name, name) for name in names] if set(whole.values()) & set(classes) else names
 
 
 def numbered_anew(codes: np.ndarray | None, before: tuple[str, ...], after: tuple[str, ...]) -> np.ndarray | None:

@@ -341,3 +341,5 @@ def test_a_code_with_leading_zeros_is_warned_of(tmp_path, majority, make):
     assert f"column customer is written with leading zeros, as a code is, {cure}" in out
     assert out.count("leading zeros") == 1
     assert "leading zeros" not in checked(majority, place, "--features", "a,b")[1]
+    table.assign(notes=["short", "long " * 40_000, *["short"] * 148]).to_csv(place, index=False)
+    assert "0 problems" in checked(majority, place)[1]

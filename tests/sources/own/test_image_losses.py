@@ -177,3 +177,9 @@ def test_a_name_in_other_capitals_is_found_out(tmp_path, majority, make):
     code, out, _ = majority("check", save(table, tmp_path))
     assert code == 1
     assert "0-0.PNG: there is no such image: its name on disk is 0-0.png: write it so" in " ".join(out.split())
+    (tmp_path / "images/1-0.png").unlink()
+    (tmp_path / "images/1-0.png").symlink_to("nowhere.png")
+    table.loc[6, "path"] = "elsewhere/2-0.png"
+    out = " ".join(majority("check", save(table, tmp_path))[1].split())
+    for name in ("1-0.png", "elsewhere/2-0.png"):
+        assert f"{name}: there is no such image: correct the path" in out

@@ -17,7 +17,7 @@ import numpy as np
 from ...store import MappedRows, RowsOnDisk
 from ..files import cache_folder
 
-FORMAT = 4
+FORMAT = 5
 DRAFT = ".draft"  # of a note
 ZEROS = 2**20  # bytes written at a time
 

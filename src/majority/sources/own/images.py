@@ -184,10 +184,14 @@ def other_capitals(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
     @functools.cache
     def files(place: Path) -> dict[str, str]:
-        return {file.casefold(): file for file in os.listdir(place)} if place.is_dir() else {}
+        try:
+            return {file.casefold(): file for file in os.listdir(place)}
+        except OSError:  # there is none, or it may not be listed
+            return {}
 
-    found = ((name, files(folder / os.path.dirname(name)).get(os.path.basename(name).casefold())) for name in names)
-    return {name: file for name, file in found if file}
+    places = {name: os.path.split(name) for name in names}
+    found = {name: files(folder / place).get(file.casefold(), file) for name, (place, file) in places.items()}
+    return {name: file for name, file in found.items() if file != places[name][1]}  # as a link to nothing is called
 
 
 def _look(path: Path) -> tuple[int, int, bool, bool, bool]:

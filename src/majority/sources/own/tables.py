@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterable
-from itertools import islice, zip_longest
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
@@ -21,7 +21,7 @@ THOUSANDS_BY_COMMAS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
 THOUSANDS_BY_POINTS = r"[-+]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?"
 CERTAIN_THOUSANDS = ("thousands separators", "write 1234.5, not 1,234.5 or 1.234,5")
 CODES = "codes"  # a table's attribute: columns with numbers that are written with leading zeros
-LOOKED_AT = 1_000  # rows, for such
+LOOKED_AT = 100  # rows, for such
 LISTS = "lists (write a column for each number)"
 
 
@@ -151,34 +151,36 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     with path.open(newline="", encoding="utf-8-sig") as file:
         separator = _separator(file, text_columns)
         lines = csv.reader(file, delimiter=separator)
-        header, first = _names(next(lines, [])), list(islice(lines, LOOKED_AT))
+        header, first = _names(next(lines, [])), next(lines, [])
     _check_names(path, header, findings)
-    if first and len(first[0]) > len(header):
+    if len(first) > len(header):
         _name_long_rows(path, len(header), separator, findings)
     text = set(text_columns) & set(header)
+    read = partial(
+        pd.read_csv,
+        path,
+        sep=separator,
+        header=None,
+        names=header,
+        skiprows=1,
+        index_col=False,
+        keep_default_na=False,
+        skip_blank_lines=False,
+        encoding="utf-8-sig",
+        low_memory=False,
+    )
     try:
-        frame = pd.read_csv(
-            path,
-            sep=separator,
-            header=None,
-            names=header,
-            skiprows=1,
-            index_col=False,
-            dtype=dict.fromkeys(text, str),
-            keep_default_na=False,
-            na_values={name: ["", *MISSING] for name in header if name not in text},
-            skip_blank_lines=False,
-            encoding="utf-8-sig",
-            low_memory=False,
-        )
+        missing = {name: ["", *MISSING] for name in header if name not in text}
+        frame = read(dtype=dict.fromkeys(text, str), na_values=missing)
+        whole = [name for name in header if name not in text and _is_whole(frame[name].head(LOOKED_AT))]
+        written = read(dtype=str, usecols=whole, nrows=LOOKED_AT) if whole else {}
     except pd.errors.EmptyDataError:
         return pd.DataFrame(columns=header)
     except pd.errors.ParserError:
         _name_long_rows(path, len(header), separator, findings)
         raise
     frame.index = np.arange(2, len(frame) + 2)
-    columns = zip_longest(header, *first, fillvalue="")  # a name and its first cells each
-    frame.attrs[CODES] = [name for name, *cells in columns if any(map(is_code, cells))]
+    frame.attrs[CODES] = [name for name in written if written[name].str.fullmatch(r"\s*0\d+\s*").any()]
     if separator == ";":
         for name in header:
             if name not in text and has_decimal_commas(frame[name]):
@@ -188,13 +190,8 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     return frame[~blank].copy() if blank.any() else frame
 
 
-def is_code(cell: str) -> bool:
-    """Whether it is a number for pandas alone: 007.
-
-    >>> [is_code(cell) for cell in ("007", "0", "0.7", "70")]
-    [True, False, False, False]
-    """
-    return cell.strip().isdigit() and cell.strip().startswith("0") and len(cell.strip()) > 1
+def _is_whole(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column) and bool((column.dropna() % 1 == 0).all())
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
