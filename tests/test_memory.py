@@ -78,7 +78,7 @@ def test_a_step_that_is_too_large_is_warned_of_with_the_cure(majority, tmp_path,
     assert code == 0
     said = " ".join(out.split())
     assert "warning: a step of 128 instances takes about 0." in said
-    assert "take a part of large bags (--max-instances) or fewer bags a step (--batch-bags), or the run may be" in said
+    assert "so that the run may be killed: take fewer bags a step (--batch-bags" in said
     assert "memory" not in majority(*words, "--max-instances", 1, "--batch-bags", 1, "--out", tmp_path / "part")[1]
     monkeypatch.setattr(memory_room, "free_bytes", lambda: None)
     assert "memory" not in majority(*words, "--out", tmp_path / "not told")[1]

@@ -200,7 +200,7 @@ def test_too_little_memory_is_said_with_the_cure(monkeypatch, error):
         raise error
 
     monkeypatch.setattr(_Loop, "_step", full)
-    message = r"steps of 3 bags, up to 15 instances of shape \(\d+,\)\. Take fewer bags a step \(--batch-bags"
+    message = r"steps of 3 bags, up to 15 instances of shape \(\d+,\): take fewer bags a step \(--batch-bags"
     with pytest.raises(TrainingError, match=message):
         fit(build_model(TRAIN, "log-mean"), TRAIN, VAL, Settings(batch_bags=3, max_instances=5), device="cpu")
     ragged = Bags.from_lists([np.ones((size, 3), np.float32) for size in (9, 2, 5, 3)], ["a", "b"] * 2)

@@ -20,7 +20,10 @@ from .settings import Settings
 
 MORE = 1.2  # times what is kept for the backward pass, as that pass takes some; 1.1 to 1.2 were measured
 GIB = 2**30
-CURE = "take a part of large bags (--max-instances) or fewer bags a step (--batch-bags)"
+CURE = (
+    "take fewer bags a step (--batch-bags, or --set census.start.batch_bags=N in that stage), a part of large bags "
+    "(--max-instances), or smaller images (--image-size)"
+)
 
 
 def tight(model: Model, train: Bags, settings: Settings) -> str | None:
@@ -30,7 +33,14 @@ def tight(model: Model, train: Bags, settings: Settings) -> str | None:
         return None
     most = largest_step(train, settings)
     gib = f"about {needed / GIB:,.1f} GiB of memory, and {free / GIB:,.1f} GiB are free"
-    return f"a step of {most:,} instances takes {gib}: {CURE}, or the run may be killed"
+    return f"a step of {most:,} instances takes {gib}, so that the run may be killed: {CURE}"
+
+
+def too_large(train: Bags, settings: Settings, device: torch.device) -> str:
+    """What to say where a step has failed for want of memory."""
+    where = "the GPU" if device.type == "cuda" else "this machine"
+    steps = f"steps of {settings.batch_bags} bags, up to {largest_step(train, settings):,} instances"
+    return f"{where} has too little memory for {steps} of shape {train.store.shape[1:]}: {CURE}"
 
 
 def largest_step(train: Bags, settings: Settings) -> int:

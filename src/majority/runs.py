@@ -128,6 +128,11 @@ def plan_as_now(plan: dict) -> dict:
     return plan | {"census": {"mixed_views": 0.0, **plan["census"]}} if plan.get("census") else plan
 
 
+def settings_by_name(plan: dict) -> dict:
+    """A plan's settings by dotted name, as they read back from a file."""
+    return flat(json.loads(json.dumps(plan_as_now(plan))))
+
+
 def refuse_other(folder: Path, there: dict, asked: dict) -> None:
     """Compare two configs; a difference is an error that shows it.
 

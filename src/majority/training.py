@@ -21,7 +21,7 @@ from .checkpoint import Weights, load_checkpoint, save_checkpoint
 from .errors import InputError, TrainingError
 from .files import append_line, read_lines, write_lines
 from .inference import at_once, choose_device, out_of_memory, outputs
-from .memory import largest_step
+from .memory import too_large
 from .methods import Target
 from .model import Model, in_float32
 from .objectives import BagLoss, Objective
@@ -106,7 +106,7 @@ def fit(
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
-            raise TrainingError(_too_large(train, settings, device)) from error
+            raise TrainingError(too_large(train, settings, device)) from error
 
 
 class _Loop:
@@ -325,16 +325,6 @@ def _to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module
         return []
     drawn = settings.augment  # random draws cannot be compiled
     return [model.backbone] if drawn else [model.normalise, model.backbone]
-
-
-def _too_large(train: Bags, settings: Settings, device: torch.device) -> str:
-    most = largest_step(train, settings)
-    where = "the GPU" if device.type == "cuda" else "this machine"
-    return (
-        f"{where} has too little memory for steps of {settings.batch_bags} bags, up to {most:,} instances of shape "
-        f"{train.store.shape[1:]}. Take fewer bags a step (--batch-bags, or --set census.start.batch_bags=N in that "
-        "stage), a part of large bags (--max-instances), or smaller images (--image-size)"
-    )
 
 
 def _seed_of(*numbers: int) -> int:

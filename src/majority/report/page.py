@@ -14,7 +14,7 @@ from ..files import read_json, read_lines, write_text
 from ..metrics import coverage, doubt
 from ..recipes import RECIPES, Material
 from ..recipes.plans import CHANGEABLE
-from ..runs import RESULT, finished_file, flat, is_trained_on, plan_as_now, read_config
+from ..runs import RESULT, finished_file, flat, is_trained_on, read_config, settings_by_name
 from ..sources import names
 from ..sources.own.naming import listed
 from ..training import METRICS
@@ -179,12 +179,10 @@ def _otherwise_now(config: dict) -> dict:
     plan = config.get("plan", {})
     if "material" not in config or plan.get("recipe") not in RECIPES:
         return {}
-    now = flat(json.loads(json.dumps(RECIPES[plan["recipe"]].plan(Material(**config["material"])).as_dict())))
-    by_options = ("seed", "compile")  # of all stages
-    of_recipe = {
-        name: value for name, value in flat(plan_as_now(plan)).items() if name.split(".")[-1] not in by_options
-    }
-    return {name: value for name, value in of_recipe.items() if name in now and now[name] != value}
+    planned = RECIPES[plan["recipe"]].plan(Material(**config["material"]))
+    then, now = settings_by_name(plan), settings_by_name(planned.as_dict())
+    said = (".seed", ".compile")  # by options, for all stages
+    return {name: value for name, value in then.items() if now.get(name, value) != value and not name.endswith(said)}
 
 
 def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import InputError
 from ..files import read_json, read_lines, write_lines
 from ..recipes import RECIPES, Material
-from ..runs import RESULT, flat, plan_as_now
+from ..runs import RESULT, settings_by_name
 from ..training import METRICS
 
 RESULTS = "results.jsonl"
@@ -98,9 +97,9 @@ def _changes_of_plan(result: dict) -> list[str]:
         run = result.get("epochs")
         return ["settings not recorded", *([f"{run:,} epochs run"] if run else [])]
     material = Material(**result.get("material", {"source": source_name(result)}))
-    planned = _flat(recipe.plan(material._replace(on_gpu=True)).as_dict()) if recipe else {}
+    planned = settings_by_name(recipe.plan(material._replace(on_gpu=True)).as_dict()) if recipe else {}
     said = []
-    for name, value in _flat(plan_as_now(plan)).items():
+    for name, value in settings_by_name(plan).items():
         before = planned.get(name)
         left_out = value is None and any(other.startswith(f"{name}.") for other in planned)  # a stage
         if name.rpartition(".")[2] in SAME_RESULTS or (value == before and not left_out):
@@ -110,11 +109,6 @@ def _changes_of_plan(result: dict) -> list[str]:
         else:
             said.append(_said(name.removeprefix("training."), value))
     return said
-
-
-def _flat(plan: dict) -> dict:
-    """Settings by dotted name, as they read back from a file."""
-    return flat(json.loads(json.dumps(plan)))
 
 
 def _said(name: str, value: object) -> str:

@@ -164,8 +164,8 @@ def test_an_image_is_read_as_a_run_reads_it(tmp_path, make):
     assert (read[..., 0] == 255).sum() == 4 * 9 - 1
     (tmp_path / "broken.png").write_text("no image")
     for name, what in (
-        ("broken.png", "it is no PNG, JPEG, TIFF or WEBP image"),
-        ("none.png", "there is no such image"),
+        ("broken.png", "it is no PNG, JPEG, TIFF or WEBP image, or is damaged: mend it"),
+        ("none.png", "there is no such image: correct the path"),
     ):
         with pytest.raises(InputError, match=f"{name}: {what}"):
             read_image(tmp_path / name, (4, 9, 3))

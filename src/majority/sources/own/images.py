@@ -144,7 +144,9 @@ def read_image(path: str | Path, shape: tuple[int, int, int]) -> np.ndarray:
     try:
         return decoded(Path(path), tuple(shape))[0]
     except Exception as error:  # Pillow's decoders raise whatever they stumble over
-        raise InputError(f"{path}: {_reason(error)}") from error
+        reason = _reason(error)
+        cure = "correct the path" if reason == ABSENT else "mend it or leave it out"
+        raise InputError(f"{path}: {reason}: {cure}") from error
 
 
 def decoded(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[str, int | bool]]:
