@@ -1,0 +1,271 @@
+"""The runs of the paper's tables at full length: one queue that can be stopped at any moment and continued.
+
+    nvidia-cuda-mps-control -d  # lets trainings share one GPU well
+    python benchmarks/paper_tables.py --jobs 5 --minutes 30 --out results/paper/paper-1500-epochs.jsonl
+
+Cells run in the order of BLOCKS; `--blocks a,c` takes some of them. Each is one training of 1,500 epochs: 51 s alone on
+one H200, one seed per fold. Each line of OUT is one finished cell: its result.json, its thinned learning curve, `train`
+(the same figures on the training bags) and `overestimation_per_bag` (instances predicted as the bag's class minus their
+true number, training and test bags). A cell that has a line is not run again. `majority report` on a folder with OUT
+makes the tables.
+
+The queue may be killed: the same command continues it, unfinished cells from their checkpoints in WORK. With
+`--minutes`, a cell is started only if it should end in time, and what still runs at the end is stopped.
+Named sets are looked for as everywhere (MAJORITY_DATA), svhn28.npz and oct_kermany_7801.npz in the current folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from itertools import product
+from pathlib import Path
+
+from speed import commit
+
+from majority import evaluate
+from majority.errors import InputError
+from majority.experiments import Data, Experiment, reopen
+from majority.files import append_line, read_lines
+from majority.metrics import overestimation
+from majority.study import Done, run_cells
+from majority.study.results import gather
+from majority.training import METRICS
+
+EPOCHS = 1_500
+SCENARIOS = ("small", "various", "large")
+MAIN = ("count", "log-mean", "output-mean", "soft-count")
+REPORT_SECONDS, SPEED_SECONDS = 15, 60  # between two lines of progress; over which the speed is measured
+START_SECONDS = 25  # of a cell: process, compilation, evaluation
+SLOWER_ALONE = 1.2  # the last cells have fewer beside them, and the GPU does less work per second
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Cells in order: fold by fold, then by source, method and scenario."""
+
+    sources: Sequence[str]
+    folds: Sequence[int]
+    methods: Sequence[str]
+    settings: dict = field(default_factory=dict)  # of the experiment, where they are not the paper's
+
+    def experiments(self) -> Iterator[Experiment]:
+        for fold, source, method, scenario in product(self.folds, self.sources, self.methods, SCENARIOS):
+            settings = {"recipe": "paper", "epochs": EPOCHS} | self.settings
+            yield Experiment(Data(source, scenario, fold), method, **settings)
+
+
+CIFAR = ["cifar10"]
+BLOCKS = {
+    "a": [Grid(CIFAR, range(5), MAIN)],
+    "b": [Grid(["pathmnist", "svhn28.npz"], range(3), MAIN)],
+    "c": [
+        Grid(CIFAR, [0], ["feature-mean", "attention", "additive"]),
+        Grid(CIFAR, [0], ["additive-transmil"], {"method_options": {"attention": "published"}}),
+        Grid(CIFAR, [0], ["count-only", "adjusted-mean"]),
+        Grid(CIFAR, [0], ["feature-max", "feature-pnorm", "feature-lse"], {"patience": 300}),
+    ],
+    "d": [
+        Grid(CIFAR, [0], ["count"], {"method_options": {"of": "counts"}}),
+        Grid(CIFAR, [0], ["count"], {"recipe": "mpem", "ratios": (0.3, 0.5, 0.7)}),
+    ],
+    "e": [
+        Grid(["oct_kermany_7801.npz"], range(3), MAIN),  # split by patient: the file names them
+        Grid(CIFAR, [0], ["count", "log-mean"], {"seed": 1}),
+        Grid(CIFAR, [0], ["count", "log-mean"], {"seed": 2}),
+    ],
+}
+
+
+def cells_of(block: str, tiny: bool = False) -> dict[str, Experiment]:
+    """The experiments of a block by the names of their cells, which are their folders in WORK."""
+    experiments = [experiment for grid in BLOCKS[block] for experiment in grid.experiments()]
+    if tiny:
+        experiments = [
+            replace(one, data=replace(one.data, source="digits", bags=8, bag_size=8), backbone="mlp", epochs=2)
+            for one in experiments
+        ]
+    return {_name(experiment): experiment for experiment in experiments}
+
+
+def _name(experiment: Experiment) -> str:
+    data, words = experiment.data, [experiment.method]
+    words += [f"{option}-{value}" for option, value in experiment.method_options.items()]
+    words += [experiment.recipe] if experiment.recipe != "paper" else []
+    words += [f"patience-{experiment.patience}"] if experiment.patience else []
+    words += [f"seed-{experiment.seed}"] if experiment.seed else []
+    return f"{Path(data.source).stem}/{data.scenario}/{'-'.join(words)}/fold{data.fold}"
+
+
+class Stopped(Exception):
+    """The queue's time is over."""
+
+
+class Queue:
+    """Cells that wait, those that run in `jobs` processes, and the file of those that are done."""
+
+    def __init__(self, cells: dict[str, Experiment], out: Path, work: Path, device: str, about: dict):
+        self.cells, self.out, self.work, self.device, self.about = cells, out, work, device, about
+        self.waiting = deque(cells)
+        self.running: dict[str, float] = {}  # name: when it started
+        self.failed: list[str] = []
+        self.began = time.monotonic()
+        self.deadline = float("inf")
+        self.epochs: deque[tuple[float, int]] = deque()  # when, how many there were in all cells
+        self.started: list[str] = []
+        self.taking, self.writing = threading.Lock(), threading.Lock()
+
+    def run(self, jobs: int, minutes: float | None) -> None:
+        if minutes is not None:
+            self.deadline = self.began + 60 * minutes
+        with ThreadPoolExecutor(jobs) as pool:
+            threads = [pool.submit(self._work) for _ in range(jobs)]
+            while wait(threads, timeout=REPORT_SECONDS).not_done:
+                self._report()
+        for thread in threads:
+            thread.result()
+
+    def stop(self, *_) -> None:
+        self.deadline = 0.0
+
+    def _work(self) -> None:
+        while name := self._take():
+            try:
+                self._end(name, self._train(name))
+            except Stopped:
+                self._say(f"{name} stopped after {self._epochs_of(name)} epochs: it continues from its checkpoint")
+            finally:
+                del self.running[name]
+
+    def _take(self) -> str | None:
+        with self.taking:
+            if not self.waiting or not self._fits(self.waiting[0]):
+                return None
+            name = self.waiting.popleft()
+            self.running[name] = time.monotonic()
+            self.started.append(name)
+            return name
+
+    def _fits(self, name: str) -> bool:
+        """Whether this cell and all that run should end in time. They share one device, so their work adds up."""
+        epochs = sum(self._epochs_left(cell) for cell in (*self.running, name))
+        speed = self._speed()
+        needed = START_SECONDS + SLOWER_ALONE * epochs / speed if speed else 0.0
+        return time.monotonic() + needed < self.deadline
+
+    def _train(self, name: str) -> Done:
+        def watch(state, done) -> None:
+            if time.monotonic() > self.deadline:
+                raise Stopped  # run_cells ends its process
+
+        folder = self.work / name
+        try:
+            return run_cells([(folder, self.cells[name])], self.work / "failures" / name, self.device, 1, watch)[0]
+        except InputError as error:
+            return Done(folder, failure=str(error))
+
+    def _end(self, name: str, done: Done) -> None:
+        took = time.monotonic() - self.running[name]
+        if done.failure:
+            self.failed.append(name)
+            self._say(f"{name} FAILED: {done.failure}\n{done.details}")
+            return
+        with self.writing:
+            line = raw_line(name, done.folder, self.device) | self.about
+            append_line(self.out, line)
+        figures = " ".join(f"{part} {line[part]['instance_accuracy']:.4f}" for part in ("train", "test"))
+        self._say(f"{name} done in {took:.0f} s: instance accuracy {figures}, epoch {line['best_epoch']}")
+
+    def _report(self) -> None:
+        self.epochs.append((time.monotonic(), sum(map(self._epochs_of, self.started))))
+        while self.epochs[-1][0] - self.epochs[0][0] > SPEED_SECONDS:
+            self.epochs.popleft()
+        cells = ", ".join(f"{name} {self._epochs_of(name)}" for name in list(self.running))
+        self._say(f"{len(self.waiting)} waiting, {self._speed():.1f} epochs per second; {cells}")
+
+    def _speed(self) -> float:
+        """Epochs per second of all cells together; 0 where it is not known yet."""
+        if len(self.epochs) < 2:
+            return 0.0
+        (before, few), (now, many) = self.epochs[0], self.epochs[-1]
+        return (many - few) / (now - before)
+
+    def _epochs_of(self, name: str) -> int:
+        return sum(file.read_bytes().count(b"\n") for file in (self.work / name).rglob(METRICS))
+
+    def _epochs_left(self, name: str) -> int:
+        experiment = self.cells[name]
+        return max(0, experiment.epochs * (1 + len(experiment.ratios or ())) - self._epochs_of(name))
+
+    def _say(self, line: str) -> None:
+        print(f"{time.monotonic() - self.began:6.0f} s  {line}", flush=True)
+
+
+def raw_line(name: str, folder: Path, device: str) -> dict:
+    """What is kept of a finished run, with figures of its training bags."""
+    classifier, parts, _ = reopen(folder, device=device)
+    outcomes = {part: evaluate(classifier.model, getattr(parts, part), device) for part in ("train", "test")}
+    surplus = {part: overestimation(o.labels, o.hard_counts, o.true_counts).tolist() for part, o in outcomes.items()}
+    (line,) = gather(folder)
+    return line | {"cell": name, "train": outcomes["train"].summary(), "overestimation_per_bag": surplus}
+
+
+def finished_cells(out: Path) -> set[tuple[str, int]]:
+    """The names of the cells in OUT and the epochs they were planned for. A last line that a kill cut short is
+    removed: another would be appended to it."""
+    if out.exists():
+        content = out.read_bytes()
+        os.truncate(out, content.rfind(b"\n") + 1)
+    return {(line["cell"], line["plan"]["training"]["epochs"]) for line in read_lines(out)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="the .jsonl file of finished cells; lines are appended")
+    parser.add_argument("--work", type=Path, default=Path("runs/paper"), help="run folders, with their checkpoints")
+    parser.add_argument("--blocks", default=",".join(BLOCKS))
+    parser.add_argument("--limit", type=int, default=None, help="at most so many cells")
+    parser.add_argument("--jobs", type=int, default=4, help="trainings side by side")
+    parser.add_argument("--minutes", type=float, default=None, help="stop by then; 0: list what is missing")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--tiny", action="store_true", help="to try the code: digits, an mlp, 8 bags of 8, 2 epochs")
+    parser.add_argument("--commit", default=None, help="where this is no git checkout")
+    options = parser.parse_args()
+    blocks = options.blocks.split(",")
+    if not set(blocks) <= set(BLOCKS):
+        parser.error(f"--blocks {options.blocks}: take some of {','.join(BLOCKS)}")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    finished, cells = finished_cells(options.out), {}
+    for block in blocks:
+        every = cells_of(block, options.tiny)
+        missing = {name: one for name, one in every.items() if (name, one.epochs) not in finished}
+        print(f"block {block}: {len(missing)} of {len(every)} cells to run", flush=True)
+        cells |= missing
+    cells = dict(list(cells.items())[: options.limit])
+    if options.minutes == 0:
+        print("\n".join(cells))
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // options.jobs)))
+    about = {"side_by_side": options.jobs, "commit": options.commit or commit()}
+    queue = Queue(cells, options.out, options.work, options.device, about)
+    before = {number: signal.signal(number, queue.stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        queue.run(options.jobs, options.minutes)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    left = len(cells) - len({name for name, _ in finished_cells(options.out)} & cells.keys())
+    print(f"{len(cells) - left} cells finished, {left} to go", flush=True)
+    if queue.failed:
+        raise SystemExit(f"failed: {', '.join(queue.failed)}")
+
+
+if __name__ == "__main__":
+    main()

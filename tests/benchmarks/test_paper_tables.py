@@ -1,0 +1,130 @@
+"""benchmarks/paper_tables.py: the queue's order, what a kill leaves, and its time limit. Its figures are not judged."""
+
+import importlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from majority.errors import InputError
+from majority.runs import LOCK, claimed
+from majority.study import Done
+
+ROOT = Path(__file__).parents[2]
+TINY = ("--tiny", "--jobs", "1", "--device", "cpu", "--commit", "abc")
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    return importlib.import_module("paper_tables")
+
+
+@pytest.fixture
+def run(tables, monkeypatch, capsys):
+    """The command, with every cell trained in this process: starting Python takes seconds."""
+
+    def in_this_process(cells, out, device, jobs, watch):
+        watch(None, None)
+        return [Done(folder, experiment.run(folder, device)) for folder, experiment in cells]
+
+    monkeypatch.setattr(tables, "run_cells", in_this_process)
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["paper_tables.py", *map(str, words)])
+        tables.main()
+        return capsys.readouterr().out
+
+    return run
+
+
+def lines_of(file):
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_a_killed_queue_continues_where_it_was(run, tmp_path, majority):
+    out, work = tmp_path / "study/paper.jsonl", tmp_path / "work"
+    command = [*TINY, "--out", out, "--work", work]
+    killed = subprocess.Popen([sys.executable, ROOT / "benchmarks/paper_tables.py", *map(str, command)])
+    while not (out.exists() and out.read_text().endswith("\n")):
+        assert killed.poll() is None
+        time.sleep(0.05)
+    killed.kill()
+    killed.wait()
+    wait_for_workers(work)
+    first = out.read_text()
+    out.write_text(first + '{"cell": "digits/var')  # a line cut short
+    there = first.count("\n")
+    run(*command, "--limit", 3 - there)
+    assert out.read_text().startswith(first)
+    lines = lines_of(out)
+    assert [line["cell"] for line in lines] == [f"digits/{s}/count/fold0" for s in ("small", "various", "large")]
+    for line in lines:
+        surplus = line["overestimation_per_bag"]
+        for part, bags in (("train", 8), ("test", 2)):
+            assert line[part]["bags"] == len(surplus[part]) == bags
+            assert line[part]["overestimation"] == pytest.approx(sum(surplus[part]) / bags)
+        assert line["curve"]["epoch"] == [0, 1]
+        assert (line["side_by_side"], line["commit"]) == (1, "abc")
+    assert majority("report", out.parent)[0] == 0
+
+
+def wait_for_workers(work):
+    """A worker ends when its queue is gone; until then it holds its run folder."""
+    for lock in work.rglob(LOCK):
+        while True:
+            try:
+                with claimed(lock.parent):
+                    break
+            except InputError:
+                time.sleep(0.05)
+
+
+def test_a_finished_cell_is_not_run_again_and_a_failure_stops_no_other(tables, run, tmp_path, monkeypatch):
+    out = tmp_path / "paper.jsonl"
+    command = [*TINY, "--blocks", "d", "--out", out, "--work", tmp_path / "work"]
+    run(*command, "--limit", 1)
+    first, trained, train = out.read_text(), [], tables.run_cells
+
+    def the_second_fails(cells, *more):
+        trained.append(cells[0][1].data.scenario)
+        return [Done(cells[0][0], failure="no reason")] if len(trained) == 1 else train(cells, *more)
+
+    monkeypatch.setattr(tables, "run_cells", the_second_fails)
+    with pytest.raises(SystemExit, match="failed: digits/various/count-of-counts/fold0"):
+        run(*command, "--limit", 2)
+    assert trained == ["various", "large"]
+    assert out.read_text().startswith(first)
+    assert [line["scenario"] for line in lines_of(out)] == ["small", "large"]
+
+
+def test_the_queue_of_the_published_runs(tables):
+    finished = {cell for cell, _ in tables.finished_cells(ROOT / "results/paper/paper-1500-epochs.jsonl")}
+    every = {block: tables.cells_of(block) for block in tables.BLOCKS}
+    assert {block: len(cells) for block, cells in every.items()} == {"a": 60, "b": 72, "c": 27, "d": 6, "e": 48}
+    assert len(set().union(*every.values())) == 213, "no two cells share a folder"
+    assert finished <= every["a"].keys() | every["b"].keys(), "cells are named as those that were run before"
+    first = list(every["a"])[:12]
+    assert {name.rpartition("/")[2] for name in first} == {"fold0"}
+    assert list(every["d"])[2:4] == ["cifar10/large/count-of-counts/fold0", "cifar10/small/count-mpem/fold0"]
+    assert [name.split("/")[2] for name in first[::3]] == ["count", "log-mean", "output-mean", "soft-count"]
+
+
+def test_no_cell_is_started_that_would_not_end_in_time(tables, tmp_path):
+    cells = tables.cells_of("a")
+    queue = tables.Queue(cells, tmp_path / "out.jsonl", tmp_path, "cpu", {})
+    name, *others = cells
+    queue.epochs.extend([(0.0, 0), (10.0, 100)])  # 10 epochs per second
+    alone = tables.START_SECONDS + tables.SLOWER_ALONE * 150
+    queue.deadline = time.monotonic() + alone + 1_000
+    assert queue._fits(name)
+    queue.running = dict.fromkeys(others[:10], 0.0)
+    assert not queue._fits(name), "those that run share the device with it"
+    queue.running = {}
+    queue.deadline = time.monotonic() + alone - 1
+    assert not queue._fits(name)
+    queue.stop()
+    assert queue._take() is None
