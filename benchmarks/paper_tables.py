@@ -3,11 +3,13 @@
     nvidia-cuda-mps-control -d  # lets trainings share one GPU well
     python benchmarks/paper_tables.py --jobs 5 --minutes 30 --out results/paper/paper-1500-epochs.jsonl
 
-Cells run in the order of BLOCKS; `--blocks a,c` takes some of them. Each is one training of 1,500 epochs: 51 s alone on
-one H200, one seed per fold. Each line of OUT is one finished cell: its result.json, its thinned learning curve, `train`
-(the same figures on the training bags) and `overestimation_per_bag` (instances predicted as the bag's class minus their
-true number, training and test bags). A cell that has a line is not run again. `majority report` on a folder with OUT
-makes the tables.
+Cells run in the order of BLOCKS; `--blocks a,c` takes some of them. Each is one training of 1,500 epochs, one seed per
+fold. On one H200 a cell takes 76 s alone, its start included (n = 1); six side by side took 51 s per cell (n = 31).
+
+Each line of OUT is one finished cell: its result.json, its thinned learning curve, `train` (the same figures on the
+training bags) and `overestimation_per_bag` (instances predicted as the bag's class minus their true number, training
+and test bags). A cell that has a line is not run again. `majority report` on a folder with OUT makes the tables;
+overestimation.csv beside OUT is made here.
 
 The queue may be killed: the same command continues it, unfinished cells from their checkpoints in WORK. With
 `--minutes`, a cell is started only if it should end in time, and what still runs at the end is stopped.
@@ -17,17 +19,19 @@ Named sets are looked for as everywhere (MAJORITY_DATA), svhn28.npz and oct_kerm
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import signal
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 from speed import commit
 
 from majority import evaluate
@@ -36,7 +40,7 @@ from majority.experiments import Data, Experiment, reopen
 from majority.files import append_line, read_lines
 from majority.metrics import overestimation
 from majority.study import Done, run_cells
-from majority.study.results import gather
+from majority.study.results import gather, source_name
 from majority.training import METRICS
 
 EPOCHS = 1_500
@@ -44,6 +48,7 @@ SCENARIOS = ("small", "various", "large")
 MAIN = ("count", "log-mean", "output-mean", "soft-count")
 REPORT_SECONDS, SPEED_SECONDS = 15, 60  # between two lines of progress; over which the speed is measured
 START_SECONDS = 25  # of a cell: process, compilation, evaluation
+APART_SECONDS = 60  # that a cell waits at most until the one started before it has trained an epoch
 SLOWER_ALONE = 1.2  # the last cells have fewer beside them, and the GPU does less work per second
 
 
@@ -120,7 +125,7 @@ class Queue:
         self.deadline = float("inf")
         self.epochs: deque[tuple[float, int]] = deque()  # when, how many there were in all cells
         self.started: list[str] = []
-        self.taking, self.writing = threading.Lock(), threading.Lock()
+        self.starting, self.writing = threading.Lock(), threading.Lock()
 
     def run(self, jobs: int, minutes: float | None) -> None:
         if minutes is not None:
@@ -136,7 +141,7 @@ class Queue:
         self.deadline = 0.0
 
     def _work(self) -> None:
-        while name := self._take():
+        while name := self._take_apart():
             try:
                 self._end(name, self._train(name))
             except Stopped:
@@ -144,18 +149,30 @@ class Queue:
             finally:
                 del self.running[name]
 
+    def _take_apart(self) -> str | None:
+        """One cell starts after the other: the next finds the network compiled, and the device is never idle while all
+        of them start."""
+        with self.starting:
+            end = time.monotonic() + APART_SECONDS
+            while self._is_starting() and time.monotonic() < min(end, self.deadline):
+                time.sleep(0.2)
+            return self._take()
+
+    def _is_starting(self) -> bool:
+        last = self.started[-1] if self.started else None
+        return last in self.running and self._epochs_of(last) == 0
+
     def _take(self) -> str | None:
-        with self.taking:
-            if not self.waiting or not self._fits(self.waiting[0]):
-                return None
-            name = self.waiting.popleft()
-            self.running[name] = time.monotonic()
-            self.started.append(name)
-            return name
+        if not self.waiting or not self._fits(self.waiting[0]):
+            return None
+        name = self.waiting.popleft()
+        self.running[name] = time.monotonic()
+        self.started.append(name)
+        return name
 
     def _fits(self, name: str) -> bool:
         """Whether this cell and all that run should end in time. They share one device, so their work adds up."""
-        epochs = sum(self._epochs_left(cell) for cell in (*self.running, name))
+        epochs = sum(self._epochs_left(cell) for cell in (*list(self.running), name))
         speed = self._speed()
         needed = START_SECONDS + SLOWER_ALONE * epochs / speed if speed else 0.0
         return time.monotonic() + needed < self.deadline
@@ -217,6 +234,27 @@ def raw_line(name: str, folder: Path, device: str) -> dict:
     return line | {"cell": name, "train": outcomes["train"].summary(), "overestimation_per_bag": surplus}
 
 
+def write_overestimation(out: Path) -> None:
+    """overestimation.csv beside OUT: the paper's box plot, on training and on test bags, of the lines that have both.
+
+    The bags of all folds are pooled; `folds` says which.
+    """
+    groups: dict[tuple, list[dict]] = defaultdict(list)
+    for line in read_lines(out):
+        if "overestimation_per_bag" in line:
+            name = line["cell"].split("/")[2]  # the method and what is not the paper's
+            groups[source_name(line), line["scenario"], name].append(line)
+    rows = [("source", "scenario", "cell", "folds", "part", "bags", "mean", "min", "q25", "median", "q75", "max")]
+    for names, lines in groups.items():
+        folds = " ".join(str(line["fold"]) for line in sorted(lines, key=lambda line: line["fold"]))
+        for part in ("train", "test"):
+            surplus = np.concatenate([line["overestimation_per_bag"][part] for line in lines])
+            figures = (surplus.mean(), *np.quantile(surplus, (0, 0.25, 0.5, 0.75, 1)))
+            rows.append((*names, folds, part, len(surplus), *(f"{figure:.2f}" for figure in figures)))
+    with out.with_name("overestimation.csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([rows[0], *sorted(rows[1:])])
+
+
 def finished_cells(out: Path) -> set[tuple[str, int]]:
     """The names of the cells in OUT and the epochs they were planned for. A last line that a kill cut short is
     removed: another would be appended to it."""
@@ -261,6 +299,7 @@ def main() -> None:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    write_overestimation(options.out)
     left = len(cells) - len({name for name, _ in finished_cells(options.out)} & cells.keys())
     print(f"{len(cells) - left} cells finished, {left} to go", flush=True)
     if queue.failed:

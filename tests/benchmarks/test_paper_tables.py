@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -105,12 +106,20 @@ def test_the_queue_of_the_published_runs(tables):
     finished = {cell for cell, _ in tables.finished_cells(ROOT / "results/paper/paper-1500-epochs.jsonl")}
     every = {block: tables.cells_of(block) for block in tables.BLOCKS}
     assert {block: len(cells) for block, cells in every.items()} == {"a": 60, "b": 72, "c": 27, "d": 6, "e": 48}
-    assert len(set().union(*every.values())) == 213, "no two cells share a folder"
-    assert finished <= every["a"].keys() | every["b"].keys(), "cells are named as those that were run before"
+    names = set().union(*every.values())
+    assert len(names) == 213, "no two cells share a folder"
+    assert finished <= names, "cells are named as those that were run before"
     first = list(every["a"])[:12]
     assert {name.rpartition("/")[2] for name in first} == {"fold0"}
     assert list(every["d"])[2:4] == ["cifar10/large/count-of-counts/fold0", "cifar10/small/count-mpem/fold0"]
     assert [name.split("/")[2] for name in first[::3]] == ["count", "log-mean", "output-mean", "soft-count"]
+
+
+def test_the_table_of_overestimation_is_that_of_the_runs(tables, tmp_path):
+    there, copy = ROOT / "results/paper", tmp_path / "paper-1500-epochs.jsonl"
+    shutil.copy(there / copy.name, copy)
+    tables.write_overestimation(copy)
+    assert (tmp_path / "overestimation.csv").read_text() == (there / "overestimation.csv").read_text()
 
 
 def test_no_cell_is_started_that_would_not_end_in_time(tables, tmp_path):
@@ -127,4 +136,18 @@ def test_no_cell_is_started_that_would_not_end_in_time(tables, tmp_path):
     queue.deadline = time.monotonic() + alone - 1
     assert not queue._fits(name)
     queue.stop()
-    assert queue._take() is None
+    assert queue._take_apart() is None
+
+
+def test_cells_start_one_after_the_other(tables, tmp_path):
+    queue = tables.Queue(tables.cells_of("a"), tmp_path / "out.jsonl", tmp_path, "cpu", {})
+    assert not queue._is_starting()
+    first = queue._take()
+    assert queue._is_starting()
+    (tmp_path / first).mkdir(parents=True)
+    (tmp_path / first / "metrics.jsonl").write_text('{"epoch": 0}\n')
+    assert not queue._is_starting(), "it trains"
+    second = queue._take()
+    assert queue._is_starting()
+    del queue.running[second]
+    assert not queue._is_starting(), "it failed"
