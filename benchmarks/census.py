@@ -39,19 +39,20 @@ from safetensors.torch import load_file
 from speed import commit
 
 from majority import Bags, build_model, evaluate, fit
-from majority.cli import folds_of, settings_of
-from majority.embedding import embedded, singles
+from majority.cli.app import folds_of, settings_of
+from majority.data.device import choose_device
+from majority.experiments.run_folder import environment
 from majority.files import append_line, read_json, read_lines, write_json
-from majority.inference import choose_device
 from majority.methods import DEFAULT_METHOD
 from majority.model import Model
+from majority.plots.colours import colour
+from majority.plots.lines import Line, Point, line_plot
 from majority.recipes import RECIPES, Material, Plan, Run, census
+from majority.recipes.embedding import embedded, singles
+from majority.recipes.plan import plan_as_now
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
-from majority.report.colours import colour
-from majority.report.lines import Line, Point, line_plot
-from majority.runs import environment, plan_as_now
 from majority.sources import Parts, load
-from majority.training import Fitted
+from majority.training.loop import Fitted
 
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
 LINES = ("census", "clusters", "heads", "discriminants", "proportion", "supervised", "augmented")

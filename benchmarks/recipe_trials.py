@@ -15,12 +15,12 @@ from pathlib import Path
 from statistics import mean
 
 from majority import build_model, evaluate, fit
-from majority.augment import lawful
+from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.recipes import Plan
-from majority.runs import environment
-from majority.settings import Settings
+from majority.recipes.label_preserving import lawful
 from majority.sources import load
+from majority.training.settings import Settings
 
 RUNS = [(method, scenario, fold) for scenario, fold in (("small", 0), ("large", 1)) for method in ("count", "log-mean")]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from majority import build_model, evaluate, fit
+from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.recipes import RECIPES, Material
-from majority.runs import environment
 from majority.sources import load
 
 LOOPS = {"fast": {"compile": True}, "plain": {"precision": "float32", "compile": False}}

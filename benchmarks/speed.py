@@ -31,15 +31,15 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from majority import Bags, Classifier, build_model, fit
-from majority.capture import compiled
+from majority.data.device import BATCH_INSTANCES, choose_device
+from majority.data.segments import Segments
+from majority.experiments.run_folder import environment
 from majority.files import write_json
-from majority.inference import BATCH_INSTANCES, choose_device
 from majority.model import Model
 from majority.recipes import RECIPES, Material
-from majority.runs import environment
-from majority.segments import Segments
-from majority.settings import Settings
-from majority.training import COMPILED_FROM
+from majority.training.cuda_graphs import compiled
+from majority.training.loop import COMPILED_FROM
+from majority.training.settings import Settings
 
 N_CLASSES = 10
 

@@ -18,12 +18,12 @@ import numpy as np
 from speed import commit
 
 from majority import build_model, evaluate
-from majority.cli import folds_of
-from majority.embedding import singles
+from majority.cli.app import folds_of
+from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.methods import DEFAULT_METHOD
 from majority.recipes import RECIPES, Material, Plan, Run
-from majority.runs import environment
+from majority.recipes.embedding import singles
 from majority.sources import Parts, load
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from write_digits import write_digits
 
 import majority
-from majority.predictions import write_predictions
+from majority.inference.prediction_files import write_predictions
 
 
 def main() -> None:

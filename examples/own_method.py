@@ -13,9 +13,8 @@ confidences more like counts, which is what the counting network does with a tem
 """
 
 import majority
-from majority.methods import METHODS, BagOutput, Method, Target
+from majority import BagOutput, Method, Segments, Target, register
 from majority.methods.count import Count
-from majority.segments import Segments
 
 
 class Entropy(Count):
@@ -29,7 +28,7 @@ class Entropy(Count):
         return super().losses(output, segments, target) + self.weight * segments.mean(entropy)
 
 
-METHODS["entropy"] = Method("entropy", Entropy, "log-mean with low entropy")
+register(Method("entropy", Entropy, "log-mean with low entropy"))
 
 
 def main() -> None:

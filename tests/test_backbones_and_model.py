@@ -9,8 +9,8 @@ from torch import nn
 
 from majority import Bags, Segments, build_model
 from majority.backbones import BACKBONES, create_backbone, features_of
+from majority.data.device import choose_device
 from majority.errors import InputError
-from majority.inference import choose_device
 from majority.model import PUBLISHED_PIXELS, ModelSpec, rebuild_model, standardisation
 
 
@@ -152,7 +152,7 @@ def test_data_pixels_standardise_the_training_images(channels):
 
 
 def test_vectors_are_standardised_over_the_instances_in_use(monkeypatch):
-    monkeypatch.setattr("majority.store.CHUNK", 5)
+    monkeypatch.setattr("majority.data.stores.CHUNK", 5)
     store = np.random.default_rng(0).normal(3, 7, size=(30, 4))
     store[20:] = 1e6  # in no bag
     bags = Bags.from_indices(store, [range(10), [*range(5, 20)]], ["a", "b"])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from majority import cli
-from majority.augment import LAWFUL
+from majority.cli import main
+from majority.recipes.label_preserving import LAWFUL
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -32,7 +32,7 @@ def test_every_block_of_the_data_page(tmp_path, monkeypatch, capsys):
             for line in text.splitlines():
                 monkeypatch.setattr(sys, "argv", shlex.split(line))
                 with pytest.raises(SystemExit) as stopped:
-                    cli.main()
+                    main()
                 assert not stopped.value.code, (line, capsys.readouterr().err)
     rows = pd.read_csv("predictions.csv")
     assert rows.columns.tolist() == ["part", "bag", "instance", "class", "p(stroma)", "p(tumour)"]

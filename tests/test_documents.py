@@ -16,8 +16,9 @@ import pytest
 import torch
 from PIL import Image
 
-from majority.methods import METHODS, Method, Target, create_head
-from majority.segments import Segments
+from majority.data.batches import Target
+from majority.data.segments import Segments
+from majority.methods import METHODS, Method, create_head
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = os.environ | {

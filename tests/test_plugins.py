@@ -14,7 +14,7 @@ import pytest
 from majority.plugins import _LOADED, PLUGINS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
-NO_METHOD = "from majority.methods import METHODS; METHODS['a'] = METHODS['vote'].head"
+NO_METHOD = "from majority import register; register('vote')"
 TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 
 
@@ -67,7 +67,7 @@ def test_a_run_without_its_method_tells_the_cure(run, here):
     code, _, err = here("evaluate", run[1])
     assert code == 2
     assert "there is no method 'entropy'" in err
-    assert err.endswith("or import your own, or name its file in MAJORITY_PLUGINS\n")
+    assert err.endswith("or register your own, in a file that MAJORITY_PLUGINS names\n")
 
 
 def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
@@ -87,11 +87,14 @@ def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
 
 def test_several_files_are_run_in_their_order_and_listed(here, tmp_path, monkeypatch):
     lines = [
-        "from majority.methods import METHODS, Method",
-        "METHODS['a'] = Method('a', METHODS['vote'].head, 'one of my own')",
+        "from majority import Method, register",
+        "from majority.methods import METHODS",
+        "register(Method('a', METHODS['vote'].head, 'one of my own'))",
     ]
     (tmp_path / "first.py").write_text("\n".join(lines))
-    (tmp_path / "second.py").write_text("from majority.methods import METHODS\nMETHODS['b'] = METHODS['a']")
+    (tmp_path / "second.py").write_text(
+        "\n".join([*lines[:2], "register(Method('b', METHODS['a'].head, METHODS['a'].about))"])
+    )
     monkeypatch.chdir(tmp_path)
     code, said, err = here("list", plugins=os.pathsep.join(["first.py", "", "second.py"]))
     assert code == 0, err
@@ -101,16 +104,16 @@ def test_several_files_are_run_in_their_order_and_listed(here, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        (None, "nowhere.py", "MAJORITY_PLUGINS names nowhere.py, and there is no such Python file: mend the path"),
-        ("a: 1", "mine.yaml", "MAJORITY_PLUGINS names mine.yaml, and there is no such Python file: mend the path"),
-        ("1 / 0", "mine.py", "mine.py of MAJORITY_PLUGINS fails (ZeroDivisionError: division by zero): mend the file"),
+        (None, "nowhere.py", "MAJORITY_PLUGINS names nowhere.py, and there is no such Python file: correct the path"),
+        ("a: 1", "mine.yaml", "MAJORITY_PLUGINS names mine.yaml, and there is no such Python file: correct the path"),
+        ("1 / 0", "mine.py", "mine.py of MAJORITY_PLUGINS fails (ZeroDivisionError: division by zero): fix the file"),
         ("def (", "mine.py", "mine.py of MAJORITY_PLUGINS fails (SyntaxError: "),
         ("import no_such_thing", "mine.py", "fails (ModuleNotFoundError: No module named 'no_such_thing')"),
         ("raise SystemExit(3)", "mine.py", "mine.py of MAJORITY_PLUGINS fails (SystemExit: 3)"),
         (
             NO_METHOD,
             "mine.py",
-            "mine.py of MAJORITY_PLUGINS: METHODS['a'] is no Method: give Method(NAME, HEAD, ABOUT)",
+            "mine.py of MAJORITY_PLUGINS fails (InputError: register() got an object of type str: give a ",
         ),
     ],
 )
@@ -126,7 +129,7 @@ def test_a_file_that_is_missing_or_fails_is_one_message(content, name, message, 
 
 WIDE = """
 from torch import nn
-from majority.methods import METHODS, Method
+from majority import Method, register
 from majority.methods.count import Count
 
 class Wide(Count):
@@ -138,7 +141,7 @@ class Wide(Count):
     def forward(self, features, segments):
         return super().forward((features if self.hidden is None else self.hidden(features)) * self.power, segments)
 
-METHODS["wide"] = Method("wide", Wide, "one of my own")
+register(Method("wide", Wide, "one of my own"))
 """
 
 
@@ -202,7 +205,7 @@ print(MajorityLabelClassifier(method="entropy", epochs=1).fit(X, y, groups=group
 
 
 def test_a_file_that_asks_for_a_method_of_a_later_one_is_told_once(here, tmp_path):
-    (tmp_path / "first.py").write_text("from majority.methods import find_method; find_method('later')")
+    (tmp_path / "first.py").write_text("from majority.methods import METHODS; METHODS.find('later')")
     code, _, err = here("list", plugins=tmp_path / "first.py")
     assert code == 2
     assert err.count("there is no method 'later'") == err.count("of MAJORITY_PLUGINS fails") == 1

@@ -30,3 +30,11 @@ def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
     lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=alike)
     return lower[close[0]] if close else None
+
+
+def counted(number: int, noun: str) -> str:
+    """
+    >>> counted(1, "bag"), counted(1200, "bag")
+    ('1 bag', '1,200 bags')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -17,16 +17,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from .bag_checks import missing
-from .bags import Bags
-from .classifier import Classifier
+from .data.bags import Bags
+from .data.device import BATCH_INSTANCES
+from .data.segments import Segments
+from .data.validation import missing
 from .errors import InputError
-from .inference import BATCH_INSTANCES
-from .methods import DEFAULT_METHOD, find_method
+from .inference.classifier import Classifier
+from .methods import DEFAULT_METHOD, METHODS
 from .model import build_model
-from .segments import Segments
-from .settings import Settings
-from .training import fit
+from .training.loop import fit
+from .training.settings import Settings
 
 OWN_LABELS = 0.9  # of the rows that a model is surest of, how many have the class it says, where labels are rows' own
 FEW_ROWS = 20  # below which that says nothing
@@ -112,7 +112,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         _refuse_missing(y, "label")
         X, y = validate_data(self, X, y, dtype=FLOATS)
         check_classification_targets(y)
-        if find_method(self.method).head.needs_bag:
+        if METHODS.find(self.method).head.needs_bag:
             raise InputError(
                 f"method {self.method} classifies an instance only within its bag, and predict(X) knows no bags: "
                 "take a method that classifies single instances"

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from .backbones import create_backbone, features_of
-from .background import Background
-from .bags import Bags
+from .data.background import Background
+from .data.bags import Bags
+from .data.segments import Segments
+from .data.stores import chunks
 from .errors import InputError
 from .methods import DEFAULT_METHOD, BagOutput, create_head
-from .segments import Segments
-from .store import chunks
 
 # Channel means and deviations that the paper's program uses for every data set.
 PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))

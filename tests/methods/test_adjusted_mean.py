@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from majority import Settings, build_model, evaluate, fit, load_source
-from majority.background import Background
-from majority.methods import Target, create_head
-from majority.segments import Segments
+from majority.data.background import Background
+from majority.data.batches import Target
+from majority.data.segments import Segments
+from majority.methods import create_head
 
 SIZES = [3, 1, 7, 4]
 

@@ -10,9 +10,10 @@ from scipy.special import log_softmax
 from scipy.stats import norm
 
 from majority import Bags, Settings, build_model, evaluate, fit, make_bags
+from majority.data.batches import Target
+from majority.data.segments import Segments
 from majority.errors import InputError
-from majority.methods import METHODS, Target, create_head, find_method
-from majority.segments import Segments
+from majority.methods import METHODS, create_head
 
 D, C = 6, 5
 HEADS = ("count", "soft-count", "count-only", "log-mean", "vote", "naive", "proportion", "supervised")
@@ -229,7 +230,7 @@ def test_bf16_does_not_reach_the_counting(sizes):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("majority", {}, "there is no method 'majority': take one of count, soft-count, .*, supervised, or import"),
+        ("majority", {}, "there is no method 'majority': take one of count, soft-count, .*, supervised, or register"),
         (
             "count",
             {"temperature": 1},
@@ -249,7 +250,7 @@ def test_wrong_names_and_options_are_refused(name, options, message):
 
 def test_every_method_has_its_name_and_says_what_it_is():
     for name, method in METHODS.items():
-        assert find_method(name) is method
+        assert METHODS.find(name) is method
         assert method.name == name
         assert len(method.about) > 10
         assert isinstance(create_head(name, D, C), method.head)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from majority.background import Background
-from majority.methods import METHODS, Target, create_head
-from majority.segments import Segments
+from majority.data.background import Background
+from majority.data.batches import Target
+from majority.data.segments import Segments
+from majority.methods import METHODS, create_head
 
 D, C = 6, 5
 # Its instances attend to each other, kept or not: leaving one out of the sum does not take it out of the bag.

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from majority.methods import Target, create_head, nystrom
+from majority.data.batches import Target
+from majority.data.segments import Segments
+from majority.methods import create_head, nystrom
 from majority.methods.nystrom import NystromAttention, pseudo_inverse
-from majority.segments import Segments
 
 D, C = 6, 5
 

@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from majority import Bags, build_model
+from majority.data.batches import Target
+from majority.data.segments import Segments
 from majority.errors import InputError
-from majority.methods import METHODS, Target, create_head
+from majority.methods import METHODS, create_head
 from majority.methods.feature_pool import p_norm
-from majority.segments import Segments
 
 HEADS = (
     *("output-mean", "feature-mean", "feature-max", "feature-pnorm", "feature-lse"),
@@ -303,8 +304,8 @@ def test_equally_large_bags_are_brought_together():
 
 PEAK_OF_A_STEP = """
 import resource, sys, torch
-from majority.methods import Target, create_head
-from majority.segments import Segments
+from majority import Target, create_head
+from majority.data.segments import Segments
 torch.set_num_threads(1)
 head = create_head("additive-transmil", 16, 3).train()
 def step(n):

@@ -10,12 +10,13 @@ import torch
 from safetensors.torch import load_file
 
 from majority import Settings, build_model, load_source
-from majority.embedding import embedded
+from majority.data.streaming import placed
 from majority.errors import InputError
-from majority.experiments import Data, Experiment
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, Material, Plan, Run, census
-from majority.recipes.plans import CensusSettings
-from majority.streams import placed
+from majority.recipes.embedding import embedded
+from majority.recipes.plan import CensusSettings
 
 VIEWS = ("affine", "noise")
 QUICK = Settings(epochs=2, batch_bags=8, augment=VIEWS)
@@ -143,7 +144,9 @@ def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tm
     words = ["train", tmp_path / "own.npz", "--recipe", "census", "--bags", "12", "--bag-size", "8", "--epochs", "1"]
     words += ["--backbone", "mlp", "--set", "census.start.epochs=1", "--set", "census.head.epochs=1"]
     words += ["--set", "census.readers=1", "--out", tmp_path / "run"]
-    on = lambda device: monkeypatch.setattr("majority.experiments.choose_device", lambda name: torch.device(device))
+    on = lambda device: monkeypatch.setattr(
+        "majority.experiments.experiment.choose_device", lambda name: torch.device(device)
+    )
     on("cuda")
     code, out, _ = majority(*words)
     on("cpu")

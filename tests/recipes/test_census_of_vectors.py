@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from majority import Bags, Settings, build_model, evaluate
 from majority.recipes import Material, Plan, Run, census, choose
-from majority.recipes.plans import CensusSettings
+from majority.recipes.plan import CensusSettings
 from majority.sources import Parts
 
 TRAINING = Settings(epochs=2, batch_bags=8)

@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majority import Bags, InputError, Settings, build_model
-from majority.experiments import Data, Experiment
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, Material, Plan, Run, choose, mpem
 from majority.recipes.mpem import Reading, distances, far_from_label, kept, typical_sums
 from majority.report.page import command
@@ -108,7 +109,7 @@ def test_the_ratio_is_chosen_by_the_validation_bags(tmp_path):
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("piece", [8_192, 16])
 def test_distances_of_a_network_are_those_of_a_loop_over_its_bags(ragged, piece, monkeypatch):
-    monkeypatch.setattr("majority.inference.BATCH_INSTANCES", piece)
+    monkeypatch.setattr("majority.data.device.BATCH_INSTANCES", piece)
     bags = blobs(ragged=ragged)
     model = build_model(bags, "count", torch.nn.Identity()).eval()
     torch.nn.init.eye_(model.head.classifier.weight)

@@ -6,9 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from majority.experiments import Data, Experiment
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, Material
-from majority.report import write_study_report
+from majority.study.page import write_study
 
 READABLE = 8.5  # pixels
 WORDS = """all => all.map(word => parseFloat(getComputedStyle(word).fontSize) *
@@ -36,7 +37,7 @@ def study(tmp_path_factory):
     test = {"instance_accuracy": 0.5, "consistency_rate": 0.75, "overestimation_quantiles": [-9.0, -3.0, 0.0, 2.0, 8.0]}
     results = [cell | {"method": name, "fold": fold, "test": test} for name in ("count", "vote") for fold in (0, 1, 2)]
     (folder / "results.jsonl").write_text("".join(json.dumps(result) + "\n" for result in results))
-    return write_study_report(folder)[0]
+    return write_study(folder)[0]
 
 
 @pytest.fixture(params=["run", "study"])

@@ -11,17 +11,20 @@ import numpy as np
 import pytest
 
 from majority import Bags, Classifier, InputError, build_model, evaluate
-from majority.experiments import Data, Experiment, reopen
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.experiments.reopen import reopen
+from majority.experiments.run_report import report_run, write_report
+from majority.inference.reading import read
+from majority.plots.colours import PALETTE
+from majority.plots.figures import box, box_plot, confusion_matrix, curves, instance_map, nice_ticks
+from majority.plots.pictures import png
 from majority.recipes import RECIPES, Material
-from majority.report import sections, write_report
-from majority.report.colours import PALETTE
-from majority.report.figures import box, box_plot, confusion_matrix, curves, instance_map, nice_ticks
-from majority.report.page import _kept, command, write_page
-from majority.report.pictures import png
-from majority.report.reading import read
-from majority.report.study_figures import interval_plot
-from majority.report.study_page import AXIS
+from majority.report import sections
+from majority.report.page import _kept, command
 from majority.study.comparison import Gap
+from majority.study.figures import interval_plot
+from majority.study.page import AXIS
 
 HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
 
@@ -35,7 +38,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def report(run):
-    return write_report(run, "cpu")
+    return report_run(run, "cpu")
 
 
 @pytest.fixture
@@ -54,7 +57,7 @@ def slides(names=HOSTILE):
 
 def page_of(folder, bags, backbone="mlp"):
     parts = SimpleNamespace(train=bags, val=bags, test=None)
-    return write_page(folder, Classifier(build_model(bags, "count", backbone), "cpu"), parts).read_text()
+    return write_report(folder, Classifier(build_model(bags, "count", backbone), "cpu"), parts).read_text()
 
 
 # ---------------------------------------------------------------------- figures
@@ -212,7 +215,7 @@ def test_features_without_instance_labels_have_maps_and_no_gallery(elsewhere):
 def test_one_bag_is_called_so(elsewhere):
     bags = slides()
     classifier = Classifier(build_model(bags, "count", "mlp"), "cpu")
-    page = write_page(elsewhere, classifier, SimpleNamespace(train=bags, val=bags, test=bags.subset([0]))).read_text()
+    page = write_report(elsewhere, classifier, SimpleNamespace(train=bags, val=bags, test=bags.subset([0]))).read_text()
     assert page.count("1 bag shown") == 2, "as bars and as maps"
 
 
@@ -279,14 +282,14 @@ def test_unfinished_run_is_refused_and_nothing_written(elsewhere, missing, messa
     (elsewhere / missing).unlink()
     (elsewhere / "report.html").unlink(missing_ok=True)
     with pytest.raises(InputError, match=message):
-        write_report(elsewhere, "cpu")
+        report_run(elsewhere, "cpu")
     assert not [entry for entry in elsewhere.iterdir() if "report" in entry.name]
 
 
 def test_command_line_prints_the_path(run):
     from typer.testing import CliRunner
 
-    from majority.cli import app
+    from majority.cli.app import app
 
     answer = CliRunner().invoke(app, ["report", str(run), "--device", "cpu"])
     assert answer.exit_code == 0, answer.output

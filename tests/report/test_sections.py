@@ -3,8 +3,8 @@
 import numpy as np
 
 from majority import Bags
+from majority.inference.reading import Reading
 from majority.report import sections
-from majority.report.reading import Reading
 
 CLASSES = ("a", "b", "c")
 

@@ -11,9 +11,11 @@ import pytest
 
 from majority import sources
 from majority.errors import InputError
-from majority.experiments import Data, Experiment, reopen
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.experiments.reopen import reopen
 from majority.files import read_json, write_json
-from majority.report.lines import Line, Point, line_plot
+from majority.plots.lines import Line, Point, line_plot
 from majority.study import difficulty
 from majority.study.difficulty import AXES, BASE, FOLDS, METHODS
 

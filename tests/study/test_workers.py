@@ -15,8 +15,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from majority.experiments import Data, Experiment
-from majority.runs import claimed
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.experiments.run_folder import claimed
 from majority.study import Done, Study, aggregate, as_csv, live, run_cells, workers
 from majority.study.live import cells_shown, line, seconds_left, table
 from majority.study.workers import State, _places

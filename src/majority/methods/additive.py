@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..norm import BatchNorm1d
-from ..segments import Segments
+from ..backbones.norm import BatchNorm1d
+from ..data.segments import Segments
 from .base import BagOutput, Head
 
 HIDDEN = 256

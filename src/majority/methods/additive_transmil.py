@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from ..segments import Segments
+from ..data.segments import Segments
 from .base import BagOutput, Head
 from .nystrom import NystromAttention
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..functional import expected_shares, vote_log_proportions
-from ..segments import Segments
-from .base import BagOutput, Target, pick
+from ..data.batches import Target
+from ..data.segments import Segments
+from .base import BagOutput, pick
+from .functional import expected_shares, vote_log_proportions
 from .voting import Voting, without_column
 
 MOMENTUM = 0.95  # of the winners' share, over steps

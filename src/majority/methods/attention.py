@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..segments import Segments
+from ..data.segments import Segments
 from .base import BagOutput, Head
 
 HIDDEN = 128

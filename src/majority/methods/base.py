@@ -6,21 +6,14 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from ..segments import Segments
+from ..data.batches import Target
+from ..data.segments import Segments
 
 
 class BagOutput(NamedTuple):
     instance_log_probs: Tensor  # (n, C)
     bag_log_probs: Tensor  # (b, C)
     bag_scores: Tensor | None = None  # (b, C) unnormalised, for a loss that reads those
-
-
-class Target(NamedTuple):
-    """What a loss may see. Instance labels are None unless the head says that it sees them."""
-
-    labels: Tensor  # (b,)
-    instance_labels: Tensor | None = None  # (n,)
-    beliefs: Tensor | None = None  # (n, C) probabilities that an earlier model gave; None: there are none
 
 
 class Head(nn.Module):

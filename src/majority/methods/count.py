@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..functional import count_log_probs
-from ..segments import Segments
+from ..data.segments import Segments
+from .functional import count_log_probs
 from .voting import Voting
 
 

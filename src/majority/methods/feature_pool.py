@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..segments import Segments
+from ..data.segments import Segments
 from .base import BagOutput, Head
 
 SHARPNESS = 4  # p of the norm, and the factor inside log-sum-exp

@@ -9,9 +9,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from ..functional import mean_log_probs
-from ..segments import Segments
-from .base import BagOutput, Head, Target, pick
+from ..data.batches import Target
+from ..data.segments import Segments
+from .base import BagOutput, Head, pick
+from .functional import mean_log_probs
 
 
 class Mean(Head):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..segments import Segments
-from .base import BagOutput, Head, Target, pick
+from ..data.batches import Target
+from ..data.segments import Segments
+from .base import BagOutput, Head, pick
 
 
 class OutputMean(Head):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..functional import vote_scores
-from ..segments import Segments
+from ..data.segments import Segments
+from .functional import vote_scores
 from .voting import Voting
 
 

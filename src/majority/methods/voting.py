@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..background import Background
-from ..functional import share_divergence
-from ..segments import Segments
-from .base import BagOutput, Head, Target, pick
+from ..data.background import Background
+from ..data.batches import Target
+from ..data.segments import Segments
+from .base import BagOutput, Head, pick
+from .functional import share_divergence
 
 
 class Voting(Head):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ..augment import kind_of, lawful
 from ..errors import InputError, no_such
-from ..methods import METHODS, Head, find_method
+from ..methods import METHODS, Head
 from ..methods.count import Count
-from ..settings import Settings
+from ..training.settings import Settings
 from . import census, mpem
-from .plans import CensusSettings, Material, Plan
+from .label_preserving import kind_of, lawful
+from .plan import CensusSettings, Material, Plan
 from .stages import Run, Trained, once, scaffold
 
 __all__ = ["DEFAULT", "RECIPES", "Material", "Plan", "Recipe", "Run", "Trained", "choose", "scaffold"]
@@ -33,7 +33,7 @@ class Recipe:
     head: type[Head] = Head  # of the methods that it builds on
 
     def check_method(self, name: str) -> None:
-        if not issubclass(find_method(name).head, self.head):
+        if not issubclass(METHODS.find(name).head, self.head):
             able = [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
             raise InputError(f"recipe {self.name} does not build on {name}: take --method {' or '.join(able)}")
 

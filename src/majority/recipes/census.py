@@ -23,15 +23,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..augment import Augment
-from ..bags import Bags
-from ..discriminants import can_be_told, discriminants
-from ..embedding import embedded, singles
-from ..inference import all_batches, choose_device, outputs
+from ..data.bags import Bags
+from ..data.device import choose_device
+from ..inference.evaluate import all_batches, outputs
 from ..model import Model, ModelSpec, Normalise
-from ..objectives import Averaged, Contrastive, Taught
-from ..training import Fitted, fit
-from ..training_checks import takes_views
+from ..training.augment import Augment
+from ..training.loop import Fitted, fit
+from ..training.objectives import Averaged, Contrastive, Taught
+from ..training.validation import takes_views
+from .discriminants import can_be_told, discriminants
+from .embedding import embedded, singles
 from .stages import Run, Trained
 
 SMALLEST = 1e-8  # probability

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bags import Bags
-from ..inference import all_batches, batch_features, choose_device
+from ..data.bags import Bags
+from ..data.device import choose_device
+from ..inference.evaluate import all_batches, batch_features
 from ..model import Model
 from .stages import Run, Trained
 

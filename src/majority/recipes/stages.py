@@ -11,13 +11,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from ..bags import Bags
-from ..checkpoint import write_weights
+from ..data.bags import Bags
 from ..errors import InputError
 from ..files import read_json, read_lines, write_json
+from ..inference.weights import write_weights
 from ..model import Model
-from ..training import CHECKPOINT, METRICS, Fitted, fit
-from .plans import Plan
+from ..training.loop import CHECKPOINT, METRICS, Fitted, fit
+from .plan import Plan
 
 SEEDS_APART = 1_000_003  # no seeds that people choose differ by it
 STAGES, OUTCOME, WEIGHTS = "stages", "outcome.json", "weights.safetensors"

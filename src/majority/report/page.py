@@ -7,20 +7,19 @@ import json
 import os
 import shlex
 from pathlib import Path
+from typing import NamedTuple
 
-from ..bags import Bags
-from ..classifier import Classifier
-from ..files import read_json, read_lines, write_text
-from ..metrics import coverage, doubt
+from ..data.bags import Bags
+from ..files import write_text
+from ..inference.classifier import Classifier
+from ..inference.metrics import coverage, doubt
+from ..inference.reading import Reading, read
+from ..plots.figures import box_plot, confusion_matrix, curves
 from ..recipes import RECIPES, Material
-from ..recipes.plans import CHANGEABLE
-from ..runs import RESULT, finished_file, flat, is_trained_on, read_config, settings_by_name
+from ..recipes.plan import CHANGEABLE, flat, settings_by_name
 from ..sources import names
-from ..sources.own.naming import listed
-from ..training import METRICS
+from ..sources.custom.names import listed
 from . import sections
-from .figures import box_plot, confusion_matrix, curves
-from .reading import Reading, read
 from .templates import fill
 
 REPORT = "report.html"
@@ -43,8 +42,18 @@ FIGURES = {  # of a result: how it is called, how it is shown, what it says
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
 
 
+class RunFacts(NamedTuple):
+    """What a run folder's files say."""
+
+    config: dict
+    result: dict
+    history: list[dict]  # one record per epoch
+    trained_on: bool  # whether the bags of the source that is reported on were trained on
+
+
 def write_page(
     folder: Path,
+    facts: RunFacts,
     classifier: Classifier,
     parts,
     opened=None,
@@ -60,17 +69,16 @@ def write_page(
     part = "val" if getattr(parts, "test", None) is None else "test"
     reading = reading or read(classifier, getattr(parts, part), opened)
     filters = {"share": _share, "signed": _signed, "number": lambda value: f"{value:,}"}
-    page = fill("template.html.jinja", _content(folder, classifier, parts, part, reading, source), **filters)
+    page = fill("template.html.jinja", _content(facts, classifier, parts, part, reading, source), **filters)
     path = folder / REPORT if source is None else _place(folder, source)
     write_text(path, page)
     return path
 
 
-def _content(folder: Path, classifier: Classifier, parts, part: str, reading: Reading, source: str | None) -> dict:
-    config, result = read_config(folder), read_json(finished_file(folder, RESULT))
+def _content(facts: RunFacts, classifier: Classifier, parts, part: str, reading: Reading, source: str | None) -> dict:
+    config, result = facts.config, facts.result
     called = PART_NAMES | ({} if source is None else {"test": str(Path(*_whole(source).parts[-2:]))})
     figures = result.get(part) or {}
-    trained_on = source is not None and is_trained_on(config, source)
     rows = called
     if source is not None:
         figures = reading.outcome().summary()
@@ -81,7 +89,7 @@ def _content(folder: Path, classifier: Classifier, parts, part: str, reading: Re
         "title": " · ".join([Path(data["source"]).name, config["method"], *([] if source is None else [called[part]])]),
         "part": called[part],
         "source_mark": None if source is None else _mark(source),
-        "trained_on": trained_on,
+        "trained_on": facts.trained_on,
         "background": None if reading.background is None else classes[reading.background],
         "about": _about(config, result, classifier),
         "command": command(config),
@@ -90,7 +98,7 @@ def _content(folder: Path, classifier: Classifier, parts, part: str, reading: Re
         "figures": _figures(figures),
         "coverage": coverage(figures),
         "doubt": doubt(figures),
-        "curves": _curves(read_lines(folder / METRICS), result["best_epoch"]),
+        "curves": _curves(facts.history, result["best_epoch"]),
         "kept": _kept(result),
         "classes": sections.class_keys(classes),
         "predicted_classes": sections.predicted_classes(reading),

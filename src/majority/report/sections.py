@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..metrics import overestimation
-from ..truth import UNKNOWN
-from .colours import colour, ink_on
-from .figures import Box, box, instance_map
-from .pictures import Tile, mosaic
-from .reading import Reading
+from ..data.instance_labels import UNKNOWN
+from ..inference.metrics import overestimation
+from ..inference.reading import Reading
+from ..plots.colours import colour, ink_on
+from ..plots.figures import Box, box, instance_map
+from ..plots.pictures import Tile, mosaic
 
 # What is drawn at most, so that a page stays small and readable; it says what it leaves out.
 BARS, SEGMENTS = 200, 12  # bags, and classes apart in a bag's bar

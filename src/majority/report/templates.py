@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..wording import counted
+from ..errors import counted
 
 
-def fill(template: str, content: dict, **filters: Callable) -> str:
-    """A template of this folder with its content; filters by the names it uses."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def fill(template: str, content: dict, package: str = "majority.report", **filters: Callable) -> str:
+    """A template of this package, or of one that builds on it, with its content; filters by the names it uses."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("majority.report", ""),
+        loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("majority.report", "")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,17 +6,33 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..errors import InputError, no_such
-from . import cifar, digits, medmnist, svhn
-from .catalogue import Source
-from .files import find
-from .labelled import LabelledSet, Parts
-from .npz import load_npz
-from .own import OwnBags, Wish, is_own, pixels
-from .published import PUBLISHED
+from .benchmarks import cifar, digits, medmnist, svhn
+from .benchmarks.catalogue import Source
+from .benchmarks.fetch import find
+from .benchmarks.labelled import LabelledSet, Parts
+from .benchmarks.npz import load_npz
+from .benchmarks.published import PUBLISHED
+from .custom import OwnBags, Wish, is_own, pixels
 
-__all__ = ["LabelledSet", "OwnBags", "Parts", "SourceInfo", "describe", "is_own_source", "load", "names"]
+if TYPE_CHECKING:
+    from .custom.load import Check
+
+__all__ = [
+    "LabelledSet",
+    "OwnBags",
+    "Parts",
+    "SourceInfo",
+    "check_source",
+    "describe",
+    "is_own_source",
+    "load",
+    "names",
+]
 
 SOURCES = {source.name: source for family in (digits, cifar, svhn, medmnist) for source in family.SOURCES}
 READERS = {".npz": load_npz, ".mat": svhn.load_mat}
@@ -59,7 +75,7 @@ def load(
     (1797, 8, 8, 1)
     """
     if is_own_source(name_or_path):
-        from .own.checking import load_own
+        from .custom.load import load_own
 
         wish = Wish(image_size=pixels(image_size), features=tuple(features) if features else None)
         return load_own(Path(name_or_path).expanduser(), wish)
@@ -115,3 +131,24 @@ def _unknown(name: str) -> InputError:
         return InputError(f"{name} is not offered, as {medmnist.LEFT_OUT[name]}: give one of {', '.join(SOURCES)}")
     kinds = ", or a path to .npz, .mat, .csv or .parquet, or a folder of feature files"
     return no_such("source", name, SOURCES, kinds)
+
+
+def check_source(source: str | Path, image_size: int | None = None, features: tuple[str, ...] | None = None) -> Check:
+    """Of bags of one's own everything is read and checked; a labelled set was checked when it loads."""
+    from .custom.load import Check
+    from .custom.load import check as check_custom
+
+    if is_own_source(source):
+        return check_custom(Path(source).expanduser(), image_size, features)
+    return Check(_summary(load(source, image_size, features)))
+
+
+def _summary(labelled: LabelledSet) -> dict[str, str]:
+    counts = np.bincount(labelled.labels, minlength=len(labelled.classes))
+    shape = "x".join(map(str, labelled.store.shape[1:]))
+    groups = "none" if labelled.groups is None else f"{len(np.unique(labelled.groups)):,}"
+    return {
+        "instances": f"{len(labelled.labels):,} of {shape}, each with its class: bags are made of them",
+        "classes": ", ".join(f"{name} {count:,}" for name, count in zip(labelled.classes, counts, strict=True)),
+        "groups": groups,
+    }

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
+from ..inference.metrics import coverage
 from ..methods import METHODS
-from ..metrics import coverage
 from .printed import SETS, STAND_INS, printed_accuracy, printed_consistency, printed_set
 from .results import Setting
 from .statistics import by_fold, paired_difference, share_tested, spread

@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 from statistics import fmean
 
-from ..background import lead_of
-from ..experiments import Data, Experiment
+from ..data.background import lead_of
+from ..experiments.data import Data
+from ..experiments.experiment import Experiment
+from ..experiments.run_folder import claimed
 from ..files import write_text
-from ..report.colours import colour
-from ..report.lines import Line, Point, line_plot
-from ..runs import claimed
+from ..plots.colours import colour
+from ..plots.lines import Line, Point, line_plot
 from ..sources import LabelledSet, load
 from .live import cells_shown
 from .statistics import by_fold, spread

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from ..data.device import choose_device
+from ..data.scenarios import SCENARIOS, majority_range
 from ..errors import InputError
-from ..experiments import Data, Experiment
+from ..experiments.data import Data
+from ..experiments.experiment import Experiment
+from ..experiments.run_folder import CONFIG, begun, claimed, read_config
 from ..files import write_json
-from ..inference import choose_device
-from ..methods import find_method
-from ..runs import CONFIG, begun, claimed, read_config
-from ..scenarios import SCENARIOS, majority_range
+from ..methods import METHODS
 from ..sources import load, names
-from ..sources.labelled import N_FOLDS
+from ..sources.benchmarks.labelled import N_FOLDS
 from .live import cells_shown
 from .tables import write_tables
 from .workers import Done, run_cells
@@ -112,7 +113,7 @@ def _check_data(cells: Sequence[tuple[Path, Experiment]]) -> None:
     seen: dict[tuple, tuple[str, Path]] = {}
     for folder, experiment in cells:
         if begun(folder):
-            key = (experiment.data, find_method(experiment.method).head.sees_instance_labels)
+            key = (experiment.data, METHODS.find(experiment.method).head.sees_instance_labels)
             fingerprint = read_config(folder)["data"]["fingerprint"]
             first, where = seen.setdefault(key, (fingerprint, folder))
             if fingerprint != first:

@@ -10,11 +10,11 @@ from datetime import timedelta
 from pathlib import Path
 from statistics import mean
 
+from ..experiments.run_folder import CONFIG
 from ..files import read_json
-from ..progress import SECONDS_APART
 from ..recipes.stages import STAGES
-from ..runs import CONFIG
-from ..training import METRICS
+from ..training.loop import METRICS
+from ..training.progress import SECONDS_APART
 from .workers import Done, State, Watch
 
 CONTINUES = "Ctrl-C stops, the same command continues"

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import InputError
+from ..experiments.run_folder import RESULT
 from ..files import read_json, read_lines, write_lines
 from ..recipes import RECIPES, Material
-from ..runs import RESULT, settings_by_name
-from ..training import METRICS
+from ..recipes.plan import settings_by_name
+from ..training.loop import METRICS
 
 RESULTS = "results.jsonl"
 CURVE_POINTS = 100  # of each learning curve that are kept

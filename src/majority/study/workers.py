@@ -21,12 +21,13 @@ from pathlib import Path
 
 import torch
 
+from ..data.device import choose_device
 from ..errors import InputError, TrainingError
-from ..experiments import Data, Experiment
+from ..experiments.data import Data
+from ..experiments.experiment import Experiment
+from ..experiments.run_folder import RESULT
 from ..files import append, read_json
-from ..inference import choose_device
 from ..plugins import load_plugins
-from ..runs import RESULT
 from ..sources import describe, load
 
 FAILURES = "failures.txt"

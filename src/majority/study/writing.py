@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..wording import counted
+from ..errors import counted
 from .choosing import RULE, Choice, mean_cost
 from .comparison import Comparison, Table
 from .printed import SETS

@@ -1,0 +1,112 @@
+"""What the command prints: figures, tables, how a study ended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ..errors import counted
+
+
+def console():
+    from rich.console import Console
+
+    plain = {"markup": False, "emoji": False}  # names may hold brackets and colons
+    here = Console(**plain)
+    return here if here.is_terminal else Console(**plain, width=160)
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def end_study(done, out: Path) -> None:
+    """The table of the cells that were trained, then a line for each that failed; exit 1 if any did."""
+    from ..study import aggregate
+    from ..study.workers import FAILURES
+
+    rows = aggregate([cell.result for cell in done if cell.result])
+    if rows:
+        print_rows(rows)
+        say(f"{sum(row['seconds'] for row in rows):.0f} s of training; {out / 'table.md'}, {out / 'table.csv'}")
+    failed = [cell for cell in done if cell.failure]
+    for cell in failed:
+        print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
+    if failed:
+        cure = f"details in {out / FAILURES}; the same command tries them again"
+        print(f"majority: {len(failed)} of {len(done)} cells failed: {cure}", file=sys.stderr)
+        raise SystemExit(1)
+
+
+def print_folds(results: list[dict]) -> None:
+    """A line of means over the folds, and of how many instances they are."""
+    from ..inference.metrics import coverage
+    from ..study import aggregate
+
+    print_rows(aggregate(results))
+    if said := coverage(*(result["test"] for result in results)):
+        say(f"note: {said}")
+
+
+def print_result(result: dict) -> None:
+    if result["test"]:
+        print_figures(result["test"], f"test bags of fold {result['fold']}")
+    else:
+        print_figures(result["val"], "validation bags")
+        say("there are no test bags: these figures are of the bags by which the epoch was chosen, and flatter it")
+
+
+def print_figures(figures: dict, title: str) -> None:
+    from rich.table import Table
+
+    from ..inference.metrics import coverage, doubt
+
+    table = Table("figure", "value", title=title, title_justify="left")
+    for name, value in figures.items():
+        if not isinstance(value, list):
+            shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+            table.add_row(name.replace("_", " "), shown)
+    console().print(table)
+    if said := coverage(figures):
+        say(f"note: {said}")
+    if said := doubt(figures):
+        say(f"warning: {said}")
+
+
+def print_check(found, source: str) -> None:
+    from rich.table import Table
+
+    from ..sources.custom.findings import in_kinds
+
+    if found.summary:
+        table = Table(title=source, title_justify="left", show_header=False)
+        for name, value in found.summary.items():
+            table.add_row(name, value)
+        console().print(table)
+    for warning in found.warnings:
+        say(f"warning: {warning}")
+    for line in in_kinds(found.problems):
+        say(f"problem: {line}")
+    say(f"{counted(len(found.problems), 'problem')}, {counted(len(found.warnings), 'warning')}")
+
+
+def note_trained_on(run: Path, source: str | None) -> None:
+    from ..experiments.run_folder import is_trained_on, read_config
+
+    if source is not None and is_trained_on(read_config(run), source):
+        say("note: the run was trained on bags of this source; they are among these")
+
+
+def print_rows(rows: list[dict]) -> None:
+    from rich.table import Table
+
+    from ..study.tables import FIGURES, shown
+
+    table = Table("source", "scenario", "method", "n", *FIGURES.values(), "changed")
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before and before["scenario"] != row["scenario"]:
+            table.add_section()
+        figures = [shown(row, figure) for figure in FIGURES]
+        names = (row["source"], row["scenario"] or "-", row["method"], str(row["n"]))
+        table.add_row(*names, *figures, row["changed"] or "-")
+    console().print(table)

@@ -1,0 +1,1 @@
+"""Bags, where their instances lie, how they are split and brought to a device."""

@@ -1,0 +1,1 @@
+"""A trained model on bags: figures, predictions, files."""

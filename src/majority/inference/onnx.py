@@ -1,0 +1,173 @@
+"""The instance classifier as one ONNX file: stored instances in, class probabilities out, checked before it is kept."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from .. import __version__
+from ..data.validation import needs_double
+from ..errors import InputError
+from ..files import write_atomically
+from ..model import Model, ModelSpec
+from .classifier import Classifier
+
+INPUT, OUTPUT = "instances", "probabilities"
+CHECKED_BATCHES = (1, 7)
+TOLERANCE = 1e-4
+EXPORTER = "torch.onnx"  # the logger that tells of operators nobody asked for
+
+
+def export_onnx(classifier: Classifier, path: str | Path) -> Path:
+    """Write the instance classifier as one .onnx file for any number of instances.
+
+    In: `instances`, uint8 (n, height, width, channels) or float32 (n, d), as stored; normalisation is inside.
+    Where float32 is too coarse for the features, they are float64.
+    Out: `probabilities`, float32 (n, classes). The class names are a JSON list under `classes` in the metadata, and
+    those of the features, where they came from a table, under `columns`.
+    Before the file is written, onnxruntime runs it on random instances and must agree with PyTorch to 1e-4.
+    """
+    path = Path(path)
+    if path.suffix != ".onnx" or not path.parent.is_dir():
+        raise InputError(f"{path}: give a file that ends in .onnx, in a folder that exists")
+    spec = classifier.model.spec
+    if classifier.model.head.needs_bag:
+        raise InputError(
+            f"method {spec.method} classifies an instance only within its bag, and ONNX takes single instances: "
+            "export a run of a method that classifies single instances"
+        )
+    onnx, onnxruntime, _ = map(_package, ("onnx", "onnxruntime", "onnxscript"))
+    network = _Probabilities(classifier.model).eval()
+    model = _translated(network, spec)
+    notes = {"classes": json.dumps(spec.classes), "majority": __version__}
+    if classifier.columns is not None:
+        notes["columns"] = json.dumps(classifier.columns)
+    onnx.helper.set_model_props(model, notes)
+    content = model.SerializeToString()
+    _check_agreement(network, onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]))
+    write_atomically(path, lambda place: place.write_bytes(content))
+    return path
+
+
+class _Probabilities(nn.Module):
+    """A copy of the model on the CPU, with the images' usual memory layout: (n, ...) -> (n, C)."""
+
+    def __init__(self, model: Model):
+        super().__init__()
+        self.model = copy.deepcopy(model).to("cpu", memory_format=torch.contiguous_format)
+
+    def forward(self, instances: Tensor) -> Tensor:
+        features = self.model.features(instances)
+        return self.model.head(features, _OneBag(features)).instance_log_probs.exp()
+
+
+class _OneBag:
+    """Stands in for Segments: all rows are one bag, however many they are. The exporter drops what only bags need."""
+
+    def __init__(self, rows: Tensor):
+        self.rows = rows
+        self.counted = torch.ones_like(rows[:, 0]).sum(dim=0, keepdim=True)  # (1,)
+
+    def kept(self, values: Tensor, otherwise: float) -> Tensor:  # nothing is left out
+        return values
+
+    def spread(self, values: Tensor) -> Tensor:  # (1, ...) -> (n, ...)
+        return values.expand(self.rows.shape[0], *values.shape[1:])
+
+    def sum(self, values: Tensor) -> Tensor:  # (n, ...) -> (1, ...)
+        return values.sum(dim=0, keepdim=True)
+
+    def mean(self, values: Tensor) -> Tensor:
+        return values.mean(dim=0, keepdim=True)
+
+    def max(self, values: Tensor) -> Tensor:
+        return values.amax(dim=0, keepdim=True)
+
+    def logsumexp(self, values: Tensor) -> Tensor:
+        return values.logsumexp(dim=0, keepdim=True)
+
+    def softmax(self, values: Tensor) -> Tensor:  # (n, ...) -> (n, ...)
+        return values.softmax(dim=0)
+
+    def gram(self, values: Tensor) -> Tensor:  # (n, C) -> (1, C, C)
+        return (values.mT @ values).unsqueeze(0)
+
+
+def _translated(network: _Probabilities, spec: ModelSpec):
+    """The network as an ONNX model whose first axis is free."""
+    example = torch.from_numpy(_random_instances(network.model, max(CHECKED_BATCHES)))
+    try:
+        with torch.no_grad(), _quiet():
+            program = torch.onnx.export(
+                network,
+                (example,),
+                dynamo=True,
+                verbose=False,
+                input_names=[INPUT],
+                output_names=[OUTPUT],
+                dynamic_shapes=({0: torch.export.Dim("n")},),
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"backbone {spec.backbone or 'of your own'} cannot be written as ONNX ({reason}): "
+            "take operations that torch.onnx knows, for any number of instances"
+        ) from error
+    return program.model_proto
+
+
+def _check_agreement(network: _Probabilities, session) -> None:
+    for n in CHECKED_BATCHES:
+        instances = _random_instances(network.model, n)
+        with torch.no_grad():
+            expected = network(torch.from_numpy(instances)).numpy()
+        (found,) = session.run([OUTPUT], {INPUT: instances})
+        apart = np.abs(found - expected).max()
+        if not apart <= TOLERANCE:  # NaN is not
+            raise InputError(
+                f"in onnxruntime the probabilities of {n} random instances are {apart:.2g} away from PyTorch's "
+                f"(at most {TOLERANCE:g} is allowed), so nothing was written: "
+                "try other versions of onnxruntime and torch"
+            )
+
+
+def _random_instances(model: Model, n: int) -> np.ndarray:
+    """Images of noise, or vectors spread as those of training were."""
+    rng, spec = np.random.default_rng(n), model.spec
+    if spec.images:
+        return rng.integers(256, size=(n, *spec.instance_shape), dtype=np.uint8)
+    mean, std = model.normalise.mean.numpy(), model.normalise.std.numpy()
+    vectors = mean + std * rng.normal(size=(n, *spec.instance_shape))
+    return vectors.astype(np.float64 if needs_double(mean, std) else np.float32)
+
+
+def _package(name: str):
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(
+            f"ONNX export needs the package {name}, which is not installed: pip install onnx onnxscript onnxruntime"
+        ) from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    logger = logging.getLogger(EXPORTER)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

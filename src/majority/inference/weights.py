@@ -1,0 +1,17 @@
+"""Weights as safetensors files, never pickle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from safetensors.torch import save
+from torch import Tensor
+
+from ..files import write_atomically
+
+Weights = dict[str, Tensor]
+
+
+def write_weights(path: Path, weights: Weights, notes: dict[str, str] | None = None) -> None:
+    apart = {name: value.to("cpu", copy=True).contiguous() for name, value in weights.items()}  # shared ones too
+    write_atomically(path, lambda place: place.write_bytes(save(apart, notes)))

@@ -1,0 +1,1 @@
+"""Labelled sets of which benchmark bags are made."""

@@ -1,0 +1,16 @@
+"""Bags of one's own: manifests of images or features, and folders of feature files. `checking` reads them."""
+
+import os
+from pathlib import Path
+
+from .custom_bags import OwnBags
+from .request import Wish, pixels
+
+__all__ = ["OwnBags", "Wish", "is_own", "pixels"]
+
+TABLES = (".csv", ".parquet")
+
+
+def is_own(path: Path) -> bool:
+    """Whether this path is a manifest or a folder, rather than a file of labelled instances."""
+    return path.suffix.lower() in TABLES or os.path.isdir(path)  # a name too long for a path is none

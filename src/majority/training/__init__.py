@@ -1,0 +1,1 @@
+"""How one network is trained."""

@@ -1,0 +1,389 @@
+"""Objectives beside the method's own loss: what they minimise, what they leave, and that nothing leaks into them."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Bags, Settings, build_model, evaluate, fit
+from majority.data.streaming import placed
+from majority.errors import InputError
+from majority.inference.evaluate import outputs
+from majority.recipes.embedding import singles
+from majority.training import loop as training_room
+from majority.training.augment import Augment
+from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
+from majority.training.objectives import Averaged, BagLoss, Contrastive, Taught
+
+
+def images(n_bags=6, size=4, seed=0, labels=None):
+    """Bright squares on the left or on the right of 8x8 images."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, n_bags * size)
+    store = rng.integers(0, 60, (n_bags * size, 8, 8, 1)).astype(np.uint8)
+    store[truth == 0, 2:6, 1:4] += 150
+    store[truth == 1, 2:6, 4:7] += 150
+    majority = (truth.reshape(n_bags, size).mean(axis=1) > 0.5).astype(int)
+    offsets = np.arange(n_bags + 1) * size
+    return Bags(store, np.arange(len(truth)), offsets, majority, ["left", "right"], instance_labels=truth)
+
+
+@contextmanager
+def stopped_before(last, monkeypatch):
+    """What trains inside is interrupted when that epoch begins."""
+    real = training_room._Loop._epoch
+
+    def stops(self, epoch):
+        if epoch == last:
+            raise KeyboardInterrupt
+        return real(self, epoch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(training_room._Loop, "_epoch", stops)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+
+
+def plain_contrastive(first, second, temperature):
+    """One anchor at a time, in float64, as the two papers write it."""
+    views = [v / v.norm() for v in torch.cat([first, second]).double()]
+    n, losses, nearest = len(first), [], []
+    for a in range(2 * n):
+        partner = (a + n) % (2 * n)
+        others = [b for b in range(2 * n) if b not in (a, partner)]
+        terms = [torch.exp(views[a] @ views[b] / temperature) for b in others]
+        losses.append(-(views[a] @ views[partner]) / temperature + torch.log(sum(terms)))
+        nearest.append(all(views[a] @ views[partner] > views[a] @ views[b] for b in others))
+    return torch.stack([(losses[i] + losses[i + n]) / 2 for i in range(n)]), torch.tensor(nearest[:n])
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5])
+def test_contrastive_losses_are_the_plain_ones(temperature):
+    torch.manual_seed(0)
+    base = torch.randn(7, 5)
+    first, second = base + 0.3 * torch.randn(7, 5), base + 0.3 * torch.randn(7, 5)
+    losses, nearest = contrastive_losses(first, second, temperature)
+    expected, near = plain_contrastive(first, second, temperature)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(nearest, near)
+    assert 0 < nearest.sum() < 7, "views that are partly near: both answers occur"
+
+
+def plain_mixed(mixed, views, other, share, temperature):
+    """One anchor at a time, in float64: cross-entropy between what a mixed view is made of and what it is near to."""
+    mixed, views = ([v / v.norm() for v in each.double()] for each in (mixed, views))
+    losses, nearest = [], []
+    for i, anchor in enumerate(mixed):
+        near = torch.stack([anchor @ view for view in views])
+        made_of = torch.zeros(len(views), dtype=torch.float64)
+        made_of[i] += 1 - share[i]
+        made_of[other[i]] += share[i]
+        losses.append(-(made_of * (near / temperature).log_softmax(dim=0)).sum())
+        nearest.append(int(near.argmax()) == i)
+    return torch.stack(losses), torch.tensor(nearest)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5])
+def test_mixed_contrastive_losses_are_the_plain_ones(temperature):
+    torch.manual_seed(0)
+    views, other, share = torch.randn(9, 5), torch.tensor([1, 2, 0, 3, 8, 7, 6, 5, 4]), 0.5 * torch.rand(9)
+    mixed = views.lerp(views[other], share.unsqueeze(1)) + 0.5 * torch.randn(9, 5)
+    losses, nearest = mixed_contrastive_losses(mixed, views, other, share, temperature)
+    expected, near = plain_mixed(mixed, views, other, share, temperature)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(nearest, near)
+    assert 0 < nearest.sum() < 9, "both answers occur"
+
+
+VIEWS = ("crop", ("colour", {"strength": 0.3}))
+START = Settings(epochs=4, batch_bags=8, learning_rate=3e-3, augment=VIEWS)
+
+
+def started(bags, settings=START, folder=None, mixed=0.0):
+    model = build_model(bags, "log-mean", "cnn")
+    torch.manual_seed(1)
+    objective = Contrastive(model.backbone.out_features, mixed=mixed, width=16, dimensions=8)
+    return model, fit(model, singles(bags), None, settings, device="cpu", objective=objective, folder=folder)
+
+
+def test_one_instance_alone_has_nothing_to_learn():
+    first, second = (torch.randn(1, 4, requires_grad=True) for _ in range(2))
+    for losses, _ in (
+        contrastive_losses(first, second, 0.2),
+        mixed_contrastive_losses(first, second, torch.tensor([0]), torch.tensor([0.3]), 0.2),
+    ):
+        first.grad = second.grad = None
+        losses.sum().backward()
+        assert losses.tolist() == [0.0]
+        assert first.grad.tolist() == second.grad.tolist() == [[0.0] * 4]
+
+
+@pytest.mark.parametrize("mixed", [0.0, 0.5])
+def test_a_contrastive_start_lowers_its_loss_and_keeps_the_last_epoch(mixed):
+    settings = Settings(epochs=12, batch_bags=16, learning_rate=3e-3, augment=VIEWS)
+    _, fitted = started(images(12), settings, mixed=mixed)
+    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"] - 0.3
+    assert (fitted.best_epoch, fitted.loss_name) == (11, "train_loss")
+    assert "val_loss" not in fitted.history[0]
+
+
+def test_the_two_views_are_drawn_apart():
+    bags, seen = images(), []
+    model = build_model(bags, "log-mean", "cnn")
+    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    (batch,) = placed(singles(bags), torch.device("cpu")).in_order(9_999)
+    augment = lambda images: Augment(VIEWS)(images, torch.default_generator)
+    Contrastive(model.backbone.out_features).losses(model, batch, augment)
+    first, second = seen[0].chunk(2)
+    assert (first != second).flatten(1).any(dim=1).all()
+
+
+@pytest.mark.parametrize("mixed", [0.0, 0.5])
+def test_a_start_sees_no_label(mixed):
+    bags = images()
+    rng = np.random.default_rng(5)
+    scrambled = bags._with(instance_labels=rng.permutation(bags.instance_labels), labels=rng.permutation(bags.labels))
+    one, other = (started(each, mixed=mixed)[0].state_dict() for each in (bags, scrambled))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("mixed", [0.0, 0.5])
+def test_a_start_goes_on_where_it_was(mixed, tmp_path, monkeypatch):
+    bags = images()
+    whole, _ = started(bags, folder=tmp_path / "whole", mixed=mixed)
+    with stopped_before(2, monkeypatch):
+        started(bags, folder=tmp_path / "stopped", mixed=mixed)
+    again, fitted = started(bags, folder=tmp_path / "stopped", mixed=mixed)
+    assert fitted.epochs == 4
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+
+
+def test_an_objectives_product_is_validated_and_kept():
+    class Frozen(BagLoss):
+        """Leaves the model as it was before the first step."""
+
+        def __init__(self, model):
+            super().__init__()
+            self.kept = build_model(images(), "log-mean", "mlp").requires_grad_(False)
+            self.kept.load_state_dict(model.state_dict())
+
+        def product(self, model):
+            return self.kept
+
+    bags = images()
+    model = build_model(bags, "log-mean", "mlp")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    fitted = fit(model, bags, bags, Settings(epochs=3, batch_bags=2), device="cpu", objective=Frozen(model))
+    losses = {record["val_loss"] for record in fitted.history}
+    assert len(losses) == 1
+    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in before.items())
+
+
+class Twice(torch.nn.Module):
+    """One layer under two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.out_features = 3
+        self.first = self.second = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.second(self.first(x).relu())
+
+
+def test_a_weight_that_is_shared_moves_once_a_step():
+    model = build_model(Bags.from_lists([np.eye(3, dtype=np.float32)] * 2, ["a", "b"]), "log-mean", Twice())
+    objective = Averaged(model, momentum=0.75)
+    for step in range(6):
+        with torch.no_grad():
+            model.backbone.first.bias.fill_(step)
+            model.head.classifier.bias.fill_(step)
+        objective.after_step(model)
+    assert objective.mean.backbone.first.bias[0] == objective.mean.head.classifier.bias[0] != 5
+
+
+def averaged(bags, folder=None, epochs=6, make=Averaged, **options):
+    model = build_model(bags, "log-mean", "cnn")
+    settings = Settings(epochs=epochs, batch_bags=4, augment=VIEWS)
+    objective, given = make(model, **options), {}
+    if make is Taught:
+        given["beliefs"] = np.eye(2, dtype=np.float32)[1 - bags.instance_labels] * 0.8 + 0.1  # the wrong way round
+    val = images(4, seed=9)
+    return model, objective, fit(model, bags, val, settings, device="cpu", objective=objective, folder=folder, **given)
+
+
+def test_what_is_kept_is_the_mean_of_all_steps_then_a_running_one():
+    model = build_model(images(4), "log-mean", "cnn")
+    objective = Averaged(model, momentum=0.75)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    seen = []
+    for step in range(6):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(step + 1.0)
+            for buffer in model.buffers():
+                buffer += 0 if buffer.is_floating_point() else 1
+        objective.after_step(model)
+        seen.append(sum(range(1, step + 2)))  # how far each weight is from its start
+    expected = np.mean(seen[:4])
+    for far in seen[4:]:
+        expected += 0.25 * (far - expected)
+    for name, value in objective.mean.state_dict().items():
+        moved = expected if name in dict(model.named_parameters()) else 0.0
+        torch.testing.assert_close(value, start[name] + (moved if value.is_floating_point() else 6))
+
+
+@pytest.mark.parametrize("make", [Averaged, Taught])
+def test_the_mean_at_its_best_epoch_or_of_what_was_taught_at_its_last_is_left(make):
+    val = images(4, seed=9)
+    model, objective, fitted = averaged(images(12), momentum=0.9, epochs=8, make=make)
+    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
+    assert not objective.mean.training
+    assert not any(parameter.requires_grad for parameter in objective.mean.parameters())
+    (batch,) = placed(val.blind(), torch.device("cpu")).in_order(9_999)
+    ((_, output),) = outputs(model, [batch])
+    loss = model.head.losses(output, batch.segments, batch.target).mean().item()
+    losses = [record["val_loss"] for record in fitted.history]
+    assert loss == pytest.approx(losses[fitted.best_epoch], rel=1e-5)
+    if make is Taught:  # the wrong way round, so that bags are read worse and worse
+        assert (fitted.best_epoch, fitted.loss_name) == (7, "train_loss")
+        assert losses[7] > min(losses)
+    else:
+        assert (fitted.best_loss, fitted.loss_name) == (min(losses), "val_loss")
+
+
+@pytest.mark.parametrize("make", [Averaged, Taught])
+def test_the_mean_goes_on_where_it_was(tmp_path, monkeypatch, make):
+    bags = images()
+    whole, _, _ = averaged(bags, tmp_path / "whole", make=make)
+    with stopped_before(3, monkeypatch):
+        averaged(bags, tmp_path / "stopped", make=make)
+    again, _, fitted = averaged(bags, tmp_path / "stopped", make=make)
+    assert fitted.epochs == 6
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+
+
+def test_what_is_taught_keeps_its_last_epoch_also_where_a_checkpoint_holds_a_better_one(tmp_path, monkeypatch):
+    bags = images()
+    whole, _, _ = averaged(bags, make=Taught)
+    monkeypatch.setattr(Taught, "keeps_last", False)
+    with stopped_before(3, monkeypatch):
+        averaged(bags, tmp_path, make=Taught)
+    monkeypatch.setattr(Taught, "keeps_last", True)
+    again, _, fitted = averaged(bags, tmp_path, make=Taught)
+    assert fitted.best_epoch == 5
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+
+
+def test_readers_see_no_instance_label():
+    bags = images(8)
+    scrambled = bags._with(instance_labels=np.random.default_rng(5).permutation(bags.instance_labels))
+    one, other = (averaged(each)[0].state_dict() for each in (bags, scrambled))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_beliefs_are_learned_and_no_bag_label_is():
+    bags = images(24)
+    _, objective, _ = averaged(bags, epochs=20, make=Taught, mixed=0.0, momentum=0.8)
+    wrong = evaluate(objective.mean, bags, "cpu").summary()["instance_accuracy"]
+    assert wrong < 0.2, "it was told the wrong way round"
+
+
+def test_mixed_first_views_are_to_know_both_second_ones():
+    """Instances are rows of the identity: what is seen says of which two it was mixed, and in which parts."""
+    bags = images(6)
+    bags = singles(bags._with(store=np.eye(24, dtype=np.float32)))
+    model = build_model(bags, "log-mean", "mlp").eval()
+    model.normalise.mean.zero_()
+    model.normalise.std.fill_(1)
+    objective = Contrastive(model.n_features, temperature=0.3, mixed=0.5, width=16, dimensions=8).eval()
+    seen, projected = [], []
+    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    objective.projection.register_forward_hook(lambda module, given, output: projected.append(output))
+    (batch,) = placed(bags, torch.device("cpu")).in_order(9_999)
+    torch.manual_seed(0)
+    losses, _ = objective.losses(model, batch, None)
+    parts, alone = seen[0].chunk(2)
+    assert torch.equal(alone, torch.eye(24))
+    torch.testing.assert_close(parts.sum(dim=1), torch.ones(24))
+    assert (parts.diagonal() >= 0.5).all()
+    assert (parts.diagonal() < 1).sum() > 12
+    first, second = torch.nn.functional.normalize(projected[0], dim=1).chunk(2)
+    expected = -(parts * (first @ second.T / 0.3).log_softmax(dim=1)).sum(dim=1)
+    torch.testing.assert_close(losses, expected)
+
+
+def test_mixed_instances_have_mixed_beliefs():
+    """Instances are rows of the identity: what is seen says of which two it was mixed, and in which parts."""
+    bags = images(6)
+    bags = bags._with(store=np.eye(24, dtype=np.float32))
+    beliefs = np.random.default_rng(0).dirichlet([1, 1], 24).astype(np.float32)
+    model = build_model(bags, "log-mean", "mlp").eval()
+    model.normalise.mean.zero_()
+    model.normalise.std.fill_(1)
+    seen, read = [], []
+    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    model.head.register_forward_hook(lambda module, given, output: read.append(output.instance_log_probs))
+    (batch,) = placed(bags.blind(), torch.device("cpu"), None, beliefs).in_order(9_999)
+    torch.manual_seed(0)
+    losses, _ = Taught(model, mixed=0.5).losses(model, batch, None)
+    parts = seen[0]
+    torch.testing.assert_close(parts.sum(dim=1), torch.ones(24))
+    assert ((parts > 0).sum(dim=1) <= 2).all()
+    assert (parts.diagonal() >= 0.5).all()
+    assert (parts.diagonal() < 1).sum() > 12
+    taught = parts @ torch.from_numpy(beliefs)
+    expected = -(taught * read[0]).sum(dim=1).view(6, 4).mean(dim=1)
+    torch.testing.assert_close(losses, expected)
+
+
+@pytest.mark.parametrize(
+    ("beliefs", "make", "message"),
+    [
+        (np.full((24, 3), 1 / 3), Taught, r"beliefs have shape \(24, 3\): give \(24, 2\)"),
+        (np.full((24, 2), 0.4), Taught, "each row sums to 1"),
+        (np.full((24, 2), np.nan), Taught, "each row sums to 1"),
+        ([[1.5, -0.5]] * 24, Taught, "none is below 0"),
+        (None, Taught, "Taught learns beliefs"),
+        (np.full((24, 2), 0.5), Averaged, "Averaged learns no beliefs"),
+    ],
+)
+def test_wrong_beliefs_are_refused(beliefs, make, message):
+    bags = images()
+    model = build_model(bags)
+    with pytest.raises(InputError, match=message):
+        fit(model, bags, bags, beliefs=beliefs, objective=make(model), device="cpu")
+
+
+def test_views_are_of_single_instances():
+    bags = images()
+    model = build_model(bags)
+    with pytest.raises(InputError, match=r"Contrastive learns instances: give bags of one each, embedding.singles"):
+        fit(model, bags, None, objective=Contrastive(model.backbone.out_features), device="cpu")
+
+
+def test_a_network_of_one_size_is_given_no_other():
+    bags = images()
+    settings = Settings(epochs=1, augment=(("resized-crop", {"side": 4}),))
+    with pytest.raises(InputError, match=r"the backbone mlp takes those of \d+x\d+ alone: leave `side` out"):
+        fit(build_model(bags, backbone="mlp"), bags, bags, settings, device="cpu")
+    fit(build_model(bags, backbone="cnn"), bags, bags, settings, device="cpu")
+
+
+def test_whole_steps_leave_the_smaller_last_one_out():
+    bags, seen, sums = images(10), [], []
+
+    class Watched(BagLoss):
+        def losses(self, model, batch, augment):
+            seen.append(batch.bags.tolist())
+            losses, right = super().losses(model, batch, augment)
+            sums.append(losses.sum().item())
+            return losses, right
+
+    settings = Settings(epochs=4, batch_bags=4, whole_steps=True)
+    fitted = fit(build_model(bags), bags, bags, settings, device="cpu", objective=Watched())
+    assert [len(bags) for bags in seen] == [4] * 8
+    assert len({bag for step in seen for bag in step}) == 10, "those left out come in other epochs"
+    assert fitted.history[0]["train_loss"] == pytest.approx(sum(sums[:2]) / 8), "a mean over the bags that were seen"
