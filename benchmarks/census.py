@@ -47,8 +47,8 @@ from majority.methods import DEFAULT_METHOD
 from majority.model import Model
 from majority.plots.colours import colour
 from majority.plots.lines import Line, Point, line_plot
-from majority.recipes import RECIPES, Material, Plan, Run, census
-from majority.recipes.embedding import embedded, singles
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
+from majority.recipes.embedding import as_single_bags, embed_bags
 from majority.recipes.plan import plan_as_now
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.sources import Parts, load
@@ -94,9 +94,9 @@ class Cell:
     def trained(self, method: str, plan: Plan, folder: Path) -> dict:
         """Test figures of a training by a recipe's plan."""
         title = f"{self.source} {self.scenario} {method} fold {self.fold}"
-        parts, say = self.parts, lambda line: print(f"  {line}", flush=True)
+        parts, log = self.parts, lambda line: print(f"  {line}", flush=True)
         fresh = lambda number=0: self.model(plan, method, run.seed_of(number))
-        run = Run(folder, parts.train, parts.val, plan, fresh, title, self.device, say=say)
+        run = Run(folder, parts.train, parts.val, plan, fresh, title, self.device, log=log)
         trained = RECIPES[plan.recipe].train(run)
         return evaluate(trained.model, parts.test, self.device).summary() | trained.summary() | {"plan": plan.as_dict()}
 
@@ -127,7 +127,7 @@ class Cell:
         kept = self.work / "features.npz"
         if not kept.exists():
             model = self.body()
-            stores = {name: embedded(model, part, self.device).store for name, part in self.parts._asdict().items()}
+            stores = {name: embed_bags(model, part, self.device).store for name, part in self.parts._asdict().items()}
             np.savez(kept, **{name: store.astype(np.float16) for name, store in stores.items()})
         stores = np.load(kept)
         as_features = lambda name, part: part._with(store=stores[name].astype(np.float32), index=_places(part))
@@ -143,8 +143,8 @@ def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
 
 
 def on_discriminants(cell: Cell, features: Parts, method: str, seed: int) -> dict:
-    material = Material(cell.source, features.train.store.shape[1:])
-    plan = RECIPES["census"].plan(material).changed(seed=seed)
+    task = TaskInfo(cell.source, features.train.store.shape[1:])
+    plan = RECIPES["census"].plan(task).changed(seed=seed)
     model = build_model(features.train, method, plan.backbone)
     run = Run(cell.work, features.train, features.val, plan, lambda: model, "", cell.device)
     linear = census.linear_reader(run, model)
@@ -181,7 +181,7 @@ def clusters(cell: Cell, features: Parts, seed: int, rounds: int = 50) -> dict:
 
 
 def _directions(bags: Bags, where: torch.device) -> torch.Tensor:  # (instances in the bags, d)
-    store = bags.store[singles(bags).index]
+    store = bags.store[as_single_bags(bags).index]
     flat = torch.from_numpy(store.reshape(len(store), -1)).to(where).float()
     return torch.nn.functional.normalize(flat, dim=1)
 
@@ -289,10 +289,10 @@ def main() -> None:
     for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
         parts = load(source).make_parts(scenario=scenario, fold=fold)
         source = Path(source).stem
-        material = Material(source, parts.train.store.shape[1:], on_gpu)
+        task = TaskInfo(source, parts.train.store.shape[1:], on_gpu)
         of_both = {name: value for name, value in settings.items() if not name.startswith("census.")}
-        plan = RECIPES["census"].plan(material).with_settings(settings)
-        augmented = RECIPES["augmented"].plan(material).with_settings(of_both)
+        plan = RECIPES["census"].plan(task).with_settings(settings)
+        augmented = RECIPES["augmented"].plan(task).with_settings(of_both)
         work = options.work / source / scenario / f"fold{fold}"
         cell = Cell(source, scenario, fold, parts, plan, augmented, work, options.device)
         for line, method, seed, train in _to_do(cell, lines, options.method, options.seeds):

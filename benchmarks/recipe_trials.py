@@ -18,7 +18,7 @@ from majority import build_model, evaluate, fit
 from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.recipes import Plan
-from majority.recipes.label_preserving import lawful
+from majority.recipes.label_preserving import label_preserving
 from majority.sources import load
 from majority.training.settings import Settings
 
@@ -26,7 +26,7 @@ RUNS = [(method, scenario, fold) for scenario, fold in (("small", 0), ("large", 
 
 
 def plans(source: str) -> dict[str, Plan]:
-    flips = tuple(name for name in ("flip", "rotate90") if name in lawful(source))
+    flips = tuple(name for name in ("flip", "rotate90") if name in label_preserving(source))
     base = Settings(
         epochs=100,
         batch_bags=32,

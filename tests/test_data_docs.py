@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from majority.cli import main
-from majority.recipes.label_preserving import LAWFUL
+from majority.recipes.label_preserving import LABEL_PRESERVING
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -44,8 +44,8 @@ def test_every_block_of_the_data_page(tmp_path, monkeypatch, capsys):
 
 def test_the_table_of_what_may_be_done_to_images_is_the_programs():
     rows = re.findall(r"^\| (`[a-z].*?) \|(.*)\|$", (ROOT / "docs/data.md").read_text(), re.MULTILINE)
-    said = {name: cells for names, cells in rows for name in re.findall(r"`(\w+)`", names) if name in LAWFUL}
-    assert {*LAWFUL} - {*said} == {"organcmnist", "organsmnist"}, "and the like"
+    said = {name: cells for names, cells in rows for name in re.findall(r"`(\w+)`", names) if name in LABEL_PRESERVING}
+    assert {*LABEL_PRESERVING} - {*said} == {"organcmnist", "organsmnist"}, "and the like"
     for name, cells in said.items():
-        allowed = [view in LAWFUL[name] for view in ("flip", "rotate90", "colour", "grey")]
+        allowed = [view in LABEL_PRESERVING[name] for view in ("flip", "rotate90", "colour", "grey")]
         assert [cell.strip() == "yes" for cell in cells.split("|")] == allowed, name

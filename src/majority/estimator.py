@@ -34,7 +34,7 @@ FLOATS = [np.float64, np.float32]  # X of another kind becomes the first
 CURE = (
     "pass groups=bag_ids (inside a Pipeline, GridSearchCV and their like after "
     "sklearn.set_config(enable_metadata_routing=True); inside cross_val_score then as params={'groups': bag_ids}); "
-    "where each row is truly of its label, say so: groups=range(len(X))"
+    "where each row is truly of its label, log so: groups=range(len(X))"
 )
 
 

@@ -19,7 +19,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """`write` gets a temporary path in the same folder; its file takes the place of `path` in one step."""
     unfinished = path.with_name(f".{path.name}{UNFINISHED}")
     try:
-        with locked(unfinished):
+        with open_locked(unfinished):
             try:
                 write(unfinished)
                 os.replace(unfinished, path)
@@ -29,7 +29,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     except BlockingIOError:
         raise InputError(f"{path} is being written by another command: wait, or choose another place") from None
     except OSError as error:
-        raise not_written(path, error) from None
+        raise write_error(path, error) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -43,16 +43,16 @@ def append(path: Path, text: str) -> None:
         with path.open("a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise not_written(path, error) from None
+        raise write_error(path, error) from None
 
 
-def not_written(path: Path, error: OSError) -> InputError:
+def write_error(path: Path, error: OSError) -> InputError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     cure = "make room and repeat the command" if full else "make that place writable, or choose another"
     return InputError(f"{path} cannot be written ({error.strerror or error}): {cure}")
 
 
-def locked(path: Path) -> BinaryIO:
+def open_locked(path: Path) -> BinaryIO:
     """The file, made where there is none, open and held until it is closed; BlockingIOError where another holds it."""
     while True:
         held = path.open("ab")

@@ -24,7 +24,7 @@ PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 
 Augmentation = Callable[[Tensor], Tensor]  # float images (n, c, h, w) in 0..1 -> the same
 
-LARGE = 1e4  # deviation: of a column with more, say of ids, nothing follows for what the others may differ by
+LARGE = 1e4  # deviation: of a column with more, log of ids, nothing follows for what the others may differ by
 TINY_IMAGE = 12  # pixels a side up to which an mlp is as good as a cnn and far faster
 
 

@@ -12,7 +12,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from .errors import InputError, no_such
+from .errors import InputError, unknown_name
 
 PLUGINS = "MAJORITY_PLUGINS"
 _LOADED: set[str] = set()  # values of the variable whose files were run
@@ -45,7 +45,7 @@ class Registry(dict[str, E]):
             load_plugins()
         if name not in self:
             own = f"{more}, or register your own, in a file that {PLUGINS} names"
-            raise no_such(self.kind, name, self, own)
+            raise unknown_name(self.kind, name, self, own)
         return self[name]
 
 

@@ -234,7 +234,7 @@ def test_counts_ties_and_majorities_are_those_of_a_plain_loop(sizes, seed):
 
 def test_blind_bags_keep_all_but_the_instance_labels():
     bags = make()
-    blind = bags.blind()
+    blind = bags.without_instance_labels()
     assert blind.store is bags.store
     assert_same(blind, make(instance_labels=None))
     assert bags.instance_labels is not None
@@ -253,7 +253,9 @@ def test_fingerprint_is_of_what_bags_hold_and_blind_bags_hold_no_instance_labels
     truths = [make(instance_labels=[0] * 10), make(instance_labels=None)]
     assert len({own, *(bags.fingerprint() for bags in others + truths)}) == 10
     assert {bags.fingerprint() for bags in (make(store=unused), make().subset(range(4)))} == {own}
-    assert {bags.blind().fingerprint() for bags in truths} == {make().blind().fingerprint()}
+    assert {bags.without_instance_labels().fingerprint() for bags in truths} == {
+        make().without_instance_labels().fingerprint()
+    }
     grey, turned = images(), images().reshape(4, 3, 2, 1)  # the same bytes in another shape
     assert len({Bags.from_indices(store, [range(4)], ["a"]).fingerprint() for store in (grey, turned)}) == 2
     monkeypatch.setattr("majority.data.stores.CHUNK", 3)

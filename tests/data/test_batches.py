@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majority.data.bags import Bags
-from majority.data.batches import ResidentBags
+from majority.data.batches import ResidentLoader
 
 CPU = torch.device("cpu")
 SIZES = [3, 1, 12, 5, 7, 2, 30]
@@ -28,7 +28,7 @@ def numbered(sizes, known=True):
 
 
 def resident(sizes, known=True):
-    return ResidentBags(numbered(sizes, known), CPU)
+    return ResidentLoader(numbered(sizes, known), CPU)
 
 
 def contents(batches):
@@ -79,7 +79,7 @@ def test_an_epoch_covers_every_bag_once(sizes, batch_bags, seed):
 def test_what_is_kept_travels_with_its_instance_and_every_part_has_some(sizes, limit, seed):
     rng = np.random.default_rng(seed)
     keep = np.concatenate([rng.permutation(np.arange(size) < rng.integers(1, size + 1)) for size in sizes])
-    bags = ResidentBags(numbered(sizes), CPU, keep)
+    bags = ResidentLoader(numbered(sizes), CPU, keep)
     plain = resident(sizes)
     for batch in [*bags.shuffled(4, np.random.default_rng(seed), limit), *bags.in_order(20)]:
         assert batch.segments.keep.tolist() == keep[batch.instances[:, 0].long().numpy()].tolist()
@@ -121,7 +121,7 @@ def test_blind_bags_give_no_instance_labels():
 
 def test_a_store_is_not_copied_on_a_cpu():
     bags = numbered(SIZES)
-    assert ResidentBags(bags, CPU).store.data_ptr() == bags.store.ctypes.data
+    assert ResidentLoader(bags, CPU).store.data_ptr() == bags.store.ctypes.data
 
 
 @pytest.mark.parametrize("kind", ["locked", "locked view", "part of a map", "images of a map"])
@@ -139,7 +139,7 @@ def test_read_only_stores_are_read_in_place_without_a_warning(kind, tmp_path):
     bags = Bags(store, bags.index, bags.offsets, bags.labels, "abc")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        held = ResidentBags(bags, CPU)
+        held = ResidentLoader(bags, CPU)
         found = contents(batch._replace(store=batch.store.view(len(batch.store), 1)) for batch in held.in_order(20))
     assert found == whole(SIZES)
     assert held.store.data_ptr() == bags.store.ctypes.data
@@ -149,5 +149,5 @@ def test_read_only_stores_are_read_in_place_without_a_warning(kind, tmp_path):
 def test_a_store_with_turned_channels_works():
     """Colour images read as BGR and turned by [..., ::-1] have a negative stride, which torch does not take."""
     store = np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3)[..., ::-1]
-    (batch,) = ResidentBags(Bags.from_indices(store, [[1, 0]], ["a"]), CPU).in_order(9)
+    (batch,) = ResidentLoader(Bags.from_indices(store, [[1, 0]], ["a"]), CPU).in_order(9)
     assert np.array_equal(batch.instances, store[[1, 0]])

@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
 from majority import Bags, InputError, Segments, Settings, build_model, evaluate, fit
-from majority.data.instance_labels import number_truth
+from majority.data.instance_labels import encode_instance_labels
 
 SIZES = (1, 4, 9, 2, 6)
 LABELS = ["cat", "dog", "cat", "dog", "cat"]
@@ -95,11 +95,13 @@ def test_nothing_known_is_no_instance_labels():
 
 
 def test_whole_numbers_with_gaps_are_written_as_the_bags_are_also_where_a_class_never_wins():
-    codes, true_classes = number_truth(["0.0", "1.0", "2.0", ""], ("0", "1"), False, str)
+    codes, true_classes = encode_instance_labels(["0.0", "1.0", "2.0", ""], ("0", "1"), False, str)
     assert codes.tolist() == [0, 1, 2, -1]
     assert true_classes == ("0", "1", "2")
-    assert number_truth(["1.0", "2"], ("1.0", "1"), False, str)[1] == ("1.0", "1", "2")
-    codes, true_classes = number_truth(["1", "2.0", "1.0", "3.0"], ("1", "2"), False, str)  # two tables in one
+    assert encode_instance_labels(["1.0", "2"], ("1.0", "1"), False, str)[1] == ("1.0", "1", "2")
+    codes, true_classes = encode_instance_labels(
+        ["1", "2.0", "1.0", "3.0"], ("1", "2"), False, str
+    )  # two tables in one
     assert (codes.tolist(), true_classes) == ([0, 1, 0, 2], ("1", "2", "3"))
 
 
@@ -143,7 +145,7 @@ def test_a_background_that_only_instances_have_becomes_a_class():
 
 
 def test_blind_bags_do_not_tell_which_classes_there_are():
-    blind = bags_of(partly(lambda i: i % 2)).blind()
+    blind = bags_of(partly(lambda i: i % 2)).without_instance_labels()
     assert blind.true_classes == blind.classes == ("cat", "dog")
     assert blind.fingerprint() == bags_of(None).fingerprint()
     assert bags_of(partly(lambda i: i % 2)).fingerprint() != bags_of(partly(lambda i: i % 4)).fingerprint()
@@ -180,7 +182,7 @@ def test_figures_are_over_the_known_and_a_class_that_cannot_be_answered_is_wrong
         assert "known_instances" not in figures
     else:
         assert (figures["known_instances"], figures["known_bags"]) == (len(which), len(over))
-    bag_figures = evaluate(model, bags.blind(), "cpu").summary()
+    bag_figures = evaluate(model, bags.without_instance_labels(), "cpu").summary()
     assert bag_figures == {name: figures[name] for name in bag_figures}
     json.dumps(figures)
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from majority import Bags, Classifier, InputError, Settings, build_model, evaluate, fit
 from majority.data import batches
-from majority.data.batches import ResidentBags
+from majority.data.batches import ResidentLoader
 from majority.data.stores import FeatureFiles
-from majority.data.streaming import StreamedBags, ahead, placed
+from majority.data.streaming import StreamedLoader, make_loader, prefetch
 
 CPU = torch.device("cpu")
 SIZES = [3, 1, 12, 300, 7, 2, 30, 90, 5, 41, 8, 1]
@@ -71,11 +71,11 @@ def test_a_store_that_bags_share_is_moved_to_the_device_once(both, monkeypatch):
 
 def test_stores_on_disk_are_streamed_and_others_not(both, tmp_path):
     on_disk, in_memory = both
-    assert isinstance(placed(on_disk, CPU), StreamedBags)
-    assert isinstance(placed(in_memory, CPU), ResidentBags)
+    assert isinstance(make_loader(on_disk, CPU), StreamedLoader)
+    assert isinstance(make_loader(in_memory, CPU), ResidentLoader)
     folder = in_memory.save(tmp_path / "bags")
-    assert isinstance(placed(Bags.load(folder, in_place=True), CPU), StreamedBags)
-    assert isinstance(placed(Bags.load(folder), CPU), ResidentBags)
+    assert isinstance(make_loader(Bags.load(folder, in_place=True), CPU), StreamedLoader)
+    assert isinstance(make_loader(Bags.load(folder), CPU), ResidentLoader)
 
 
 @settings(max_examples=25, deadline=None)
@@ -87,8 +87,8 @@ def test_stores_on_disk_are_streamed_and_others_not(both, tmp_path):
 )
 def test_batches_are_those_of_bags_in_memory(both, batch_bags, seed, limit, piece):
     keep = np.random.default_rng(seed).random(sum(SIZES)) < 0.5
-    beliefs = np.random.default_rng(seed).random((sum(SIZES), 3))
-    streamed, resident = (placed(bags, CPU, keep, beliefs) for bags in both)
+    soft_labels = np.random.default_rng(seed).random((sum(SIZES), 3))
+    streamed, resident = (make_loader(bags, CPU, keep, soft_labels) for bags in both)
     epochs = (bags.shuffled(batch_bags, np.random.default_rng(seed), limit) for bags in (streamed, resident))
     assert_same_batches(*epochs, piece)
     assert_same_batches(streamed.in_order(piece), resident.in_order(piece), piece)
@@ -125,7 +125,7 @@ def test_a_run_stopped_in_the_middle_of_an_epoch_goes_on_to_the_same_end(both, t
     bags, plan = both[0], Settings(epochs=4, batch_bags=3, warmup_epochs=1)
     whole, resumed = build_model(bags, "log-mean"), build_model(bags, "log-mean")
     fit(whole, bags, bags, plan, device="cpu")
-    real, reads = StreamedBags._read, []
+    real, reads = StreamedLoader._read, []
 
     def read_until_stopped(self, index):
         reads.append(len(index))
@@ -134,7 +134,7 @@ def test_a_run_stopped_in_the_middle_of_an_epoch_goes_on_to_the_same_end(both, t
         return real(self, index)
 
     with monkeypatch.context() as patch:
-        patch.setattr(StreamedBags, "_read", read_until_stopped)
+        patch.setattr(StreamedLoader, "_read", read_until_stopped)
         with pytest.raises(Stopped):
             fit(resumed, bags, bags, plan, device="cpu", folder=tmp_path)
     resumed = build_model(bags, "log-mean")
@@ -147,9 +147,9 @@ def test_a_run_stopped_in_the_middle_of_an_epoch_goes_on_to_the_same_end(both, t
 
 
 def test_a_large_bag_is_read_in_pieces_and_a_batch_only_a_step_ahead(both, monkeypatch):
-    reads, real = [], StreamedBags._read
-    monkeypatch.setattr(StreamedBags, "_read", lambda self, index: reads.append(len(index)) or real(self, index))
-    streamed = placed(both[0], CPU)
+    reads, real = [], StreamedLoader._read
+    monkeypatch.setattr(StreamedLoader, "_read", lambda self, index: reads.append(len(index)) or real(self, index))
+    streamed = make_loader(both[0], CPU)
     list(streamed.in_order(64))
     assert sum(reads) == sum(SIZES)
     assert max(reads) == 64
@@ -163,7 +163,7 @@ def test_a_large_bag_is_read_in_pieces_and_a_batch_only_a_step_ahead(both, monke
 
 def test_a_batch_that_is_not_looked_at_does_not_shift_the_next(both):
     for skipped in range(3):
-        ours, theirs = (iter(placed(bags, CPU).in_order(64)) for bags in both)
+        ours, theirs = (iter(make_loader(bags, CPU).in_order(64)) for bags in both)
         for _ in range(skipped):
             next(ours), next(theirs)
         assert torch.equal(next(ours).instances, next(theirs).instances)
@@ -171,7 +171,7 @@ def test_a_batch_that_is_not_looked_at_does_not_shift_the_next(both):
 
 def test_the_next_job_is_done_while_this_one_is_in_use():
     done = []
-    results = ahead(lambda job: done.append(job) or threading.current_thread().name, range(3))
+    results = prefetch(lambda job: done.append(job) or threading.current_thread().name, range(3))
     assert next(results).startswith("majority-read")
     deadline = time.monotonic() + 20
     while done != [0, 1] and time.monotonic() < deadline:
@@ -179,7 +179,7 @@ def test_the_next_job_is_done_while_this_one_is_in_use():
     assert done == [0, 1]
     results.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("majority-read")]
-    assert list(ahead(str, [])) == []
+    assert list(prefetch(str, [])) == []
 
 
 def test_a_file_lost_while_training_is_told_and_leaves_no_thread(paths, tmp_path):
@@ -199,7 +199,7 @@ import sys
 from pathlib import Path
 import torch
 from majority import Bags
-from majority.data.streaming import placed
+from majority.data.streaming import make_loader
 
 def resident(name):
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -207,7 +207,7 @@ def resident(name):
 
 before = resident("VmRSS")
 bags = Bags.load(sys.argv[1], in_place=True)
-rows = sum(len(piece) for batch in placed(bags, torch.device("cpu")).in_order(4096) for piece in batch.pieces(4096))
+rows = sum(len(piece) for batch in make_loader(bags, torch.device("cpu")).in_order(4096) for piece in batch.pieces(4096))
 bags.fingerprint()
 print(rows, resident("VmHWM") - before)
 """

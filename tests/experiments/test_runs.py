@@ -19,7 +19,7 @@ from majority import InputError, TrainingError, model
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.reopen import reopen
-from majority.experiments.run_folder import SCHEMA, claimed, open_run, read_config, refuse_other
+from majority.experiments.run_folder import SCHEMA, check_same_settings, open_run, read_config, run_lock
 from majority.inference import evaluate as inference
 
 DATA = Data("digits", bags=20, bag_size=8)
@@ -231,9 +231,9 @@ def test_a_disk_that_fills_up_between_epochs_is_one_message(tmp_path, monkeypatc
 
 
 def test_two_commands_never_write_one_run(tmp_path):
-    with claimed(tmp_path), pytest.raises(InputError, match="another command is working"), claimed(tmp_path):
+    with run_lock(tmp_path), pytest.raises(InputError, match="another command is working"), run_lock(tmp_path):
         pass
-    with claimed(tmp_path):
+    with run_lock(tmp_path):
         pass
 
 
@@ -246,13 +246,13 @@ def test_a_lock_that_a_refused_command_removed_is_no_lock(tmp_path, monkeypatch)
         flock(held, how)
 
     monkeypatch.setattr(fcntl, "flock", removed_before)
-    with claimed(run), pytest.raises(InputError, match="another command is working"), claimed(run):
+    with run_lock(run), pytest.raises(InputError, match="another command is working"), run_lock(run):
         pass
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"), claimed(tmp_path / "file" / "run"):
+    with pytest.raises(InputError, match="cannot be written"), run_lock(tmp_path / "file" / "run"):
         pass
 
 
@@ -361,12 +361,12 @@ def test_of_many_differences_the_chosen_ones_are_named_first_and_the_rest_is_cou
     asked = {"method": "vote", "plan": plan("census", 1), "settings": {"s0": 1}}
     message = r"\(method is count, asked vote; plan.recipe is quick, asked census; plan.s0 is 0, .*; and 3 more\)"
     with pytest.raises(InputError, match=message):
-        refuse_other(tmp_path, there, asked)
+        check_same_settings(tmp_path, there, asked)
 
 
 def test_a_run_of_before_a_setting_was_there_is_one_with_what_it_was_then(tmp_path):
     plan = lambda **census: {"plan": {"recipe": "census", "census": {"readers": 3, **census}}}
     there = {"schema": SCHEMA, **plan()}
-    refuse_other(tmp_path, there, plan(mixed_views=0.0))
+    check_same_settings(tmp_path, there, plan(mixed_views=0.0))
     with pytest.raises(InputError, match=r"\(plan.census.mixed_views is 0.0, asked 0.5\)"):
-        refuse_other(tmp_path, there, plan(mixed_views=0.5))
+        check_same_settings(tmp_path, there, plan(mixed_views=0.5))

@@ -17,10 +17,10 @@ from majority.inference.metrics import (
     Outcome,
     calibration_error,
     consistency_rate,
-    doubt,
     instance_accuracy,
     macro_f1,
     mean_iou,
+    no_learning_warning,
     overestimation,
 )
 
@@ -200,7 +200,7 @@ def test_evaluation_is_that_of_one_bag_after_the_other(method, batch_instances, 
 def test_blind_bags_are_evaluated_without_instance_figures():
     bags = make_bags()
     model = sharp_model(bags, "log-mean")
-    known, blind = evaluate(model, bags, "cpu"), evaluate(model, bags.blind(), "cpu")
+    known, blind = evaluate(model, bags, "cpu"), evaluate(model, bags.without_instance_labels(), "cpu")
     assert blind.confusion is blind.true_counts is blind.calibration is None
     assert blind.summary() == {name: known.summary()[name] for name in blind.summary()}
     assert "instance_accuracy" not in blind.summary()
@@ -215,14 +215,22 @@ def test_bags_of_other_classes_are_refused(classes):
 
 def test_what_counts_show_is_no_doubt():
     figures = {"bag_accuracy": 0.53, "bag_accuracy_by_count": 0.93, "most_frequent_label": 0.5, "bags": 30}
-    assert doubt(figures) is None, "instances are told apart, though the method's own mean of them is not right"
-    said = doubt(figures | {"bag_accuracy_by_count": 0.67})
+    assert no_learning_warning(figures) is None, (
+        "instances are told apart, though the method's own mean of them is not right"
+    )
+    said = no_learning_warning(figures | {"bag_accuracy_by_count": 0.67})
     assert "53 % of these 30 bags are predicted right (67 % by count), 50 % by always" in said
-    assert "53 % of these 30 bags are predicted right, 50 %" in doubt(figures | {"bag_accuracy_by_count": 0.5})
+    assert "53 % of these 30 bags are predicted right, 50 %" in no_learning_warning(
+        figures | {"bag_accuracy_by_count": 0.5}
+    )
     one = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 1}
-    assert "100 % of this 1 bag is predicted right, 100 % by" in doubt(one)
+    assert "100 % of this 1 bag is predicted right, 100 % by" in no_learning_warning(one)
 
 
 def test_doubt_is_not_about_few_bags_where_all_have_one_label():
-    assert doubt({"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 5_000}).startswith("nothing shows that")
-    assert doubt({"bag_accuracy": 1.0, "most_frequent_label": 0.9, "bags": 20}).startswith("too few bags to show")
+    assert no_learning_warning({"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 5_000}).startswith(
+        "nothing shows that"
+    )
+    assert no_learning_warning({"bag_accuracy": 1.0, "most_frequent_label": 0.9, "bags": 20}).startswith(
+        "too few bags to show"
+    )

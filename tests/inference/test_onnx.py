@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from majority import Bags, Classifier, InputError, build_model, export_onnx
+from majority import Bags, Classifier, InputError, build_model, export_onnx, load_source
 from majority.cli import main
 from majority.inference import onnx
 
@@ -93,7 +93,7 @@ def test_a_file_that_disagrees_is_not_kept(tmp_path, monkeypatch):
     classifier, _ = make_classifier((5,))
     place = tmp_path / "model.onnx"
     place.write_text("of an earlier export")
-    original = majority.inference.onnx._translated
+    original = onnx._translated
 
     def mistranslated(network, spec):
         with torch.no_grad():
@@ -166,7 +166,7 @@ def test_the_command_exports_a_run(command, tmp_path):
     settings = ("--recipe", "quick", "--epochs", 2, "--bags", 20, "--bag-size", 8, "--device", "cpu")
     assert command("train", "digits", *settings, "--out", run)[0] == 0
     assert command("export", run, "--out", out) == (0, f"{out}\n", "")  # and quietly
-    digits = majority.load_source("digits")
+    digits = load_source("digits")
     (probabilities,) = session_of(out).run(None, {"instances": digits.store[:100]})
     classifier = Classifier.load(run / "best.safetensors", "cpu")
     np.testing.assert_allclose(probabilities, classifier.predict_proba(digits.store[:100]), atol=1e-4)

@@ -329,4 +329,4 @@ def test_instance_labels_reach_only_the_reference_lines(name):
     assert same is (name in LABEL_METHODS)
     if name not in LABEL_METHODS:
         with pytest.raises(InputError, match=f"method {name} is a reference line.* instance labels"):
-            weights_after_fit(name, train.blind(), val)
+            weights_after_fit(name, train.without_instance_labels(), val)

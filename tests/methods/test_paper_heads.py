@@ -218,13 +218,13 @@ def test_the_loss_falls(name):
     sizes = [4, 6, 5, 3, 7]
     features = (torch.eye(C, D) * 3).repeat_interleave(torch.tensor(sizes), dim=0) + 0.1 * make_features(25).float()
     target, segments = Target(torch.arange(5)), Segments(sizes)
-    optimiser = torch.optim.Adam(head.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(head.parameters(), lr=3e-3)
     losses = []
     for _ in range(15):
         losses.append(head.losses(head(features, segments), segments, target).mean())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         losses[-1].backward()
-        optimiser.step()
+        optimizer.step()
     assert losses[-1] < losses[0] - 0.01
 
 

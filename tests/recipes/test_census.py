@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file
 
 from majority import Settings, build_model, load_source
-from majority.data.streaming import placed
+from majority.data.streaming import make_loader
 from majority.errors import InputError
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
-from majority.recipes import RECIPES, Material, Plan, Run, census
-from majority.recipes.embedding import embedded
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
+from majority.recipes.embedding import embed_bags
 from majority.recipes.plan import CensusSettings
 
 VIEWS = ("affine", "noise")
@@ -114,7 +114,7 @@ def test_wrong_settings_are_refused(majority, tmp_path, pair, message):
 
 
 def test_plans_follow_the_material():
-    plan = lambda *material: RECIPES["census"].plan(Material(*material))
+    plan = lambda *task: RECIPES["census"].plan(TaskInfo(*task))
     assert (plan("mine", (64,), True).backbone, plan("mine", (64,), True).census.start) == ("mlp", None)
     assert (plan("digits", (8, 8, 1), True).backbone, plan("digits", (8, 8, 1), True).census.start) == ("tiny", None)
     assert plan("cifar10", (32, 32, 3), False).backbone == "cnn"
@@ -231,9 +231,11 @@ def test_every_setting_reaches_its_stage(tmp_path, name, value, stage, shown):
 def test_a_head_alone_reads_what_the_whole_model_reads():
     parts = digits()
     model = build_model(parts.train, "count", "tiny", instance_temperature=0.5).eval()
-    features = embedded(model, parts.train, "cpu")
+    features = embed_bags(model, parts.train, "cpu")
     alone = census.head_alone(model, features).eval()
-    (batch,), (of_features,) = (placed(bags, torch.device("cpu")).in_order(9_999) for bags in (parts.train, features))
+    (batch,), (of_features,) = (
+        make_loader(bags, torch.device("cpu")).in_order(9_999) for bags in (parts.train, features)
+    )
     with torch.no_grad():
         whole = model(batch.instances, batch.segments).instance_log_probs
         read = alone(of_features.instances, of_features.segments).instance_log_probs
@@ -316,17 +318,17 @@ def test_damaged_weights_of_a_stage_are_told_with_the_cure(tmp_path, same):
 def test_beliefs_are_the_models_own_in_the_order_of_the_bags():
     parts = digits()
     model = build_model(parts.train, "log-mean", "tiny").eval()
-    (batch,) = placed(parts.train.blind(), torch.device("cpu")).in_order(9_999)
+    (batch,) = make_loader(parts.train.without_instance_labels(), torch.device("cpu")).in_order(9_999)
     with torch.no_grad():
         expected = model(batch.instances, batch.segments).instance_log_probs.exp()
-    torch.testing.assert_close(census.believed(model, parts.train, "cpu"), expected)
+    torch.testing.assert_close(census.instance_probabilities(model, parts.train, "cpu"), expected)
 
 
 def test_last_learns_the_squared_mean_of_what_the_readers_believe(tmp_path, monkeypatch):
     parts, taught = digits(), []
 
     def stops(run, *given, **more):
-        taught.append(more["beliefs"])
+        taught.append(more["soft_labels"])
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Run, "fit", stops)
@@ -336,6 +338,6 @@ def test_last_learns_the_squared_mean_of_what_the_readers_believe(tmp_path, monk
     for number in (1, 2):
         reader = build_model(parts.train, "log-mean", "tiny")
         reader.load_state_dict(load_file(tmp_path / f"stages/reader-{number}/weights.safetensors"))
-        read.append(census.believed(reader, parts.train, "cpu").numpy().astype(np.float64))
+        read.append(census.instance_probabilities(reader, parts.train, "cpu").numpy().astype(np.float64))
     squared = ((read[0] + read[1]) / 2) ** 2
     np.testing.assert_allclose(taught[0], squared / squared.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-7)

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from majority import Bags, Settings, build_model, evaluate
-from majority.recipes import Material, Plan, Run, census, choose
+from majority.recipes import Plan, Run, TaskInfo, census, choose
 from majority.recipes.plan import CensusSettings
 from majority.sources import Parts
 
@@ -39,7 +39,7 @@ def run_of(folder, parts, method="adjusted-mean", settings=SETTINGS, training=TR
 
 
 def test_the_plan_has_a_head_and_no_start():
-    plan, _ = choose("default", Material("", (64,), on_gpu=False))
+    plan, _ = choose("default", TaskInfo("", (64,), on_gpu=False))
     assert plan.recipe == "census"
     assert (plan.census.start, plan.census.head.learning_rate) == (None, 0.02)
 

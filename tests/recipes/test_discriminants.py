@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from majority import Bags, build_model
-from majority.recipes.discriminants import WIDEST, can_be_told, discriminants
+from majority.recipes.discriminants import WIDEST, discriminants, is_applicable
 
 
 def bags_of(rng, means, bags=40, sizes=(3, 9), share=0.6):
@@ -134,12 +134,12 @@ def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
 def test_which_bags_can_be_told():
     rng = np.random.default_rng(3)
     bags = bags_of(rng, rng.normal(size=(3, 5)), bags=6)
-    assert can_be_told(bags)
-    assert not can_be_told(bags.subset(np.arange(3))), "one bag a label: how bags of one label differ is not seen"
-    assert not can_be_told(bags.subset(np.array([0, 1, 3, 4]))), "no bag of a label"
-    assert not can_be_told(bags.with_background("none")), "no label names a background"
-    assert not can_be_told(bags._with(store=np.zeros((len(bags.store), WIDEST + 1), np.float32)))
-    assert not can_be_told(bags._with(store=np.zeros((len(bags.store), 8, 8, 1), np.uint8))), "images"
+    assert is_applicable(bags)
+    assert not is_applicable(bags.subset(np.arange(3))), "one bag a label: how bags of one label differ is not seen"
+    assert not is_applicable(bags.subset(np.array([0, 1, 3, 4]))), "no bag of a label"
+    assert not is_applicable(bags.with_background("none")), "no label names a background"
+    assert not is_applicable(bags._with(store=np.zeros((len(bags.store), WIDEST + 1), np.float32)))
+    assert not is_applicable(bags._with(store=np.zeros((len(bags.store), 8, 8, 1), np.uint8))), "images"
 
 
 def test_they_are_found_in_the_bags_own_instances_alone():

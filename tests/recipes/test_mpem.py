@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from majority import Bags, InputError, Settings, build_model
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
-from majority.recipes import RECIPES, Material, Plan, Run, choose, mpem
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, choose, mpem
 from majority.recipes.mpem import Reading, distances, far_from_label, kept, typical_sums
 from majority.report.page import command
 from majority.study import Study
@@ -233,11 +233,11 @@ def test_other_ratios_in_the_same_folder_are_refused(tmp_path):
 
 
 def test_it_is_the_papers_plan_with_ten_ratios():
-    plan, paper = RECIPES["mpem"].plan(Material("cifar10")), RECIPES["paper"].plan(Material("cifar10"))
+    plan, paper = RECIPES["mpem"].plan(TaskInfo("cifar10")), RECIPES["paper"].plan(TaskInfo("cifar10"))
     assert (plan.backbone, plan.pixels, plan.training) == (paper.backbone, paper.pixels, paper.training)
     assert plan.ratios == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     assert paper.ratios is None
-    assert choose("mpem", Material("mine"))[1] == "recipe mpem"
+    assert choose("mpem", TaskInfo("mine"))[1] == "recipe mpem"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from majority.inference.reading import read
 from majority.plots.colours import PALETTE
 from majority.plots.figures import box, box_plot, confusion_matrix, curves, instance_map, nice_ticks
 from majority.plots.pictures import png
-from majority.recipes import RECIPES, Material
+from majority.recipes import RECIPES, TaskInfo
 from majority.report import sections
 from majority.report.page import _kept, command
 from majority.study.comparison import Gap
@@ -186,9 +186,9 @@ def test_command_says_each_setting_once():
 
 
 def test_command_repeats_a_run_whose_recipe_has_changed_since():
-    material = Material("cifar10")
-    now = json.loads(json.dumps(RECIPES["census"].plan(material).changed(seed=3).as_dict()))
-    config = {"method": "count", "method_options": {}, "data": {"source": "cifar10"}, "material": material._asdict()}
+    task = TaskInfo("cifar10")
+    now = json.loads(json.dumps(RECIPES["census"].plan(task).changed(seed=3).as_dict()))
+    config = {"method": "count", "method_options": {}, "data": {"source": "cifar10"}, "task": task._asdict()}
     expected = f"majority train cifar10 --method count --recipe census --backbone {now['backbone']}"
     training = now["training"]
     expected += f" --epochs {training['epochs']} --batch-bags {training['batch_bags']}"

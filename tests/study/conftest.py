@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from majority.recipes import RECIPES, Material
+from majority.recipes import RECIPES, TaskInfo
 from majority.study import Done, workers
 
 
@@ -42,7 +42,7 @@ def cell():
 
     def make(method="count", accuracy=0.5, *, source="cifar10", scenario="large", fold=0, seed=0, val=0.9, **more):
         changes = {name: more.pop(name) for name in ("epochs", "patience", "backbone") if name in more}
-        plan = RECIPES["paper"].plan(Material(source)).changed(seed=seed, **changes).as_dict()
+        plan = RECIPES["paper"].plan(TaskInfo(source)).changed(seed=seed, **changes).as_dict()
         test = {"instance_accuracy": accuracy, "consistency_rate": more.pop("rate", 0.8), "bag_accuracy": 0.9}
         test |= {"overestimation": 0.0, "overestimation_quantiles": [-4.0, -1.0, 0.0, 1.0, 3.0]}
         names = {"source": source, "scenario": scenario, "method": method, "recipe": "paper", "fold": fold}

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from majority.recipes import RECIPES, Material
+from majority.recipes import RECIPES, TaskInfo
 from majority.study import page as study_page
 from majority.study.comparison import Gap
 from majority.study.figures import interval_plot, small_curves
@@ -29,7 +29,7 @@ def curve(epochs=20):
 
 
 def cell(method, source="cifar10", scenario="large", fold=0, accuracy=0.5):
-    plan = RECIPES["paper"].plan(Material(source)).changed(epochs=150, patience=100).as_dict()
+    plan = RECIPES["paper"].plan(TaskInfo(source)).changed(epochs=150, patience=100).as_dict()
     quantiles = [-9.0, -3.0, 0.0, 2.0, 8.0 + fold]
     test = {"instance_accuracy": accuracy, "consistency_rate": 0.75, "overestimation_quantiles": quantiles}
     names = {"source": source, "scenario": scenario, "method": method, "recipe": "paper", "fold": fold, "seed": 0}

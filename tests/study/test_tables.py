@@ -9,10 +9,10 @@ import pytest
 
 from majority.errors import InputError
 from majority.files import write_json, write_lines
-from majority.recipes import RECIPES, Material
+from majority.recipes import RECIPES, TaskInfo
 from majority.study.comparison import Comparison, Figure
 from majority.study.missing import command
-from majority.study.results import CURVES, gather, save, setting
+from majority.study.results import CURVES, read_results, save, setting
 from majority.study.tables import aggregate, as_csv, as_markdown
 from majority.study.writing import fold_ranges, latex, long_csv, markdown, summary_csv
 
@@ -39,13 +39,13 @@ def test_changed_runs_say_so(cell):
 
 def test_a_stage_that_is_left_out_is_a_change():
     """Runs from before the stage was the recipe's, or with --set census.head=null."""
-    material = Material("", (64,))
-    plan = RECIPES["census"].plan(material)
+    task = TaskInfo("", (64,))
+    plan = RECIPES["census"].plan(task)
     told = lambda plan: {
         "source": "own.csv",
         "recipe": "census",
         "plan": plan.as_dict(),
-        "material": material._asdict(),
+        "task": task._asdict(),
     }
     assert setting(told(plan)).changed == ""
     assert setting(told(plan.with_settings({"census.head": None}))).changed == "no census.head"
@@ -216,25 +216,25 @@ def test_fold_ranges():
 def test_gathered_lines_come_before_other_lines(tmp_path, cell):
     (tmp_path / "part.jsonl").write_text(json.dumps(cell()) + "\n")
     (tmp_path / "more.jsonl").write_text(json.dumps(cell("vote")) + "\n")
-    assert {result["method"] for result in gather(tmp_path)} == {"count", "vote"}
+    assert {result["method"] for result in read_results(tmp_path)} == {"count", "vote"}
     (tmp_path / "results.jsonl").write_text(json.dumps(cell("naive")) + "\n")
-    assert [result["method"] for result in gather(tmp_path)] == ["naive"]
-    assert [result["method"] for result in gather(tmp_path / "more.jsonl")] == ["vote"]
+    assert [result["method"] for result in read_results(tmp_path)] == ["naive"]
+    assert [result["method"] for result in read_results(tmp_path / "more.jsonl")] == ["vote"]
 
 
 @pytest.mark.parametrize(("line", "message"), [('{"source": "x"}', "line 1 is no result"), ("{", "no file of JSON")])
 def test_other_lines_are_refused(tmp_path, line, message):
     (tmp_path / "x.jsonl").write_text(line + "\n")
     with pytest.raises(InputError, match=message):
-        gather(tmp_path)
+        read_results(tmp_path)
 
 
 def test_what_differs_in_options_or_stages_is_never_averaged(cell):
     plain, counts = cell(), cell() | {"method_options": {"of": "counts"}}
     assert setting(plain) != setting(counts)
     assert setting(counts).changed == "of counts"
-    census = lambda **settings: RECIPES["census"].plan(Material("cifar10")).with_settings(settings).as_dict()
-    result = lambda plan: cell() | {"recipe": "census", "plan": plan, "material": Material("cifar10")._asdict()}
+    census = lambda **settings: RECIPES["census"].plan(TaskInfo("cifar10")).with_settings(settings).as_dict()
+    result = lambda plan: cell() | {"recipe": "census", "plan": plan, "task": TaskInfo("cifar10")._asdict()}
     assert setting(result(census())).changed == ""
     start = setting(result(census(**{"census.start.learning_rate": 0.001})))
     head = setting(result(census(**{"census.head.learning_rate": 0.001})))
@@ -244,15 +244,15 @@ def test_what_differs_in_options_or_stages_is_never_averaged(cell):
     before_views_were_mixed = census()
     del before_views_were_mixed["census"]["mixed_views"]
     assert setting(result(before_views_were_mixed)).changed == "census.mixed_views 0.0"
-    on_cpu = Material("cifar10", on_gpu=False)
-    there = result(RECIPES["census"].plan(on_cpu).as_dict()) | {"material": on_cpu._asdict()}
+    on_cpu = TaskInfo("cifar10", on_gpu=False)
+    there = result(RECIPES["census"].plan(on_cpu).as_dict()) | {"task": on_cpu._asdict()}
     assert "backbone cnn" in setting(there).changed
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends(cell, tmp_path):
     write_json(tmp_path / "result.json", cell())
     write_lines(tmp_path / "metrics.jsonl", [{"epoch": i} | dict.fromkeys(CURVES, i / 150) for i in range(150)])
-    (result,) = gather(tmp_path)
+    (result,) = read_results(tmp_path)
     assert result["curve"]["epoch"] == [*range(0, 150, 2), 149]
     assert result["curve"]["val_loss"][-1] == pytest.approx(149 / 150, abs=1e-5)
 
@@ -261,9 +261,9 @@ def test_cells_whose_runs_are_gone_are_gone(cell, tmp_path):
     for fold in (0, 3):
         (tmp_path / f"fold{fold}").mkdir()
         write_json(tmp_path / f"fold{fold}/result.json", cell(fold=fold))
-    assert len(gather(save(tmp_path))) == 2
+    assert len(read_results(save(tmp_path))) == 2
     (tmp_path / "fold3/result.json").unlink()
-    assert [result["cell"] for result in gather(save(tmp_path))] == ["fold0"]
+    assert [result["cell"] for result in read_results(save(tmp_path))] == ["fold0"]
 
 
 def test_the_command_that_fills_a_study_can_be_given(tmp_path):

@@ -17,9 +17,9 @@ from rich.console import Console
 
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
-from majority.experiments.run_folder import claimed
+from majority.experiments.run_folder import run_lock
 from majority.study import Done, Study, aggregate, as_csv, live, run_cells, workers
-from majority.study.live import cells_shown, line, seconds_left, table
+from majority.study.live import line, seconds_left, show_cells, table
 from majority.study.workers import State, _places
 
 BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
@@ -133,7 +133,7 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
     out = tmp_path / "out"
     command = ["study", tmp_path / "own.npz", "digits", "--methods", "naive", "--scenarios", "small,large", *BAGS]
     command += ["--epochs", "2", "--jobs", "1", "--out", out]
-    with claimed(out / "digits/large/naive/fold0"):
+    with run_lock(out / "digits/large/naive/fold0"):
         code, printed, err = majority(*command)
     assert code == 1
     failed = [line for line in err.splitlines() if line.startswith("failed: ")]
@@ -155,7 +155,7 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
 @pytest.mark.parametrize("words", [COMMAND, ["study", "digits", "--preset", "difficulty"]])
 def test_a_study_is_one_command_s_at_a_time(majority, tmp_path, words):
     (tmp_path / "failures.txt").write_text("of the one that runs")
-    with claimed(tmp_path):
+    with run_lock(tmp_path):
         before = {file: file.read_text() for file in tmp_path.iterdir()}
         code, printed, err = majority(*words, "--out", tmp_path)
         assert (code, printed) == (2, "")
@@ -255,7 +255,7 @@ def test_lines_tell_how_each_cell_ended(state, capsys):
     assert line(state, first) == f"[3/10] {first.folder}: instance accuracy 0.500, 40 epochs, 1.2 s"
     assert line(state, third) == f"[3/10] {third.folder}: failed: no memory"
     said = []
-    with cells_shown(said.append) as watch:
+    with show_cells(said.append) as watch:
         watch(state, None)
         watch(state, third)
         watch(state, None)
@@ -265,7 +265,7 @@ def test_lines_tell_how_each_cell_ended(state, capsys):
 def test_a_log_is_told_what_runs_while_nothing_ends(state, monkeypatch):
     said, now = [], [1_000.0]
     monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
-    with cells_shown(said.append) as watch:
+    with show_cells(said.append) as watch:
         for now[0] in (1_000.0, 1_059.0, 1_060.0, 1_061.0, 1_120.0):
             watch(state, None)
     assert len(said) == 3
@@ -287,7 +287,7 @@ def test_epochs_of_census_are_those_of_all_its_stages(tmp_path):
 def test_a_terminal_gets_the_table(state, monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "150")
-    with cells_shown(print) as watch:
+    with show_cells(print) as watch:
         watch(state, None)
     captured = capsys.readouterr()
     assert captured.err.count("3 of 10 cells were finished before") == 1

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from majority import Settings, build_model, fit, make_bags
-from majority.recipes.embedding import singles
+from majority.recipes.embedding import as_single_bags
 from majority.training import loop as training_room
 from majority.training.augment import AUGMENTATIONS
-from majority.training.cuda_graphs import Captured, compiled, tuned, unprepared
+from majority.training.cuda_graphs import Captured, compiled, cudnn_benchmark, uncompiled
 from majority.training.loop import _Loop
-from majority.training.objectives import Averaged, BagLoss, Contrastive, Taught
+from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
 
 gpu = pytest.mark.usefixtures("gpu")
 
@@ -47,7 +47,7 @@ def test_the_fast_loop_ends_where_the_plain_one_does(method, monkeypatch):
     train, val, settings = bags(), bags(4, seed=1), Settings(epochs=3, batch_bags=4)
     plain, fast = build_model(train, method), build_model(train, method)
     fitted = fit(plain, train, val, settings, device="cpu")
-    permitted = [part if plain.head.sees_instance_labels else part.blind() for part in (train, val)]
+    permitted = [part if plain.head.sees_instance_labels else part.without_instance_labels() for part in (train, val)]
     loop = _Loop(fast, *permitted, settings, torch.device("cpu"), None, BagLoss())
     again = loop.run("fast", capture=True)
     for one, other in zip(fitted.history, again.history, strict=True):
@@ -66,7 +66,9 @@ def test_what_is_kept_goes_into_the_captured_step(monkeypatch):
     for method in ("count", "supervised"):
         plain, fast, whole = (build_model(train, method) for _ in range(3))
         fitted = fit(plain, train, val, settings, device="cpu", keep=keep)
-        permitted = [part if plain.head.sees_instance_labels else part.blind() for part in (train, val)]
+        permitted = [
+            part if plain.head.sees_instance_labels else part.without_instance_labels() for part in (train, val)
+        ]
         again = _Loop(fast, *permitted, settings, torch.device("cpu"), None, BagLoss(), keep).run("fast", capture=True)
         losses = [[record["train_loss"] for record in one.history] for one in (fitted, again)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-6)
@@ -78,8 +80,8 @@ def test_ragged_bags_capture_validation_alone(monkeypatch):
     Replayed.made.clear()
     train = bags()
     train = train._with(offsets=np.array([0, 1, *range(8, 41, 4)]))
-    where, val = torch.device("cpu"), bags(4, seed=1).blind()
-    loop = _Loop(build_model(train), train.blind(), val, Settings(epochs=1), where, None, BagLoss())
+    where, val = torch.device("cpu"), bags(4, seed=1).without_instance_labels()
+    loop = _Loop(build_model(train), train.without_instance_labels(), val, Settings(epochs=1), where, None, BagLoss())
     loop.run("ragged", capture=True)
     assert loop.size is None
     assert len(Replayed.made) == 1
@@ -91,7 +93,7 @@ def test_compiled_leaves_the_module_as_it_was():
     with compiled(module):
         assert module._compiled_call_impl is not None
         compiled_call = module._compiled_call_impl
-        with unprepared(torch.nn.Sequential(module)):
+        with uncompiled(torch.nn.Sequential(module)):
             assert module._compiled_call_impl is None
         assert module._compiled_call_impl is compiled_call
     assert module._compiled_call_impl is None
@@ -103,7 +105,7 @@ def test_ragged_validation_is_not_prepared_for(monkeypatch):
 
     def noted(model):
         used.append(model)
-        return unprepared(model)
+        return uncompiled(model)
 
     monkeypatch.setattr(training_room, "unprepared", noted)
     train, val = bags(), bags(4, seed=1)
@@ -118,7 +120,7 @@ def test_the_callers_choices_for_cudnn_are_kept(monkeypatch, deterministic):
     theirs = {"enabled": False, "deterministic": deterministic, "allow_tf32": False, "benchmark": False}
     for name, value in theirs.items():
         monkeypatch.setattr(torch.backends.cudnn, name, value)
-    with tuned(True):
+    with cudnn_benchmark(True):
         assert torch.backends.cudnn.benchmark is not deterministic, "the fastest way is not the same one each time"
         assert {name: getattr(torch.backends.cudnn, name) for name in theirs} | {"benchmark": False} == theirs
     assert torch.backends.cudnn.benchmark is False
@@ -167,7 +169,7 @@ def test_random_draws_go_on_as_before_where_a_capture_fails(capsys):
 
 @gpu
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-@pytest.mark.parametrize("make", [BagLoss, Contrastive, partial(Contrastive, mixed=0.5), Averaged, Taught])
+@pytest.mark.parametrize("make", [BagLoss, Contrastive, partial(Contrastive, mixed=0.5), Averaged, Distill])
 def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 300)
@@ -178,11 +180,11 @@ def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
     settings = Settings(8, 4, whole_steps=True, optimizer=optimizer, augment=views, precision="bf16")
     model = build_model(train, "log-mean", "resnet18-small")
     if Contrastive in (make, getattr(make, "func", None)):
-        train, val, objective = singles(train), None, make(model.n_features)
+        train, val, objective = as_single_bags(train), None, make(model.n_features)
     else:
         objective = BagLoss() if make is BagLoss else make(model)
-    beliefs = rng.dirichlet([1, 1, 1], 16 * 8).astype(np.float32) if make is Taught else None
-    fitted = fit(model, train, val, settings, device="cuda", objective=objective, beliefs=beliefs)
+    soft_labels = rng.dirichlet([1, 1, 1], 16 * 8).astype(np.float32) if make is Distill else None
+    fitted = fit(model, train, val, settings, device="cuda", objective=objective, soft_labels=soft_labels)
     assert "could not be captured" not in capsys.readouterr().err
     losses = [record["train_loss"] for record in fitted.history]
     assert np.isfinite(losses).all()

@@ -37,7 +37,7 @@ def same_weights(one, other):
 
 def validation_loss(model, val):
     total = 0.0
-    for batch, output in outputs(model, all_batches(val.blind(), choose_device("cpu"))):
+    for batch, output in outputs(model, all_batches(val.without_instance_labels(), choose_device("cpu"))):
         total += model.head.losses(output, batch.segments, batch.target).sum().item()
     return total / len(val)
 
@@ -123,7 +123,7 @@ def test_a_run_that_was_stopped_after_its_best_epoch_keeps_its_weights(tmp_path,
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_convolutions_go_on_as_they_were(tmp_path, monkeypatch, optimizer):
-    """Their weights are laid out channels-last; so must be the optimiser's moments that belong to them."""
+    """Their weights are laid out channels-last; so must be the optimizer's moments that belong to them."""
     rng = np.random.default_rng(0)
     store = rng.integers(0, 256, (96, 8, 8, 3)).astype(np.uint8)
     bags = Bags(store, np.arange(96), np.arange(0, 97, 8), rng.integers(0, 3, 12), ["a", "b", "c"])
@@ -264,7 +264,7 @@ def test_wrong_masks_are_refused():
 def test_reference_lines_ask_for_instance_labels(method):
     model = build_model(TRAIN, method)
     with pytest.raises(InputError, match="needs bags with instance labels"):
-        fit(model, TRAIN.blind(), VAL.blind(), SHORT)
+        fit(model, TRAIN.without_instance_labels(), VAL.without_instance_labels(), SHORT)
 
 
 def test_bags_of_other_classes_are_refused():
@@ -288,12 +288,12 @@ def test_constant_stays_constant():
     assert {record["learning_rate"] for record in records} == {1e-3}
 
 
-def test_one_step_is_the_optimisers_own(monkeypatch):
+def test_one_step_is_the_optimizers_own(monkeypatch):
     """The loop against a plain loop written here: same order, losses, gradients and updates."""
     settings = Settings(epochs=2, batch_bags=5, optimizer="adam", schedule="constant", learning_rate=1e-2)
     model, fitted = trained(settings=settings, method="count")
     plain = build_model(TRAIN, "count")
-    optimiser = torch.optim.Adam(plain.parameters(), lr=1e-2)
+    optimizer = torch.optim.Adam(plain.parameters(), lr=1e-2)
     best, best_weights = math.inf, None
     for epoch in range(2):
         order = np.random.default_rng([0, epoch]).permutation(len(TRAIN))
@@ -305,9 +305,9 @@ def test_one_step_is_the_optimisers_own(monkeypatch):
                 shares = (logits / 0.1).softmax(dim=1).mean(dim=0)
                 step_losses.append(-(shares / 0.1).log_softmax(dim=0)[TRAIN.labels[i]])
             losses += [loss.item() for loss in step_losses]
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             torch.stack(step_losses).mean().backward()
-            optimiser.step()
+            optimizer.step()
         assert fitted.history[epoch]["train_loss"] == pytest.approx(np.mean(losses), rel=1e-4)
         if validation_loss(plain, VAL) < best:
             best, best_weights = validation_loss(plain, VAL), {k: v.clone() for k, v in plain.state_dict().items()}

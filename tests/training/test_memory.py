@@ -6,7 +6,7 @@ import torch
 
 from majority import Bags, Settings, build_model
 from majority.training import memory as memory_room
-from majority.training.memory import MORE, free_bytes, largest_step, step_bytes
+from majority.training.memory import BACKWARD_FACTOR, free_bytes, largest_step, step_bytes
 
 SIZES = (1, 9, 4, 4, 30)
 
@@ -40,13 +40,13 @@ def test_what_each_instance_adds_is_counted(dtype):
     bags = bags_of(np.random.default_rng(0).normal(size=(48, 1_000)).astype(dtype))
     model = build_model(bags, "log-mean", Exponential())
     made = step_bytes(model, bags, Settings(batch_bags=2))
-    assert made == pytest.approx(39 * 1_000 * (np.dtype(dtype).itemsize + MORE * 4), rel=0.05)
+    assert made == pytest.approx(39 * 1_000 * (np.dtype(dtype).itemsize + BACKWARD_FACTOR * 4), rel=0.05)
 
 
 def test_what_a_head_alone_keeps_is_counted():
     bags = bags_of(np.zeros((48, 1_000), np.float32))
     made = step_bytes(build_model(bags, "log-mean", "linear"), bags, Settings(batch_bags=2))
-    assert made == pytest.approx(39 * 1_000 * (4 + MORE * 4), rel=0.05)
+    assert made == pytest.approx(39 * 1_000 * (4 + BACKWARD_FACTOR * 4), rel=0.05)
 
 
 def test_nothing_is_changed_by_it():

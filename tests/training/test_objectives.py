@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from majority import Bags, Settings, build_model, evaluate, fit
-from majority.data.streaming import placed
+from majority.data.streaming import make_loader
 from majority.errors import InputError
 from majority.inference.evaluate import outputs
-from majority.recipes.embedding import singles
+from majority.recipes.embedding import as_single_bags
 from majority.training import loop as training_room
 from majority.training.augment import Augment
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
-from majority.training.objectives import Averaged, BagLoss, Contrastive, Taught
+from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
 
 
 def images(n_bags=6, size=4, seed=0, labels=None):
@@ -104,7 +104,7 @@ def started(bags, settings=START, folder=None, mixed=0.0):
     model = build_model(bags, "log-mean", "cnn")
     torch.manual_seed(1)
     objective = Contrastive(model.backbone.out_features, mixed=mixed, width=16, dimensions=8)
-    return model, fit(model, singles(bags), None, settings, device="cpu", objective=objective, folder=folder)
+    return model, fit(model, as_single_bags(bags), None, settings, device="cpu", objective=objective, folder=folder)
 
 
 def test_one_instance_alone_has_nothing_to_learn():
@@ -132,7 +132,7 @@ def test_the_two_views_are_drawn_apart():
     bags, seen = images(), []
     model = build_model(bags, "log-mean", "cnn")
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-    (batch,) = placed(singles(bags), torch.device("cpu")).in_order(9_999)
+    (batch,) = make_loader(as_single_bags(bags), torch.device("cpu")).in_order(9_999)
     augment = lambda images: Augment(VIEWS)(images, torch.default_generator)
     Contrastive(model.backbone.out_features).losses(model, batch, augment)
     first, second = seen[0].chunk(2)
@@ -208,8 +208,8 @@ def averaged(bags, folder=None, epochs=6, make=Averaged, **options):
     model = build_model(bags, "log-mean", "cnn")
     settings = Settings(epochs=epochs, batch_bags=4, augment=VIEWS)
     objective, given = make(model, **options), {}
-    if make is Taught:
-        given["beliefs"] = np.eye(2, dtype=np.float32)[1 - bags.instance_labels] * 0.8 + 0.1  # the wrong way round
+    if make is Distill:
+        given["soft_labels"] = np.eye(2, dtype=np.float32)[1 - bags.instance_labels] * 0.8 + 0.1  # the wrong way round
     val = images(4, seed=9)
     return model, objective, fit(model, bags, val, settings, device="cpu", objective=objective, folder=folder, **given)
 
@@ -235,26 +235,26 @@ def test_what_is_kept_is_the_mean_of_all_steps_then_a_running_one():
         torch.testing.assert_close(value, start[name] + (moved if value.is_floating_point() else 6))
 
 
-@pytest.mark.parametrize("make", [Averaged, Taught])
+@pytest.mark.parametrize("make", [Averaged, Distill])
 def test_the_mean_at_its_best_epoch_or_of_what_was_taught_at_its_last_is_left(make):
     val = images(4, seed=9)
     model, objective, fitted = averaged(images(12), momentum=0.9, epochs=8, make=make)
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
     assert not objective.mean.training
     assert not any(parameter.requires_grad for parameter in objective.mean.parameters())
-    (batch,) = placed(val.blind(), torch.device("cpu")).in_order(9_999)
+    (batch,) = make_loader(val.without_instance_labels(), torch.device("cpu")).in_order(9_999)
     ((_, output),) = outputs(model, [batch])
     loss = model.head.losses(output, batch.segments, batch.target).mean().item()
     losses = [record["val_loss"] for record in fitted.history]
     assert loss == pytest.approx(losses[fitted.best_epoch], rel=1e-5)
-    if make is Taught:  # the wrong way round, so that bags are read worse and worse
+    if make is Distill:  # the wrong way round, so that bags are read worse and worse
         assert (fitted.best_epoch, fitted.loss_name) == (7, "train_loss")
         assert losses[7] > min(losses)
     else:
         assert (fitted.best_loss, fitted.loss_name) == (min(losses), "val_loss")
 
 
-@pytest.mark.parametrize("make", [Averaged, Taught])
+@pytest.mark.parametrize("make", [Averaged, Distill])
 def test_the_mean_goes_on_where_it_was(tmp_path, monkeypatch, make):
     bags = images()
     whole, _, _ = averaged(bags, tmp_path / "whole", make=make)
@@ -267,12 +267,12 @@ def test_the_mean_goes_on_where_it_was(tmp_path, monkeypatch, make):
 
 def test_what_is_taught_keeps_its_last_epoch_also_where_a_checkpoint_holds_a_better_one(tmp_path, monkeypatch):
     bags = images()
-    whole, _, _ = averaged(bags, make=Taught)
-    monkeypatch.setattr(Taught, "keeps_last", False)
+    whole, _, _ = averaged(bags, make=Distill)
+    monkeypatch.setattr(Distill, "keeps_last", False)
     with stopped_before(3, monkeypatch):
-        averaged(bags, tmp_path, make=Taught)
-    monkeypatch.setattr(Taught, "keeps_last", True)
-    again, _, fitted = averaged(bags, tmp_path, make=Taught)
+        averaged(bags, tmp_path, make=Distill)
+    monkeypatch.setattr(Distill, "keeps_last", True)
+    again, _, fitted = averaged(bags, tmp_path, make=Distill)
     assert fitted.best_epoch == 5
     assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
 
@@ -286,7 +286,7 @@ def test_readers_see_no_instance_label():
 
 def test_beliefs_are_learned_and_no_bag_label_is():
     bags = images(24)
-    _, objective, _ = averaged(bags, epochs=20, make=Taught, mixed=0.0, momentum=0.8)
+    _, objective, _ = averaged(bags, epochs=20, make=Distill, mixed=0.0, momentum=0.8)
     wrong = evaluate(objective.mean, bags, "cpu").summary()["instance_accuracy"]
     assert wrong < 0.2, "it was told the wrong way round"
 
@@ -294,7 +294,7 @@ def test_beliefs_are_learned_and_no_bag_label_is():
 def test_mixed_first_views_are_to_know_both_second_ones():
     """Instances are rows of the identity: what is seen says of which two it was mixed, and in which parts."""
     bags = images(6)
-    bags = singles(bags._with(store=np.eye(24, dtype=np.float32)))
+    bags = as_single_bags(bags._with(store=np.eye(24, dtype=np.float32)))
     model = build_model(bags, "log-mean", "mlp").eval()
     model.normalise.mean.zero_()
     model.normalise.std.fill_(1)
@@ -302,7 +302,7 @@ def test_mixed_first_views_are_to_know_both_second_ones():
     seen, projected = [], []
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
     objective.projection.register_forward_hook(lambda module, given, output: projected.append(output))
-    (batch,) = placed(bags, torch.device("cpu")).in_order(9_999)
+    (batch,) = make_loader(bags, torch.device("cpu")).in_order(9_999)
     torch.manual_seed(0)
     losses, _ = objective.losses(model, batch, None)
     parts, alone = seen[0].chunk(2)
@@ -315,46 +315,46 @@ def test_mixed_first_views_are_to_know_both_second_ones():
     torch.testing.assert_close(losses, expected)
 
 
-def test_mixed_instances_have_mixed_beliefs():
+def test_mixed_instances_have_mixed_soft_labels():
     """Instances are rows of the identity: what is seen says of which two it was mixed, and in which parts."""
     bags = images(6)
     bags = bags._with(store=np.eye(24, dtype=np.float32))
-    beliefs = np.random.default_rng(0).dirichlet([1, 1], 24).astype(np.float32)
+    soft_labels = np.random.default_rng(0).dirichlet([1, 1], 24).astype(np.float32)
     model = build_model(bags, "log-mean", "mlp").eval()
     model.normalise.mean.zero_()
     model.normalise.std.fill_(1)
     seen, read = [], []
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
     model.head.register_forward_hook(lambda module, given, output: read.append(output.instance_log_probs))
-    (batch,) = placed(bags.blind(), torch.device("cpu"), None, beliefs).in_order(9_999)
+    (batch,) = make_loader(bags.without_instance_labels(), torch.device("cpu"), None, soft_labels).in_order(9_999)
     torch.manual_seed(0)
-    losses, _ = Taught(model, mixed=0.5).losses(model, batch, None)
+    losses, _ = Distill(model, mixed=0.5).losses(model, batch, None)
     parts = seen[0]
     torch.testing.assert_close(parts.sum(dim=1), torch.ones(24))
     assert ((parts > 0).sum(dim=1) <= 2).all()
     assert (parts.diagonal() >= 0.5).all()
     assert (parts.diagonal() < 1).sum() > 12
-    taught = parts @ torch.from_numpy(beliefs)
+    taught = parts @ torch.from_numpy(soft_labels)
     expected = -(taught * read[0]).sum(dim=1).view(6, 4).mean(dim=1)
     torch.testing.assert_close(losses, expected)
 
 
 @pytest.mark.parametrize(
-    ("beliefs", "make", "message"),
+    ("soft_labels", "make", "message"),
     [
-        (np.full((24, 3), 1 / 3), Taught, r"beliefs have shape \(24, 3\): give \(24, 2\)"),
-        (np.full((24, 2), 0.4), Taught, "each row sums to 1"),
-        (np.full((24, 2), np.nan), Taught, "each row sums to 1"),
-        ([[1.5, -0.5]] * 24, Taught, "none is below 0"),
-        (None, Taught, "Taught learns beliefs"),
-        (np.full((24, 2), 0.5), Averaged, "Averaged learns no beliefs"),
+        (np.full((24, 3), 1 / 3), Distill, r"soft_labels have shape \(24, 3\): give \(24, 2\)"),
+        (np.full((24, 2), 0.4), Distill, "each row sums to 1"),
+        (np.full((24, 2), np.nan), Distill, "each row sums to 1"),
+        ([[1.5, -0.5]] * 24, Distill, "none is below 0"),
+        (None, Distill, "Taught learns soft_labels"),
+        (np.full((24, 2), 0.5), Averaged, "Averaged learns no soft_labels"),
     ],
 )
-def test_wrong_beliefs_are_refused(beliefs, make, message):
+def test_wrong_beliefs_are_refused(soft_labels, make, message):
     bags = images()
     model = build_model(bags)
     with pytest.raises(InputError, match=message):
-        fit(model, bags, bags, beliefs=beliefs, objective=make(model), device="cpu")
+        fit(model, bags, bags, soft_labels=soft_labels, objective=make(model), device="cpu")
 
 
 def test_views_are_of_single_instances():

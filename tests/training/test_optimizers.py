@@ -34,7 +34,7 @@ def test_steps_follow_the_formulas():
     layers = nn.Sequential(first, nn.BatchNorm2d(5), nn.ReLU(), *alike, nn.Flatten(), nn.Linear(5, 2))
     layers.to(memory_format=torch.channels_last)
     mine, rate, decay, momentum = copy.deepcopy(layers), 0.02, 0.1, 0.95
-    optimiser = Muon(layers.parameters(), lr=rate, weight_decay=decay, momentum=momentum, fused=True)
+    optimizer = Muon(layers.parameters(), lr=rate, weight_decay=decay, momentum=momentum, fused=True)
     plain = torch.optim.AdamW([p for p in mine.parameters() if p.ndim == 1], lr=rate, weight_decay=decay)
     matrices = [p for p in mine.parameters() if p.ndim > 1]
     moments = [torch.zeros_like(p) for p in matrices]
@@ -43,7 +43,7 @@ def test_steps_follow_the_formulas():
         for network in (layers, mine):
             network.zero_grad()
             (network(images) - wanted).square().mean().backward()
-        optimiser.step()
+        optimizer.step()
         plain.step()
         for p, moment in zip(matrices, moments, strict=True):
             moment.copy_(momentum * moment + (1 - momentum) * p.grad)
@@ -56,23 +56,23 @@ def test_steps_follow_the_formulas():
 
 def test_weights_without_a_slope_stay():
     used, unused = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(2, 3))
-    optimiser = Muon([used, unused], lr=0.1)
+    optimizer = Muon([used, unused], lr=0.1)
     used.sum().backward()
-    optimiser.step()
+    optimizer.step()
     assert torch.equal(unused, torch.ones(2, 3))
     assert not torch.equal(used, torch.ones(2, 3))
 
 
 def test_groups_have_their_own_settings_and_a_closure_gives_the_slopes():
     weights = [nn.Parameter(torch.eye(3)) for _ in range(2)]
-    optimiser = Muon([{"params": [weights[0]], "lr": 0.1}, {"params": [weights[1]], "lr": 0.2}], weight_decay=0)
+    optimizer = Muon([{"params": [weights[0]], "lr": 0.1}, {"params": [weights[1]], "lr": 0.2}], weight_decay=0)
 
     def closure():
         loss = sum(weight.sum() for weight in weights)
         loss.backward()
         return loss
 
-    assert copy.deepcopy(optimiser).param_groups[1]["momentum"] == 0.95
-    assert optimiser.step(closure).item() == 6
+    assert copy.deepcopy(optimizer).param_groups[1]["momentum"] == 0.95
+    assert optimizer.step(closure).item() == 6
     far = [(weight.detach() - torch.eye(3)).norm() for weight in weights]
     torch.testing.assert_close(far[1], 2 * far[0])

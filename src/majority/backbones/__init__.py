@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError, no_such
+from ..errors import InputError, unknown_name
 from .norm import BatchNorm1d, BatchNorm2d
 from .resnet import ResNet18
 
@@ -96,7 +96,7 @@ TIMM = "timm:"  # what a name of timm's starts with
 
 def check_backbone(name: str) -> None:
     if name not in BACKBONES and not name.startswith(TIMM):
-        raise no_such("backbone", name, BACKBONES, f", or {TIMM}NAME")
+        raise unknown_name("backbone", name, BACKBONES, f", or {TIMM}NAME")
 
 
 def create_backbone(name: str, shape: tuple[int, ...], **options) -> nn.Module:

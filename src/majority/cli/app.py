@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from .. import __version__
-from ..errors import InputError, TrainingError, counted
+from ..errors import InputError, TrainingError, count_noun
 from ..plugins import load_plugins
-from .printing import console, end_study, note_trained_on, print_check, print_figures, print_folds, print_result, say
+from .printing import console, end_study, log, note_trained_on, print_check, print_figures, print_folds, print_result
 
 app = typer.Typer(
     help="Learning from Majority Label: bags labelled with their most common class in, an instance classifier out.",
@@ -121,7 +121,7 @@ def train(
     given = {"scenario": scenario, "fold": fold or 0, "folds": folds, "data_seed": data_seed, "ties": ties}
     given |= {"bags": bags, "bag_size": bag_size, "with_replacement": with_replacement, "background": background}
     given |= {"classes": classes, "winner_ratio": winner_ratio, "image_size": image_size}
-    data = Data(source, **given, features=None if features is None else _names(features)).settled()
+    data = Data(source, **given, features=None if features is None else _names(features)).with_defaults()
     changes = {"backbone": backbone, "epochs": epochs, "patience": patience, "batch_bags": batch_bags}
     changes |= {"learning_rate": learning_rate, "max_instances": max_instances, "compile": compile_network}
     changes |= {"background_share": background_share, "ratios": _ratios(ratios), "settings": settings_of(settings)}
@@ -132,9 +132,9 @@ def train(
         return
     folder = out or Path("runs") / f"{stem}-fold{data.fold}"
     with _continuable(folder):
-        result = experiment.run(folder, device, say, eager)
+        result = experiment.run(folder, device, log, eager)
     print_result(result)
-    say(f"run folder: {folder}")
+    log(f"run folder: {folder}")
 
 
 @app.command()
@@ -148,7 +148,7 @@ def evaluate(
     from ..experiments.reopen import open_bags
     from ..inference.evaluate import evaluate as measure
 
-    classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, device=device, say=say)
+    classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, device=device, log=log)
     note_trained_on(run, source)
     for part, of_part in bags.items():
         print_figures(measure(classifier.model, of_part, device).summary(), f"{part} bags")
@@ -169,12 +169,12 @@ def predict(
     from ..inference.prediction_files import check_place, write_bag_predictions, write_predictions
 
     check_place(out, filter(None, [source, source_of(read_config(run))]))
-    classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device, say=say)
+    classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device, log=log)
     note_trained_on(run, source)
     if by_bag:
-        say(f"{counted(write_bag_predictions(out, classifier, bags), 'bag')}: {out}")
+        log(f"{count_noun(write_bag_predictions(out, classifier, bags), 'bag')}: {out}")
     else:
-        say(f"{counted(write_predictions(out, classifier, bags, opened), 'instance')}: {out}")
+        log(f"{count_noun(write_predictions(out, classifier, bags, opened), 'instance')}: {out}")
 
 
 @app.command()
@@ -183,12 +183,12 @@ def export(run: Run, out: Annotated[Path, typer.Option(help="An .onnx file.")] =
     from ..experiments.reopen import open_classifier
     from ..inference.onnx import export_onnx
 
-    say(str(export_onnx(open_classifier(run, "cpu"), out)))
+    log(str(export_onnx(open_classifier(run, "cpu"), out)))
 
 
 @app.command()
 def check(source: Source, image_size: ImageSize = None, features: Features = None) -> None:
-    """Read everything of a source, say what it holds and all that is wrong: file, row, cure. Exit 1 on problems."""
+    """Read everything of a source, log what it holds and all that is wrong: file, row, cure. Exit 1 on problems."""
     from ..sources import check_source
 
     found = check_source(source, image_size, _names(features) if features is not None else None)
@@ -213,9 +213,9 @@ def report(
 
     of_run = source is not None or (run / CONFIG).is_file()
     note_trained_on(run, source)
-    written = [report_run(run, device, source, say)] if of_run else write_study(run, say)
+    written = [report_run(run, device, source, log)] if of_run else write_study(run, log)
     for path in written:
-        say(str(path))
+        log(str(path))
 
 
 @app.command()
@@ -247,15 +247,15 @@ def study(
     from ..experiments.data import Data
     from ..experiments.experiment import Experiment
     from ..methods import METHODS
-    from ..sources import is_own_source
+    from ..sources import is_custom_source
     from ..study import Study, difficulty, with_ranges
 
-    for source in filter(is_own_source, sources):
+    for source in filter(is_custom_source, sources):
         raise InputError(f"{source} holds bags of your own, study makes bags of labelled sets: take train --folds K")
     if preset is not None:
         _check_preset(preset, sources, context)
         with _continuable(out):
-            done = difficulty.run(sources[0], out, device, jobs, say)
+            done = difficulty.run(sources[0], out, device, jobs, log)
         end_study(done, out)
         return
     data = Data(
@@ -267,7 +267,7 @@ def study(
     common = Experiment(data, chosen[0], recipe=recipe, seed=seed, **changes)
     grid = Study(tuple(sources), with_ranges(_names(scenarios)), chosen, folds_of(folds), common)
     with _continuable(out):
-        done = grid.run(out, device, jobs, say)
+        done = grid.run(out, device, jobs, log)
     end_study(done, out)
 
 
@@ -319,9 +319,9 @@ def _cross_validate(experiment, folds: int, out: Path, device: str, eager: bool)
     for fold in range(folds):
         of_fold = replace(experiment, data=replace(experiment.data, fold=fold))
         with _continuable(out):
-            results.append(of_fold.run(out / f"fold{fold}", device, say, eager))
+            results.append(of_fold.run(out / f"fold{fold}", device, log, eager))
     print_folds(results)
-    say(f"run folders: {out}/fold0 to fold{folds - 1}")
+    log(f"run folders: {out}/fold0 to fold{folds - 1}")
 
 
 @contextmanager
@@ -329,7 +329,7 @@ def _continuable(out: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(f"stopped; the same command continues {out} where it was")
+        log(f"stopped; the same command continues {out} where it was")
         raise
 
 

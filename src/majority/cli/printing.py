@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..errors import counted
+from ..errors import count_noun
 
 
 def console():
@@ -16,7 +16,7 @@ def console():
     return here if here.is_terminal else Console(**plain, width=160)
 
 
-def say(line: str) -> None:
+def log(line: str) -> None:
     print(line, flush=True)
 
 
@@ -28,7 +28,7 @@ def end_study(done, out: Path) -> None:
     rows = aggregate([cell.result for cell in done if cell.result])
     if rows:
         print_rows(rows)
-        say(f"{sum(row['seconds'] for row in rows):.0f} s of training; {out / 'table.md'}, {out / 'table.csv'}")
+        log(f"{sum(row['seconds'] for row in rows):.0f} s of training; {out / 'table.md'}, {out / 'table.csv'}")
     failed = [cell for cell in done if cell.failure]
     for cell in failed:
         print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
@@ -40,12 +40,12 @@ def end_study(done, out: Path) -> None:
 
 def print_folds(results: list[dict]) -> None:
     """A line of means over the folds, and of how many instances they are."""
-    from ..inference.metrics import coverage
+    from ..inference.metrics import coverage_note
     from ..study import aggregate
 
     print_rows(aggregate(results))
-    if said := coverage(*(result["test"] for result in results)):
-        say(f"note: {said}")
+    if said := coverage_note(*(result["test"] for result in results)):
+        log(f"note: {said}")
 
 
 def print_result(result: dict) -> None:
@@ -53,13 +53,13 @@ def print_result(result: dict) -> None:
         print_figures(result["test"], f"test bags of fold {result['fold']}")
     else:
         print_figures(result["val"], "validation bags")
-        say("there are no test bags: these figures are of the bags by which the epoch was chosen, and flatter it")
+        log("there are no test bags: these figures are of the bags by which the epoch was chosen, and flatter it")
 
 
 def print_figures(figures: dict, title: str) -> None:
     from rich.table import Table
 
-    from ..inference.metrics import coverage, doubt
+    from ..inference.metrics import coverage_note, no_learning_warning
 
     table = Table("figure", "value", title=title, title_justify="left")
     for name, value in figures.items():
@@ -67,16 +67,16 @@ def print_figures(figures: dict, title: str) -> None:
             shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
             table.add_row(name.replace("_", " "), shown)
     console().print(table)
-    if said := coverage(figures):
-        say(f"note: {said}")
-    if said := doubt(figures):
-        say(f"warning: {said}")
+    if said := coverage_note(figures):
+        log(f"note: {said}")
+    if said := no_learning_warning(figures):
+        log(f"warning: {said}")
 
 
 def print_check(found, source: str) -> None:
     from rich.table import Table
 
-    from ..sources.custom.findings import in_kinds
+    from ..sources.custom.findings import group_by_cause
 
     if found.summary:
         table = Table(title=source, title_justify="left", show_header=False)
@@ -84,17 +84,17 @@ def print_check(found, source: str) -> None:
             table.add_row(name, value)
         console().print(table)
     for warning in found.warnings:
-        say(f"warning: {warning}")
-    for line in in_kinds(found.problems):
-        say(f"problem: {line}")
-    say(f"{counted(len(found.problems), 'problem')}, {counted(len(found.warnings), 'warning')}")
+        log(f"warning: {warning}")
+    for line in group_by_cause(found.problems):
+        log(f"problem: {line}")
+    log(f"{count_noun(len(found.problems), 'problem')}, {count_noun(len(found.warnings), 'warning')}")
 
 
 def note_trained_on(run: Path, source: str | None) -> None:
     from ..experiments.run_folder import is_trained_on, read_config
 
     if source is not None and is_trained_on(read_config(run), source):
-        say("note: the run was trained on bags of this source; they are among these")
+        log("note: the run was trained on bags of this source; they are among these")
 
 
 def print_rows(rows: list[dict]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from ..files import UNFINISHED, locked, not_written
+from ..files import UNFINISHED, open_locked, write_error
 from .stores import write_npy
 
 FORMAT, FACTS = "majority-bags-1", "bags.json"
@@ -62,7 +62,7 @@ def _write_folder_atomically(folder: Path, write: Callable[[Path], None]) -> Non
     unfinished = draft / folder.name
     try:
         draft.mkdir(parents=True, exist_ok=True)
-        with locked(draft / "lock"):
+        with open_locked(draft / "lock"):
             try:
                 shutil.rmtree(unfinished, ignore_errors=True)  # left by a save that was killed
                 unfinished.mkdir()
@@ -73,4 +73,4 @@ def _write_folder_atomically(folder: Path, write: Callable[[Path], None]) -> Non
     except BlockingIOError:
         raise InputError(f"{folder} is being written by another command: wait, or choose another place") from None
     except OSError as error:
-        raise not_written(folder, error) from None
+        raise write_error(folder, error) from None

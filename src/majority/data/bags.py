@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import InputError
 from .background import lead_of, place_background, voter_counts
 from .bag_folder import NEEDED, damaged, read_bag_folder, write_bag_folder
-from .instance_labels import UNKNOWN, joined, number_truth, numbered_anew, truth_column
-from .splitting import deal_bags, deal_groups
+from .instance_labels import UNKNOWN, as_label_column, encode_instance_labels, joined, renumber
+from .splitting import group_split, stratified_split
 from .stores import chunks, on_disk, rows_of
 from .validation import (
     as_array,
@@ -36,7 +36,7 @@ class Bags:
 
     Bag ``i`` holds the instances ``store[index[offsets[i]:offsets[i + 1]]]``. Nothing is padded and
     bags may be of any mix of sizes from 1 up. ``instance_labels`` are for evaluation alone: training
-    takes ``blind()`` bags unless its method says that it needs them. They number ``true_classes``, which begin with
+    takes ``without_instance_labels()`` bags unless its method says that it needs them. They number ``true_classes``, which begin with
     ``classes`` and go on with those that no bag label names; -1 is an instance whose class is not known. They are
     None where no instance's is.
 
@@ -81,7 +81,7 @@ class Bags:
         self.labels = encode(labels, self.classes, self.describe)
         self.instance_labels = None
         if instance_labels is not None:
-            numbered = number_truth(instance_labels, self.classes, numbers, self.describe_instance)
+            numbered = encode_instance_labels(instance_labels, self.classes, numbers, self.describe_instance)
             self.instance_labels, self.true_classes = numbered
         bad = first_not_finite(store, self.index)
         if bad is not None:
@@ -193,7 +193,7 @@ class Bags:
             offsets,
             labels[starts],
             classes,
-            instance_labels=None if instance_labels is None else truth_column(instance_labels)[index],
+            instance_labels=None if instance_labels is None else as_label_column(instance_labels)[index],
             groups=None if groups is None else groups[starts],
             coordinates=take(coordinates),
             names=names[order],
@@ -296,7 +296,7 @@ class Bags:
         return voter_counts(counts, self.background)
 
     def fingerprint(self) -> str:
-        """A short hash of what training and figures see of these bags; of `blind()` ones, of what any method may."""
+        """A short hash of what training and figures see of these bags; of `without_instance_labels()` ones, of what any method may."""
         digest = hashlib.blake2b(digest_size=16)
         more = () if self.background is None else (self.background,)
         if self.classes != self.true_classes:
@@ -311,7 +311,7 @@ class Bags:
 
     # ------------------------------------------------------------------ other bags from these
 
-    def blind(self) -> Bags:
+    def without_instance_labels(self) -> Bags:
         """The same bags without instance labels: all that training and selection may see."""
         return self._with(instance_labels=None, true_classes=self.classes)
 
@@ -324,7 +324,7 @@ class Bags:
         """
         classes, background = place_background(name, self.classes, self.labels, self.describe)
         true_classes = tuple(dict.fromkeys((*classes, *self.true_classes)))
-        truth = numbered_anew(self.instance_labels, self.true_classes, true_classes)
+        truth = renumber(self.instance_labels, self.true_classes, true_classes)
         return self._with(classes=classes, background=background, true_classes=true_classes, instance_labels=truth)
 
     def subset(self, bags: Sequence[int]) -> Bags:
@@ -366,10 +366,10 @@ class Bags:
             raise InputError(f"fractions {fractions.tolist()} must be positive and sum to 1")
         rng, what = np.random.default_rng(seed), f"{len(self)} bags"
         if self.groups is None:
-            parts = deal_bags(self.labels, fractions / fractions.sum(), rng)
+            parts = stratified_split(self.labels, fractions / fractions.sum(), rng)
         else:
             names, groups = np.unique(self.groups, return_inverse=True)
-            parts, what = deal_groups(groups, self.labels, fractions, rng), f"{len(names)} groups"
+            parts, what = group_split(groups, self.labels, fractions, rng), f"{len(names)} groups"
         for part, fraction in enumerate(fractions):
             if not (parts == part).any():
                 more = "bags" if self.groups is None else "groups, or say in a split column which bags are for what"
@@ -402,7 +402,7 @@ class Bags:
 
     def _with_truth(self, instance_labels: np.ndarray, true_classes: tuple[str, ...]) -> Bags:
         check_lengths({"instance labels": instance_labels}, len(self.index), "instance")
-        codes, _ = number_truth(instance_labels, true_classes, True, self.describe_instance)
+        codes, _ = encode_instance_labels(instance_labels, true_classes, True, self.describe_instance)
         return self._with(instance_labels=codes, true_classes=true_classes)
 
     def _with(self, **changes) -> Bags:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .bags import Bags
-from .segments import Segments, there
+from .segments import Segments, to_device
 
 
 class Target(NamedTuple):
@@ -23,7 +23,7 @@ class Target(NamedTuple):
 
     labels: Tensor  # (b,)
     instance_labels: Tensor | None = None  # (n,)
-    beliefs: Tensor | None = None  # (n, C) probabilities that an earlier model gave; None: there are none
+    soft_labels: Tensor | None = None  # (n, C) probabilities that an earlier model gave; None: there are none
 
 
 class Batch(NamedTuple):
@@ -42,14 +42,14 @@ class Batch(NamedTuple):
         return (self.store[index] for index in self.index.split(instances))
 
 
-class PlacedBags:
+class BagLoader:
     """Bags as a model meets them. Where their instances come from is for `_cut` to say."""
 
     def __init__(
-        self, bags: Bags, device: torch.device, keep: np.ndarray | None = None, beliefs: np.ndarray | None = None
+        self, bags: Bags, device: torch.device, keep: np.ndarray | None = None, soft_labels: np.ndarray | None = None
     ):
-        """Of each position of the bags' index: whether it is aggregated (None: all are), beliefs about its class."""
-        self.bags, self.device, self.keep, self.beliefs = bags, device, keep, beliefs
+        """Of each position of the bags' index: whether it is aggregated (None: all are), soft_labels about its class."""
+        self.bags, self.device, self.keep, self.soft_labels = bags, device, keep, soft_labels
 
     def shuffled(
         self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None, bags: int | None = None
@@ -89,30 +89,30 @@ class PlacedBags:
         Everything moves to the device at once; the batches are views of it.
         """
         labels, lengths = self._there(self.bags.labels[which]), self._there(sizes)
-        truth, beliefs, keep = (
+        truth, soft_labels, keep = (
             None if of_positions is None else self._there(of_positions[positions])
-            for of_positions in (self.bags.instance_labels, self.beliefs, self.keep)
+            for of_positions in (self.bags.instance_labels, self.soft_labels, self.keep)
         )
         part = lambda values, rows: None if values is None else values[rows]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         for a, b in pairwise(bounds):
             rows = slice(starts[a], starts[b])
-            target = Target(labels[a:b], part(truth, rows), part(beliefs, rows))
+            target = Target(labels[a:b], part(truth, rows), part(soft_labels, rows))
             segments = Segments(sizes[a:b], lengths[a:b], part(keep, rows))
             yield rows, which[a:b], segments, target
 
     def _there(self, values: np.ndarray) -> Tensor:
-        return there(values, self.device)
+        return to_device(values, self.device)
 
 
-class ResidentBags(PlacedBags):
+class ResidentLoader(BagLoader):
     """Bags whose instances lie on the device."""
 
     def __init__(
-        self, bags: Bags, device: torch.device, *of_positions: np.ndarray | None, beside: PlacedBags | None = None
+        self, bags: Bags, device: torch.device, *of_positions: np.ndarray | None, beside: BagLoader | None = None
     ):
         super().__init__(bags, device, *of_positions)
-        shared = isinstance(beside, ResidentBags) and beside.bags.store is bags.store
+        shared = isinstance(beside, ResidentLoader) and beside.bags.store is bags.store
         self.store = beside.store if shared else as_tensor(bags.store).to(device)
 
     def _cut(self, which, positions, sizes, bounds, piece=None) -> list[Batch]:

@@ -22,7 +22,7 @@ def choose_device(name: str = "auto") -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def at_once(shape: Sequence[int], on_gpu: bool = True) -> int:
+def instances_per_pass(shape: Sequence[int], on_gpu: bool = True) -> int:
     """How many instances of this shape go through the network together.
 
     >>> at_once((512,)), at_once((28, 28, 3)), at_once((256, 256, 3))
@@ -32,6 +32,6 @@ def at_once(shape: Sequence[int], on_gpu: bool = True) -> int:
     return max(1, min(BATCH_INSTANCES, (BATCH_PIXELS if on_gpu else CPU_PIXELS) // pixels))
 
 
-def out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: RuntimeError) -> bool:
     """A GPU has an error of its own for it, a CPU has not."""
     return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in str(error)

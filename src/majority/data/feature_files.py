@@ -51,7 +51,7 @@ def look(path: str | Path) -> FeatureFile:
     if not path.is_file():
         raise FeatureFileError(path, "is not there", "correct its name or leave it out")
     if ending(path) == ".npy":
-        with told(path):
+        with wrap_read_errors(path):
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
         in_place = isinstance(mapped, np.memmap) and mapped.flags.c_contiguous
         return _checked(path, mapped, None, mapped.offset if in_place else None)
@@ -73,7 +73,7 @@ def check_alike(file: FeatureFile, first: FeatureFile) -> None:
 
 def read_whole(path: Path) -> dict[str, np.ndarray]:
     """`features`, and `coords` where the file has them, of a file that cannot be read in place."""
-    with told(path):
+    with wrap_read_errors(path):
         if ending(path) == ".npy":
             return {"features": np.load(path, allow_pickle=False)}
         if ending(path) == ".npz":
@@ -90,7 +90,7 @@ def read_whole(path: Path) -> dict[str, np.ndarray]:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def wrap_read_errors(path: Path) -> Iterator[None]:
     """Whatever a reader raises over a damaged file (each has its own ways) becomes one clear line."""
     try:
         yield
@@ -109,7 +109,7 @@ def with_h5(path: Path) -> Iterator:
     except ImportError:
         what, cure = "needs the package h5py, which is not installed", "pip install h5py"
         raise FeatureFileError(path, what, cure) from None
-    with told(path), h5py.File(path, "r") as file:
+    with wrap_read_errors(path), h5py.File(path, "r") as file:
         _named(path, [name for name, entry in file.items() if isinstance(entry, h5py.Dataset)], alone=False)
         yield file
 

@@ -17,7 +17,7 @@ from .validation import as_array, encode, label_column
 UNKNOWN = -1
 
 
-def truth_column(labels: Sequence) -> np.ndarray:
+def as_label_column(labels: Sequence) -> np.ndarray:
     """As an array that tells what is missing from the text 'nan'."""
     column = as_array(labels)
     mixed = column.dtype.kind == "U" and not hasattr(labels, "dtype")
@@ -26,12 +26,12 @@ def truth_column(labels: Sequence) -> np.ndarray:
 
 def joined(columns: Sequence[Sequence]) -> np.ndarray:
     """The labels of several bags in one column."""
-    columns = [truth_column(column) for column in columns]
+    columns = [as_label_column(column) for column in columns]
     alike = len({column.dtype.kind for column in columns}) == 1
     return np.concatenate(columns if alike else [column.astype(object) for column in columns])
 
 
-def number_truth(
+def encode_instance_labels(
     labels: Sequence, classes: tuple[str, ...], numbers: bool, where: Callable[[int], str]
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
     """(n,) numbers, None where no instance's class is known, and the true classes.
@@ -76,7 +76,7 @@ def _as_written(names: list[str], classes: tuple[str, ...]) -> list[str]:
     return [whole.get(name, name) for name in names] if set(whole.values()) & set(classes) else names
 
 
-def numbered_anew(codes: np.ndarray | None, before: tuple[str, ...], after: tuple[str, ...]) -> np.ndarray | None:
+def renumber(codes: np.ndarray | None, before: tuple[str, ...], after: tuple[str, ...]) -> np.ndarray | None:
     """The same classes by their places in another list that holds them."""
     if codes is None or before == after[: len(before)]:
         return codes
@@ -85,7 +85,7 @@ def numbered_anew(codes: np.ndarray | None, before: tuple[str, ...], after: tupl
 
 def _read(labels: Sequence) -> tuple[np.ndarray, np.ndarray]:
     """Which are known (n,), and all of them as whole numbers, text or objects (n,)."""
-    column = truth_column(labels)
+    column = as_label_column(labels)
     if column.ndim == 1 and column.dtype == object:
         missing = pd.isna(column)
         known = ~missing & (np.where(missing, "", column) != "")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-def there(values: np.ndarray, device: torch.device) -> Tensor:
+def to_device(values: np.ndarray, device: torch.device) -> Tensor:
     """On the device; the host does not wait for it."""
     tensor = torch.from_numpy(values)
     if device.type == "cuda":
@@ -69,7 +69,7 @@ class Segments:
             return [(len(self), self.size)], None
         order = np.argsort(np.repeat(self.host_sizes, self.host_sizes), kind="stable")  # keeps each bag's rows together
         sizes, bags = np.unique(self.host_sizes, return_counts=True)
-        return list(zip(bags.tolist(), sizes.tolist(), strict=True)), there(order, self.sizes.device)
+        return list(zip(bags.tolist(), sizes.tolist(), strict=True)), to_device(order, self.sizes.device)
 
     def kept(self, values: Tensor, otherwise: float) -> Tensor:
         """(n, ...) -> (n, ...): another value in the rows that are not aggregated."""

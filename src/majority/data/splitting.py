@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 
-def deal_bags(labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (b,) -> (b,)
+def stratified_split(labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (b,) -> (b,)
     """Each part gets its fraction of each label's bags, rounded up or down as the parts' whole sizes ask.
 
     A label with too few bags for every part has one in the part that is larger than the others, which trains.
@@ -32,7 +32,7 @@ def deal_bags(labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generato
     return parts
 
 
-def deal_groups(
+def group_split(
     groups: np.ndarray, labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:  # (b,) -> (b,)
     """Largest group first, each to the part that lacks its labels most; the last ones to parts that are empty."""

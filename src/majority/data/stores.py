@@ -17,7 +17,17 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from .feature_files import H5, FeatureFile, FeatureFileError, check_alike, ending, look, read_whole, told, with_h5
+from .feature_files import (
+    H5,
+    FeatureFile,
+    FeatureFileError,
+    check_alike,
+    ending,
+    look,
+    read_whole,
+    with_h5,
+    wrap_read_errors,
+)
 
 GAP_BYTES = 64 * 1024  # rows nearer than this on disk are read in one go, with what lies between them
 SPAN_BYTES = 2**20  # of such a read held at a time
@@ -172,7 +182,7 @@ class MappedRows(RowsOnDisk):
 
     @contextmanager
     def opened(self, file: int) -> Iterator[Fill]:
-        with told(self.path):
+        with wrap_read_errors(self.path):
             yield _filler(self._file, self.path, self.offset)
 
 
@@ -210,7 +220,7 @@ def write_npy(path: Path, store, positions: np.ndarray) -> None:
 @contextmanager
 def _npy_rows(path: Path, offset: int) -> Iterator[Fill]:
     """`offset`: where the first row begins in the file."""
-    with told(path), path.open("rb", buffering=0) as file:
+    with wrap_read_errors(path), path.open("rb", buffering=0) as file:
         yield _filler(file, path, offset)
 
 

@@ -12,26 +12,26 @@ import torch
 from torch import Tensor
 
 from .bags import Bags
-from .batches import PlacedBags, ResidentBags, Target, as_tensor
+from .batches import BagLoader, ResidentLoader, Target, as_tensor
 from .segments import Segments
 from .stores import on_disk
 
 
-def placed(
-    bags: Bags, device: torch.device, *of_positions: np.ndarray | None, beside: PlacedBags | None = None
-) -> PlacedBags:
+def make_loader(
+    bags: Bags, device: torch.device, *of_positions: np.ndarray | None, beside: BagLoader | None = None
+) -> BagLoader:
     """Bags ready for batches: resident on the device, or streamed to it where their store is on disk.
 
     A store that they share with those `beside` them is there once.
     """
     if on_disk(bags.store):
-        return StreamedBags(bags, device, *of_positions)
-    return ResidentBags(bags, device, *of_positions, beside=beside)
+        return StreamedLoader(bags, device, *of_positions)
+    return ResidentLoader(bags, device, *of_positions, beside=beside)
 
 
-def passing(bags: Bags, device: torch.device) -> PlacedBags:
+def stream_loader(bags: Bags, device: torch.device) -> BagLoader:
     """Bags for one pass: streamed to a GPU also from memory, so that the batch bounds what is held there."""
-    return StreamedBags(bags, device) if device.type == "cuda" else placed(bags, device)
+    return StreamedLoader(bags, device) if device.type == "cuda" else make_loader(bags, device)
 
 
 class StreamedBatch:
@@ -50,7 +50,7 @@ class StreamedBatch:
         return (piece for read in ([self.instances] if self._hold else self._reads) for piece in read.split(instances))
 
 
-class StreamedBags(PlacedBags):
+class StreamedLoader(BagLoader):
     """Bags whose instances are read batch by batch, from disk or from memory.
 
     In memory are the batch in use and the next one, whole when training (`batch_bags` and `max_instances` bound
@@ -65,7 +65,7 @@ class StreamedBags(PlacedBags):
     def _cut(self, which, positions, sizes, bounds, piece=None) -> Iterator[StreamedBatch]:
         batches = list(self._described(which, positions, sizes, bounds))
         cuts = [list(_pieces(rows, piece)) for rows, *_ in batches]
-        reads = ahead(self._read, (self.bags.index[positions[part]] for parts in cuts for part in parts))
+        reads = prefetch(self._read, (self.bags.index[positions[part]] for parts in cuts for part in parts))
         for (_, *about), parts in zip(batches, cuts, strict=True):
             own = (rows.to(self.device, non_blocking=True) for rows in islice(reads, len(parts)))
             yield StreamedBatch(*about, own, hold=len(parts) == 1)
@@ -81,7 +81,7 @@ class StreamedBags(PlacedBags):
         return torch.index_select(self.held, 0, torch.from_numpy(index), out=rows)
 
 
-def ahead(function: Callable, jobs: Iterable) -> Iterator:
+def prefetch(function: Callable, jobs: Iterable) -> Iterator:
     """function(job) of each job in turn, worked out in the background while the one before is in use."""
     with ThreadPoolExecutor(1, thread_name_prefix="majority-read") as background:
         waiting = None

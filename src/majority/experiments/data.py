@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..methods import METHODS
-from ..sources import LabelledSet, OwnBags, Parts, is_own_source, load, names
+from ..sources import CustomBags, LabelledSet, Parts, is_custom_source, load, names
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Data:
         beside it."""
         return None if self.source in names() else os.path.abspath(Path(self.source).expanduser())
 
-    def settled(self) -> Data:
+    def with_defaults(self) -> Data:
         """With the defaults of the source's kind written out."""
-        if is_own_source(self.source):
+        if is_custom_source(self.source):
             if self.folds is not None and self.folds < 3:
                 raise InputError(f"--folds {self.folds}: give 3 or more (one tests, one validates)")
             return self
@@ -51,11 +51,11 @@ class Data:
             raise InputError(f"--folds {self.folds}: benchmark sets always have five folds; choose one with --fold")
         return replace(self, scenario=self.scenario or "various", ties=self.ties or "lowest")
 
-    def open(self) -> LabelledSet | OwnBags:
+    def open(self) -> LabelledSet | CustomBags:
         return load(self.source, self.image_size, self.features)
 
-    def parts(self, source: LabelledSet | OwnBags | None = None) -> Parts:
-        choices = asdict(self.settled())
+    def parts(self, source: LabelledSet | CustomBags | None = None) -> Parts:
+        choices = asdict(self.with_defaults())
         for name in ("source", "image_size", "features"):
             choices.pop(name)
         source = source or self.open()
@@ -67,4 +67,4 @@ class Data:
 def fingerprints(parts: Parts, method: str) -> list[str | None]:
     """Hashes of what the method's training can see."""
     truth = METHODS.find(method).head.sees_instance_labels
-    return [part and (part if truth else part.blind()).fingerprint() for part in parts]
+    return [part and (part if truth else part.without_instance_labels()).fingerprint() for part in parts]

@@ -10,27 +10,36 @@ from .. import __version__
 from ..backbones import check_backbone
 from ..data.bags import Bags
 from ..data.device import choose_device
-from ..errors import InputError, no_such
+from ..errors import InputError, unknown_name
 from ..files import read_json, write_json, write_lines
 from ..inference.classifier import Classifier
 from ..inference.reading import read
 from ..methods import DEFAULT_METHOD, METHODS, check_options
 from ..model import Model, build_model
-from ..recipes import DEFAULT, RECIPES, Material, Plan, Run, choose, scaffold
-from ..recipes.label_preserving import LAWFUL
+from ..recipes import DEFAULT, RECIPES, Plan, Run, TaskInfo, choose, temporary_files
+from ..recipes.label_preserving import LABEL_PRESERVING
 from ..recipes.plan import CHANGEABLE
 from ..report.page import REPORT
-from ..sources import LabelledSet, OwnBags, is_own_source
-from ..sources.custom.image_summary import Originals
+from ..sources import CustomBags, LabelledSet, is_custom_source
+from ..sources.custom.image_summary import ImageFileSummary
 from ..training.loop import METRICS
-from ..training.memory import tight
+from ..training.memory import memory_warning
 from ..training.validation import check_all_known
 from .data import Data, fingerprints
 from .reopen import open_classifier
-from .run_folder import CLASSIFIER, RESULT, begun, claimed, environment, open_run, read_config, refuse_other
+from .run_folder import (
+    CLASSIFIER,
+    RESULT,
+    check_same_settings,
+    environment,
+    has_started,
+    open_run,
+    read_config,
+    run_lock,
+)
 from .run_report import write_report
 
-FULLEST = "census"  # the recipe whose plan has every setting that one chosen by default may have
+REFERENCE_RECIPE = "census"  # the recipe whose plan has every setting that one chosen by default may have
 
 
 @dataclass(frozen=True)
@@ -58,69 +67,69 @@ class Experiment:
         if self.backbone not in (None, "auto"):
             check_backbone(self.backbone)
         if self.recipe not in (DEFAULT, *RECIPES):
-            raise no_such("recipe", self.recipe, [DEFAULT, *RECIPES])
+            raise unknown_name("recipe", self.recipe, [DEFAULT, *RECIPES])
         twice = {f"training.{name}": name for name in CHANGEABLE} | {"backbone": "backbone"}
         for setting in self.settings.keys() & twice.keys():
             if getattr(self, name := twice[setting]) is not None:
                 raise InputError(f"--{name.replace('_', '-')} and --set {setting} are one setting: give it once")
         if "training.seed" in self.settings:
             raise InputError("--set training.seed: take --seed, which is of all stages")
-        self.changed(RECIPES[FULLEST if self.recipe == DEFAULT else self.recipe].plan(Material("")))
-        if self.like is not None and self.like not in LAWFUL:
-            raise no_such("--like", self.like, LAWFUL)
-        if self.like is not None and self.data.source in LAWFUL:
+        self.changed(RECIPES[REFERENCE_RECIPE if self.recipe == DEFAULT else self.recipe].plan(TaskInfo("")))
+        if self.like is not None and self.like not in LABEL_PRESERVING:
+            raise unknown_name("--like", self.like, LABEL_PRESERVING)
+        if self.like is not None and self.data.source in LABEL_PRESERVING:
             raise InputError(f"--like {self.like}: what may be done to {self.data.source} is known, leave it out")
 
     def run(
         self,
         folder: str | Path,
         device: str = "auto",
-        say: Callable[[str], None] = lambda line: None,
+        log: Callable[[str], None] = lambda line: None,
         eager: bool = False,
-        source: LabelledSet | OwnBags | None = None,  # where it is open already
+        source: LabelledSet | CustomBags | None = None,  # where it is open already
     ) -> dict:
         """Train and evaluate in the folder, or go on where a killed run was; return the result."""
         folder = Path(folder)
-        with claimed(folder):
+        with run_lock(folder):
             here = on_gpu = choose_device(device).type == "cuda"
-            if begun(folder):  # elsewhere, perhaps: it goes on by its own plan
-                on_gpu = read_config(folder)["material"]["on_gpu"]
-            data = self.data.settled()
+            if has_started(folder):  # elsewhere, perhaps: it goes on by its own plan
+                on_gpu = read_config(folder)["task"]["on_gpu"]
+            data = self.data.with_defaults()
             source = source or data.open()
-            for warning in source.warnings_given(data.background) if isinstance(source, OwnBags) else ():
-                say(f"warning: {warning}")
+            for warning in source.warnings_given(data.background) if isinstance(source, CustomBags) else ():
+                log(f"warning: {warning}")
             parts = data.parts(source)
-            material = Material(self.kind, parts.train.store.shape[1:], on_gpu)
-            if self.like is not None and material.vectors:
+            task = TaskInfo(self.kind, parts.train.store.shape[1:], on_gpu)
+            if self.like is not None and task.vectors:
                 raise InputError(f"--like {self.like} says what may be done to images: these are vectors, leave it out")
-            plan, reason = choose(self.recipe, material)
+            plan, reason = choose(self.recipe, task)
             plan = self.changed(plan)
             build = self._builder(parts.train, plan)
-            if not begun(folder):  # what is refused leaves nothing behind
+            if not has_started(folder):  # what is refused leaves nothing behind
                 head = build().head
                 for part in (parts.train, parts.val) if head.sees_instance_labels else ():
                     check_all_known(self.method, part)
-            config = self._config(data, plan, fingerprints(parts, self.method)) | _instances(source, material)
+            config = self._config(data, plan, fingerprints(parts, self.method)) | _instances(source, task)
             finished = open_run(folder, config)
             if finished:
                 if not (folder / REPORT).exists():  # killed between the result and the page
                     write_report(folder, open_classifier(folder, device), parts, source)
                 _clear(folder)
-                say(f"{folder} is finished (epoch {finished['best_epoch']} of 0 to {finished['epochs'] - 1} was kept)")
+                log(f"{folder} is finished (epoch {finished['best_epoch']} of 0 to {finished['epochs'] - 1} was kept)")
                 return finished
-            say(f"{reason}; {parts.train}")
+            log(f"{reason}; {parts.train}")
             if on_gpu != here:
-                say(f"note: begun {'on a GPU' if on_gpu else 'on a CPU'}, this run goes on by the plan for it")
+                log(f"note: begun {'on a GPU' if on_gpu else 'on a CPU'}, this run goes on by the plan for it")
             if self.like is not None and not plan.changes_images:
-                say(f"note: recipe {plan.recipe} changes no images, so --like has no effect: census and augmented do")
-            warning = None if here else tight(build(), parts.train, plan.training)
+                log(f"note: recipe {plan.recipe} changes no images, so --like has no effect: census and augmented do")
+            warning = None if here else memory_warning(build(), parts.train, plan.training)
             if warning:
-                say(f"warning: {warning}")
-            if scaffold(folder):
-                say(f"{folder} was interrupted: going on where it was")
+                log(f"warning: {warning}")
+            if temporary_files(folder):
+                log(f"{folder} was interrupted: going on where it was")
             title = " ".join(filter(None, [data.source, data.scenario, self.method, f"fold {data.fold}"]))
             fresh = lambda number=0: build(run.seed_of(number))
-            run = Run(folder, parts.train, parts.val, plan, fresh, title, device, eager, say)
+            run = Run(folder, parts.train, parts.val, plan, fresh, title, device, eager, log)
             trained = RECIPES[plan.recipe].train(run)
             write_lines(folder / METRICS, trained.fitted.history)  # of this model, whichever stage it came from
             classifier = Classifier(trained.model, device, config.get("columns"))
@@ -128,26 +137,28 @@ class Experiment:
             judged = {"val": parts.val} if parts.test is None else {"test": parts.test, "val": parts.val}
             readings = {part: read(classifier, bags, source) for part, bags in judged.items()}
             figures = {"test": {}} | {part: reading.outcome().summary() for part, reading in readings.items()}
-            write_json(folder / RESULT, figures | trained.summary() | self._about(data, plan, material))
+            write_json(folder / RESULT, figures | trained.summary() | self._about(data, plan, task))
             write_report(folder, classifier, parts, source, reading=readings.get("test", readings["val"]))
             _clear(folder)
             return read_json(folder / RESULT)
 
     def finished(self, folder: Path) -> dict | None:
         """The result, where this run is complete in the folder; no data is read. Another run there is refused."""
-        if not begun(folder):
+        if not has_started(folder):
             return None
         there = read_config(folder)
         recipe = there["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
-        plan = self.changed(RECIPES[recipe].plan(Material(**there["material"])))
-        refuse_other(folder, there, there | self._config(self.data.settled(), plan, there["data"]["fingerprint"]))
-        complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not scaffold(folder)
+        plan = self.changed(RECIPES[recipe].plan(TaskInfo(**there["task"])))
+        check_same_settings(
+            folder, there, there | self._config(self.data.with_defaults(), plan, there["data"]["fingerprint"])
+        )
+        complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not temporary_files(folder)
         return read_json(folder / RESULT) if complete else None
 
     @property
     def kind(self) -> str:
         """What the images are like: said, or known by the name of a labelled set."""
-        return self.like or ("" if is_own_source(self.data.source) else Path(self.data.source).stem)
+        return self.like or ("" if is_custom_source(self.data.source) else Path(self.data.source).stem)
 
     def changed(self, plan: Plan) -> Plan:
         """The plan with what this experiment sets."""
@@ -178,7 +189,7 @@ class Experiment:
             "like": self.like,
         }
 
-    def _about(self, data: Data, plan: Plan, material: Material) -> dict:
+    def _about(self, data: Data, plan: Plan, task: TaskInfo) -> dict:
         """What a result is of."""
         return {
             "method": self.method,
@@ -193,23 +204,23 @@ class Experiment:
             "data_seed": self.data.data_seed,
             "data": asdict(data),
             "plan": plan.as_dict(),
-            "material": material._asdict(),
+            "task": task._asdict(),
             "version": __version__,
             "hardware": environment()["device"],
         }
 
 
-def _instances(source: LabelledSet | OwnBags, material: Material) -> dict:
+def _instances(source: LabelledSet | CustomBags, task: TaskInfo) -> dict:
     """What a config tells of them: their kind, columns of a table, what image files were."""
-    told, own = {"material": material._asdict()}, isinstance(source, OwnBags)
+    told, own = {"task": task._asdict()}, isinstance(source, CustomBags)
     if own:
         told["columns"] = source.columns
-    if not material.vectors:
-        originals = source.originals if own else Originals.of_shape(*material.shape)
+    if not task.vectors:
+        originals = source.originals if own else ImageFileSummary.of_shape(*task.shape)
         told["images"] = originals and originals._asdict()
     return told
 
 
 def _clear(folder: Path) -> None:
-    for path in scaffold(folder):
+    for path in temporary_files(folder):
         path.unlink()

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from ..data.bags import Bags
 from ..errors import InputError
 from ..inference.classifier import Classifier
-from ..sources import LabelledSet, OwnBags, Parts, is_own_source
-from ..sources.custom import Wish
-from ..sources.custom.image_summary import Originals
-from ..sources.custom.load import load_own
+from ..sources import CustomBags, LabelledSet, Parts, is_custom_source
+from ..sources.custom import ReadOptions
+from ..sources.custom.image_summary import ImageFileSummary
+from ..sources.custom.load import load_custom
 from .data import Data, fingerprints
 from .run_folder import CLASSIFIER, finished_file, read_config, source_of
 
@@ -20,7 +20,7 @@ from .run_folder import CLASSIFIER, finished_file, read_config, source_of
 class Opened(NamedTuple):
     classifier: Classifier
     bags: dict[str, Bags]  # by part; "all" of a source of one's own
-    source: LabelledSet | OwnBags
+    source: LabelledSet | CustomBags
 
 
 def open_bags(
@@ -31,17 +31,17 @@ def open_bags(
     unlabelled: bool = False,
     all_parts: bool = False,
     device: str = "auto",
-    say: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> Opened:
     """A run's classifier and bags for it: all bags of another source of one's own (whose labels may be needed, or
     not where it is `unlabelled`, or never); else the test bags, or all parts, of the run's source or of another one
     made alike."""
     folder = Path(folder)
-    if source is not None and is_own_source(source):
+    if source is not None and is_custom_source(source):
         config, classifier = read_config(folder), open_classifier(folder, device)
-        own = load_own(Path(source).expanduser(), _wish(classifier, config, labels, unlabelled))
+        own = load_custom(Path(source).expanduser(), _wish(classifier, config, labels, unlabelled))
         for warning in own.warnings:
-            say(f"warning: {warning}")
+            log(f"warning: {warning}")
         background = classifier.model.spec.background
         bags = own.bags if background is None else own.bags.with_background(classifier.classes[background.index])
         classifier.model.spec.check(bags.store)
@@ -55,7 +55,7 @@ def open_bags(
 
 def reopen(
     folder: str | Path, source: str | None = None, device: str = "auto"
-) -> tuple[Classifier, Parts, LabelledSet | OwnBags]:
+) -> tuple[Classifier, Parts, LabelledSet | CustomBags]:
     """A run's classifier, the bags it is for (those it was trained with, or of another source made alike) and their
     source. The test bags are None where it gives none."""
     folder = Path(folder)
@@ -91,16 +91,16 @@ def open_classifier(folder: Path, device: str = "auto") -> Classifier:
     return Classifier.load(finished_file(folder, CLASSIFIER), device)
 
 
-def _wish(classifier: Classifier, config: dict, labels: bool, unlabelled: bool) -> Wish:
+def _wish(classifier: Classifier, config: dict, labels: bool, unlabelled: bool) -> ReadOptions:
     """Other files are read as those that the classifier was trained on."""
     spec, columns, images = classifier.model.spec, config.get("columns"), config.get("images")
-    return Wish(
+    return ReadOptions(
         labels,
         unlabelled,
         training=False,
         classes=spec.classes,
         image_size=spec.instance_shape[:2] if spec.images else None,
         channels=spec.instance_shape[2] if spec.images else None,
-        seen=Originals(**images) if images else None,
+        seen=ImageFileSummary(**images) if images else None,
         features=tuple(columns) if columns else None,
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from .. import __version__
 from ..errors import InputError
-from ..files import UNFINISHED, locked, not_written, read_json, write_json
-from ..recipes.plan import flat, plan_as_now
-from ..sources import is_own_source
+from ..files import UNFINISHED, open_locked, read_json, write_error, write_json
+from ..recipes.plan import flatten, plan_as_now
+from ..sources import is_custom_source
 
 SCHEMA = 2
 LOCK = ".lock"
@@ -20,16 +20,16 @@ CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def run_lock(folder: Path) -> Iterator[None]:
     """Hold the folder, so that two commands never write one run, or one study."""
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = locked(folder / LOCK)
+        lock = open_locked(folder / LOCK)
     except BlockingIOError:
         raise InputError(f"another command is working in {folder}: wait for it or choose another folder") from None
     except OSError as error:
-        raise not_written(folder, error) from None
+        raise write_error(folder, error) from None
     with lock:
         try:
             yield
@@ -52,8 +52,8 @@ def open_run(folder: Path, config: dict) -> dict | None:
     if foreign:
         name = foreign[0].relative_to(folder)
         raise InputError(f"{folder} holds {name} but no run: choose another folder with --out")
-    if begun(folder):
-        refuse_other(folder, there, config)
+    if has_started(folder):
+        check_same_settings(folder, there, config)
     else:
         write_json(place, {"schema": SCHEMA, **config, "environment": environment()})
     if not (folder / RESULT).exists():
@@ -62,7 +62,7 @@ def open_run(folder: Path, config: dict) -> dict | None:
     return read_json(folder / RESULT)
 
 
-def begun(folder: Path) -> bool:
+def has_started(folder: Path) -> bool:
     """Whether a run is here of which training has left anything."""
     return (folder / CONFIG).exists() and bool(_left(folder))
 
@@ -108,7 +108,7 @@ def source_of(config: dict) -> str:
 def is_trained_on(config: dict, source: str) -> bool:
     """Whether a run's training bags are among those of a source: all bags of one of one's own are taken."""
     same = Path(source).expanduser().resolve() == Path(source_of(config)).expanduser().resolve()
-    return same and is_own_source(source)
+    return same and is_custom_source(source)
 
 
 def environment() -> dict:
@@ -124,15 +124,15 @@ def environment() -> dict:
     }
 
 
-def refuse_other(folder: Path, there: dict, asked: dict) -> None:
+def check_same_settings(folder: Path, there: dict, asked: dict) -> None:
     """Compare two configs; a difference is an error that shows it.
 
     A run may go on elsewhere: what follows from the machine and from --set is in its plan.
     """
     asked = json.loads(json.dumps({"schema": SCHEMA, **asked}))  # as it would read back
-    there, asked = flat(there | {"plan": plan_as_now(there.get("plan", {}))}), flat(asked)
+    there, asked = flatten(there | {"plan": plan_as_now(there.get("plan", {}))}), flatten(asked)
     one_file = there.get("source_path") == asked.get("source_path") is not None  # however it was written
-    aside = ("source_path", "environment.", "images.", "material.", "settings.")
+    aside = ("source_path", "environment.", "images.", "task.", "settings.")
     aside += ("data.source",) if one_file else ()
     names = sorted(name for name in there.keys() | asked.keys() if not name.startswith(aside))
     changed = [name for name in names if there.get(name) != asked.get(name)]

@@ -9,7 +9,7 @@ from ..files import read_json, read_lines
 from ..inference.classifier import Classifier
 from ..inference.reading import Reading
 from ..report.page import RunFacts, write_page
-from ..sources import LabelledSet, OwnBags, Parts
+from ..sources import CustomBags, LabelledSet, Parts
 from ..training.loop import METRICS
 from .reopen import open_bags, reopen
 from .run_folder import RESULT, finished_file, is_trained_on, read_config
@@ -19,7 +19,7 @@ def report_run(
     folder: str | Path,
     device: str = "auto",
     source: str | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """Write RUN/report.html from a finished run's folder and its bags, or RUN/report-SOURCE.html from the bags of
     another source (numbered where that page is of a source of the same name); return its path.
@@ -30,11 +30,11 @@ def report_run(
     finished_file(folder, RESULT)
     if source is None:
         return write_report(folder, *reopen(folder, device=device))
-    classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, say=say)
+    classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, log=log)
     (others,) = bags.values()
     if not others.labelled:
         known = "not how right it is" if others.instance_labels is None else "and how right it is of instances alone"
-        say(f"note: {source} has no bag labels: the page shows what is predicted, {known}")
+        log(f"note: {source} has no bag labels: the page shows what is predicted, {known}")
     return write_report(folder, classifier, Parts(None, None, others), opened, source)
 
 
@@ -42,7 +42,7 @@ def write_report(
     folder: Path,
     classifier: Classifier,
     parts: Parts,
-    opened: LabelledSet | OwnBags | None = None,
+    opened: LabelledSet | CustomBags | None = None,
     source: str | None = None,
     reading: Reading | None = None,
 ) -> Path:

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from ..data.bags import Bags
 from ..data.batches import Batch
-from ..data.device import at_once, choose_device
+from ..data.device import choose_device, instances_per_pass
 from ..data.instance_labels import UNKNOWN
-from ..data.streaming import passing
+from ..data.streaming import stream_loader
 from ..errors import InputError
 from ..methods import BagOutput
 from ..model import Model
@@ -28,14 +28,14 @@ def outputs(model: Model, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Bag
 
 def batch_features(model: Model, batch: Batch) -> Tensor:  # (n, d)
     """A bag of any size, so many at a time through the backbone."""
-    most = at_once(model.spec.instance_shape, on_gpu=batch.target.labels.is_cuda)
+    most = instances_per_pass(model.spec.instance_shape, on_gpu=batch.target.labels.is_cuda)
     pieces = [model.features(piece) for piece in batch.pieces(most)]
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
 
 def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:
     """Every bag once, in order, on the device."""
-    return passing(bags, device).in_order(at_once(bags.store.shape[1:]))
+    return stream_loader(bags, device).in_order(instances_per_pass(bags.store.shape[1:]))
 
 
 def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:

@@ -97,7 +97,7 @@ def bag_accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
     return float(np.mean(labels == predicted))
 
 
-def doubt(figures: dict) -> str | None:
+def no_learning_warning(figures: dict) -> str | None:
     """What to say where bags do not show that anything was learned: by two standard errors, no more of them are
     predicted right, by the method or by counting instances, than by naming the most frequent label everywhere.
 
@@ -122,7 +122,7 @@ def doubt(figures: dict) -> str | None:
     return f"{said} was learned: {shares}".replace("%", " %")
 
 
-def coverage(*parts: dict) -> str | None:
+def coverage_note(*parts: dict) -> str | None:
     """What to say of the figures of these parts, such as folds, where the classes of some instances alone are known.
 
     >>> print(coverage({"instances": 9000, "bags": 100, "known_instances": 2000, "known_bags": 0}))

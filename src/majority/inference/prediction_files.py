@@ -16,7 +16,7 @@ import numpy as np
 from ..data.bags import Bags
 from ..errors import InputError
 from ..files import write_atomically
-from ..sources import is_own_source
+from ..sources import is_custom_source
 from .classifier import Classifier
 
 ROWS_AT_ONCE = 65_536  # of a Parquet row group
@@ -28,7 +28,7 @@ def check_place(path: Path, sources: Iterable[str]) -> None:
     """Refuse a file that cannot be written, or that one of these sources is made of."""
     if path.suffix not in WRITERS or not path.parent.is_dir():
         raise InputError(f"--out {path}: give a file that ends in .csv or .parquet, in a folder that exists")
-    for source in filter(is_own_source, sources):
+    for source in filter(is_custom_source, sources):
         place = Path(source).expanduser().resolve()
         if path.resolve() == place:
             raise InputError(f"--out {path} is the source itself: choose another file")
@@ -72,7 +72,7 @@ def write_bag_predictions(path: Path, classifier: Classifier, parts: dict[str, B
     return _write(path, batches())
 
 
-def known_by(bags: Bags, positions: np.ndarray, source) -> tuple[str, np.ndarray]:
+def instance_ids(bags: Bags, positions: np.ndarray, source) -> tuple[str, np.ndarray]:
     """What the instances at these positions are known by, "path" or "instance", and each one's own."""
     if getattr(source, "paths", None) is not None:
         return "path", source.paths[bags.index[positions]]
@@ -84,7 +84,7 @@ def known_by(bags: Bags, positions: np.ndarray, source) -> tuple[str, np.ndarray
 def _instance_rows(part: str, bags: Bags, which, probabilities, classes, source) -> Columns:
     positions, sizes = bags.positions(which), bags.sizes[which]
     columns = {"part": np.full(len(positions), part), "bag": np.repeat(_bag_names(bags, which), sizes)}
-    kind, named = known_by(bags, positions, source)
+    kind, named = instance_ids(bags, positions, source)
     columns[kind] = named
     if bags.coordinates is not None:
         columns["x"], columns["y"] = bags.coordinates[positions].T

@@ -14,7 +14,7 @@ from ..data.instance_labels import UNKNOWN
 from .classifier import Classifier
 from .evaluate import all_batches, calibrate, outputs
 from .metrics import CALIBRATION_BINS, Outcome
-from .prediction_files import known_by
+from .prediction_files import instance_ids
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Reading:
 
     def instance_name(self, i: int) -> str:
         """As predictions are written: its path, or its number."""
-        kind, (own,) = known_by(self.bags, np.array([i]), self.opened)
+        kind, (own,) = instance_ids(self.bags, np.array([i]), self.opened)
         return str(own) if kind == "path" else f"{kind} {own}"
 
     @property

@@ -70,7 +70,7 @@ def check_options(name: str, options: dict) -> None:
 
 
 @contextmanager
-def taking(name: str, options: dict) -> Iterator[None]:
+def wrap_option_errors(name: str, options: dict) -> Iterator[None]:
     """What fails here may do so for the value of an option, where the head did not judge it."""
     try:
         yield
@@ -95,7 +95,7 @@ def create_head(name: str, in_features: int, n_classes: int, background: Backgro
         able = ", ".join(other.name for other in METHODS.values() if issubclass(other.head, Voting))
         raise InputError(f"method {name} cannot leave a background out of the count: take one of {able}")
     check_options(name, options)
-    with taking(name, options):
+    with wrap_option_errors(name, options):
         try:
             head = method.head(in_features, n_classes, **method.settings | options)
         except ValueError as error:

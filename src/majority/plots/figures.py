@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .colours import colour
-from .svg import breadth, drawing, hint, tag, told_apart, words
+from .svg import drawing, hint, shorten_distinctly, tag, text_width, words
 
 INK, FAINT, GRID = "#1c2430", "#5b6675", "#dfe4ea"
 SERIES = {"training": ("#e69f00", "5 3"), "validation": ("#0072b2", "none")}
@@ -65,10 +65,10 @@ def confusion_matrix(matrix: np.ndarray, classes: Sequence[str], rows: str, colu
     n = len(classes)
     cell = 36 if n <= 12 else 26 if n <= NUMBERED_CLASSES else max(9, 720 // n)
     font = min(12, cell)
-    short = told_apart(classes, NAME_LETTERS)
-    margin = 34 + breadth(short, font)
+    short = shorten_distinctly(classes, NAME_LETTERS)
+    margin = 34 + text_width(short, font)
     side = margin + n * cell
-    heading = min((margin + side) / 2, side - breadth([columns], font) / 2)  # of few classes: left of their middle
+    heading = min((margin + side) / 2, side - text_width([columns], font) / 2)  # of few classes: left of their middle
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     parts = [
         words(
@@ -113,8 +113,8 @@ def box(name: str, values: np.ndarray) -> Box:
 
 def box_plot(boxes: Sequence[Box], axis: str) -> str:
     """A lying box a row; whiskers reach to the lowest and the highest value."""
-    short = told_apart([box.name for box in boxes], NAME_LETTERS)
-    width, row, left, right, top = 480, 24, 12 + breadth(short, 12), 52, 8
+    short = shorten_distinctly([box.name for box in boxes], NAME_LETTERS)
+    width, row, left, right, top = 480, 24, 12 + text_width(short, 12), 52, 8
     ticks = nice_ticks(min(0, *(b.quantiles[0] for b in boxes)), max(0, *(b.quantiles[-1] for b in boxes)))
     across = lambda value: left + (width - left - right) * (value - ticks[0]) / (ticks[-1] - ticks[0])
     end = top + row * len(boxes)

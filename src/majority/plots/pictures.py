@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .colours import colour
-from .svg import broken, drawing, hint, paragraph, shortened, tag, words
+from .svg import drawing, hint, paragraph, shorten, tag, words, wrap_lines
 
 GAP, CAPTION = 8, 10  # pixels between tiles, and under each for a line of words
 LINES = 3  # of the words below a caption
@@ -31,7 +31,7 @@ def mosaic(store: np.ndarray, tiles: Sequence[Tile], columns: int, side: int, la
     tall, wide = (max(1, round(side * edge / max(height, width))) for edge in (height, width))
     broad = wide + GAP
     letters = max(4, broad // 6)
-    below = [broken(shortened(tile.below, LINES * letters), letters) for tile in tiles]
+    below = [wrap_lines(shorten(tile.below, LINES * letters), letters) for tile in tiles]
     high = tall + GAP + CAPTION * (1 + max(map(len, below)))
     rows = -(-len(tiles) // columns)
     sheet = np.full((rows * high, columns * broad, store.shape[3]), 255, np.uint8)
@@ -44,7 +44,7 @@ def mosaic(store: np.ndarray, tiles: Sequence[Tile], columns: int, side: int, la
         marks.append(tag("rect", hint(tile.hint), **frame, stroke=colour(tile.guess), stroke_width=3))
         middle, line = x + wide / 2, y + tall + CAPTION + 1
         look = {"text_anchor": "middle", "fill": "#1c2430", "stroke": "none"}
-        marks.append(words(shortened(tile.caption, letters), x=middle, y=line, **look))
+        marks.append(words(shorten(tile.caption, letters), x=middle, y=line, **look))
         if below[i]:
             marks.append(paragraph(below[i], middle, CAPTION, y=line, **look))
         if tile.wrong:

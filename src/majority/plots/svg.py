@@ -41,7 +41,7 @@ def drawing(width: float, height: float, parts: Iterable[str], label: str, **att
     )
 
 
-def shortened(name: str, letters: int) -> str:
+def shorten(name: str, letters: int) -> str:
     """
     >>> shortened("adipose tissue", 8)
     'adipose…'
@@ -49,13 +49,13 @@ def shortened(name: str, letters: int) -> str:
     return name if len(name) <= letters else name[: letters - 1].rstrip() + "…"
 
 
-def told_apart(names: Sequence[str], letters: int) -> list[str]:
+def shorten_distinctly(names: Sequence[str], letters: int) -> list[str]:
     """Each shortened; those that would read alike keep their end, where names of one kind differ.
 
     >>> told_apart(["stroma", "adenocarcinoma lepidic", "adenocarcinoma acinar"], 14)
     ['stroma', 'aden…a lepidic', 'aden…ma acinar']
     """
-    short = [shortened(name, letters) for name in names]
+    short = [shorten(name, letters) for name in names]
     alike, head = Counter(short), (letters - 1) // 3
     return [
         name[:head].rstrip() + "…" + name[head + 1 - letters :].lstrip() if name != cut and alike[cut] > 1 else cut
@@ -63,7 +63,7 @@ def told_apart(names: Sequence[str], letters: int) -> list[str]:
     ]
 
 
-def breadth(names: Iterable[str], font: float) -> float:
+def text_width(names: Iterable[str], font: float) -> float:
     """Of the widest name, rather more than less: a drawing cannot measure the face that it is shown in.
 
     >>> breadth(["vote", "count"], 10), breadth(["WWW"], 10)
@@ -78,7 +78,7 @@ def _ems(letter: str) -> float:
     return 0.8 if letter.isupper() else 0.65
 
 
-def broken(name: str, letters: int) -> list[str]:
+def wrap_lines(name: str, letters: int) -> list[str]:
     """
     >>> broken("slide_0012", 8)
     ['slide_00', '12']

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ..errors import InputError, no_such
+from ..errors import InputError, unknown_name
 from ..methods import METHODS, Head
 from ..methods.count import Count
 from ..training.settings import Settings
 from . import census, mpem
-from .label_preserving import kind_of, lawful
-from .plan import CensusSettings, Material, Plan
-from .stages import Run, Trained, once, scaffold
+from .label_preserving import known_source, label_preserving
+from .plan import CensusSettings, Plan, TaskInfo
+from .stages import Run, Trained, temporary_files, train_once
 
-__all__ = ["DEFAULT", "RECIPES", "Material", "Plan", "Recipe", "Run", "Trained", "choose", "scaffold"]
+__all__ = ["DEFAULT", "RECIPES", "Plan", "Recipe", "Run", "TaskInfo", "Trained", "choose", "temporary_files"]
 
 DEFAULT = "default"
 SMALL_STEM = 64  # pixels a side up to which the small stem is taken
@@ -28,8 +28,8 @@ STARTS = {  # of census: up to which part views are mixed, for how many epochs; 
 class Recipe:
     name: str
     about: str
-    plan: Callable[[Material], Plan]
-    train: Callable[[Run], Trained] = once
+    plan: Callable[[TaskInfo], Plan]
+    train: Callable[[Run], Trained] = train_once
     head: type[Head] = Head  # of the methods that it builds on
 
     def check_method(self, name: str) -> None:
@@ -38,23 +38,23 @@ class Recipe:
             raise InputError(f"recipe {self.name} does not build on {name}: take --method {' or '.join(able)}")
 
 
-def _quick(material: Material) -> Plan:
+def _quick(task: TaskInfo) -> Plan:
     return Plan("quick")
 
 
-def _paper(material: Material) -> Plan:
+def _paper(task: TaskInfo) -> Plan:
     training = Settings(
         epochs=1500, batch_bags=64, optimizer="adam", learning_rate=3e-4, schedule="constant", precision="bf16"
     )
     return Plan("paper", "resnet18", "published", training)
 
 
-def _mpem(material: Material) -> Plan:
-    return replace(_paper(material), recipe="mpem", ratios=tuple(tenths / 10 for tenths in range(1, 11)))
+def _mpem(task: TaskInfo) -> Plan:
+    return replace(_paper(task), recipe="mpem", ratios=tuple(tenths / 10 for tenths in range(1, 11)))
 
 
-def _augmented(material: Material) -> Plan:
-    allowed = lawful(material.source)
+def _augmented(task: TaskInfo) -> Plan:
+    allowed = label_preserving(task.source)
     training = Settings(
         epochs=100,
         batch_bags=32,
@@ -64,22 +64,24 @@ def _augmented(material: Material) -> Plan:
         augment=tuple(name for name in ("flip", "rotate90", "crop") if name in allowed),
         precision="bf16",
     )
-    return Plan("augmented", _resnet(material), "data", training)
+    return Plan("augmented", _resnet(task), "data", training)
 
 
-def _census(material: Material) -> Plan:
-    if material.vectors:
+def _census(task: TaskInfo) -> Plan:
+    if task.vectors:
         head = Settings(epochs=100, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
         return Plan("census", "mlp", census=CensusSettings(head=head))
-    permitted = lambda *views: tuple(v for v in views if (v if isinstance(v, str) else v[0]) in lawful(material.source))
+    permitted = lambda *views: tuple(
+        v for v in views if (v if isinstance(v, str) else v[0]) in label_preserving(task.source)
+    )
     turned = permitted("flip", "rotate90")
-    if material.tiny or not material.on_gpu:
+    if task.tiny or not task.on_gpu:
         views = (*turned, *(permitted("affine") or ("crop",)), "noise")
         training = Settings(epochs=30, learning_rate=4e-3, warmup_epochs=3, augment=views)
-        return Plan("census", "tiny" if material.tiny else "cnn", training=training, census=CensusSettings())
+        return Plan("census", "tiny" if task.tiny else "cnn", training=training, census=CensusSettings())
     colours = permitted(("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey")
-    height, width = map(_three_quarters, material.shape[:2])
-    mixed_views, epochs = STARTS.get(kind_of(material.source), (0.0, 200))
+    height, width = map(_three_quarters, task.shape[:2])
+    mixed_views, epochs = STARTS.get(known_source(task.source), (0.0, 200))
     start = Settings(
         epochs=epochs,
         batch_bags=512,
@@ -103,7 +105,7 @@ def _census(material: Material) -> Plan:
         precision="bf16",
     )
     settings = CensusSettings(start, head, reader_epochs=20, mixed_views=mixed_views)
-    return Plan("census", _resnet(material), training=training, census=settings)
+    return Plan("census", _resnet(task), training=training, census=settings)
 
 
 def _three_quarters(length: int) -> int:
@@ -116,9 +118,9 @@ def _three_quarters(length: int) -> int:
     return unit * round(3 / 4 * length / unit)
 
 
-def _resnet(material: Material) -> str:
+def _resnet(task: TaskInfo) -> str:
     """The small stem reads every pixel: on larger images that costs time and memory and shows little more."""
-    return "resnet18-small" if min(material.shape[:2]) <= SMALL_STEM else "resnet18"
+    return "resnet18-small" if min(task.shape[:2]) <= SMALL_STEM else "resnet18"
 
 
 RECIPES = {
@@ -144,24 +146,24 @@ RECIPES = {
 }
 
 
-def choose(name: str, material: Material) -> tuple[Plan, str]:
+def choose(name: str, task: TaskInfo) -> tuple[Plan, str]:
     """A recipe's plan and, for `default`, why it was chosen."""
     reason = ""
     if name == DEFAULT:
-        name, reason = _default(material)
+        name, reason = _default(task)
     if name not in RECIPES:
-        raise no_such("recipe", name, [DEFAULT, *RECIPES])
-    return RECIPES[name].plan(material), f"recipe {name}{reason}"
+        raise unknown_name("recipe", name, [DEFAULT, *RECIPES])
+    return RECIPES[name].plan(task), f"recipe {name}{reason}"
 
 
-def _default(material: Material) -> tuple[str, str]:
+def _default(task: TaskInfo) -> tuple[str, str]:
     """What measures best: docs/training.md has the figures."""
-    if material.vectors:
+    if task.vectors:
         return "census", " (chosen for vectors)"
-    if material.tiny:
-        return "census", " (chosen for images of {}x{})".format(*material.shape[:2])
-    if not material.on_gpu:
+    if task.tiny:
+        return "census", " (chosen for images of {}x{})".format(*task.shape[:2])
+    if not task.on_gpu:
         return "quick", " (chosen for images on a CPU)"
-    if kind_of(material.source) is None:
+    if known_source(task.source) is None:
         return "census", " (chosen for images on a GPU, here of an unknown kind: --like SOURCE may help)"
     return "census", " (chosen for images on a GPU)"

@@ -29,10 +29,10 @@ from ..inference.evaluate import all_batches, outputs
 from ..model import Model, ModelSpec, Normalise
 from ..training.augment import Augment
 from ..training.loop import Fitted, fit
-from ..training.objectives import Averaged, Contrastive, Taught
+from ..training.objectives import Averaged, Contrastive, Distill
 from ..training.validation import takes_views
-from .discriminants import can_be_told, discriminants
-from .embedding import embedded, singles
+from .discriminants import discriminants, is_applicable
+from .embedding import as_single_bags, embed_bags
 from .stages import Run, Trained
 
 SMALLEST = 1e-8  # probability
@@ -47,7 +47,7 @@ def train(run: Run) -> Trained:
         if census.head is not None:
             stages["head"] = run.stage("head", begun.head, partial(_head, run, begun))
         beginnings = {"reader": lambda number: deepcopy(begun)}
-    elif census.head is not None and can_be_told(run.train):
+    elif census.head is not None and is_applicable(run.train):
         linear = linear_reader(run, begun)
         stages["head"] = run.stage("head", linear, partial(head_on_discriminants, run, linear))
         stages["taught"] = run.stage("taught", begun, partial(_taught, run, begun, [linear]))
@@ -61,7 +61,7 @@ def train(run: Run) -> Trained:
     firsts = {kind: read(kind, 1) for kind in beginnings}
     kind = min(firsts, key=lambda kind: stages[f"{kind}-1"].best_loss)
     if len(firsts) > 1:
-        run.say(f"stage {kind}-1 has the lower validation loss: the others begin as it did")
+        run.log(f"stage {kind}-1 has the lower validation loss: the others begin as it did")
     readers = [firsts[kind], *(read(kind, number) for number in range(2, census.readers + 1))]
     last = beginnings[kind](0)
     last.head.load_state_dict(dict(readers[-1].head.named_buffers()), strict=False)  # what heads count
@@ -76,16 +76,16 @@ def _start(run: Run, model: Model, folder: Path, title: str) -> Fitted:
         objective = Contrastive(model.n_features, census.temperature, census.mixed_views)
     settings = census.start
     if not takes_views(model, settings.augment):
-        run.say(f"note: backbone {model.spec.backbone} takes images of one size only: so are the views of the start")
+        run.log(f"note: backbone {model.spec.backbone} takes images of one size only: so are the views of the start")
         steps = Augment(settings.augment).plan
         views = [(name, {key: more[key] for key in more if key != "side"}) for name, more in steps]
         settings = replace(settings, augment=tuple(views))
-    return fit(model, singles(run.train), None, settings, objective=objective, **run.where(folder, title))
+    return fit(model, as_single_bags(run.train), None, settings, objective=objective, **run.where(folder, title))
 
 
 def _head(run: Run, model: Model, folder: Path, title: str) -> Fitted:
     """The model's own head, on the features of the model's network, which stays as it is."""
-    features, val = (embedded(model, bags, run.device) for bags in (run.train, run.val))
+    features, val = (embed_bags(model, bags, run.device) for bags in (run.train, run.val))
     alone = head_alone(model, features)
     fitted = fit(alone, features, val, run.plan.census.head, **run.where(folder, title))
     model.head.load_state_dict(alone.head.state_dict())
@@ -117,10 +117,10 @@ def _reader(run: Run, model: Model, number: int, folder: Path, title: str) -> Fi
 
 def _taught(run: Run, model: Model, readers: list[Model], folder: Path, title: str) -> Fitted:
     census = run.plan.census
-    read = sum(believed(reader, run.train, run.device) / len(readers) for reader in readers)
-    beliefs = (census.sharpness * read.clamp(min=SMALLEST).log()).softmax(dim=1).cpu().numpy()
-    objective = Taught(model, census.momentum, census.mixed)
-    return run.fit(model, folder, title, beliefs=beliefs, objective=objective)
+    read = sum(instance_probabilities(reader, run.train, run.device) / len(readers) for reader in readers)
+    soft_labels = (census.sharpness * read.clamp(min=SMALLEST).log()).softmax(dim=1).cpu().numpy()
+    objective = Distill(model, census.momentum, census.mixed)
+    return run.fit(model, folder, title, soft_labels=soft_labels, objective=objective)
 
 
 def head_alone(model: Model, features: Bags) -> Model:
@@ -133,7 +133,9 @@ def head_alone(model: Model, features: Bags) -> Model:
     return alone
 
 
-def believed(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (n, C), in the order of the bags
+def instance_probabilities(
+    model: Model, bags: Bags, device: str = "auto"
+) -> Tensor:  # (n, C), in the order of the bags
     device = choose_device(device)
-    batches = all_batches(bags.blind(), device)
+    batches = all_batches(bags.without_instance_labels(), device)
     return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(device), batches)])

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..data.bags import Bags
-from ..data.device import at_once, choose_device
+from ..data.device import choose_device, instances_per_pass
 from ..inference.evaluate import all_batches
 from ..model import Model
 
@@ -16,7 +16,7 @@ VARIES = 1e-6  # of the most that any direction varies: less is rounding
 UNITS = 100  # features that vary so many times as much as others, or more, are in other units
 
 
-def can_be_told(bags: Bags) -> bool:
+def is_applicable(bags: Bags) -> bool:
     """Vectors that are not too wide, a bag of every label, and bags to see by how much those of one label differ."""
     counts = np.bincount(bags.labels, minlength=len(bags.classes))
     return bags.store.ndim == 2 and bags.store.shape[1] <= WIDEST and counts.min() > 0 and len(bags) > len(counts)
@@ -39,7 +39,7 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     total, squares, of_label, of_bags = zeros(width), zeros(width, width), zeros(classes, width), zeros(width, width)
     deviations = model.normalise.std.double()
     scale = (deviations / deviations.median()).clamp(1 / UNITS, UNITS).sqrt()
-    most = at_once(bags.store.shape[1:])
+    most = instances_per_pass(bags.store.shape[1:])
     for batch in all_batches(bags, device):
         sums = zeros(len(batch.segments), width)
         for piece, of_bag in zip(batch.pieces(most), batch.segments.ids.split(most), strict=True):

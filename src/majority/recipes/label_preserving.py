@@ -5,7 +5,7 @@ from __future__ import annotations
 _ANYWHERE = ("crop", "resized-crop", "cutout", "colour", "hue", "affine", "noise")
 
 # What leaves each source's classes as they are.
-LAWFUL: dict[str, tuple[str, ...]] = {
+LABEL_PRESERVING: dict[str, tuple[str, ...]] = {
     "cifar10": ("flip", *_ANYWHERE, "grey"),
     "svhn": (*_ANYWHERE, "grey"),  # a mirrored or turned digit is another sign
     "digits": _ANYWHERE,
@@ -23,20 +23,20 @@ LAWFUL: dict[str, tuple[str, ...]] = {
 }
 
 
-def kind_of(source: str) -> str | None:
+def known_source(source: str) -> str | None:
     """The known source that this one is of. A file is known by the beginning of its name.
 
     >>> kind_of("svhn28"), kind_of("my scans")
     ('svhn', None)
     """
-    return max((name for name in LAWFUL if source.startswith(name)), key=len, default=None)
+    return max((name for name in LABEL_PRESERVING if source.startswith(name)), key=len, default=None)
 
 
-def lawful(source: str) -> tuple[str, ...]:
+def label_preserving(source: str) -> tuple[str, ...]:
     """Names of the augmentations that leave this source's classes as they are; of an unknown source, those
     that leave orientation and colour alone.
 
     >>> "flip" in lawful("cifar10"), "flip" in lawful("svhn28"), lawful("my scans")
     (True, False, ('crop', 'resized-crop', 'cutout', 'noise'))
     """
-    return LAWFUL.get(kind_of(source), ("crop", "resized-crop", "cutout", "noise"))
+    return LABEL_PRESERVING.get(known_source(source), ("crop", "resized-crop", "cutout", "noise"))

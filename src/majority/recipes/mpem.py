@@ -27,7 +27,7 @@ from .stages import Run, Trained
 def train(run: Run) -> Trained:
     model = run.fresh_model()
     stages = {"first": run.stage("first", model, partial(run.fit, model))}
-    far = far_from_label(model, run.train.blind(), run.device)
+    far = far_from_label(model, run.train.without_instance_labels(), run.device)
     losses, best = {}, None
     for ratio in run.plan.ratios:
         model, keep = run.fresh_model(), kept(far, run.train.sizes, ratio)

@@ -21,7 +21,7 @@ KINDS = {  # of a setting's value: the types that may replace it, and how they a
 }
 
 
-class Material(NamedTuple):
+class TaskInfo(NamedTuple):
     """All that a plan may depend on: what may be done to a source's images, how large they are, and where."""
 
     source: str  # its name, or that of one whose images are alike; bags of one's own have none
@@ -47,8 +47,8 @@ class CensusSettings:
     momentum: float = 0.99  # of the running mean of weights that readers and last leave
     readers: int = 3
     reader_epochs: int = 40  # as many as `last` has, but no more than these
-    sharpness: float = 2.0  # the power that the readers' mean beliefs are taken to
-    mixed: float = 0.5  # up to which part of an instance is another, where beliefs are learned
+    sharpness: float = 2.0  # the power that the readers' mean soft_labels are taken to
+    mixed: float = 0.5  # up to which part of an instance is another, where soft_labels are learned
     mixed_views: float = 0.0  # the same of the start's first views
 
     def __post_init__(self):
@@ -156,10 +156,10 @@ def plan_as_now(plan: dict) -> dict:
 
 def settings_by_name(plan: dict) -> dict:
     """A plan's settings by dotted name, as they read back from a file."""
-    return flat(json.loads(json.dumps(plan_as_now(plan))))
+    return flatten(json.loads(json.dumps(plan_as_now(plan))))
 
 
-def flat(content: dict, prefix: str = "") -> dict:
+def flatten(content: dict, prefix: str = "") -> dict:
     """Nested settings by dotted name.
 
     >>> flat({"a": {"b": 1}, "c": None})
@@ -167,5 +167,5 @@ def flat(content: dict, prefix: str = "") -> dict:
     """
     named = {}
     for key, value in content.items():
-        named |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        named |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return named

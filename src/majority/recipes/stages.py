@@ -59,7 +59,7 @@ class Run:
     title: str
     device: str = "auto"
     eager: bool = False
-    say: Callable[[str], None] = lambda line: None
+    log: Callable[[str], None] = lambda line: None
 
     def fit(self, model: Model, folder: Path, title: str, **more) -> Fitted:
         """One training of the model as planned."""
@@ -87,7 +87,7 @@ class Run:
         trained.load_state_dict(_weights(folder))
         which = "best, validation" if fitted.loss_name == "val_loss" else "kept as the last, training"
         which = f"epoch {fitted.best_epoch} of 0 to {fitted.epochs - 1} was {which}"
-        self.say(f"stage {name}: {which} loss {fitted.best_loss:.4f}")
+        self.log(f"stage {name}: {which} loss {fitted.best_loss:.4f}")
         return fitted
 
 
@@ -98,12 +98,12 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
         raise InputError(f"{folder / WEIGHTS} is damaged ({error}): remove it and run again") from None
 
 
-def once(run: Run) -> Trained:
+def train_once(run: Run) -> Trained:
     """A recipe of one training, in the run folder itself."""
     model = run.fresh_model()
     return Trained(model, run.fit(model, run.folder, run.title))
 
 
-def scaffold(folder: Path) -> list[Path]:
+def temporary_files(folder: Path) -> list[Path]:
     """What stands in a run folder only until the run is finished: its checkpoint, and the weights of its stages."""
     return [*folder.glob(CHECKPOINT), *folder.glob(f"{STAGES}/*/*.safetensors")]

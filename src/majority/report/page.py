@@ -12,13 +12,13 @@ from typing import NamedTuple
 from ..data.bags import Bags
 from ..files import write_text
 from ..inference.classifier import Classifier
-from ..inference.metrics import coverage, doubt
+from ..inference.metrics import coverage_note, no_learning_warning
 from ..inference.reading import Reading, read
 from ..plots.figures import box_plot, confusion_matrix, curves
-from ..recipes import RECIPES, Material
-from ..recipes.plan import CHANGEABLE, flat, settings_by_name
+from ..recipes import RECIPES, TaskInfo
+from ..recipes.plan import CHANGEABLE, flatten, settings_by_name
 from ..sources import names
-from ..sources.custom.names import listed
+from ..sources.custom.names import join_names
 from . import sections
 from .templates import fill
 
@@ -96,8 +96,8 @@ def _content(facts: RunFacts, classifier: Classifier, parts, part: str, reading:
         "settings": _shown_settings(config),
         "parts": _parts(parts, rows),
         "figures": _figures(figures),
-        "coverage": coverage(figures),
-        "doubt": doubt(figures),
+        "coverage": coverage_note(figures),
+        "doubt": no_learning_warning(figures),
         "curves": _curves(facts.history, result["best_epoch"]),
         "kept": _kept(result),
         "classes": sections.class_keys(classes),
@@ -172,7 +172,7 @@ def command(config: dict) -> str:
     for name, value in (options | data | changed).items():
         if value is None or value is False or value == []:
             continue
-        shown = listed(value) if isinstance(value, list) else str(value)
+        shown = join_names(value) if isinstance(value, list) else str(value)
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [shown])]
         said |= {name, f"training.{name}"}
     for name, value in config["method_options"].items():
@@ -185,9 +185,9 @@ def command(config: dict) -> str:
 def _otherwise_now(config: dict) -> dict:
     """Settings of the plan that its recipe has changed since, beside those that options say."""
     plan = config.get("plan", {})
-    if "material" not in config or plan.get("recipe") not in RECIPES:
+    if "task" not in config or plan.get("recipe") not in RECIPES:
         return {}
-    planned = RECIPES[plan["recipe"]].plan(Material(**config["material"]))
+    planned = RECIPES[plan["recipe"]].plan(TaskInfo(**config["task"]))
     then, now = settings_by_name(plan), settings_by_name(planned.as_dict())
     said = (".seed", ".compile")  # by options, for all stages
     return {name: value for name, value in then.items() if now.get(name, value) != value and not name.endswith(said)}
@@ -208,7 +208,7 @@ def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]
         "backbone": spec.backbone or "a module of the caller's own",
         "epochs": f"{result['epochs']}, number {result['best_epoch']} (from 0) was kept",
         "stages": _stages(result),
-        "training time": time_said(result["seconds"]),
+        "training time": format_seconds(result["seconds"]),
         "seeds": f"{plan['training']['seed']} (weights, order), {data.get('data_seed', '–')} (data)",
         "made with": f"majority {environment['majority']}, torch {environment['torch']}, {environment['device']}",
     }
@@ -268,7 +268,9 @@ def _kept(result: dict) -> str:
     """A last stage that notes its training loss kept its last epoch: it learned something else than bags' labels."""
     stages = [*result.get("stages", {}).values()]
     if stages and "train_loss" in stages[-1]:
-        return "The last epoch was kept. The training loss is of beliefs, the validation loss of bags: heights differ."
+        return (
+            "The last epoch was kept. The training loss is of soft_labels, the validation loss of bags: heights differ."
+        )
     return "The epoch with the lowest validation loss was kept."
 
 
@@ -303,7 +305,7 @@ def _signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−")
 
 
-def time_said(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """
     >>> time_said(0.07), time_said(75), time_said(7322)
     ('0.07 s', '1 min 15 s', '2 h 2 min')
@@ -316,5 +318,7 @@ def time_said(seconds: float) -> str:
 
 def _shown_settings(config: dict) -> dict[str, str]:
     """Every setting of a run; hashes of the data are left out, and where they lay."""
-    named = [(name, value) for name, value in flat(config).items() if not name.endswith(("fingerprint", "source_path"))]
+    named = [
+        (name, value) for name, value in flatten(config).items() if not name.endswith(("fingerprint", "source_path"))
+    ]
     return {name: "–" if value is None else str(value) for name, value in named}

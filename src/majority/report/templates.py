@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import counted
+from ..errors import count_noun
 
 
 def fill(template: str, content: dict, package: str = "majority.report", **filters: Callable) -> str:
@@ -18,5 +18,5 @@ def fill(template: str, content: dict, package: str = "majority.report", **filte
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"counted": counted, **filters}
+    environment.filters |= {"count_noun": count_noun, **filters}
     return environment.get_template(template).render(content)

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import InputError, no_such
+from ..errors import InputError, unknown_name
 from .benchmarks import cifar, digits, medmnist, svhn
-from .benchmarks.catalogue import Source
+from .benchmarks.catalogue import NamedSource
 from .benchmarks.fetch import find
 from .benchmarks.labelled import LabelledSet, Parts
 from .benchmarks.npz import load_npz
 from .benchmarks.published import PUBLISHED
-from .custom import OwnBags, Wish, is_own, pixels
+from .custom import CustomBags, ReadOptions, as_pixel_size, is_custom
 
 if TYPE_CHECKING:
     from .custom.load import Check
 
 __all__ = [
+    "CustomBags",
     "LabelledSet",
-    "OwnBags",
     "Parts",
     "SourceInfo",
     "check_source",
     "describe",
-    "is_own_source",
+    "is_custom_source",
     "load",
     "names",
 ]
@@ -62,7 +62,7 @@ def names() -> list[str]:
 
 def load(
     name_or_path: str | Path, image_size: int | None = None, features: Sequence[str] | None = None
-) -> LabelledSet | OwnBags:
+) -> LabelledSet | CustomBags:
     """A labelled set by name, or by the path of a .npz (MedMNIST's layout) or .mat (SVHN's layout) file;
     bags of one's own by the path of a manifest (.csv, .parquet) or of a folder of feature files.
 
@@ -74,11 +74,11 @@ def load(
     >>> load("digits").store.shape
     (1797, 8, 8, 1)
     """
-    if is_own_source(name_or_path):
-        from .custom.load import load_own
+    if is_custom_source(name_or_path):
+        from .custom.load import load_custom
 
-        wish = Wish(image_size=pixels(image_size), features=tuple(features) if features else None)
-        return load_own(Path(name_or_path).expanduser(), wish)
+        wish = ReadOptions(image_size=as_pixel_size(image_size), features=tuple(features) if features else None)
+        return load_custom(Path(name_or_path).expanduser(), wish)
     if image_size or features:
         given = "an image size" if image_size else "features"
         raise InputError(f"{given} given for {name_or_path}: only a manifest of your own takes it; leave it out")
@@ -97,9 +97,9 @@ def load(
     return READERS[suffix](path)
 
 
-def is_own_source(name_or_path: str | Path) -> bool:
+def is_custom_source(name_or_path: str | Path) -> bool:
     """Whether it is a manifest or a folder, whose bags are taken as they are."""
-    return name_or_path not in SOURCES and is_own(Path(name_or_path).expanduser())
+    return name_or_path not in SOURCES and is_custom(Path(name_or_path).expanduser())
 
 
 def describe() -> list[SourceInfo]:
@@ -111,12 +111,12 @@ def describe() -> list[SourceInfo]:
     return [_describe(source) for source in SOURCES.values()]
 
 
-def _describe(source: Source) -> SourceInfo:
+def _describe(source: NamedSource) -> SourceInfo:
     here, where = _place(source)
     return SourceInfo(source.name, here, where, source.classes, source.instances, source.shape, source.licence)
 
 
-def _place(source: Source) -> tuple[bool, str]:
+def _place(source: NamedSource) -> tuple[bool, str]:
     if not source.files:
         return True, "inside scikit-learn"
     paths = [find(name) for name in source.files]
@@ -130,7 +130,7 @@ def _unknown(name: str) -> InputError:
     if name in medmnist.LEFT_OUT:
         return InputError(f"{name} is not offered, as {medmnist.LEFT_OUT[name]}: give one of {', '.join(SOURCES)}")
     kinds = ", or a path to .npz, .mat, .csv or .parquet, or a folder of feature files"
-    return no_such("source", name, SOURCES, kinds)
+    return unknown_name("source", name, SOURCES, kinds)
 
 
 def check_source(source: str | Path, image_size: int | None = None, features: tuple[str, ...] | None = None) -> Check:
@@ -138,7 +138,7 @@ def check_source(source: str | Path, image_size: int | None = None, features: tu
     from .custom.load import Check
     from .custom.load import check as check_custom
 
-    if is_own_source(source):
+    if is_custom_source(source):
         return check_custom(Path(source).expanduser(), image_size, features)
     return Check(_summary(load(source, image_size, features)))
 

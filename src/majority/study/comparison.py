@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
-from ..inference.metrics import coverage
+from ..inference.metrics import coverage_note
 from ..methods import METHODS
 from .printed import SETS, STAND_INS, printed_accuracy, printed_consistency, printed_set
 from .results import Setting
@@ -131,7 +131,7 @@ class Comparison:
         for setting, scenario, source in self.panels():
             runs = [run for of_method in self.members(setting, scenario, source).values() for run in of_method]
             tests = {run.get("fold", 0): run.get("test") or {} for run in runs}  # methods share them
-            if note := coverage(*tests.values()):
+            if note := coverage_note(*tests.values()):
                 said.append(f"{' '.join(filter(None, [source, scenario]))}: {note}.")
         return list(dict.fromkeys(said))
 

@@ -11,12 +11,12 @@ from statistics import fmean
 from ..data.background import lead_of
 from ..experiments.data import Data
 from ..experiments.experiment import Experiment
-from ..experiments.run_folder import claimed
+from ..experiments.run_folder import run_lock
 from ..files import write_text
 from ..plots.colours import colour
 from ..plots.lines import Line, Point, line_plot
 from ..sources import LabelledSet, load
-from .live import cells_shown
+from .live import show_cells
 from .statistics import by_fold, spread
 from .tables import as_csv, markdown_table, shown, write_tables
 from .workers import Done, run_cells
@@ -75,12 +75,12 @@ def run(
     out: Path,
     device: str = "auto",
     jobs: int | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    log: Callable[[str], None] = lambda line: None,
 ) -> list[Done]:
     """Train every cell that is not finished, write the tables and plots; how every cell ended."""
     _data(source, BASE, FOLDS[0]).parts()  # refused at once where a set has too few classes or instances
-    with claimed(out):
-        with cells_shown(say) as watch:
+    with run_lock(out):
+        with show_cells(log) as watch:
             done = run_cells(list(cells(source, out)), out, device, jobs, watch)
         results = [cell.result for cell in done if cell.result]
         write_tables(results, out)

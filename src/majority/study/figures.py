@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import counted
+from ..errors import count_noun
 from ..plots.figures import FAINT, GRID, INK, SERIES, nice_ticks
-from ..plots.svg import breadth, drawing, hint, shortened, tag, words
+from ..plots.svg import drawing, hint, shorten, tag, text_width, words
 from .comparison import Gap
-from .results import thinned
+from .results import thin_out
 
 POINTS = 50  # of a curve
 PLOTS = {"loss": ("train_loss", "val_loss"), "bags right": ("train_bag_accuracy", "val_bag_accuracy")}
@@ -16,8 +16,8 @@ PLOTS = {"loss": ("train_loss", "val_loss"), "bags right": ("train_bag_accuracy"
 
 def interval_plot(gaps: Sequence[Gap], label: str) -> str:
     """A row a method: a dot at its difference, a line over the interval where there is one."""
-    short = [shortened(gap.method, 17) for gap in gaps]
-    width, row, left, right, top = 540, 24, 12 + breadth(short, 12), 190, 8
+    short = [shorten(gap.method, 17) for gap in gaps]
+    width, row, left, right, top = 540, 24, 12 + text_width(short, 12), 190, 8
     ends = [end for gap in gaps for end in (gap.mean, gap.low, gap.high) if end is not None]
     ticks = nice_ticks(min(0, *ends), max(0, *ends))
     across = lambda value: left + (width - left - right) * (value - ticks[0]) / (ticks[-1] - ticks[0])
@@ -67,11 +67,11 @@ def small_curves(method: str, runs: Sequence[dict]) -> str:
                 look = {"fill": "none", "stroke": stroke, "stroke_width": 3, "opacity": 0.7}
                 parts.append(tag("path", d=route, **look | ({} if dash == "none" else {"stroke_dasharray": "8 5"})))
             parts.append(_best(run, names[1], across, up))
-    return drawing(width, height, parts, f"learning curves of {method}, {counted(len(runs), 'run')}")
+    return drawing(width, height, parts, f"learning curves of {method}, {count_noun(len(runs), 'run')}")
 
 
 def _route(epochs: list, values: list, across, up) -> str:
-    points = thinned(list(zip(epochs, values, strict=True)), POINTS)
+    points = thin_out(list(zip(epochs, values, strict=True)), POINTS)
     return "M" + "L".join(f"{across(epoch):.0f} {up(value):.0f}" for epoch, value in points)
 
 

@@ -12,12 +12,12 @@ from ..data.scenarios import SCENARIOS, majority_range
 from ..errors import InputError
 from ..experiments.data import Data
 from ..experiments.experiment import Experiment
-from ..experiments.run_folder import CONFIG, begun, claimed, read_config
+from ..experiments.run_folder import CONFIG, has_started, read_config, run_lock
 from ..files import write_json
 from ..methods import METHODS
 from ..sources import load, names
 from ..sources.benchmarks.labelled import N_FOLDS
-from .live import cells_shown
+from .live import show_cells
 from .tables import write_tables
 from .workers import Done, run_cells
 
@@ -46,7 +46,7 @@ class Study:
         out: Path,
         device: str = "auto",
         jobs: int | None = None,
-        say: Callable[[str], None] = lambda line: None,
+        log: Callable[[str], None] = lambda line: None,
     ) -> list[Done]:
         """Train every cell that is not finished, write the tables; how every cell ended, in the order of the cells.
 
@@ -59,9 +59,9 @@ class Study:
         cells = list(self.cells(out))
         _check_folders(cells)
         _check_data(cells)
-        with claimed(out):
+        with run_lock(out):
             write_json(out / STUDY, self.asked())
-            with cells_shown(say) as watch:
+            with show_cells(log) as watch:
                 done = run_cells(cells, out, device, jobs, watch)
             _check_data(cells)
             write_tables([cell.result for cell in done if cell.result], out)
@@ -112,7 +112,7 @@ def _check_data(cells: Sequence[tuple[Path, Experiment]]) -> None:
     """Methods are compared on the same bags: none on files as they were, beside others on files as they are."""
     seen: dict[tuple, tuple[str, Path]] = {}
     for folder, experiment in cells:
-        if begun(folder):
+        if has_started(folder):
             key = (experiment.data, METHODS.find(experiment.method).head.sees_instance_labels)
             fingerprint = read_config(folder)["data"]["fingerprint"]
             first, where = seen.setdefault(key, (fingerprint, folder))

@@ -22,13 +22,13 @@ FRAME_LINES = 10  # of a terminal that are not rows: borders, head, footer, what
 
 
 @contextmanager
-def cells_shown(say: Callable[[str], None]) -> Iterator[Watch]:
+def show_cells(log: Callable[[str], None]) -> Iterator[Watch]:
     from rich.console import Console
     from rich.live import Live
 
     console = Console(stderr=True, markup=False, emoji=False)
     if not console.is_terminal:
-        yield _after_what_was_finished(say, _lines(say))
+        yield _after_what_was_finished(log, _lines(log))
         return
     with Live(console=console, transient=True, auto_refresh=False) as live:
 
@@ -36,24 +36,24 @@ def cells_shown(say: Callable[[str], None]) -> Iterator[Watch]:
             if done is None:  # a look follows at once
                 live.update(table(state, console.height - FRAME_LINES), refresh=True)
 
-        yield _after_what_was_finished(say, show)
+        yield _after_what_was_finished(log, show)
 
 
-def _after_what_was_finished(say: Callable[[str], None], show: Watch) -> Watch:
+def _after_what_was_finished(log: Callable[[str], None], show: Watch) -> Watch:
     """The same watch, but the first look tells first what is not trained again."""
     looked = False
 
     def watch(state: State, done: Done | None) -> None:
         nonlocal looked
         if not looked and state.done:
-            say(f"{len(state.done)} of {len(state.cells)} cells were finished before")
+            log(f"{len(state.done)} of {len(state.cells)} cells were finished before")
         looked = True
         show(state, done)
 
     return watch
 
 
-def _lines(say: Callable[[str], None]) -> Watch:
+def _lines(log: Callable[[str], None]) -> Watch:
     """A line for each cell that ends, and while none does one now and then."""
     said = None
 
@@ -61,10 +61,10 @@ def _lines(say: Callable[[str], None]) -> Watch:
         nonlocal said
         now = time.monotonic()
         if done:
-            say(line(state, done))
+            log(line(state, done))
         elif said is not None and now - said >= SECONDS_APART:
             cells = (f"{os.path.relpath(folder, state.out)}: {_epochs_shown(folder)}" for folder in state.running)
-            say(f"running: {', '.join(cells)}; {_footer(state)}")
+            log(f"running: {', '.join(cells)}; {_footer(state)}")
         elif said is not None:
             return
         said = now

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
-from ..errors import counted
+from ..errors import count_noun
 from ..files import write_text
 from ..plots.figures import Box, box_plot
-from ..report.page import REPORT, time_said
+from ..report.page import REPORT, format_seconds
 from ..report.templates import fill
 from . import writing
 from .choosing import RULE, choices
@@ -17,7 +17,7 @@ from .comparison import Comparison, Table
 from .figures import interval_plot, small_curves
 from .missing import command, missing_cells
 from .printed import notes
-from .results import gather
+from .results import read_results
 from .writing import fold_ranges
 
 CURVES = 160  # drawings of learning curves on a page
@@ -25,11 +25,11 @@ QUANTILES = "overestimation_quantiles"
 AXIS = "predicted minus true number of instances of the bag's class"
 
 
-def write_study(study: Path, say: Callable[[str], None] = lambda line: None) -> list[Path]:
+def write_study(study: Path, log: Callable[[str], None] = lambda line: None) -> list[Path]:
     """Write report.html, tables.md, tables.csv, tables.tex and summary.csv; a file's are written beside it."""
-    results = gather(study)
+    results = read_results(study)
     if absent := sum(map(len, missing_cells(study, results).values())):
-        say(f"note: missing: {counted(absent, 'cell')} of what was asked for; to train: {command(study)}")
+        log(f"note: missing: {count_noun(absent, 'cell')} of what was asked for; to train: {command(study)}")
     comparison = Comparison(results)
     tables, made, said = comparison.tables(), choices(comparison), _notes(comparison)
     folder = study.parent if study.is_file() else study
@@ -93,7 +93,7 @@ def _about(results: list[dict], comparison: Comparison) -> dict[str, str]:
         "methods": ", ".join(comparison.methods),
         "folds": fold_ranges(sorted({result.get("fold", 0) for result in results})),
         "seeds": ", ".join(sorted({str(result["seed"]) for result in results if "seed" in result})),
-        "training time": f"{time_said(sum(result.get('seconds', 0) for result in results))} in all",
+        "training time": f"{format_seconds(sum(result.get('seconds', 0) for result in results))} in all",
         "hardware": every("hardware"),
         "made with": f"majority {every('version')}" if every("version") else "",
     }

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..errors import InputError
 from ..experiments.run_folder import RESULT
 from ..files import read_json, read_lines, write_lines
-from ..recipes import RECIPES, Material
+from ..recipes import RECIPES, TaskInfo
 from ..recipes.plan import settings_by_name
 from ..training.loop import METRICS
 
@@ -20,7 +20,7 @@ SAME_RESULTS = ("recipe", "seed", "compile")  # of a plan and its stages: they c
 PLACE = ("source", "scenario", "fold")  # of a cell in its study; what else its data say is of the setting
 
 
-def gather(study: str | Path) -> list[dict]:
+def read_results(study: str | Path) -> list[dict]:
     """One dict a finished cell: its result.json, `cell` (its folder below the study's) and its thinned `curve`.
 
     Where there are no run folders, the lines of results.jsonl, else of all .jsonl files; a .jsonl file gives its lines.
@@ -43,11 +43,11 @@ def gather(study: str | Path) -> list[dict]:
 def save(study: Path) -> Path:
     """Write STUDY/results.jsonl: what reports are made from, in one file that travels."""
     place = study / RESULTS
-    write_lines(place, gather(study))
+    write_lines(place, read_results(study))
     return place
 
 
-def thinned(points: list, most: int) -> list:
+def thin_out(points: list, most: int) -> list:
     """At equal distances up to so many of them, and the last.
 
     >>> thinned([*range(10)], 4)
@@ -97,8 +97,8 @@ def _changes_of_plan(result: dict) -> list[str]:
     if plan is None:
         run = result.get("epochs")
         return ["settings not recorded", *([f"{run:,} epochs run"] if run else [])]
-    material = Material(**result.get("material", {"source": source_name(result)}))
-    planned = settings_by_name(recipe.plan(material._replace(on_gpu=True)).as_dict()) if recipe else {}
+    task = TaskInfo(**result.get("task", {"source": source_name(result)}))
+    planned = settings_by_name(recipe.plan(task._replace(on_gpu=True)).as_dict()) if recipe else {}
     said = []
     for name, value in settings_by_name(plan).items():
         before = planned.get(name)
@@ -134,7 +134,7 @@ def _lines(file: Path) -> list[dict]:
 
 
 def _cell(folder: Path, study: Path) -> dict:
-    kept = thinned(read_lines(folder / METRICS), CURVE_POINTS)
+    kept = thin_out(read_lines(folder / METRICS), CURVE_POINTS)
     curve = {"epoch": [record["epoch"] for record in kept]}
     curve |= {name: [round(record[name], 5) for record in kept] for name in CURVES}
     return read_json(folder / RESULT) | {"cell": str(folder.relative_to(study)), "curve": curve}

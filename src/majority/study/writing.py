@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import counted
+from ..errors import count_noun
 from .choosing import RULE, Choice, mean_cost
 from .comparison import Comparison, Table
 from .printed import SETS
@@ -105,7 +105,7 @@ def taken(choice: Choice) -> tuple[str, str, str]:
 
 def overall(made: list[Choice]) -> str:
     known, cost = sum(choice.cost is not None for choice in made), mean_cost(made)
-    over = f"The mean cost over {counted(known, 'row')} is"
+    over = f"The mean cost over {count_noun(known, 'row')} is"
     return f"{over} {cost:.3f}." if known else "No instance label tells what these cost."
 
 

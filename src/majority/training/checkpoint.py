@@ -1,4 +1,4 @@
-"""Weights as files, and the one from which training goes on: weights, best weights, the optimiser's state.
+"""Weights as files, and the one from which training goes on: weights, best weights, the optimizer's state.
 
 Safetensors, never pickle.
 No generator state is kept: every random draw comes from a generator seeded by (seed, epoch).
@@ -18,19 +18,19 @@ from ..inference.weights import Weights, write_weights
 
 
 def save_checkpoint(
-    path: Path, model: nn.Module, best: Weights, optimiser: torch.optim.Optimizer, progress: dict
+    path: Path, model: nn.Module, best: Weights, optimizer: torch.optim.Optimizer, progress: dict
 ) -> None:
     tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"best.{name}": value for name, value in best.items()}
-    for number, state in optimiser.state_dict()["state"].items():
-        tensors |= {f"optimiser.{number}.{name}": value for name, value in state.items()}
+    for number, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{name}": value for name, value in state.items()}
     write_weights(path, tensors, {"progress": json.dumps(progress)})
 
 
 def load_checkpoint(
-    path: Path, model: nn.Module, optimiser: torch.optim.Optimizer, device: torch.device
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, device: torch.device
 ) -> tuple[Weights, dict]:
-    """Put model and optimiser where they were; return the best weights and the progress."""
+    """Put model and optimizer where they were; return the best weights and the progress."""
     try:
         with safe_open(path, "pt", device=str(device)) as file:
             progress = json.loads(file.metadata()["progress"])
@@ -39,11 +39,11 @@ def load_checkpoint(
         raise InputError(f"{path} is damaged ({error}): remove it and run again from the start") from None
     model.load_state_dict(_below(tensors, "model"))
     states: dict[int, Weights] = {}
-    for name, value in _below(tensors, "optimiser").items():
+    for name, value in _below(tensors, "optimizer").items():
         number, _, key = name.partition(".")
         states.setdefault(int(number), {})[key] = value
-    optimiser.load_state_dict({"state": states, "param_groups": optimiser.state_dict()["param_groups"]})
-    for parameter, state in optimiser.state.items():  # laid out alike: a fused step reads memory, not axes
+    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+    for parameter, state in optimizer.state.items():  # laid out alike: a fused step reads memory, not axes
         laid_out = {key: torch.empty_like(parameter).copy_(value) for key, value in state.items() if value.ndim}
         state.update(laid_out)
     return _below(tensors, "best"), progress

@@ -64,7 +64,7 @@ class Captured:
             reason = str(error).splitlines()[0]
             print(f"majority: a step could not be captured ({reason}): it runs eagerly, slower", file=sys.stderr)
         with torch.no_grad():
-            for name, tensor in self.state().items():  # what is new, such as an optimiser's moments, starts from 0
+            for name, tensor in self.state().items():  # what is new, such as an optimizer's moments, starts from 0
                 tensor.copy_(before[name]) if name in before else tensor.zero_()
         torch.cuda.set_rng_state(draws)
         torch.cuda.synchronize()
@@ -72,7 +72,7 @@ class Captured:
 
 
 @contextmanager
-def tuned(on: bool) -> Iterator[None]:
+def cudnn_benchmark(on: bool) -> Iterator[None]:
     """Inside, cuDNN tries its ways for each shape it meets and takes the fastest, unless the caller wants the same way
     each time."""
     before = torch.backends.cudnn.benchmark
@@ -84,13 +84,13 @@ def tuned(on: bool) -> Iterator[None]:
 
 
 @contextmanager
-def unprepared(model: nn.Module) -> Iterator[None]:
+def uncompiled(model: nn.Module) -> Iterator[None]:
     """Inside, neither compiled nor tuned: for shapes that differ each time."""
     parts = {part: part._compiled_call_impl for part in model.modules() if part._compiled_call_impl is not None}
     for part in parts:
         part._compiled_call_impl = None
     try:
-        with tuned(False):
+        with cudnn_benchmark(False):
             yield
     finally:
         for part, call in parts.items():

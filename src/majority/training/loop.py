@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from ..data.bags import Bags
-from ..data.batches import Batch, ResidentBags, Target
-from ..data.device import at_once, choose_device, out_of_memory
+from ..data.batches import Batch, ResidentLoader, Target
+from ..data.device import choose_device, instances_per_pass, is_out_of_memory
 from ..data.segments import Segments
-from ..data.streaming import placed
+from ..data.streaming import make_loader
 from ..errors import InputError, TrainingError
 from ..files import append_line, read_lines, write_lines
 from ..inference.evaluate import outputs
@@ -25,13 +25,13 @@ from ..inference.weights import Weights
 from ..model import Model, in_float32
 from .augment import Augment
 from .checkpoint import load_checkpoint, save_checkpoint
-from .cuda_graphs import Captured, compiled, tuned, unprepared
-from .memory import too_large
+from .cuda_graphs import Captured, compiled, cudnn_benchmark, uncompiled
+from .memory import out_of_memory_message
 from .objectives import BagLoss, Objective
-from .optimizers import create_optimiser, moments
-from .progress import epochs_shown
+from .optimizers import create_optimizer, moments
+from .progress import show_epochs
 from .settings import Settings
-from .validation import check_head, check_keep, check_objective, checked_beliefs, permitted
+from .validation import check_head, check_keep, check_objective, check_soft_labels, hide_instance_labels
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
 GPU_CHECKPOINT_SECONDS = 30.0
@@ -70,7 +70,7 @@ def fit(
     title: str | None = "training",  # of the progress shown; None: none
     eager: bool = False,
     keep: np.ndarray | None = None,
-    beliefs: np.ndarray | None = None,
+    soft_labels: np.ndarray | None = None,
     objective: Objective | None = None,
 ) -> Fitted:
     """Train on bag labels alone, choose the epoch by the validation bags' loss, leave the model at that epoch.
@@ -78,18 +78,18 @@ def fit(
     With a `folder`, every epoch is written to metrics.jsonl and a checkpoint lets the same call continue
     after it was killed; the end is the same as without the interruption. On a GPU the steps are captured
     and replayed unless `eager`. `keep`, a boolean for each position of `train.index`, says which instances are
-    aggregated (None: all); the others still pass through the network. Validation bags stay whole. `beliefs`, a row of
+    aggregated (None: all); the others still pass through the network. Validation bags stay whole. `soft_labels`, a row of
     probabilities for each position, are for an `objective` that learns them. One other than the method's loss may
     need no validation bags; then, or where it says `keeps_last`, the last epoch is kept.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
-    train, val = permitted(model, train, objective), val and permitted(model, val, objective)
+    train, val = hide_instance_labels(model, train, objective), val and hide_instance_labels(model, val, objective)
     check_objective(model, train, settings, objective)
     if objective.uses_head:
         check_head(model, train)
     if keep is not None:
         check_keep(keep, train)
-    beliefs = checked_beliefs(beliefs, train, objective)
+    soft_labels = check_soft_labels(soft_labels, train, objective)
     device = choose_device(device)
     on_gpu = device.type == "cuda"
     fast = on_gpu and not eager
@@ -97,17 +97,17 @@ def fit(
     to_compile = _to_compile(model, train, settings) if fast and equal else []
     with (
         torch.random.fork_rng(devices=[device] if on_gpu else []),
-        tuned(on_gpu and equal),
+        cudnn_benchmark(on_gpu and equal),
         compiled(*to_compile),
     ):
         folder = Path(folder) if folder else None
         try:
-            loop = _Loop(model, train, val, settings, device, folder, objective, keep, beliefs)
+            loop = _Loop(model, train, val, settings, device, folder, objective, keep, soft_labels)
             return loop.run(title, capture=fast)
         except RuntimeError as error:
-            if not out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
-            raise TrainingError(too_large(train, settings, device)) from error
+            raise TrainingError(out_of_memory_message(train, settings, device)) from error
 
 
 class _Loop:
@@ -117,15 +117,15 @@ class _Loop:
         self.whole = nn.ModuleDict({"model": model, "objective": self.objective}).to(device)
         if model.spec.images:  # as the stored images are laid out
             self.whole.to(memory_format=torch.channels_last)
-        self.train = placed(train, device, *positions)
-        self.val = val and placed(val, device, beside=self.train)
+        self.train = make_loader(train, device, *positions)
+        self.val = val and make_loader(val, device, beside=self.train)
         self.val_ragged = val is not None and val.sizes.min() < val.sizes.max()
-        self.at_once = at_once(train.store.shape[1:])
-        self.val_held = list(self.val.in_order(self.at_once)) if isinstance(self.val, ResidentBags) else None
+        self.at_once = instances_per_pass(train.store.shape[1:])
+        self.val_held = list(self.val.in_order(self.at_once)) if isinstance(self.val, ResidentLoader) else None
         self.size = _step_size(train, settings)
         trained = [weight for weight in self.whole.parameters() if weight.requires_grad]
         rate, decay = settings.learning_rate, settings.weight_decay
-        self.optimiser = create_optimiser(settings.optimizer, trained, rate, decay, device)
+        self.optimizer = create_optimizer(settings.optimizer, trained, rate, decay, device)
         self.augment = self._augmentation(settings.augment)
         self.sums = torch.zeros(4, device=device)  # training loss and bags right, validation loss and bags right
         self.steps_per_epoch = math.ceil(len(train) / settings.batch_bags)
@@ -148,7 +148,7 @@ class _Loop:
         fitted.loss_name = "train_loss" if keeps_last else "val_loss"
         if capture:
             self._capture()
-        with epochs_shown(title, fitted.epochs, settings.epochs) as show:
+        with show_epochs(title, fitted.epochs, settings.epochs) as show:
             while fitted.epochs < settings.epochs and not self._out_of_patience():
                 epoch, start, captured = fitted.epochs, time.perf_counter(), self._captured_seconds()
                 record = self._epoch(epoch)
@@ -209,9 +209,9 @@ class _Loop:
     def _step(self, batch: Batch) -> None:
         with self._autocast():
             losses, right = self.objective.losses(self.model, batch, self.augment)
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         losses.mean().backward()
-        self.optimiser.step()
+        self.optimizer.step()
         self.objective.after_step(self.model)
         self.sums[0] += losses.detach().sum()
         self.sums[1] += right.sum()
@@ -219,7 +219,7 @@ class _Loop:
     @torch.no_grad()
     def _validate(self) -> None:
         model = self.product
-        with self._autocast(), unprepared(model) if self.val_ragged else nullcontext():
+        with self._autocast(), uncompiled(model) if self.val_ragged else nullcontext():
             for batch, output in outputs(model, self.val_held or self.val.in_order(self.at_once)):
                 with in_float32(output.bag_log_probs):
                     self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
@@ -246,7 +246,7 @@ class _Loop:
             rate *= min((step + 1) / max(warm, 1), 1)
             if step >= warm:
                 rate *= 0.5 * (1 + math.cos(math.pi * (step - warm) / max(total - warm, 1)))
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)
             else:
@@ -261,11 +261,11 @@ class _Loop:
 
     def _capture(self) -> None:
         """Replay work instead of launching it: of bags on the device, and training steps where they have one size."""
-        state = lambda: {"sums": self.sums} | self.whole.state_dict() | moments(self.optimiser)
-        if isinstance(self.val, ResidentBags):
+        state = lambda: {"sums": self.sums} | self.whole.state_dict() | moments(self.optimizer)
+        if isinstance(self.val, ResidentLoader):
             self.validate = Captured(self._validate, state)
             self.captured.append(self.validate)
-        if self.size is None or not isinstance(self.train, ResidentBags):
+        if self.size is None or not isinstance(self.train, ResidentLoader):
             return
 
         def step(index: Tensor, keep: Tensor | None, labels: Tensor, *more: Tensor | None) -> None:
@@ -286,7 +286,7 @@ class _Loop:
         self.folder.mkdir(parents=True, exist_ok=True)
         lines = []
         if (self.folder / CHECKPOINT).exists():
-            self.best, progress = load_checkpoint(self.folder / CHECKPOINT, self.whole, self.optimiser, self.device)
+            self.best, progress = load_checkpoint(self.folder / CHECKPOINT, self.whole, self.optimizer, self.device)
             epochs = progress.pop("epochs")
             lines = read_lines(self.folder / METRICS)[:epochs]
             if len(lines) < epochs:
@@ -310,7 +310,7 @@ class _Loop:
         if self.folder is None or (not force and self.device.type == "cuda" and waited < GPU_CHECKPOINT_SECONDS):
             return
         progress = {"epochs": self.fitted.epochs, **self.fitted.outcome}
-        save_checkpoint(self.folder / CHECKPOINT, self.whole, self.best, self.optimiser, progress)
+        save_checkpoint(self.folder / CHECKPOINT, self.whole, self.best, self.optimizer, progress)
         self.saved_at = time.monotonic()
 
 

@@ -18,7 +18,7 @@ from ..data.bags import Bags
 from ..model import Model
 from .settings import Settings
 
-MORE = 1.2  # times what is kept for the backward pass, as that pass takes some; 1.1 to 1.2 were measured
+BACKWARD_FACTOR = 1.2  # times what is kept for the backward pass, as that pass takes some; 1.1 to 1.2 were measured
 GIB = 2**30
 CURE = (
     "take fewer bags a step (--batch-bags, or --set census.start.batch_bags=N in that stage), a part of large bags "
@@ -26,7 +26,7 @@ CURE = (
 )
 
 
-def tight(model: Model, train: Bags, settings: Settings) -> str | None:
+def memory_warning(model: Model, train: Bags, settings: Settings) -> str | None:
     """What to say where the largest step on a CPU takes more memory than is free."""
     needed, free = step_bytes(model, train, settings), free_bytes()
     if free is None or needed < free:
@@ -36,7 +36,7 @@ def tight(model: Model, train: Bags, settings: Settings) -> str | None:
     return f"a step of {most:,} instances takes {gib}, so that the run may be killed: {CURE}"
 
 
-def too_large(train: Bags, settings: Settings, device: torch.device) -> str:
+def out_of_memory_message(train: Bags, settings: Settings, device: torch.device) -> str:
     """What to say where a step has failed for want of memory."""
     where = "the GPU" if device.type == "cuda" else "this machine"
     steps = f"steps of {settings.batch_bags} bags, up to {largest_step(train, settings):,} instances"
@@ -53,7 +53,7 @@ def step_bytes(model: Model, train: Bags, settings: Settings) -> float:
     """Of the largest step, about: for every instance its own, and what each of a few more takes."""
     few, more = (_kept(model, train, number) for number in (2, 6))
     own = train.store.dtype.itemsize * np.prod(train.store.shape[1:])
-    return (own + MORE * (more - few) / 4) * largest_step(train, settings)
+    return (own + BACKWARD_FACTOR * (more - few) / 4) * largest_step(train, settings)
 
 
 def _kept(model: Model, train: Bags, number: int) -> int:

@@ -18,7 +18,7 @@ class Objective(nn.Module):
     """What it holds itself (a projection, a mean of weights) is trained, captured and saved beside the model."""
 
     uses_head: ClassVar[bool] = True  # False: it has no use for labels, whatever the method
-    learns_beliefs: ClassVar[bool] = False  # True: `fit` needs them
+    learns_soft_labels: ClassVar[bool] = False  # True: `fit` needs them
     of_instances: ClassVar[bool] = False  # True: bags are of one instance each
     keeps_last: ClassVar[bool] = False  # True: the last epoch wins, whatever the validation bags' loss
 
@@ -27,7 +27,7 @@ class Objective(nn.Module):
         raise NotImplementedError
 
     def after_step(self, model: Model) -> None:
-        """What follows the optimiser's step."""
+        """What follows the optimizer's step."""
 
     def product(self, model: Model) -> Model:
         """The model that is validated, and whose best weights are kept."""
@@ -104,29 +104,29 @@ class Averaged(BagLoss):
                 kept.copy_(now)
 
 
-class Taught(Averaged):
-    """Given beliefs about every instance are learned, and no bag label is; its running mean is kept, as above.
+class Distill(Averaged):
+    """Given soft_labels about every instance are learned, and no bag label is; its running mean is kept, as above.
 
-    Instances are mixed with others of the step, up to `mixed` of them, and their beliefs with them (Zhang et al.,
-    "mixup: Beyond Empirical Risk Minimization", ICLR 2018): where beliefs are wrong, that is harder to learn by heart.
-    The last epoch wins: beliefs are another aim than bags' labels, and on images the lowest loss of bags was often the
+    Instances are mixed with others of the step, up to `mixed` of them, and their soft_labels with them (Zhang et al.,
+    "mixup: Beyond Empirical Risk Minimization", ICLR 2018): where soft_labels are wrong, that is harder to learn by heart.
+    The last epoch wins: soft_labels are another aim than bags' labels, and on images the lowest loss of bags was often the
     first epoch's.
     """
 
-    learns_beliefs = keeps_last = True
+    learns_soft_labels = keeps_last = True
 
     def __init__(self, model: Model, momentum: float = 0.99, mixed: float = 0.5):
         super().__init__(model, momentum)
         self.mixed = mixed
 
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
-        seen, beliefs = model.normalise(batch.instances, augment), batch.target.beliefs
+        seen, soft_labels = model.normalise(batch.instances, augment), batch.target.soft_labels
         if self.mixed:
             seen, other, share = mix(seen, self.mixed)
-            beliefs = beliefs.lerp(beliefs[other], share.unsqueeze(1))
+            soft_labels = soft_labels.lerp(soft_labels[other], share.unsqueeze(1))
         output = model.aggregate(model.backbone(seen).float(), batch.segments)
         with in_float32(output.bag_log_probs):
-            losses = batch.segments.mean(-(beliefs * output.instance_log_probs).sum(dim=1))
+            losses = batch.segments.mean(-(soft_labels * output.instance_log_probs).sum(dim=1))
         return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
 
 

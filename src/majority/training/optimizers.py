@@ -1,4 +1,4 @@
-"""Optimisers by name: Adam, AdamW, and Muon, whose momentum is made orthogonal before it becomes a step."""
+"""Optimizers by name: Adam, AdamW, and Muon, whose momentum is made orthogonal before it becomes a step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUINTIC = (3.4445, -4.7750, 2.0315)  # of one round: singular values from 0 to 1
 AS_LARGE_AS_ADAM = 0.2  # root mean square of a step's entries, of the learning rate
 
 
-def create_optimiser(
+def create_optimizer(
     name: str, weights: Iterable[nn.Parameter], rate: float, decay: float, device: torch.device
 ) -> torch.optim.Optimizer:
     """On a GPU it can be captured: its rate is a tensor there."""
@@ -24,9 +24,9 @@ def create_optimiser(
     return (Muon if name == "muon" else torch.optim.AdamW)(weights, weight_decay=decay, **common)
 
 
-def moments(optimiser: torch.optim.Optimizer) -> dict[object, Tensor]:
+def moments(optimizer: torch.optim.Optimizer) -> dict[object, Tensor]:
     """All that it remembers."""
-    states = optimiser.state.items()
+    states = optimizer.state.items()
     return {(weight, name): value for weight, state in states for name, value in state.items()}
 
 

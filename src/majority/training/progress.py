@@ -11,7 +11,7 @@ SECONDS_APART = 60  # lines of a log, at least
 
 
 @contextmanager
-def epochs_shown(title: str | None, done: int, total: int) -> Iterator[Callable[[dict], None]]:
+def show_epochs(title: str | None, done: int, total: int) -> Iterator[Callable[[dict], None]]:
     """Yield a function that takes each epoch's record; without a title nothing is shown."""
     if title is None:
         yield lambda record: None

@@ -12,7 +12,7 @@ from ..data.batches import Target
 from ..data.instance_labels import UNKNOWN
 from ..data.segments import Segments
 from ..errors import InputError
-from ..methods import BagOutput, taking
+from ..methods import BagOutput, wrap_option_errors
 from ..model import Model
 from .augment import Augment
 from .objectives import Objective
@@ -21,7 +21,7 @@ from .settings import Settings
 TRIED_INSTANCES = 1_024  # of a bag, up to which a method is tried before it is trained
 
 
-def permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
+def hide_instance_labels(model: Model, bags: Bags, objective: Objective) -> Bags:
     """Instance labels reach the loop only for a method that says that it sees them."""
     if bags.classes != model.spec.classes:
         cure = "build it from the training bags, and make all bags with its classes (classes=...)"
@@ -31,7 +31,7 @@ def permitted(model: Model, bags: Bags, objective: Objective) -> Bags:
     if bags.background != (background and background.index):
         raise InputError("the model and the bags differ in the class that does not vote: build it from these bags")
     if not (objective.uses_head and model.head.sees_instance_labels):
-        return bags.blind()
+        return bags.without_instance_labels()
     check_all_known(model.spec.method, bags)
     return bags
 
@@ -52,7 +52,9 @@ def check_all_known(method: str, bags: Bags) -> None:
 
 def check_objective(model: Model, bags: Bags, settings: Settings, objective: Objective) -> None:
     if objective.of_instances and bags.sizes.max() > 1:
-        raise InputError(f"{type(objective).__name__} learns instances: give bags of one each, embedding.singles(bags)")
+        raise InputError(
+            f"{type(objective).__name__} learns instances: give bags of one each, embedding.as_single_bags(bags)"
+        )
     if settings.augment and not model.spec.images:
         cure = "leave it out (--set training.augment=[])"
         raise InputError(f"augment {list(settings.augment)} changes images, and these instances are vectors: {cure}")
@@ -67,7 +69,7 @@ def check_objective(model: Model, bags: Bags, settings: Settings, objective: Obj
 def check_head(model: Model, bags: Bags) -> None:
     """Try the method on two bags of random features: one of one's own that answers otherwise would train all the same,
     to figures that mean nothing."""
-    with torch.no_grad(), taking(model.spec.method, model.spec.method_options):
+    with torch.no_grad(), wrap_option_errors(model.spec.method, model.spec.method_options):
         _try_head(model, bags)
 
 
@@ -94,20 +96,24 @@ def _try_head(model: Model, bags: Bags) -> None:
         raise InputError(f"method {method}: losses of {len(sizes)} bags are {said}: return one a bag, not their mean")
 
 
-def checked_beliefs(beliefs: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:
+def check_soft_labels(soft_labels: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:
     name = type(objective).__name__
-    if objective.learns_beliefs and beliefs is None:
-        raise InputError(f"{name} learns beliefs: give fit(..., beliefs=...)")
-    if beliefs is None:
+    if objective.learns_soft_labels and soft_labels is None:
+        raise InputError(f"{name} learns soft_labels: give fit(..., soft_labels=...)")
+    if soft_labels is None:
         return None
-    if not objective.learns_beliefs:
-        raise InputError(f"{name} learns no beliefs: leave them out, or take the objective Taught")
-    beliefs, each = np.asarray(beliefs), (len(bags.index), len(bags.classes))
-    if beliefs.shape != each:
-        raise InputError(f"beliefs have shape {beliefs.shape}: give {each}, a row an instance and a column a class")
-    if not (np.allclose(beliefs.sum(axis=1), 1, atol=1e-3) and (beliefs >= 0).all()):  # nor where some are not numbers
-        raise InputError("beliefs must be probabilities: none is below 0, and each row sums to 1")
-    return beliefs.astype(np.float32, copy=False)
+    if not objective.learns_soft_labels:
+        raise InputError(f"{name} learns no soft_labels: leave them out, or take the objective Taught")
+    soft_labels, each = np.asarray(soft_labels), (len(bags.index), len(bags.classes))
+    if soft_labels.shape != each:
+        raise InputError(
+            f"soft_labels have shape {soft_labels.shape}: give {each}, a row an instance and a column a class"
+        )
+    if not (
+        np.allclose(soft_labels.sum(axis=1), 1, atol=1e-3) and (soft_labels >= 0).all()
+    ):  # nor where some are not numbers
+        raise InputError("soft_labels must be probabilities: none is below 0, and each row sums to 1")
+    return soft_labels.astype(np.float32, copy=False)
 
 
 @torch.no_grad()

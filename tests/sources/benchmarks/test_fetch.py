@@ -225,7 +225,7 @@ def hashed(monkeypatch) -> list[str]:
 
 
 @pytest.fixture
-def placed(publish, cache) -> Path:
+def make_loader(publish, cache) -> Path:
     publish("good")
     cache.mkdir(parents=True)
     (cache / NAME).write_bytes(CONTENT)

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from majority import load_source
-from majority.sources.custom import Wish
-from majority.sources.custom.load import load_own
+from majority.sources.custom import ReadOptions
+from majority.sources.custom.load import load_custom
 
 TELLING = "the same in all rows of each bag"
 
@@ -295,8 +295,8 @@ def test_a_column_half_of_which_are_numbers_is_one_of_numbers_with_mistakes(tmp_
 def test_a_table_for_a_run_has_all_its_digits_whatever_its_rows(tmp_path, make):
     """In training they may have been needed, where these rows alone do not ask for them."""
     make.table().assign(a=1_714_546_801).to_csv(tmp_path / "bags.csv", index=False)
-    of_run = Wish(labels=False, training=False, classes=("7", "12"), features=("a", "b"))
-    assert {*load_own(tmp_path / "bags.csv", of_run).bags.store[:, 0].tolist()} == {1_714_546_801}
+    of_run = ReadOptions(labels=False, training=False, classes=("7", "12"), features=("a", "b"))
+    assert {*load_custom(tmp_path / "bags.csv", of_run).bags.store[:, 0].tolist()} == {1_714_546_801}
 
 
 def test_coordinates_are_those_of_their_rows_in_any_order_of_rows(tmp_path, make):

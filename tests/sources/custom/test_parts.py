@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from majority import Bags, InputError, load_source
-from majority.sources import OwnBags
+from majority.sources import CustomBags
 
 TRAIN = ("--recipe", "quick", "--epochs", 2, "--device", "cpu")
 
@@ -14,7 +14,7 @@ TRAIN = ("--recipe", "quick", "--epochs", 2, "--device", "cpu")
 def own(bags=40, groups=None, split=None):
     labels = ["a", "b"] * (bags // 2)
     made = Bags.from_lists([np.ones((2, 3))] * bags, labels, groups=groups, names=[f"n{i}" for i in range(bags)])
-    return OwnBags("example", made, split)
+    return CustomBags("example", made, split)
 
 
 def names(parts):
@@ -70,15 +70,15 @@ def test_a_class_that_could_not_be_trained():
     made = Bags.from_lists([np.ones((2, 3))] * 9, ["a", "b", "a", "b", "a", "b", "a", "b", "c"])
     split = np.array(["train"] * 4 + ["val"] * 4 + ["test"])
     with pytest.raises(InputError, match="no training bag has the label c: give more bags of it"):
-        OwnBags("example", made, split).make_parts()
+        CustomBags("example", made, split).make_parts()
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_class_with_one_bag_is_trained_on(seed):
     made = Bags.from_lists([np.ones((2, 3))] * 12, ["a", "b"] * 5 + ["y", "z"])
     for parts in (
-        OwnBags("example", made).make_parts(data_seed=seed),
-        OwnBags("example", made, np.array(["train"] * 12)).make_parts(data_seed=seed),
+        CustomBags("example", made).make_parts(data_seed=seed),
+        CustomBags("example", made, np.array(["train"] * 12)).make_parts(data_seed=seed),
     ):
         assert {0, 1, 2, 3} == set(parts.train.labels)
 
@@ -181,8 +181,8 @@ def test_benchmark_runs_are_as_they_were(tmp_path, majority):
 
 def test_load_source_reads_own_bags(tmp_path, make):
     make.folder(tmp_path)
-    assert isinstance(load_source(tmp_path), OwnBags)
-    assert isinstance(load_source(str(tmp_path)), OwnBags)
+    assert isinstance(load_source(tmp_path), CustomBags)
+    assert isinstance(load_source(str(tmp_path)), CustomBags)
 
 
 def test_a_test_split_may_lack_a_class(tmp_path, majority, make):

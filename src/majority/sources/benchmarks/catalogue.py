@@ -9,7 +9,7 @@ from .labelled import LabelledSet
 
 
 @dataclass(frozen=True)
-class Source:
+class NamedSource:
     name: str
     classes: tuple[str, ...]
     instances: int  # those used: train and test together

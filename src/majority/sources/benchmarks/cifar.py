@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import InputError
-from .catalogue import Source
+from .catalogue import NamedSource
 from .fetch import cache_folder, fetch, find
 from .labelled import LabelledSet
 
@@ -53,7 +53,7 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 
 SOURCES = [
-    Source(
+    NamedSource(
         "cifar10",
         CLASSES,
         instances=60_000,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .catalogue import Source
+from .catalogue import NamedSource
 from .labelled import LabelledSet
 
 CLASSES = tuple("0123456789")
@@ -19,5 +19,5 @@ def load_digits() -> LabelledSet:
 
 
 SOURCES = [
-    Source("digits", CLASSES, instances=1797, shape=(8, 8, 1), licence="CC BY 4.0", files=(), load=load_digits),
+    NamedSource("digits", CLASSES, instances=1797, shape=(8, 8, 1), licence="CC BY 4.0", files=(), load=load_digits),
 ]

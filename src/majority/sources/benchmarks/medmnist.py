@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from .catalogue import Source
+from .catalogue import NamedSource
 from .fetch import fetch
 from .labelled import LabelledSet
 from .npz import load_npz
@@ -74,9 +74,9 @@ def load_medmnist(name: str, classes: tuple[str, ...]) -> LabelledSet:
 
 def _source(
     name: str, classes: tuple[str, ...], channels: int, train: int, test: int, licence: str = "CC BY 4.0"
-) -> Source:
+) -> NamedSource:
     load = partial(load_medmnist, name, classes)
-    return Source(name, classes, train + test, (28, 28, channels), licence, (f"{name}.npz",), load)
+    return NamedSource(name, classes, train + test, (28, 28, channels), licence, (f"{name}.npz",), load)
 
 
 LEFT_OUT = {"chestmnist": "its images have several labels each, so a bag of them has no majority class"}

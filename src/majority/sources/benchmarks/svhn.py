@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import InputError
 from .array_checks import check_images, column, form, number_labels
-from .catalogue import Source
+from .catalogue import NamedSource
 from .fetch import fetch
 from .labelled import LabelledSet
 
@@ -58,7 +58,7 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 SOURCES = [
-    Source(
+    NamedSource(
         "svhn",
         CLASSES,
         instances=99_289,

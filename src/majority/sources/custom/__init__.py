@@ -3,14 +3,14 @@
 import os
 from pathlib import Path
 
-from .custom_bags import OwnBags
-from .request import Wish, pixels
+from .custom_bags import CustomBags
+from .request import ReadOptions, as_pixel_size
 
-__all__ = ["OwnBags", "Wish", "is_own", "pixels"]
+__all__ = ["CustomBags", "ReadOptions", "as_pixel_size", "is_custom"]
 
 TABLES = (".csv", ".parquet")
 
 
-def is_own(path: Path) -> bool:
+def is_custom(path: Path) -> bool:
     """Whether this path is a manifest or a folder, rather than a file of labelled instances."""
     return path.suffix.lower() in TABLES or os.path.isdir(path)  # a name too long for a path is none

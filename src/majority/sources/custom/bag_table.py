@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...errors import counted
+from ...errors import count_noun
 from .custom_bags import SPLITS
 from .findings import Findings
 from .tables import MISSING
@@ -107,7 +107,7 @@ def _check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
         findings.problem(file, None, f"all bags have the label {wins.index[0]!r}", "give bags of two or more classes")
     for name, count in wins.sort_index().items():
         if count < FEW_WINS:
-            won = counted(count, "bag")
+            won = count_noun(count, "bag")
             findings.warn(f"class {name} wins {won} only: ten or more are needed to learn and measure it")
     if "split" not in bags:
         return

@@ -11,8 +11,8 @@ import pandas as pd
 
 from ...data.validation import needs_double
 from .findings import Findings, UnreadableError
-from .names import SHOWN, did_you_mean, features_option, meant, shown_names
-from .request import Wish
+from .names import SHOWN, closest_name, did_you_mean, features_option, shown_names
+from .request import ReadOptions
 from .tables import CODES, as_numbers, separators, what_it_holds
 
 TEXT = ("bag", "bag_label", "path", "split", "group", "label")
@@ -22,7 +22,7 @@ SORTED = 10  # rows from which whole numbers hardly grow by chance from each to 
 BY_CHANCE = 1e-3  # a column of one value a bag is warned of where this is less likely by chance
 
 
-def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
+def read_features(frame: pd.DataFrame, path: Path, wish: ReadOptions, findings: Findings):
     """(n, d) and the columns' names; float32, or float64 where that is too coarse, or perhaps was in training."""
     others = [name for name in frame if name not in RESERVED]
     if wish.features:
@@ -30,7 +30,7 @@ def read_features(frame: pd.DataFrame, path: Path, wish: Wish, findings: Finding
     else:
         columns = _numeric(frame, path, others, findings)
         if not columns:
-            images = meant("path", others)
+            images = closest_name("path", others)
             cure = "add a column path" if images is None else f"call the column {images} path, if it names images"
             findings.problem(path, 1, "there are no features", f"{cure}, or add columns of numbers")
     if not columns:
@@ -71,7 +71,9 @@ def _columns(names: Sequence[str]) -> str:
     return f"column {names[0]} is" if len(names) == 1 else f"columns {shown_names(names)} are"
 
 
-def _named(frame: pd.DataFrame, path: Path, wish: Wish, others: list[str], findings: Findings) -> dict[str, np.ndarray]:
+def _named(
+    frame: pd.DataFrame, path: Path, wish: ReadOptions, others: list[str], findings: Findings
+) -> dict[str, np.ndarray]:
     """The columns that an option asks for, or that a run was trained on."""
     columns, free = {}, [name for name in others if name not in wish.features]
     for name in wish.features:
@@ -110,7 +112,7 @@ def _numeric(frame: pd.DataFrame, path: Path, others: Iterable[str], findings: F
             numbering.append(name)
             findings.warn(f"column {name} {how} and is taken as a feature: remove it, or name --features")
     for holds, names in unused.items():
-        images = meant("path", names)
+        images = closest_name("path", names)
         cure = "" if images is None or not columns else f" (if {images} names images, call it path)"
         findings.warn(f"{_columns(names)} not used: {'it holds' if len(names) == 1 else 'they hold'} {holds}{cure}")
     telling = _telling_bags(columns, frame["bag"])

@@ -10,12 +10,12 @@ import pandas as pd
 
 from ...data.bags import Bags
 from ...data.instance_labels import UNKNOWN
-from ...errors import counted
+from ...errors import count_noun
 from .bag_table import sorted_classes
-from .custom_bags import OwnBags
+from .custom_bags import CustomBags
 from .findings import Findings
-from .image_summary import Originals
-from .request import Wish
+from .image_summary import ImageFileSummary
+from .request import ReadOptions
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Content:
     coordinates: np.ndarray | None = None  # (n, 2)
     paths: np.ndarray | None = None  # (N,)
     columns: tuple[str, ...] | None = None
-    originals: Originals | None = None
+    originals: ImageFileSummary | None = None
     numbered_within_bags: bool = False
 
     def column(self, name: str) -> np.ndarray | None:
@@ -44,7 +44,7 @@ class Content:
         counted = full[bag]
         return pd.crosstab(bag[counted], self.instance_labels[counted])
 
-    def make(self, name: str, wish: Wish, findings: Findings) -> OwnBags:
+    def make(self, name: str, wish: ReadOptions, findings: Findings) -> CustomBags:
         labels = self.column("label") if wish.labels else None
         classes = sorted_classes(labels) if wish.classes is None else wish.classes
         bags = Bags(
@@ -61,7 +61,7 @@ class Content:
         if labels is None:
             bags = bags._with(labels=np.full(len(bags), UNKNOWN))
         split = self.column("split") if wish.labels else None
-        return OwnBags(
+        return CustomBags(
             name,
             bags,
             split,
@@ -74,7 +74,7 @@ class Content:
         )
 
 
-def check_known_classes(content: Content, wish: Wish, findings: Findings) -> None:
+def check_known_classes(content: Content, wish: ReadOptions, findings: Findings) -> None:
     """Of bags for a classifier that exists: it knows every label."""
     if not wish.labels or wish.classes is None or "label" not in content.bags:
         return
@@ -84,7 +84,7 @@ def check_known_classes(content: Content, wish: Wish, findings: Findings) -> Non
             findings.problem(content.file, row, what, "correct the label or leave the bag out")
 
 
-def warn_of_further_classes(content: Content, wish: Wish, findings: Findings) -> None:
+def warn_of_further_classes(content: Content, wish: ReadOptions, findings: Findings) -> None:
     """True classes that no bag has as its label, or that the classifier does not know."""
     named, unless = (content.bags["label"], ", unless it is the --background") if wish.training else (wish.classes, "")
     names, counts = np.unique(content.instance_labels[content.instance_labels != ""], return_counts=True)
@@ -93,6 +93,6 @@ def warn_of_further_classes(content: Content, wish: Wish, findings: Findings) ->
         return  # a problem, which Bags name
     for name, count in zip(names[further], counts[further], strict=True):
         lacks = "no bag's label" if wish.training else "no class of the run"
-        what = f"label {name} of {counted(count, 'instance')} is {lacks}"
+        what = f"label {name} of {count_noun(count, 'instance')} is {lacks}"
         findings.of_classes[name] = f"{what}: the classifier cannot answer it, so it counts as wrong{unless}"
         findings.warn(findings.of_classes[name])

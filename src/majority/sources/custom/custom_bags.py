@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...data.bags import Bags
-from ...data.splitting import deal_bags, deal_groups
+from ...data.splitting import group_split, stratified_split
 from ...errors import InputError
 from ..benchmarks.labelled import Parts
-from .image_summary import Originals
+from .image_summary import ImageFileSummary
 
 SPLITS = ("train", "val", "test")
 DEALT = (0.6, 0.2, 0.2)  # train, val, test
@@ -18,7 +18,7 @@ VALIDATION = 0.2  # of the training bags where splits are given without val
 
 
 @dataclass(frozen=True, eq=False)
-class OwnBags:
+class CustomBags:
     """Bags of one's own, with the splits that were given with them, if any.
 
     >>> bags = Bags.from_lists([np.ones((2, 3))] * 10, labels=["a", "b"] * 5)
@@ -34,7 +34,7 @@ class OwnBags:
     numbered_within_bags: bool = False  # an instance is known by its row in its bag's file, not in the whole source
     warnings: tuple[str, ...] = ()  # of the check: nothing wrong, but worth knowing before training
     of_classes: dict[str, str] = field(default_factory=dict)  # the warning that a true class counts as wrong
-    originals: Originals | None = None  # the image files behind the store
+    originals: ImageFileSummary | None = None  # the image files behind the store
 
     def warnings_given(self, background: str | None) -> list[str]:
         """All but the one that instances of the background count as wrong."""
@@ -92,9 +92,9 @@ class OwnBags:
             raise InputError(f"fold {fold} of {folds}: give --folds 3 or more, and --fold from 0 to folds - 1")
         rng, shares = np.random.default_rng(data_seed), np.full(folds, 1 / folds)
         if bags.groups is None:
-            part_of = deal_bags(bags.labels, shares, rng)
+            part_of = stratified_split(bags.labels, shares, rng)
         else:
-            part_of = deal_groups(np.unique(bags.groups, return_inverse=True)[1], bags.labels, shares, rng)
+            part_of = group_split(np.unique(bags.groups, return_inverse=True)[1], bags.labels, shares, rng)
         empty = set(range(folds)) - set(part_of)
         if empty:
             unit = "bags" if bags.groups is None else "groups"

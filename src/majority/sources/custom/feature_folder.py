@@ -13,13 +13,13 @@ import pandas as pd
 from ...data.feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, ending, look
 from ...data.stores import FeatureFiles, chunks
 from ...data.validation import not_finite
-from ...errors import counted
+from ...errors import count_noun
 from .bag_table import check_filled, check_for_training, check_one_each, settle_splits
 from .content import Content
 from .findings import Findings, UnreadableError
 from .images import ENDINGS
 from .names import did_you_mean
-from .request import Wish
+from .request import ReadOptions
 from .tables import read_table
 
 TEXT = ("bag", "label", "split", "group")
@@ -27,7 +27,7 @@ LABELS = "labels.csv"
 SPELLING = "NFC"  # letters with marks can be written in two ways in Unicode: names are compared in this one
 
 
-def read_folder(folder: Path, wish: Wish, findings: Findings) -> Content:
+def read_folder(folder: Path, wish: ReadOptions, findings: Findings) -> Content:
     wish.refuse_unfit(folder, images=False, columns=False)
     files = _files(folder, findings)
     labelled = _labels(folder, wish, findings) if wish.labels else None
@@ -92,7 +92,7 @@ def _is_utf8(name: str) -> bool:
     return True
 
 
-def _labels(folder: Path, wish: Wish, findings: Findings) -> tuple[Path, pd.DataFrame] | None:
+def _labels(folder: Path, wish: ReadOptions, findings: Findings) -> tuple[Path, pd.DataFrame] | None:
     """The table of labels and its bags; None where there is none, and none is needed."""
     tables = sorted(path for path in folder.iterdir() if ending(path) == ".csv")
     table = folder / LABELS if folder / LABELS in tables or len(tables) != 1 else tables[0]
@@ -181,6 +181,6 @@ def _coordinates(store: FeatureFiles, findings: Findings) -> np.ndarray | None:
 def _check_finite(file: FeatureFile, store, positions: np.ndarray, findings: Findings) -> None:
     bad = np.concatenate([not_finite(block) for block in chunks(store, positions)])
     if bad.any():
-        more = "" if bad.sum() == 1 else f" (and {counted(bad.sum() - 1, 'more row')})"
+        more = "" if bad.sum() == 1 else f" (and {count_noun(bad.sum() - 1, 'more row')})"
         what = f"features [{bad.argmax()}]{more} hold NaN, infinity or a number too large for float32"
         findings.problem(file.path, None, what, "extract the features again, or leave those rows out")

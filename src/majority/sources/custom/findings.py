@@ -55,7 +55,7 @@ class Findings:
             return
         count = "a problem" if len(self.problems) == 1 else f"{len(self.problems):,} problems"
         if of_run:
-            lines = [f"{source} has {count}:", *in_kinds(self.problems)]
+            lines = [f"{source} has {count}:", *group_by_cause(self.problems)]
         else:
             lines = [f"{source} has {count}; `majority check {source}` shows every kind:"]
             lines += map(str, self.problems[:SHOWN])
@@ -64,7 +64,7 @@ class Findings:
         raise InputError("\n  ".join(lines))
 
 
-def in_kinds(problems: Iterable[Problem]) -> Iterator[str]:
+def group_by_cause(problems: Iterable[Problem]) -> Iterator[str]:
     """Problems of one cure together: the first of them, and how many more there are in which rows."""
     kinds = defaultdict(list)
     for problem in problems:

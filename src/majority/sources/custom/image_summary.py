@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .images import Picture
 
 
-class Originals(NamedTuple):
+class ImageFileSummary(NamedTuple):
     """The files of a source, all together.
 
     >>> print(Originals((28, 40), (28, 30), grey=False, colour=True))
@@ -21,13 +21,13 @@ class Originals(NamedTuple):
     colour: bool
 
     @classmethod
-    def of(cls, pictures: Sequence[Picture]) -> Originals:
+    def of(cls, pictures: Sequence[Picture]) -> ImageFileSummary:
         heights, widths = [picture.height for picture in pictures], [picture.width for picture in pictures]
         grey = sum(picture.grey for picture in pictures)
         return cls((min(heights), max(heights)), (min(widths), max(widths)), grey > 0, grey < len(pictures))
 
     @classmethod
-    def of_shape(cls, height: int, width: int, channels: int) -> Originals:
+    def of_shape(cls, height: int, width: int, channels: int) -> ImageFileSummary:
         return cls((height, height), (width, width), channels == 1, channels == 3)
 
     @property

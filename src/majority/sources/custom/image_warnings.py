@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from .findings import Findings
-from .image_summary import Originals
+from .image_summary import ImageFileSummary
 from .images import Picture
-from .request import Wish
+from .request import ReadOptions
 
 FEW = 0.1  # up to this share of the images is odd, and named
 NAMED = 3
@@ -23,7 +23,11 @@ UNREAD = {  # of a picture: what it has, and what is to be done
 
 
 def warn_of_changes(
-    names: Sequence[str], pictures: Sequence[Picture], shape: tuple[int, int, int], wish: Wish, findings: Findings
+    names: Sequence[str],
+    pictures: Sequence[Picture],
+    shape: tuple[int, int, int],
+    wish: ReadOptions,
+    findings: Findings,
 ) -> None:
     """Images unlike those that a run was trained on; before training, a few unlike the rest, or all resized."""
     if wish.seen is not None:
@@ -33,7 +37,7 @@ def warn_of_changes(
     size, made = lambda picture: f"{picture.height}x{picture.width}", f"{shape[0]}x{shape[1]}"
     cure = "leave out what does not belong" + ("" if wish.image_size else ", or give --image-size")
     odd_size = _warn_of_odd(names, pictures, size, f": all become {made}; {cure}", findings)
-    originals = Originals.of(pictures)
+    originals = ImageFileSummary.of(pictures)
     if not (odd_size or wish.image_size or originals.sizes == made):
         findings.warn(f"the images are resized to {made} from {originals.sizes}: choose another size with --image-size")
     colour = lambda picture: "grey" if picture.grey else "colour"
@@ -72,11 +76,15 @@ def _warn_of_odd(
 
 
 def _warn_of_unlike(
-    names: Sequence[str], pictures: Sequence[Picture], shape: tuple[int, int, int], seen: Originals, findings: Findings
+    names: Sequence[str],
+    pictures: Sequence[Picture],
+    shape: tuple[int, int, int],
+    seen: ImageFileSummary,
+    findings: Findings,
 ) -> None:
     unlike = [i for i, picture in enumerate(pictures) if not seen.include(picture)]
     if unlike:
-        example = f"{names[unlike[0]]} ({Originals.of([pictures[unlike[0]]])})"
+        example = f"{names[unlike[0]]} ({ImageFileSummary.of([pictures[unlike[0]]])})"
         findings.warn(
             f"{len(unlike)} of {len(pictures)} images are not like those that the run was trained on ({seen}), "
             f"e.g. {example}: they become {'x'.join(map(str, shape))} and may be classified wrongly"

@@ -1,4 +1,4 @@
-"""check: read everything of a source, say what it holds and everything that is wrong with it."""
+"""check: read everything of a source, log what it holds and everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...errors import InputError, counted
+from ...errors import InputError, count_noun
 from .bag_table import sorted_classes
 from .content import Content, check_known_classes, warn_of_further_classes
-from .custom_bags import SPLITS, OwnBags
+from .custom_bags import SPLITS, CustomBags
 from .feature_folder import read_folder
 from .findings import Findings, Problem, UnreadableError
 from .manifest import read_manifest
 from .names import shown_names
-from .request import Wish, pixels
+from .request import ReadOptions, as_pixel_size
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Check:
 
 def check(path: str | Path, image_size: int | None = None, features: tuple[str, ...] | None = None) -> Check:
     """The summary of a manifest or a folder, every problem, and warnings."""
-    wish = Wish(image_size=pixels(image_size), features=features)
+    wish = ReadOptions(image_size=as_pixel_size(image_size), features=features)
     content, findings = _read(Path(path), wish)
     if content is not None and not findings.problems:
         try:
@@ -38,14 +38,14 @@ def check(path: str | Path, image_size: int | None = None, features: tuple[str, 
     return Check({} if content is None else summarise(content), findings.problems, findings.warnings)
 
 
-def load_own(path: Path, wish: Wish) -> OwnBags:
+def load_custom(path: Path, wish: ReadOptions) -> CustomBags:
     """The bags of a manifest or a folder; all problems in one message where there are any."""
     content, findings = _read(path, wish)
     findings.refuse(path, of_run=wish.of_run)
     return content.make(path.resolve().stem, wish, findings)
 
 
-def _read(path: Path, wish: Wish) -> tuple[Content | None, Findings]:
+def _read(path: Path, wish: ReadOptions) -> tuple[Content | None, Findings]:
     if not path.exists():
         raise InputError(f"there is no file or folder {path}: check the path")
     findings = Findings()
@@ -91,7 +91,7 @@ def summarise(content: Content) -> dict[str, str]:
         "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
     }
     if content.columns:
-        summary["features"] = f"{counted(len(content.columns), 'column')}: {shown_names(content.columns)}"
+        summary["features"] = f"{count_noun(len(content.columns), 'column')}: {shown_names(content.columns)}"
     if content.instance_labels is not None:
         summary |= _truth(content)
     return summary

@@ -13,15 +13,15 @@ from .bag_table import check_filled, check_for_training, check_one_each, settle_
 from .columns import RESERVED, TEXT, note_unused, read_features
 from .content import Content
 from .findings import Findings, UnreadableError
-from .image_summary import Originals
+from .image_summary import ImageFileSummary
 from .image_warnings import warn_of_changes, warn_of_losses
 from .images import ABSENT, first_spellings, load_images, other_capitals
 from .names import did_you_mean
-from .request import Wish
+from .request import ReadOptions
 from .tables import LISTS, as_numbers, as_text, read_table, what_it_holds
 
 
-def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
+def read_manifest(path: Path, wish: ReadOptions, findings: Findings) -> Content:
     frame = read_table(path, TEXT, findings)
     if wish.unlabelled:
         frame, wish = _without_labels(frame, wish)
@@ -78,14 +78,14 @@ def read_manifest(path: Path, wish: Wish, findings: Findings) -> Content:
     )
 
 
-def _without_labels(frame: pd.DataFrame, wish: Wish) -> tuple[pd.DataFrame, Wish]:
+def _without_labels(frame: pd.DataFrame, wish: ReadOptions) -> tuple[pd.DataFrame, ReadOptions]:
     """An empty column is none, and where instances have no labels either, none are looked for."""
     if "bag_label" in frame and (frame["bag_label"] == "").all():
         frame = frame.drop(columns="bag_label")
     return frame, replace(wish, labels="bag_label" in frame or _known(frame))
 
 
-def _cure(column: str, wish: Wish) -> str:
+def _cure(column: str, wish: ReadOptions) -> str:
     cure = "a manifest has the columns bag, bag_label, and path or numbers"
     if column == "bag":
         return cure
@@ -97,7 +97,7 @@ def _known(frame: pd.DataFrame) -> bool:
     return "label" in frame and (frame["label"] != "").any()
 
 
-def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
+def _images(frame: pd.DataFrame, path: Path, wish: ReadOptions, findings: Findings):
     names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
     store, pictures, faults = load_images(path, names.tolist(), wish.image_size, wish.channels)
     meant = other_capitals(path.parent, (names[i] for i in faults if names[i] and faults[i] == ABSENT))
@@ -114,7 +114,7 @@ def _images(frame: pd.DataFrame, path: Path, wish: Wish, findings: Findings):
     seen = [pictures[i] for i in range(len(names))]
     warn_of_changes(names, seen, store.shape[1:], wish, findings)
     warn_of_losses(names, seen, findings)
-    return store, index, names, Originals.of(seen)
+    return store, index, names, ImageFileSummary.of(seen)
 
 
 def _coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndarray | None:  # (n, 2)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from string import digits
 
-from ...errors import nearest
+from ...errors import closest
 
 SHOWN = 10  # in one line
 ALIKE = 0.8  # short names are soon alike: bag and age by two thirds
@@ -32,7 +32,7 @@ def shown_names(names: Sequence[str]) -> str:
     return ", ".join(pieces if len(pieces) <= SHOWN else [*pieces[:half], "...", *pieces[-half:]])
 
 
-def listed(names: Iterable) -> str:
+def join_names(names: Iterable) -> str:
     """As an option takes them: commas between them, a name with a comma in quotes.
 
     >>> print(listed(["height, cm", "width"]))
@@ -45,10 +45,10 @@ def listed(names: Iterable) -> str:
 
 def features_option(names: Iterable[str]) -> str:
     """As it is typed."""
-    return f"--features {shlex.quote(listed(names))}"
+    return f"--features {shlex.quote(join_names(names))}"
 
 
-def meant(column: str, there: Iterable[str]) -> str | None:
+def closest_name(column: str, there: Iterable[str]) -> str | None:
     """The column that is there and seems to be this one under another name.
 
     >>> meant("path", ["a", "Image"]), meant("bag", ["Bag ID", "b"]), meant("bag", ["age", "b"])
@@ -56,11 +56,11 @@ def meant(column: str, there: Iterable[str]) -> str | None:
     """
     there = list(there)
     called = [name for name in there if re.sub(r"[ .-]", "_", name.lower()) in ALSO_CALLED.get(column, ())]
-    return nearest(column, there, ALIKE) or (called[0] if called else None)
+    return closest(column, there, ALIKE) or (called[0] if called else None)
 
 
 def did_you_mean(column: str, there: Iterable[str]) -> str:
-    guess = meant(column, there)
+    guess = closest_name(column, there)
     return f" (did you mean {guess}?)" if guess else ""
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import InputError
-from .image_summary import Originals
+from .image_summary import ImageFileSummary
 from .names import features_option, shown_names
 
 
 @dataclass(frozen=True)
-class Wish:
+class ReadOptions:
     """How a source is to be read."""
 
     labels: bool = True  # bag labels are needed; without, label and split columns are not looked at
@@ -20,7 +20,7 @@ class Wish:
     classes: tuple[str, ...] | None = None  # of a classifier: no others may occur
     image_size: tuple[int, int] | None = None  # (height, width)
     channels: int | None = None
-    seen: Originals | None = None  # the images that a classifier was trained on
+    seen: ImageFileSummary | None = None  # the images that a classifier was trained on
     features: tuple[str, ...] | None = None  # columns of a manifest
 
     @property
@@ -46,7 +46,7 @@ class Wish:
             raise InputError(f"{option}: {source} holds {there}{' in files' if not images else ''}, leave it out")
 
 
-def pixels(image_size: int | None) -> tuple[int, int] | None:
+def as_pixel_size(image_size: int | None) -> tuple[int, int] | None:
     if image_size is not None and not 1 <= image_size <= 1024:
         raise InputError(f"--image-size {image_size}: give the pixels a side, 1 to 1024")
     return None if image_size is None else (image_size, image_size)
