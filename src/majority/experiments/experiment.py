@@ -21,7 +21,6 @@ from ..recipes.label_preserving import LABEL_PRESERVING
 from ..recipes.plan import CHANGEABLE
 from ..report.page import REPORT
 from ..sources import CustomBags, LabelledSet, is_custom_source
-from ..sources.custom.image_summary import ImageFileSummary
 from ..training.loop import METRICS
 from ..training.memory import memory_warning
 from ..training.validation import check_all_known
@@ -96,7 +95,7 @@ class Experiment:
                 on_gpu = read_config(folder)["task"]["on_gpu"]
             data = self.data.with_defaults()
             source = source or data.open()
-            for warning in source.warnings_given(data.background) if isinstance(source, CustomBags) else ():
+            for warning in source.warnings_for(data.background):
                 log(f"warning: {warning}")
             parts = data.parts(source)
             task = TaskInfo(self.kind, parts.train.store.shape[1:], on_gpu)
@@ -216,7 +215,7 @@ def _instances(source: LabelledSet | CustomBags, task: TaskInfo) -> dict:
     if own:
         told["columns"] = source.columns
     if not task.vectors:
-        originals = source.originals if own else ImageFileSummary.of_shape(*task.shape)
+        originals = source.image_files
         told["images"] = originals and originals._asdict()
     return told
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError, unknown_name
+from .base import Parts, Source
 from .benchmarks import cifar, digits, medmnist, svhn
 from .benchmarks.catalogue import NamedSource
 from .benchmarks.fetch import find
-from .benchmarks.labelled import LabelledSet, Parts
+from .benchmarks.labelled import LabelledSet
 from .benchmarks.npz import load_npz
 from .benchmarks.published import PUBLISHED
 from .custom import CustomBags, ReadOptions, as_pixel_size, is_custom
@@ -26,6 +27,7 @@ __all__ = [
     "CustomBags",
     "LabelledSet",
     "Parts",
+    "Source",
     "SourceInfo",
     "check_source",
     "describe",
@@ -62,7 +64,7 @@ def names() -> list[str]:
 
 def load(
     name_or_path: str | Path, image_size: int | None = None, features: Sequence[str] | None = None
-) -> LabelledSet | CustomBags:
+) -> Source:
     """A labelled set by name, or by the path of a .npz (MedMNIST's layout) or .mat (SVHN's layout) file;
     bags of one's own by the path of a manifest (.csv, .parquet) or of a folder of feature files.
 

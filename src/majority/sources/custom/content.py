@@ -14,7 +14,7 @@ from ...errors import count_noun
 from .bag_table import sorted_classes
 from .custom_bags import CustomBags
 from .findings import Findings
-from .image_summary import ImageFileSummary
+from ..image_summary import ImageFileSummary
 from .request import ReadOptions
 
 
@@ -31,7 +31,7 @@ class Content:
     coordinates: np.ndarray | None = None  # (n, 2)
     paths: np.ndarray | None = None  # (N,)
     columns: tuple[str, ...] | None = None
-    originals: ImageFileSummary | None = None
+    image_files: ImageFileSummary | None = None
     numbered_within_bags: bool = False
 
     def column(self, name: str) -> np.ndarray | None:
@@ -69,8 +69,8 @@ class Content:
             self.columns,
             self.numbered_within_bags,
             tuple(findings.warnings),
-            findings.of_classes,
-            self.originals,
+            findings.class_warnings,
+            self.image_files,
         )
 
 
@@ -94,5 +94,5 @@ def warn_of_further_classes(content: Content, wish: ReadOptions, findings: Findi
     for name, count in zip(names[further], counts[further], strict=True):
         lacks = "no bag's label" if wish.training else "no class of the run"
         what = f"label {name} of {count_noun(count, 'instance')} is {lacks}"
-        findings.of_classes[name] = f"{what}: the classifier cannot answer it, so it counts as wrong{unless}"
-        findings.warn(findings.of_classes[name])
+        findings.class_warnings[name] = f"{what}: the classifier cannot answer it, so it counts as wrong{unless}"
+        findings.warn(findings.class_warnings[name])

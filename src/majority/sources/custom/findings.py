@@ -37,7 +37,7 @@ class Findings:
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    of_classes: dict[str, str] = field(default_factory=dict)  # those of the warnings that a background makes untrue
+    class_warnings: dict[str, str] = field(default_factory=dict)  # those of the warnings that a background makes untrue
 
     def problem(self, file: Path, row: int | None, what: str, cure: str) -> None:
         self.problems.append(Problem(file, None if row is None else int(row), what, cure))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from ..image_summary import ImageFileSummary
 from .findings import Findings
-from .image_summary import ImageFileSummary
 from .images import Picture
 from .request import ReadOptions
 
@@ -82,7 +82,7 @@ def _warn_of_unlike(
     seen: ImageFileSummary,
     findings: Findings,
 ) -> None:
-    unlike = [i for i, picture in enumerate(pictures) if not seen.include(picture)]
+    unlike = [i for i, picture in enumerate(pictures) if not seen.covers(picture)]
     if unlike:
         example = f"{names[unlike[0]]} ({ImageFileSummary.of([pictures[unlike[0]]])})"
         findings.warn(

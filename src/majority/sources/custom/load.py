@@ -1,4 +1,4 @@
-"""check: read everything of a source, log what it holds and everything that is wrong with it."""
+"""check: read everything of a source, report what it holds and everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def summarise(content: Content) -> dict[str, str]:
     """What was found, problems or not."""
     bags, sizes, store = content.bags, content.sizes, content.store
     shape = "" if store is None else "x".join(map(str, store.shape[1:]))
-    changes = "" if content.originals is None else content.originals.changes(store.shape[1:])
+    changes = "" if content.image_files is None else content.image_files.changes(store.shape[1:])
     kind = "images" if content.paths is not None else f"vectors ({store.dtype})"
     wins = bags.get("label", pd.Series(dtype=object)).value_counts()
     splits = ", ".join(f"{split} {(bags['split'] == split).sum()}" for split in SPLITS) if "split" in bags else ""

@@ -13,7 +13,7 @@ from .bag_table import check_filled, check_for_training, check_one_each, settle_
 from .columns import RESERVED, TEXT, note_unused, read_features
 from .content import Content
 from .findings import Findings, UnreadableError
-from .image_summary import ImageFileSummary
+from ..image_summary import ImageFileSummary
 from .image_warnings import warn_of_changes, warn_of_losses
 from .images import ABSENT, first_spellings, load_images, other_capitals
 from .names import did_you_mean
@@ -74,7 +74,7 @@ def read_manifest(path: Path, wish: ReadOptions, findings: Findings) -> Content:
         coordinates=None if coordinates is None else coordinates[order],
         paths=names,
         columns=columns,
-        originals=originals,
+        image_files=originals,
     )
 
 

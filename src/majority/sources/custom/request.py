@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import InputError
-from .image_summary import ImageFileSummary
+from ..image_summary import ImageFileSummary
 from .names import features_option, shown_names
 
 
