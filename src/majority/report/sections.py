@@ -9,8 +9,8 @@ import numpy as np
 from ..data.instance_labels import UNKNOWN
 from ..inference.metrics import overestimation
 from ..inference.reading import Reading
-from ..plots.colours import colour, ink_on
-from ..plots.figures import Box, box, instance_map
+from ..plots.colours import colour, text_colour
+from ..plots.figures import Box, instance_map
 from ..plots.pictures import Tile, mosaic
 
 # What is drawn at most, so that a page stays small and readable; it says what it leaves out.
@@ -36,7 +36,7 @@ class Section:
 
 def class_keys(classes: tuple[str, ...]) -> list[dict]:
     return [
-        {"number": i, "name": name, "colour": colour(i), "ink": ink_on(colour(i))} for i, name in enumerate(classes)
+        {"number": i, "name": name, "colour": colour(i), "ink": text_colour(colour(i))} for i, name in enumerate(classes)
     ]
 
 
@@ -98,7 +98,7 @@ def overestimation_boxes(reading: Reading) -> list[Box]:
     frequent = np.argsort(-np.bincount(labels), kind="stable")[:BOXES]
     names = brief(reading.classes)
     by_class = [(names[number], over[labels == number]) for number in sorted(frequent.tolist())]
-    return [box("all bags", over), *(box(name, values) for name, values in by_class if len(values))]
+    return [Box.from_values("all bags", over), *(Box.from_values(name, values) for name, values in by_class if len(values))]
 
 
 # ---------------------------------------------------------------------- bags
@@ -201,7 +201,7 @@ def _tile(reading: Reading, i: int, caption: str, wrong: bool, bag_below: bool =
 
 def _said(tiles: list[Tile]) -> list[str]:
     """What the hints say, for who has no pointer to rest on them."""
-    return [tile.hint.replace("\n", ": ") for tile in tiles]
+    return [tile.tooltip.replace("\n", ": ") for tile in tiles]
 
 
 def _spread(positions: np.ndarray, limit: int) -> np.ndarray:
