@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .model import Model, build_model
     from .plugins import register
     from .recipes import Recipe
-    from .sources import check_source
+    from .sources import LabelledSet, NamedSource, Source, check_source
     from .sources import load as load_source
     from .sources.custom.images import read_image
     from .training.loop import fit
@@ -36,12 +36,15 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Classifier": "inference.classifier",
     "Head": "methods",
     "InputError": "errors",
+    "LabelledSet": "sources",
     "MajorityLabelClassifier": "estimator",
     "Method": "methods",
     "Model": "model",
+    "NamedSource": "sources",
     "Recipe": "recipes",
     "Segments": "data.segments",
     "Settings": "training.settings",
+    "Source": "sources",
     "Target": "data.batches",
     "TrainingError": "errors",
     "bag_accuracy": "estimator",
@@ -70,12 +73,15 @@ __all__ = [
     "Classifier",
     "Head",
     "InputError",
+    "LabelledSet",
     "MajorityLabelClassifier",
     "Method",
     "Model",
+    "NamedSource",
     "Recipe",
     "Segments",
     "Settings",
+    "Source",
     "Target",
     "TrainingError",
     "__version__",

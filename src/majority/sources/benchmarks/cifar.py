@@ -55,12 +55,11 @@ def _unpack(archive: Path, folder: Path) -> None:
 SOURCES = [
     NamedSource(
         "cifar10",
+        load_cifar10,
         CLASSES,
         instances=60_000,
         shape=(32, 32, 3),
-        licence="none stated",
         files=BATCHES,
-        load=load_cifar10,
         archive=ARCHIVE,
     ),
 ]

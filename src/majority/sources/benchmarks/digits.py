@@ -19,5 +19,13 @@ def load_digits() -> LabelledSet:
 
 
 SOURCES = [
-    NamedSource("digits", CLASSES, instances=1797, shape=(8, 8, 1), licence="CC BY 4.0", files=(), load=load_digits),
+    NamedSource(
+        "digits",
+        load_digits,
+        CLASSES,
+        instances=1797,
+        shape=(8, 8, 1),
+        licence="CC BY 4.0",
+        location="inside scikit-learn",
+    ),
 ]

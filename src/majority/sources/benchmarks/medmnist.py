@@ -76,7 +76,8 @@ def _source(
     name: str, classes: tuple[str, ...], channels: int, train: int, test: int, licence: str = "CC BY 4.0"
 ) -> NamedSource:
     load = partial(load_medmnist, name, classes)
-    return NamedSource(name, classes, train + test, (28, 28, channels), licence, (f"{name}.npz",), load)
+    shape = (28, 28, channels)
+    return NamedSource(name, load, classes, train + test, shape, licence, files=(f"{name}.npz",))
 
 
 LEFT_OUT = {"chestmnist": "its images have several labels each, so a bag of them has no majority class"}

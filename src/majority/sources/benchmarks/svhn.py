@@ -60,11 +60,11 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
 SOURCES = [
     NamedSource(
         "svhn",
+        load_svhn,
         CLASSES,
         instances=99_289,
         shape=(32, 32, 3),
         licence="non-commercial use",
         files=FILES,
-        load=load_svhn,
     ),
 ]
