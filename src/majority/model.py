@@ -14,7 +14,7 @@ from .backbones import create_backbone, features_of
 from .data.background import Background
 from .data.bags import Bags
 from .data.segments import Segments
-from .data.stores import chunks
+from .data.stores import iterate_chunks
 from .errors import InputError
 from .methods import DEFAULT_METHOD, BagOutput, create_head
 
@@ -24,7 +24,7 @@ PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 
 Augmentation = Callable[[Tensor], Tensor]  # float images (n, c, h, w) in 0..1 -> the same
 
-LARGE = 1e4  # deviation: of a column with more, log of ids, nothing follows for what the others may differ by
+LARGE = 1e4  # deviation: of a column with more, such as one of ids, nothing follows for what the others may differ by
 TINY_IMAGE = 12  # pixels a side up to which an mlp is as good as a cnn and far faster
 
 
@@ -175,7 +175,7 @@ def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
     used = np.unique(bags.index)
     images = bags.store.ndim == 4
     shift, total, squares, n = None, 0.0, 0.0, 0
-    for block in chunks(bags.store, used):
+    for block in iterate_chunks(bags.store, used):
         block = block.reshape(-1, block.shape[-1]).astype(np.float64)  # (pixels or instances, columns)
         block /= 255 if images else 1
         shift = block[0].copy() if shift is None else shift  # sums of squares would drown small differences

@@ -1,5 +1,6 @@
 """Feature files and mapped files as one store: the same rows as in memory, few reads, clear refusals."""
 
+import os
 import pickle
 import sys
 import threading
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 
 from majority import Bags, InputError, build_model
 from majority.data import stores as store_module
-from majority.data.feature_files import FeatureFileError, check_alike, look
-from majority.data.stores import FeatureFiles, MappedRows, on_disk, rows_of
+from majority.data.feature_files import FeatureFileError, check_compatible, inspect_feature_file
+from majority.data.stores import FeatureFiles, MappedRows, RowsOnDisk, wrap_memmap
 from majority.model import standardisation
 
 SIZES = [40, 1, 70, 25, 9]
@@ -99,8 +100,8 @@ class Counting(FeatureFiles):
         super().__init__(paths)
         self.reads = []
 
-    def opened(self, file):
-        context = super().opened(file)
+    def open_rows(self, file):
+        context = super().open_rows(file)
         outer = self
 
         class Noted:
@@ -151,6 +152,19 @@ def test_threads_read_at_the_same_time(mixed):
     assert not wrong
 
 
+@pytest.mark.parametrize("missing", [["preadv"], ["preadv", "pread"]], ids=["macOS", "Windows"])
+def test_files_are_read_on_systems_without_preadv(tmp_path, monkeypatch, missing):
+    paths, rows = write_all(tmp_path, (".npy",))
+    np.save(tmp_path / "all.npy", rows)
+    stores = FeatureFiles(paths), wrap_memmap(np.load(tmp_path / "all.npy", mmap_mode="r"))
+    for name in missing:
+        monkeypatch.delattr(os, name, raising=False)
+    monkeypatch.setattr(store_module, "READ_BYTES", 7)  # several calls for one row
+    for store in stores:
+        test_threads_read_at_the_same_time((store, rows))
+        assert np.array_equal(store[:], rows)
+
+
 def test_other_ways_to_hold_features(tmp_path):
     rows = features(5)
     np.savez_compressed(tmp_path / "any-name.npz", embedding=rows)
@@ -175,9 +189,9 @@ def test_coordinates_are_of_all_files_or_none(tmp_path):
 
 def test_small_sets_are_held_in_memory_when_asked(mixed, monkeypatch):
     files, rows = mixed
-    assert np.array_equal(files.held_if_small(), rows)
+    assert np.array_equal(files.load_if_small(), rows)
     monkeypatch.setattr(store_module, "IN_MEMORY_BYTES", rows.nbytes - 1)
-    assert files.held_if_small() is files
+    assert files.load_if_small() is files
 
 
 # ---------------------------------------------------------------- refusals
@@ -191,8 +205,8 @@ def cut_short(path):
 GOOD = features(40)
 BAD_FILES = {
     "text": (lambda f: (f / "a.csv").write_text("1") and f / "a.csv", r"a\.csv is no feature file: give \.npy, "),
-    "absent": (lambda f: f / "absent.npy", r"absent\.npy is not there: correct its name"),
-    "flat": (lambda f: write(f / "a.npy", GOOD[0]), r"a\.npy has features of shape \(6,\): save a row an instance"),
+    "absent": (lambda f: f / "absent.npy", r"absent\.npy does not exist: correct its name"),
+    "flat": (lambda f: write(f / "a.npy", GOOD[0]), r"a\.npy has features of shape \(6,\): save one row per instance"),
     "empty": (lambda f: write(f / "a.npy", GOOD[:0]), r"a\.npy is empty \(features of shape \(0, 6\)\)"),
     "empty h5": (lambda f: write(f / "a.h5", GOOD[:0]), r"a\.h5 is empty"),
     "whole numbers": (lambda f: write(f / "a.h5", GOOD.astype(int)), r"dtype int64: save them as float16 or float32"),
@@ -213,22 +227,22 @@ BAD_FILES = {
 @pytest.mark.parametrize(("make", "message"), BAD_FILES.values(), ids=BAD_FILES.keys())
 def test_a_file_that_cannot_be_used_is_refused_by_name(tmp_path, make, message):
     with pytest.raises(InputError, match=message):
-        look(make(tmp_path))
+        inspect_feature_file(make(tmp_path))
 
 
 def test_an_h5_file_without_features_names_what_it_holds(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["embeddings"] = GOOD
     with pytest.raises(InputError, match=r"a\.h5 holds embeddings: name its array of features 'features'"):
-        look(tmp_path / "a.h5")
+        inspect_feature_file(tmp_path / "a.h5")
 
 
 def test_files_that_do_not_go_together_are_refused(tmp_path):
-    one = look(write(tmp_path / "one.npy", GOOD))
+    one = inspect_feature_file(write(tmp_path / "one.npy", GOOD))
     assert (one.rows, one.width, one.dtype) == (40, 6, np.float16)
     wide, double = write(tmp_path / "wide.h5", features(3, 7)), write(tmp_path / "f.npy", GOOD.astype(np.float32))
     with pytest.raises(InputError, match=r"wide\.h5 has 7 features, .*one\.npy has 6: take all files from one"):
-        check_alike(look(wide), one)
+        check_compatible(inspect_feature_file(wide), one)
     with pytest.raises(InputError, match=r"f\.npy has dtype float32, .*one\.npy has float16: convert"):
         FeatureFiles([one.path, double])
     with pytest.raises(InputError, match="no feature files were given"):
@@ -251,7 +265,7 @@ def test_without_h5py_the_message_says_what_to_install(tmp_path, monkeypatch):
     path = write(tmp_path / "a.h5", GOOD)
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InputError, match=r"needs the package h5py, .*pip install h5py"):
-        look(path)
+        inspect_feature_file(path)
 
 
 # ---------------------------------------------------------------- mapped files, and bags on such stores
@@ -261,7 +275,7 @@ def test_mapped_files_are_read_past_their_map(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (30, 4, 3, 1), dtype=np.uint8)
     np.save(tmp_path / "images.npy", images)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    rows = rows_of(mapped)
+    rows = wrap_memmap(mapped)
     assert isinstance(rows, MappedRows)
     assert rows.shape == images.shape
     which = np.random.default_rng(1).integers(0, 30, 50)
@@ -270,14 +284,14 @@ def test_mapped_files_are_read_past_their_map(tmp_path):
     np.save(tmp_path / "columns.npy", np.asfortranarray(images))
     by_columns = np.load(tmp_path / "columns.npy", mmap_mode="r")  # a row of it lies here and there in the file
     for in_memory in (mapped[3:], changed, by_columns, images):
-        assert rows_of(in_memory) is in_memory
-        assert not on_disk(in_memory)
+        assert wrap_memmap(in_memory) is in_memory
+        assert not isinstance(in_memory, RowsOnDisk)
 
 
 def test_rows_of_a_mapped_file_outlive_the_file(tmp_path):
     images = np.arange(24, dtype=np.uint8).reshape(6, 2, 2, 1)
     np.save(tmp_path / "images.npy", images)
-    rows = rows_of(np.load(tmp_path / "images.npy", mmap_mode="r"))
+    rows = wrap_memmap(np.load(tmp_path / "images.npy", mmap_mode="r"))
     (tmp_path / "images.npy").unlink()
     assert np.array_equal(rows[[5, 0, 3]], images[[5, 0, 3]])
     np.save(tmp_path / "images.npy", images[::-1].copy())  # another file of that name
@@ -286,8 +300,8 @@ def test_rows_of_a_mapped_file_outlive_the_file(tmp_path):
 
 def test_the_fault_of_a_file_has_its_cure_apart(tmp_path):
     with pytest.raises(FeatureFileError) as raised:
-        look(write(tmp_path / "a: b.npy", GOOD[0]))
-    assert (raised.value.what, raised.value.cure) == ("has features of shape (6,)", "save a row an instance, (n, d)")
+        inspect_feature_file(write(tmp_path / "a: b.npy", GOOD[0]))
+    assert (raised.value.what, raised.value.cure) == ("has features of shape (6,)", "save one row per instance, (n, d)")
     assert str(raised.value) == f"{tmp_path / 'a: b.npy'} {raised.value.what}: {raised.value.cure}"
 
 
@@ -299,7 +313,7 @@ def test_bags_on_disk_are_the_bags_in_memory(tmp_path, kind, monkeypatch):
     store = FeatureFiles(paths) if kind == "files" else np.load(tmp_path / "all.npy", mmap_mode="r")
     make = lambda store: Bags(store, np.arange(145), np.cumsum([0, *SIZES]), [0, 1, 2, 0, 1], "abc")
     there, here = make(store), make(rows)
-    assert on_disk(there.store)
+    assert isinstance(there.store, RowsOnDisk)
     if kind == "mapped":  # it stays the file that it was when the bags were made
         np.save(tmp_path / "other.npy", rows + 1)
         (tmp_path / "other.npy").replace(tmp_path / "all.npy")

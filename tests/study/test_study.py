@@ -166,7 +166,7 @@ def test_a_place_that_cannot_be_written_is_one_message(majority, tmp_path):
     (tmp_path / "file").touch()
     code, _, err = majority("study", "digits", "--out", tmp_path / "file" / "out")
     assert code == 2
-    assert "out cannot be written (Not a directory): make that place writable, or choose another" in err
+    assert "out cannot be written (Not a directory): make it writable" in err
 
 
 def test_a_figure_that_is_not_defined_is_left_out():

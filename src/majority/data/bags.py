@@ -10,10 +10,10 @@ import numpy as np
 
 from ..errors import InputError
 from .background import lead_of, place_background, voter_counts
-from .bag_folder import NEEDED, damaged, read_bag_folder, write_bag_folder
+from .bag_folder import REQUIRED_ARRAYS, damaged_folder, read_bag_folder, write_bag_folder
 from .instance_labels import UNKNOWN, as_label_column, encode_instance_labels, joined, renumber
 from .splitting import group_split, stratified_split
-from .stores import chunks, on_disk, rows_of
+from .stores import RowsOnDisk, iterate_chunks, wrap_memmap
 from .validation import (
     as_array,
     check_coordinates,
@@ -62,7 +62,7 @@ class Bags:
         coordinates: np.ndarray | None = None,  # (n, 2)
         names: Sequence[str] | None = None,  # (b,)
     ):
-        self.store = store = rows_of(store) if isinstance(store, np.ndarray) or on_disk(store) else as_array(store)
+        self.store = store = wrap_memmap(store) if isinstance(store, np.ndarray | RowsOnDisk) else as_array(store)
         check_store(store)
         self.index = whole_numbers(index, "index")
         self.offsets = whole_numbers(offsets, "offsets")
@@ -305,7 +305,7 @@ class Bags:
         for array in (self.offsets, self.labels, self.instance_labels):
             if array is not None:
                 digest.update(np.ascontiguousarray(array))
-        for block in chunks(self.store, self.index):
+        for block in iterate_chunks(self.store, self.index):
             digest.update(np.ascontiguousarray(block))
         return digest.hexdigest()
 
@@ -393,12 +393,12 @@ class Bags:
         arrays, facts = read_bag_folder(folder, in_place)
         optional = {name: arrays[name] for name in OPTIONAL_ARRAYS if name in arrays}
         try:
-            bags = cls(*(arrays[name] for name in NEEDED), facts["classes"], **optional)
+            bags = cls(*(arrays[name] for name in REQUIRED_ARRAYS), facts["classes"], **optional)
             if "instance_labels" in arrays:
                 bags = bags._with_truth(arrays["instance_labels"], tuple(facts.get("true_classes", bags.classes)))
             return bags.with_background(facts["background"]) if "background" in facts else bags
         except (ValueError, KeyError) as error:
-            raise damaged(folder, error) from error
+            raise damaged_folder(folder, error) from error
 
     def _with_truth(self, instance_labels: np.ndarray, true_classes: tuple[str, ...]) -> Bags:
         check_lengths({"instance labels": instance_labels}, len(self.index), "instance")

@@ -1,49 +1,54 @@
-"""Stores larger than memory: rows of feature files, or of one mapped file, read from disk when asked for.
+"""Stores larger than memory: rows of feature files, or of one memory-mapped file, read from disk on demand.
 
-Rows are read into fresh arrays rather than mapped: the pages of a map that were touched count as resident memory.
+Rows are read into new arrays instead of through a map: the touched pages of a map count as resident memory.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from io import FileIO
 from itertools import groupby, pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
 from .feature_files import (
-    H5,
+    H5_SUFFIXES,
     FeatureFile,
     FeatureFileError,
-    check_alike,
-    ending,
-    look,
+    check_compatible,
+    inspect_feature_file,
+    lower_suffix,
+    open_h5,
     read_whole,
-    with_h5,
     wrap_read_errors,
 )
 
-GAP_BYTES = 64 * 1024  # rows nearer than this on disk are read in one go, with what lies between them
-SPAN_BYTES = 2**20  # of such a read held at a time
-CHUNK, CHUNK_VALUES = 65_536, 2**25  # rows, and values in them, looked at together where all rows are
-IN_MEMORY_BYTES = 2**30  # up to which rows on disk are better held in memory
+GAP_BYTES = 64 * 1024  # rows closer than this on disk are read together, with the bytes between them
+SPAN_BYTES = 2**20  # the most that such a read holds in memory at a time
+READ_BYTES = 2**30  # the most that one system call reads: some systems refuse 2 GiB and more
+CHUNK, CHUNK_VALUES = 65_536, 2**25  # the most rows, and values in them, of one chunk
+IN_MEMORY_BYTES = 2**30  # rows on disk that take up to this much are better loaded into memory
 
-Fill = Callable[[int, np.ndarray], object]  # (number of a first row, array to fill with the rows from it on)
+RowReader = Callable[[int, np.ndarray], object]  # (number of the first row, array to fill with the rows from there on)
+
+_SEEK_LOCK = threading.Lock()
 
 
 class RowsOnDisk:
-    """What a store in memory and one on disk share: shape, dtype, len() and rows by slice or by positions.
+    """A read-only array of rows on disk: shape, dtype, len() and rows by slice or by positions.
 
-    Many files are opened for a read and closed after it, so that thousands of them, threads and forks do no harm.
+    Files are opened for one read and closed after it, so that thousands of files, threads and forks are no problem.
     """
 
-    in_place = True  # a store that says this of itself is never copied whole
+    known_finite = False  # True: all rows were read and none holds NaN or infinity
 
     def __init__(self, sizes: Sequence[int], row_shape: tuple[int, ...], dtype: np.dtype):
         self.sizes = np.asarray(sizes, dtype=np.int64)  # (files,) rows of each
@@ -54,15 +59,15 @@ class RowsOnDisk:
     def __len__(self) -> int:
         return self.shape[0]
 
-    def opened(self, file: int) -> AbstractContextManager[Fill]:
+    def open_rows(self, file: int) -> AbstractContextManager[RowReader]:
         raise NotImplementedError
 
-    def __getitem__(self, which: slice | Sequence[int]) -> np.ndarray:
-        """These rows in this order, in a new array; rows that are neighbours on disk in one read."""
+    def __getitem__(self, which: slice | int | Sequence[int] | np.ndarray) -> np.ndarray:
+        """Return these rows in this order, in a new array. Rows that are neighbours on disk are read together."""
         positions = np.arange(*which.indices(len(self))) if isinstance(which, slice) else np.asarray(which)
         if positions.dtype == bool:
             if positions.shape != (len(self),):
-                raise IndexError(f"a mask of shape {positions.shape} of a store of {len(self)} rows")
+                raise IndexError(f"a mask of shape {positions.shape} does not fit a store of {len(self)} rows")
             positions = np.flatnonzero(positions)
         if positions.ndim == 0:
             return self[positions[None]][0]
@@ -72,43 +77,46 @@ class RowsOnDisk:
         if positions.min() < 0 or positions.max() >= len(self):
             raise IndexError(f"positions {positions.min()} to {positions.max()} of a store of {len(self)} rows")
         steps = np.diff(positions)
-        if np.count_nonzero(steps < 0) > len(positions) // 16:  # here and there: read as they lie on disk
+        if np.count_nonzero(steps < 0) > len(positions) // 16:  # in no order: read them as they lie on disk
             order = np.argsort(positions, kind="stable")
             rows[order] = self[positions[order]]
             return rows
         files = np.searchsorted(self.starts, positions, side="right") - 1
         apart = (np.diff(files) != 0) | (steps < 0) | (steps * self.row_bytes > GAP_BYTES)
         spans = pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(positions)])
-        for file, in_file in groupby(spans, key=lambda span: int(files[span[0]])):
-            with self.opened(file) as fill:
-                for a, b in in_file:
-                    self._read(fill, positions[a:b] - self.starts[file], rows[a:b])
+        for file, spans_of_file in groupby(spans, key=lambda span: int(files[span[0]])):
+            with self.open_rows(file) as read_rows:
+                for a, b in spans_of_file:
+                    self._read_span(read_rows, positions[a:b] - self.starts[file], rows[a:b])
         return rows
 
-    def _read(self, fill: Fill, numbers: np.ndarray, rows: np.ndarray) -> None:
-        """Rows of one file by their ascending numbers, none of them far from the next."""
+    def _read_span(self, read_rows: RowReader, numbers: np.ndarray, rows: np.ndarray) -> None:
+        """Read rows of one file by their ascending numbers, each of them close to the next."""
         if (np.diff(numbers) == 1).all():
-            fill(int(numbers[0]), rows)
+            read_rows(int(numbers[0]), rows)
             return
-        together, a = max(1, SPAN_BYTES // self.row_bytes), 0
+        rows_per_block, a = max(1, SPAN_BYTES // self.row_bytes), 0
         while a < len(numbers):
             first = int(numbers[a])
-            b = int(np.searchsorted(numbers, first + together))
+            b = int(np.searchsorted(numbers, first + rows_per_block))
             block = np.empty((int(numbers[b - 1]) - first + 1, *self.shape[1:]), self.dtype)
-            fill(first, block)
+            read_rows(first, block)
             rows[a:b] = block[numbers[a:b] - first]
             a = b
 
-    def held_if_small(self) -> np.ndarray | RowsOnDisk:
-        """The rows in memory where they take up to IN_MEMORY_BYTES, which is faster; else the store itself."""
+    def load_if_small(self) -> Store:
+        """Return the rows in memory, which is faster, if they take at most IN_MEMORY_BYTES; else the store itself."""
         return self[:] if len(self) * self.row_bytes <= IN_MEMORY_BYTES else self
 
 
-class FeatureFiles(RowsOnDisk):
-    """Feature files, one a bag, as one store (N, d): `.npy`, `.npz`, `.h5` (or `.hdf5`) and `.pt` (or `.pth`), any mix.
+Store = np.ndarray | RowsOnDisk  # (N, ...) rows in memory or on disk
 
-    `.npy` and `.h5` files are read in place. An `.npz` or `.pt` file can only be read whole: it is, each time
-    that another file was read before.
+
+class FeatureFiles(RowsOnDisk):
+    """Feature files, one per bag, as one store (N, d): any mix of `.npy`, `.npz`, `.h5` (`.hdf5`) and `.pt` (`.pth`).
+
+    `.npy` and `.h5` files are read in place. An `.npz` or `.pt` file can only be read as a whole; the last one that
+    was read stays in memory.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -119,128 +127,144 @@ class FeatureFiles(RowsOnDisk):
     ((5, 4), [3, 2], [[2.0, 2.0, 2.0, 2.0], [3.0, 3.0, 3.0, 3.0]])
     """
 
-    def __init__(self, files: Sequence[str | Path | FeatureFile]):  # a FeatureFile is not looked at again
+    def __init__(self, files: Sequence[str | Path | FeatureFile]):  # a FeatureFile is not inspected again
         if len(files) == 0:
             raise InputError("no feature files were given: name at least one")
         self.files: list[FeatureFile] = []
         for file in files:
-            self.files.append(file if isinstance(file, FeatureFile) else look(file))
-            check_alike(self.files[-1], self.files[0])
+            self.files.append(file if isinstance(file, FeatureFile) else inspect_feature_file(file))
+            check_compatible(self.files[-1], self.files[0])
         first = self.files[0]
         super().__init__([file.rows for file in self.files], (first.width,), first.dtype)
-        self._last: tuple[int, np.ndarray] | None = None  # the last file that was read whole
-        self.known_finite = False  # True: all of it was read, and no NaN found
+        self._last: tuple[int, np.ndarray] | None = None  # the last file that was read as a whole
 
-    def opened(self, file: int) -> AbstractContextManager[Fill]:
-        about = self.files[file]
-        if about.offset is not None:
-            return _npy_rows(about.path, about.offset)
-        if ending(about.path) in H5:
-            return _h5_rows(about.path)
-        return self._whole(file)
+    def open_rows(self, file: int) -> AbstractContextManager[RowReader]:
+        info = self.files[file]
+        if info.offset is not None:
+            return _open_npy_rows(info.path, info.offset)
+        if lower_suffix(info.path) in H5_SUFFIXES:
+            return _open_h5_rows(info.path)
+        return self._open_whole(file)
 
     @contextmanager
-    def _whole(self, file: int) -> Iterator[Fill]:
-        held = self._last
-        if held is None or held[0] != file:
-            about = self.files[file]
-            held = file, read_whole(about.path)["features"]
-            if held[1].shape != (about.rows, about.width):
-                raise FeatureFileError(about.path, "changed while it was in use", "start again")
-            self._last = held
+    def _open_whole(self, file: int) -> Iterator[RowReader]:
+        last = self._last
+        if last is None or last[0] != file:
+            info = self.files[file]
+            last = file, read_whole(info.path)["features"]
+            if last[1].shape != (info.rows, info.width):
+                raise FeatureFileError(info.path, "changed while it was in use", "start again")
+            self._last = last
+        features = last[1]
 
-        def fill(first: int, rows: np.ndarray) -> None:
-            rows[...] = held[1][first : first + len(rows)]
+        def read_rows(first: int, rows: np.ndarray) -> None:
+            rows[...] = features[first : first + len(rows)]
 
-        yield fill
+        yield read_rows
 
     def coordinates(self) -> np.ndarray | None:  # (N, 2)
-        """The files' `coords`; None where no file has them."""
-        without = [file.path for file in self.files if file.coordinates is None]
-        if len(without) == len(self.files):
+        """Return the `coords` of all files; None if no file has any."""
+        given = [file.coordinates for file in self.files if file.coordinates is not None]
+        if not given:
             return None
-        if without:
-            what, cure = "has no coords, other files do", "give every file an (x, y) a row, or none"
-            raise FeatureFileError(without[0], what, cure)
-        return np.concatenate([file.coordinates for file in self.files])
+        if len(given) < len(self.files):
+            without = next(file.path for file in self.files if file.coordinates is None)
+            what, cure = "has no coords, other files do", "give every file one (x, y) per row, or none"
+            raise FeatureFileError(without, what, cure)
+        return np.concatenate(given)
 
 
 class MappedRows(RowsOnDisk):
-    """The rows of a mapped file, read without touching its map.
+    """The rows of a memory-mapped file, read without touching its map.
 
-    The file stays open for as long as these rows are there: they can be read though it was deleted or replaced.
+    The file stays open as long as this object exists. On Unix the rows can be read even after the file was deleted
+    or replaced.
     """
 
     def __init__(self, mapped: np.memmap):
         super().__init__([len(mapped)], mapped.shape[1:], mapped.dtype)
-        self.path, self.offset = Path(mapped.filename), mapped.offset  # a whole path: numpy's
+        self.path, self.offset = Path(str(mapped.filename)), mapped.offset  # numpy gives an absolute path
         self._file = self.path.open("rb", buffering=0)
         weakref.finalize(self, self._file.close)
 
-    def __reduce__(self):  # a copy in another process reads the file that is at its place
-        return _mapped_rows, (self.path, self.offset, self.shape, self.dtype)
+    def __reduce__(self) -> tuple[Any, ...]:  # a copy in another process opens the file that is there at that time
+        return _map_rows, (self.path, self.offset, self.shape, self.dtype)
 
     @contextmanager
-    def opened(self, file: int) -> Iterator[Fill]:
+    def open_rows(self, file: int) -> Iterator[RowReader]:
         with wrap_read_errors(self.path):
-            yield _filler(self._file, self.path, self.offset)
+            yield _row_reader(self._file, self.path, self.offset)
 
 
-def _mapped_rows(path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> MappedRows:
+def _map_rows(path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> MappedRows:
     return MappedRows(np.memmap(path, dtype, "r", offset, shape))
 
 
-def rows_of(store):
-    """What to take rows from: a store in memory or on disk as it is, a mapped file through its `MappedRows`."""
-    whole_file = isinstance(store, np.memmap) and isinstance(store.base, mmap.mmap)  # not a part of one
-    plain = whole_file and store.mode in ("r", "r+") and store.flags.c_contiguous and store.filename is not None
-    return MappedRows(store) if plain else store
+def wrap_memmap(store: Store) -> Store:
+    """Return `MappedRows` for a memory map of a whole file; any other store as it is."""
+    whole_file = isinstance(store, np.memmap) and isinstance(store.base, mmap.mmap)  # not a slice of one
+    if not (whole_file and store.mode in ("r", "r+") and store.flags.c_contiguous and store.filename is not None):
+        return store
+    return MappedRows(store)
 
 
-def on_disk(store) -> bool:
-    return getattr(store, "in_place", False)
+def iterate_chunks(store: Store, positions: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the rows at these positions, in this order, one chunk at a time."""
+    rows = max(1, min(CHUNK, CHUNK_VALUES // int(np.prod(store.shape[1:]))))
+    for start in range(0, len(positions), rows):
+        yield store[positions[start : start + rows]]
 
 
-def chunks(store, positions: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows at these positions, in this order, some at a time."""
-    together = max(1, min(CHUNK, CHUNK_VALUES // int(np.prod(store.shape[1:]))))
-    for start in range(0, len(positions), together):
-        yield store[positions[start : start + together]]
-
-
-def write_npy(path: Path, store, positions: np.ndarray) -> None:
-    """The rows at these positions as an .npy file, never all of them in memory."""
+def write_npy(path: Path, store: Store, positions: np.ndarray) -> None:
+    """Write the rows at these positions to an .npy file without loading all of them into memory."""
     shape, descr = (len(positions), *store.shape[1:]), np.lib.format.dtype_to_descr(store.dtype)
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
-        for block in chunks(store, positions):
-            file.write(np.ascontiguousarray(block))
+        for chunk in iterate_chunks(store, positions):
+            file.write(np.ascontiguousarray(chunk).data)
 
 
 @contextmanager
-def _npy_rows(path: Path, offset: int) -> Iterator[Fill]:
-    """`offset`: where the first row begins in the file."""
+def _open_npy_rows(path: Path, offset: int) -> Iterator[RowReader]:
+    """`offset` is the position of the first row in the file."""
     with wrap_read_errors(path), path.open("rb", buffering=0) as file:
-        yield _filler(file, path, offset)
+        yield _row_reader(file, path, offset)
 
 
-def _filler(file: FileIO, path: Path, offset: int) -> Fill:
-    """Reads at a place of its own each time: threads and forks may share the file."""
+def _row_reader(file: FileIO, path: Path, offset: int) -> RowReader:
+    """Read without using the file's own position: threads and forks may share the file."""
 
-    def fill(first: int, rows: np.ndarray) -> None:
-        place = memoryview(rows.reshape(-1).view(np.uint8))
+    def read_rows(first: int, rows: np.ndarray) -> None:
+        buffer = rows.reshape(-1).view(np.uint8).data
         start = offset + first * rows[0].nbytes
-        while len(place):
-            read = os.preadv(file.fileno(), [place], start)
+        while len(buffer):
+            read = _read_at(file, buffer[:READ_BYTES], start)
             if read == 0:
-                raise InputError(f"{path} ends before row {first + len(rows)}: it was cut short, write it again")
-            place, start = place[read:], start + read
+                raise InputError(f"{path} ends before row {first + len(rows)}: it was truncated, write it again")
+            buffer, start = buffer[read:], start + read
 
-    return fill
+    return read_rows
+
+
+def _read_at(file: FileIO, buffer: memoryview, start: int) -> int:
+    """Fill the buffer with bytes from `start` on; return how many were read."""
+    if hasattr(os, "preadv"):
+        return os.preadv(file.fileno(), [buffer], start)
+    if hasattr(os, "pread"):  # macOS
+        content = os.pread(file.fileno(), len(buffer), start)
+        buffer[: len(content)] = content
+        return len(content)
+    with _SEEK_LOCK:  # Windows has neither; threads take turns there
+        file.seek(start)
+        return file.readinto(buffer) or 0
 
 
 @contextmanager
-def _h5_rows(path: Path) -> Iterator[Fill]:
-    with with_h5(path) as file:
+def _open_h5_rows(path: Path) -> Iterator[RowReader]:
+    with open_h5(path) as file:
         features = file["features"]
-        yield lambda first, rows: features.read_direct(rows, np.s_[first : first + len(rows)])
+
+        def read_rows(first: int, rows: np.ndarray) -> None:
+            features.read_direct(rows, np.s_[first : first + len(rows)])
+
+        yield read_rows

@@ -14,7 +14,7 @@ from torch import Tensor
 from .bags import Bags
 from .batches import BagLoader, ResidentLoader, Target, as_tensor
 from .segments import Segments
-from .stores import on_disk
+from .stores import RowsOnDisk
 
 
 def make_loader(
@@ -24,7 +24,7 @@ def make_loader(
 
     A store that they share with those `beside` them is there once.
     """
-    if on_disk(bags.store):
+    if isinstance(bags.store, RowsOnDisk):
         return StreamedLoader(bags, device, *of_positions)
     return ResidentLoader(bags, device, *of_positions, beside=beside)
 

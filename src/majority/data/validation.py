@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from .feature_files import FLOATS
-from .stores import chunks
+from .stores import iterate_chunks
 
 FINE = 1e-3  # of a column's deviation: steps that do no harm
 
@@ -108,7 +108,7 @@ def first_not_finite(store: np.ndarray, index: np.ndarray) -> int | None:
     if store.dtype == np.uint8 or getattr(store, "known_finite", False):
         return None
     start = 0
-    for block in chunks(store, index):
+    for block in iterate_chunks(store, index):
         bad = np.flatnonzero(not_finite(block))
         if len(bad):
             return int(start + bad[0])

@@ -78,7 +78,7 @@ def test_what_kills_left_behind_goes_when_images_are_kept(cache, place, filling)
         process = filling()
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    assert kinds(cache) == [".npy"] * 3
+    assert kinds(cache) == [".lock"] * 3 + [".npy"] * 3
     assert len(load_source(place).bags) == 4
     assert kinds(cache) == [".json", ".npy"]
 
@@ -86,7 +86,7 @@ def test_what_kills_left_behind_goes_when_images_are_kept(cache, place, filling)
 def test_pixels_that_another_command_is_filling_are_left_alone(tmp_path, cache, place, filling):
     process = filling()
     store = load_source(place).bags.store
-    assert kinds(cache) == [".json", ".npy", ".npy"]
+    assert kinds(cache) == [".json", ".lock", ".npy", ".npy"]
     (tmp_path / "go on").touch()
     assert int(process.communicate(timeout=60)[0]) == store.sum()
     assert process.returncode == 0

@@ -10,8 +10,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...data.feature_files import SUFFIXES, FeatureFile, FeatureFileError, check_alike, ending, look
-from ...data.stores import FeatureFiles, chunks
+from ...data.feature_files import (
+    SUFFIXES,
+    FeatureFile,
+    FeatureFileError,
+    check_compatible,
+    inspect_feature_file,
+    lower_suffix,
+)
+from ...data.stores import FeatureFiles, iterate_chunks
 from ...data.validation import not_finite
 from ...errors import count_noun
 from .bag_table import check_filled, check_for_training, check_one_each, settle_splits
@@ -40,7 +47,7 @@ def read_folder(folder: Path, wish: ReadOptions, findings: Findings) -> Content:
         raise UnreadableError
     store = FeatureFiles(alike)
     coordinates = _coordinates(store, findings)
-    held = store.held_if_small()
+    held = store.load_if_small()
     for file, start, end in zip(alike, store.starts[:-1], store.starts[1:], strict=True):
         _check_finite(file, held, np.arange(start, end), findings)
     store.known_finite = True  # else findings stop it
@@ -59,7 +66,7 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
     """Bag -> its feature file."""
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
-        if ending(path) not in SUFFIXES or path.name.startswith("."):
+        if lower_suffix(path) not in SUFFIXES or path.name.startswith("."):
             continue
         name = unicodedata.normalize(SPELLING, path.stem)
         if not _is_utf8(name):
@@ -72,7 +79,7 @@ def _files(folder: Path, findings: Findings) -> dict[str, Path]:
             files[name] = path
     if not files:
         cure = f"put {', '.join(SUFFIXES)} files there, one a bag"
-        there = {ending(path) for path in folder.rglob("*")}
+        there = {lower_suffix(path) for path in folder.rglob("*")}
         if ".parquet" in there:
             join = f"import pandas; pandas.read_parquet({str(folder)!r}).to_parquet('joined.parquet')"
             cure = f'it has Parquet files: join parts of a table by python -c "{join}" and give joined.parquet'
@@ -94,7 +101,7 @@ def _is_utf8(name: str) -> bool:
 
 def _labels(folder: Path, wish: ReadOptions, findings: Findings) -> tuple[Path, pd.DataFrame] | None:
     """The table of labels and its bags; None where there is none, and none is needed."""
-    tables = sorted(path for path in folder.iterdir() if ending(path) == ".csv")
+    tables = sorted(path for path in folder.iterdir() if lower_suffix(path) == ".csv")
     table = folder / LABELS if folder / LABELS in tables or len(tables) != 1 else tables[0]
     if not table.is_file():
         if wish.unlabelled:
@@ -135,7 +142,7 @@ def _match(bags: pd.DataFrame, files: dict[str, Path], table: Path, findings: Fi
     """Every bag of the table has a file, and every file a row."""
     for row, name in bags["bag"].items():
         if name not in files:
-            too_long = ending(name) in SUFFIXES
+            too_long = lower_suffix(name) in SUFFIXES
             cure = "write the file's name without its ending" if too_long else "add the file, or leave the bag out"
             findings.problem(table, row, f"bag {name} is empty: it has no file in {table.parent}", cure)
     listed = set(bags["bag"])
@@ -147,7 +154,7 @@ def _match(bags: pd.DataFrame, files: dict[str, Path], table: Path, findings: Fi
 
 def _look(path: Path, findings: Findings) -> FeatureFile | None:
     try:
-        return look(path)
+        return inspect_feature_file(path)
     except FeatureFileError as error:
         findings.problem(error.path, None, error.what, error.cure)
         return None
@@ -163,7 +170,7 @@ def _alike(files: list[FeatureFile], findings: Findings) -> list[FeatureFile]:
     good = []
     for file in files:
         try:
-            check_alike(file, usual)
+            check_compatible(file, usual)
             good.append(file)
         except FeatureFileError as error:
             findings.problem(error.path, None, error.what, error.cure)
@@ -179,7 +186,7 @@ def _coordinates(store: FeatureFiles, findings: Findings) -> np.ndarray | None:
 
 
 def _check_finite(file: FeatureFile, store, positions: np.ndarray, findings: Findings) -> None:
-    bad = np.concatenate([not_finite(block) for block in chunks(store, positions)])
+    bad = np.concatenate([not_finite(block) for block in iterate_chunks(store, positions)])
     if bad.any():
         more = "" if bad.sum() == 1 else f" (and {count_noun(bad.sum() - 1, 'more row')})"
         what = f"features [{bad.argmax()}]{more} hold NaN, infinity or a number too large for float32"

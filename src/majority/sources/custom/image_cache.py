@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ...data.stores import MappedRows, RowsOnDisk
+from ...files import LOCK, hold_lock
 from ..benchmarks.fetch import cache_folder
 
 FORMAT = 5
@@ -46,7 +46,7 @@ class ImageCache:
 
     def store(self) -> np.ndarray | RowsOnDisk:
         """The pixels, in memory where they are few."""
-        return self.pixels.held_if_small() if isinstance(self.pixels, MappedRows) else self.pixels
+        return self.pixels.load_if_small() if isinstance(self.pixels, MappedRows) else self.pixels
 
     @contextmanager
     def replaced(self, count: int) -> Iterator[np.ndarray]:
@@ -80,28 +80,23 @@ class ImageCache:
 
     @contextmanager
     def _locked_file(self) -> Iterator[Path]:
-        """A new file that no one else removes as long as it is locked; it goes unless it is kept."""
-        while True:
-            path = self.folder / f"{self.place.stem}-{secrets.token_hex(6)}.npy"
-            with path.open("xb") as file:
-                with contextlib.suppress(OSError):  # a file system without locks: leftovers stay there
-                    fcntl.flock(file, fcntl.LOCK_EX)
-                if not path.exists():  # it was taken for a leftover before it was locked
-                    continue
-                try:
-                    yield path
-                finally:
-                    if not self.kept:
+        """Yield the path of a new file that no other process removes; it is removed at the end unless it is kept."""
+        path = self.folder / f"{self.place.stem}-{secrets.token_hex(6)}.npy"
+        with hold_lock(path.with_suffix(LOCK)):
+            try:
+                yield path
+            finally:
+                if not self.kept:
+                    with contextlib.suppress(OSError):  # Windows keeps a file that is open
                         _unlink(path)
-                return
 
     def _remove_leftovers(self, old: Path | None) -> None:
-        """Pixels of this manifest and shape that the note does not name, and that no one is filling."""
+        """Remove pixels of this manifest and shape that the note does not name and that no process is writing."""
         for path in self.folder.glob(f"{self.place.stem}-*.npy"):
-            with contextlib.suppress(OSError), path.open("r+b") as file:
-                if path != old:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if path != self._noted_file():  # read now: who filled the file wrote its note before letting go
+            lock = contextlib.nullcontext() if path == old else hold_lock(path.with_suffix(LOCK))
+            # The note is read under the lock: the process that wrote the file has then written its note.
+            with contextlib.suppress(OSError), lock:
+                if path != self._noted_file():
                     _unlink(path)
 
     def _read(self) -> None:
