@@ -39,7 +39,7 @@ from safetensors.torch import load_file
 from speed import commit
 
 from majority import Bags, build_model, evaluate, fit
-from majority.cli.app import folds_of, settings_of
+from majority.cli.options import parse_folds, parse_settings
 from majority.data.device import choose_device
 from majority.experiments.run_folder import environment
 from majority.files import append_line, read_json, read_lines, write_json
@@ -49,7 +49,6 @@ from majority.plots.colours import colour
 from majority.plots.lines import Line, Point, line_plot
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.embedding import as_single_bags, embed_bags
-from majority.recipes.plan import plan_as_now
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.sources import Parts, load
 from majority.training.loop import Fitted
@@ -84,7 +83,7 @@ class Cell:
             self.work.mkdir(parents=True, exist_ok=True)
             write_json(kept, asked)
         there = read_json(kept) if kept.exists() else {}
-        if {recipe: plan_as_now(plan) for recipe, plan in there.items()} != asked:
+        if there != asked:
             what = "was made by another plan, or by one that it does not name"
             raise SystemExit(f"{self.work} {what}: choose another --work, or remove that folder")
 
@@ -102,8 +101,8 @@ class Cell:
 
     def from_one_body(self, method: str) -> dict:
         """All stages of census, from the body that any line has left."""
-        start = next(self.work.glob(f"[!.]*/{STAGES}/start/{OUTCOME}"), None)
-        own = self.work / method / STAGES / "start"
+        start = next(self.work.glob(f"[!.]*/{STAGES}/pretrain/{OUTCOME}"), None)
+        own = self.work / method / STAGES / "pretrain"
         if start is not None and not (own / OUTCOME).exists():
             unfinished = self.work / f".{method}"
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -115,14 +114,14 @@ class Cell:
 
     def body(self) -> Model:
         model = self.model(self.plan, DEFAULT_METHOD)
-        start = next(self.work.glob(f"[!.]*/{STAGES}/start/{WEIGHTS}"), None)
+        start = next(self.work.glob(f"[!.]*/{STAGES}/pretrain/{WEIGHTS}"), None)
         if start is None:
             raise SystemExit(f"there is no body in {self.work}: run the line census first")
         model.backbone.load_state_dict(load_file(start))
         return model
 
     def features(self) -> Parts:
-        if self.plan.census.start is None:
+        if self.plan.own.pretrain is None:
             return self.parts
         kept = self.work / "features.npz"
         if not kept.exists():
@@ -137,17 +136,17 @@ class Cell:
 def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
     """A linear head on features as they are."""
     alone = census.head_alone(cell.model(cell.plan, method, seed), features.train)
-    settings = cell.plan.changed(seed=seed).census.head
+    settings = cell.plan.with_seed(seed).own.head
     fitted = fit(alone, features.train, features.val, settings, device=cell.device, title=None)
     return _read(cell, features, alone, fitted)
 
 
 def on_discriminants(cell: Cell, features: Parts, method: str, seed: int) -> dict:
     task = TaskInfo(cell.source, features.train.store.shape[1:])
-    plan = RECIPES["census"].plan(task).changed(seed=seed)
+    plan = RECIPES["census"].plan(task).with_seed(seed)
     model = build_model(features.train, method, plan.backbone)
     run = Run(cell.work, features.train, features.val, plan, lambda: model, "", cell.device)
-    linear = census.linear_reader(run, model)
+    linear = census.linear_model(run, model)
     return _read(cell, features, linear, census.head_on_discriminants(run, linear, folder=None, title=None))
 
 
@@ -269,7 +268,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="*")
     parser.add_argument("--scenarios", default="small,various,large")
-    parser.add_argument("--folds", type=folds_of, default="2-4")
+    parser.add_argument("--folds", type=parse_folds, default="2-4")
     parser.add_argument("--lines", default=",".join(LINES))
     parser.add_argument("--method", default=DEFAULT_METHOD, help="of census")
     parser.add_argument("--seeds", type=int, default=3, help="of heads and clusters")
@@ -282,7 +281,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
-    settings, lines = settings_of(options.set), options.lines.split(",")
+    settings, lines = parse_settings(options.set, {}), options.lines.split(",")
     if not set(lines) <= set(LINES):
         parser.error(f"--lines {options.lines}: take some of {','.join(LINES)}")
     about = {"commit": options.commit or commit(), "environment": environment()}
@@ -299,7 +298,7 @@ def main() -> None:
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
             there = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
             asked = _as_read(cell.plan_of(line).as_dict())
-            if any(plan_as_now(row.get("plan", asked)) != asked for row in there):
+            if any(with_current_names(row).get("plan", asked) != asked for row in there):
                 what = f"{line} of {source} {scenario} fold {fold}"
                 raise SystemExit(f"{options.out / RUNS} has {what} by another plan: choose another --out")
             if there:
@@ -318,19 +317,19 @@ def _as_read(content: dict) -> dict:
 
 
 def _to_do(cell: Cell, lines: list[str], of_census: str, seeds: int):
-    has_start = cell.plan.census.start is not None
+    pretrained = cell.plan.own.pretrain is not None
     for line in lines:
         if line == "clusters":
             for seed in range(seeds):
                 yield line, None, seed, lambda seed=seed: clusters(cell, cell.features(), seed)
-        elif line == "heads" and has_start:
+        elif line == "heads" and pretrained:
             for method, seed in product(HEADS, range(seeds)):
                 yield line, method, seed, lambda m=method, seed=seed: head(cell, cell.features(), m, seed)
-        elif line == "discriminants" and has_start:
+        elif line == "discriminants" and pretrained:
             for seed in range(seeds):
                 train = lambda seed=seed: on_discriminants(cell, cell.features(), of_census, seed)
                 yield line, of_census, seed, train
-        elif line == "augmented" and has_start:
+        elif line == "augmented" and pretrained:
             yield line, OF_AUGMENTED, 0, lambda: cell.trained(OF_AUGMENTED, cell.augmented, cell.work / "augmented")
         elif line in ("census", "proportion", "supervised"):
             method = of_census if line == "census" else line

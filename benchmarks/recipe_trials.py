@@ -11,6 +11,7 @@ are reported for it come from folds 2 to 4.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
@@ -38,17 +39,20 @@ def plans(source: str) -> dict[str, Plan]:
         compile=True,
     )
     small = Plan("trial", "resnet18-small", "data", base)
+
+    def changed(plan: Plan = small, **training) -> Plan:
+        return replace(plan, training=replace(plan.training, **training))
+
+    imagenet = replace(small, backbone="resnet18")
     return {
         "small stem": small,
-        "small stem, cutout": small.changed(augment=(*base.augment, "cutout")),
-        "imagenet stem, 200 epochs": small.changed("resnet18", epochs=200),
-        "small stem, rate 5e-4": small.changed(learning_rate=5e-4),
-        "small stem, rate 5e-4, 16 bags a step": small.changed(learning_rate=5e-4, batch_bags=16),
-        "small stem, rate 5e-4, 64 bags a step, 200 epochs": small.changed(
-            learning_rate=5e-4, batch_bags=64, epochs=200
-        ),
-        "imagenet stem, constant rate 3e-4, 64 bags a step, 300 epochs": small.changed(
-            "resnet18", epochs=300, learning_rate=3e-4, schedule="constant", batch_bags=64, weight_decay=0.0
+        "small stem, cutout": changed(augment=(*base.augment, "cutout")),
+        "imagenet stem, 200 epochs": changed(imagenet, epochs=200),
+        "small stem, rate 5e-4": changed(learning_rate=5e-4),
+        "small stem, rate 5e-4, 16 bags per step": changed(learning_rate=5e-4, batch_bags=16),
+        "small stem, rate 5e-4, 64 bags per step, 200 epochs": changed(learning_rate=5e-4, batch_bags=64, epochs=200),
+        "imagenet stem, constant rate 3e-4, 64 bags per step, 300 epochs": changed(
+            imagenet, epochs=300, learning_rate=3e-4, schedule="constant", batch_bags=64, weight_decay=0.0
         ),
     }
 
@@ -66,7 +70,8 @@ def main() -> None:
     for name, plan in plans(Path(options.source).stem).items():
         if options.only and options.only not in name:
             continue
-        plan = plan.changed(epochs=options.epochs)
+        if options.epochs:
+            plan = plan.with_settings({"training.epochs": options.epochs})
         for method, scenario, fold in RUNS:
             if (name, method, scenario, fold) in done:
                 continue

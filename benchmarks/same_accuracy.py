@@ -42,7 +42,10 @@ def main() -> None:
                 if (method, loop, seed) in done:
                     continue
                 plan = RECIPES["paper"].plan(TaskInfo(options.source))
-                plan = plan.changed(options.backbone, epochs=options.epochs, seed=seed, **LOOPS[loop])
+                changes = {f"training.{name}": value for name, value in LOOPS[loop].items()}
+                changes |= {"training.epochs": options.epochs}
+                changes |= {"backbone": options.backbone} if options.backbone else {}
+                plan = plan.with_seed(seed).with_settings(changes)
                 model = build_model(parts.train, method, plan.backbone, pixels=plan.pixels, seed=seed)
                 fitted = fit(model, parts.train, parts.val, plan.training, eager=loop == "plain")
                 row = {"source": options.source, "method": method, "loop": loop, "seed": seed}

@@ -24,6 +24,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def random_bags(sizes: np.ndarray, side: int, seed: int, stored: int = 60_000) -
 
 
 def paper_settings(epochs: int, **changes) -> Settings:
-    return RECIPES["paper"].plan(TaskInfo("random")).changed(epochs=epochs, **changes).training
+    return replace(RECIPES["paper"].plan(TaskInfo("random")).training, epochs=epochs, **changes)
 
 
 def as_shipped(train: Bags, epochs: int, **changes) -> Settings:

@@ -18,7 +18,7 @@ import numpy as np
 from speed import commit
 
 from majority import build_model, evaluate
-from majority.cli.app import folds_of
+from majority.cli.options import parse_folds
 from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.methods import DEFAULT_METHOD
@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--scenarios", default="small,various,large")
-    parser.add_argument("--folds", type=folds_of, default="0-2")
+    parser.add_argument("--folds", type=parse_folds, default="0-2")
     parser.add_argument("--recipes", default="quick,census")
     parser.add_argument("--components", type=int, default=64)
     parser.add_argument("--out", type=Path, required=True)

@@ -25,7 +25,12 @@ from majority.study import Study
 
 C, D = 4, 3
 RATIOS = (0.3, 1.0)
-TINY = Experiment(Data("digits", bags=20, bag_size=8), "count", recipe="mpem", settings={"backbone": "mlp", "training.epochs": 3, "mpem.ratios": RATIOS})
+TINY = Experiment(
+    Data("digits", bags=20, bag_size=8),
+    "count",
+    recipe="mpem",
+    settings={"backbone": "mlp", "training.epochs": 3, "mpem.ratios": RATIOS},
+)
 
 
 # ---------------------------------------------------------------------- the formulas
@@ -69,7 +74,9 @@ def test_who_is_counted_is_what_a_plain_loop_says(sizes, ratio, classes, seed):
     labels, guesses, predicted = draw(len(sizes)), draw(len(sizes)), draw(sum(sizes))
     features = rng.normal(size=(6, D))[rng.integers(0, 6, sum(sizes))]  # few different ones: many ties
     where = np.repeat(np.arange(len(sizes)), sizes)
-    reading = InstanceBatch(*map(torch.from_numpy, (features, predicted, labels[where], labels[where] == guesses[where])))
+    reading = InstanceBatch(
+        *map(torch.from_numpy, (features, predicted, labels[where], labels[where] == guesses[where]))
+    )
     sums, numbers = typical_sums(reading, C)
     far = distances(reading, sums / numbers.unsqueeze(1)).numpy()
     instances = list(zip(predicted.tolist(), features.tolist(), strict=True))

@@ -1,9 +1,17 @@
 """Recipes are fixed plans: what they hold is what the docs say, and `default` says what it chose."""
 
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
 import pytest
 
-from majority import InputError
-from majority.recipes import RECIPES, TaskInfo, choose
+from majority import InputError, Recipe, Settings, build_model, register
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.files import read_json
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, Trained, choose
+from majority.sources import Parts, load
 
 
 def test_paper_is_the_published_protocol():
@@ -55,28 +63,86 @@ def test_what_is_not_set_yet_takes_any_value_that_the_plan_allows():
     assert (changed.compile, changed.patience, changed.weight_decay) == (True, 3, 0)
 
 
-def test_a_plan_is_changed_by_what_was_set_alone():
+def test_settings_change_what_they_name_and_nothing_else():
     plan = RECIPES["quick"].plan(TaskInfo("digits"))
-    assert plan.changed() == plan
-    changed = plan.changed("cnn", epochs=3, patience=None)
+    assert plan.with_settings({}) == plan
+    changed = plan.with_settings({"backbone": "cnn", "training.epochs": 3})
     assert (changed.backbone, changed.training.epochs, changed.training.batch_bags) == ("cnn", 3, 16)
+    assert changed.with_settings({"backbone": "auto", "training.epochs": 40}) == plan
 
 
-def test_a_seed_and_compilation_are_those_of_every_stage():
+def test_a_seed_applies_to_every_stage():
     planned = RECIPES["census"].plan(TaskInfo("cifar10"))
-    changed = planned.changed(seed=7, compile=False, epochs=3)
-    stages = (changed.training, changed.census.start, changed.census.head)
-    assert [(stage.seed, stage.compile) for stage in stages] == [(7, False)] * 3
-    epochs = (3, planned.census.start.epochs, planned.census.head.epochs)
-    assert tuple(stage.epochs for stage in stages) == epochs, "only the training's are given"
+    changed = planned.with_seed(7)
+    assert [stage.seed for stage in (changed.training, changed.own.pretrain, changed.own.head)] == [7] * 3
+    assert changed.with_seed(0) == planned
 
 
-def test_a_plan_changes_images_where_any_stage_does():
+def test_a_plan_augments_images_if_any_stage_does():
     census = RECIPES["census"].plan(TaskInfo("cifar10"))
-    assert census.with_settings({"training.augment": []}).changes_images
-    assert not census.with_settings({"training.augment": [], "census.start": None}).changes_images
+    assert census.with_settings({"training.augment": []}).augments_images
+    assert not census.with_settings({"training.augment": [], "census.pretrain": None}).augments_images
+
+
+def test_a_setting_of_another_recipe_is_refused():
+    with pytest.raises(InputError, match=r"recipe quick has no setting 'mpem.ratios': --ratios is for recipe mpem"):
+        RECIPES["quick"].plan(TaskInfo("digits")).with_settings({"mpem.ratios": (0.5,)})
+
+
+@dataclass(frozen=True)
+class TwiceSettings:
+    again: Settings = Settings(epochs=2)
+    share: float = 0.5
+
+
+def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path, monkeypatch):
+    """Registered by the same call as ours: its settings can be set by name, its stages resume, its epochs are known."""
+
+    def train(run):
+        model = run.fresh_model()
+        stages = {"first": run.stage("first", model, partial(run.fit, model))}
+        stages["again"] = run.stage("again", model, partial(run.fit, model, settings=run.plan.own.again))
+        return Trained(model, stages["again"], stages, {"share": run.plan.own.share})
+
+    def plan(task):
+        return Plan("twice", training=Settings(epochs=1), own=TwiceSettings())
+
+    def planned_epochs(plan, bags):
+        return plan.training.epochs + plan.own.again.epochs
+
+    monkeypatch.setitem(RECIPES, "twice", None)  # restored after the test
+    register(Recipe("twice", "trains twice", plan, train, planned_epochs=planned_epochs))
+    settings = {"twice.again.epochs": 3, "twice.share": 0.25}
+    data = Data("digits", bags=20, bag_size=8)
+    result = Experiment(data, "count", recipe="twice", seed=5, settings=settings).run(tmp_path / "run", "cpu")
+    config = read_json(tmp_path / "run" / "config.json")
+    assert config["plan"]["twice"]["again"]["epochs"] == 3
+    assert config["plan"]["twice"]["again"]["seed"] == 5
+    assert config["planned_epochs"] == 4
+    assert (result["epochs"], result["share"], list(result["stages"])) == (3, 0.25, ["first", "again"])
+    with pytest.raises(InputError, match=r"'twice.speed': twice has again, share"):
+        Experiment(data, "count", recipe="twice", settings={"twice.speed": 1})
+
+
+@pytest.mark.parametrize("source", ["vectors", "no bag of a class", "tiny"])
+def test_census_plans_as_many_epochs_as_it_trains(tmp_path, source):
+    """What a study's progress shows is what is trained, also where the bags cannot have a head."""
+    parts = load("digits").make_parts(bags=20, bag_size=8)
+    if source != "tiny":
+        flat = parts.train.store.reshape(len(parts.train.store), -1).astype(np.float32)
+        parts = Parts(*(part._with(store=flat) for part in parts))
+    if source == "no bag of a class":
+        parts = parts._replace(train=parts.train.subset(parts.train.labels > 0))
+    task = TaskInfo("digits", parts.train.store.shape[1:])
+    settings = {"training.epochs": 2, "census.teacher_epochs": 1, "census.teachers": 2}
+    settings |= {} if source == "tiny" else {"census.head.epochs": 3}
+    plan = RECIPES["census"].plan(task).with_settings(settings)
+    run = Run(tmp_path, parts.train, parts.val, plan, lambda n=0: build_model(parts.train, "count", plan.backbone), "")
+    trained = RECIPES["census"].train(run)
+    planned = RECIPES["census"].planned_epochs(plan, parts.train)
+    assert planned == sum(fitted.epochs for fitted in trained.stages.values())
 
 
 def test_an_unknown_recipe_is_named():
-    with pytest.raises(InputError, match="there is no recipe 'soup': take one of default, quick"):
+    with pytest.raises(InputError, match="there is no recipe 'soup'"):
         choose("soup", TaskInfo("mine"))

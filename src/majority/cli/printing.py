@@ -100,13 +100,13 @@ def note_trained_on(run: Path, source: str | None) -> None:
 def print_rows(rows: list[dict]) -> None:
     from rich.table import Table
 
-    from ..study.tables import FIGURES, shown
+    from ..study.tables import FIGURES, format_figure
 
     table = Table("source", "scenario", "method", "n", *FIGURES.values(), "changed")
     for before, row in zip([None, *rows], rows, strict=False):
         if before and before["scenario"] != row["scenario"]:
             table.add_section()
-        figures = [shown(row, figure) for figure in FIGURES]
+        figures = [format_figure(row, figure) for figure in FIGURES]
         names = (row["source"], row["scenario"] or "-", row["method"], str(row["n"]))
         table.add_row(*names, *figures, row["changed"] or "-")
     console().print(table)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from ..files import read_json, read_lines
 from ..inference.classifier import Classifier
 from ..inference.reading import Reading
+from ..recipes.stages import Log, no_log
 from ..report.page import RunFacts, write_page
-from ..sources import CustomBags, LabelledSet, Parts
+from ..sources import Parts, Source
 from ..training.loop import METRICS
 from .reopen import open_bags, reopen
 from .run_folder import RESULT, finished_file, is_trained_on, read_config
@@ -19,12 +19,12 @@ def report_run(
     folder: str | Path,
     device: str = "auto",
     source: str | None = None,
-    log: Callable[[str], None] = lambda line: None,
+    log: Log = no_log,
 ) -> Path:
-    """Write RUN/report.html from a finished run's folder and its bags, or RUN/report-SOURCE.html from the bags of
-    another source (numbered where that page is of a source of the same name); return its path.
+    """Write RUN/report.html of a finished run; or, with another source, RUN/report-SOURCE.html about its bags.
 
-    Bags of another source may have no labels: the page then shows what is predicted, and nothing of how right it is.
+    The name gets a number if another source of the same name has that page. The bags of another source need no
+    labels: the page then shows the predictions, and no accuracy. Returns the path of the page.
     """
     folder = Path(folder)
     finished_file(folder, RESULT)
@@ -33,8 +33,8 @@ def report_run(
     classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, log=log)
     (others,) = bags.values()
     if not others.labelled:
-        known = "not how right it is" if others.instance_labels is None else "and how right it is of instances alone"
-        log(f"note: {source} has no bag labels: the page shows what is predicted, {known}")
+        accuracy = "no accuracy" if others.instance_labels is None else "the accuracy of instances only"
+        log(f"note: {source} has no bag labels: the page shows the predictions and {accuracy}")
     return write_report(folder, classifier, Parts(None, None, others), opened, source)
 
 
@@ -42,7 +42,7 @@ def write_report(
     folder: Path,
     classifier: Classifier,
     parts: Parts,
-    opened: LabelledSet | CustomBags | None = None,
+    opened: Source | None = None,
     source: str | None = None,
     reading: Reading | None = None,
 ) -> Path:

@@ -1,18 +1,27 @@
-"""Plan: what a recipe sets, as frozen data. A run is repeated from the plan that its folder holds."""
+"""Plan: what a recipe sets, as frozen data. A run can be repeated from the plan in its folder."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import InputError
 from ..model import TINY_IMAGE
 from ..training.settings import Settings
 
-CHANGEABLE = ("epochs", "patience", "batch_bags", "learning_rate", "max_instances", "compile")  # each by its own option
-KINDS = {  # of a setting's value: the types that may replace it, and how they are said
+SHORTHANDS = {  # options of the command that are short for one setting of the plan
+    "backbone": "backbone",
+    "epochs": "training.epochs",
+    "patience": "training.patience",
+    "batch_bags": "training.batch_bags",
+    "learning_rate": "training.learning_rate",
+    "max_instances": "training.max_instances",
+    "compile": "training.compile",
+    "ratios": "mpem.ratios",
+}
+VALUE_TYPES: dict[type, tuple[tuple[type, ...], str]] = {  # by the type of a setting: allowed types, their name
     bool: ((bool,), "true or false"),
     int: ((int,), "a whole number"),
     float: ((int, float), "a number"),
@@ -22,10 +31,10 @@ KINDS = {  # of a setting's value: the types that may replace it, and how they a
 
 
 class TaskInfo(NamedTuple):
-    """All that a plan may depend on: what may be done to a source's images, how large they are, and where."""
+    """Everything that a plan may depend on."""
 
-    source: str  # its name, or that of one whose images are alike; bags of one's own have none
-    shape: tuple[int, ...] = (32, 32, 3)  # of an instance
+    source: str  # the name of a known source with such images; "" for custom bags of an unknown kind
+    shape: tuple[int, ...] = (32, 32, 3)  # of one instance
     on_gpu: bool = True
 
     @property
@@ -33,37 +42,8 @@ class TaskInfo(NamedTuple):
         return len(self.shape) == 1
 
     @property
-    def tiny(self) -> bool:  # images, where an mlp is as good as a cnn and far faster
+    def tiny(self) -> bool:  # images for which an mlp is as good as a cnn and far faster
         return not self.vectors and min(self.shape[:2]) <= TINY_IMAGE
-
-
-@dataclass(frozen=True)
-class CensusSettings:
-    """What the recipe census sets beside the training of its readers and of `last`."""
-
-    start: Settings | None = None  # self-supervised, on the bags' own instances; None: no such stage
-    head: Settings | None = None  # then the head alone, on the network as it is
-    temperature: float = 0.2  # of the contrastive loss
-    momentum: float = 0.99  # of the running mean of weights that readers and last leave
-    readers: int = 3
-    reader_epochs: int = 40  # as many as `last` has, but no more than these
-    sharpness: float = 2.0  # the power that the readers' mean soft_labels are taken to
-    mixed: float = 0.5  # up to which part of an instance is another, where soft_labels are learned
-    mixed_views: float = 0.0  # the same of the start's first views
-
-    def __post_init__(self):
-        allowed = {
-            "readers": (self.readers >= 1, "1 or more"),
-            "reader_epochs": (self.reader_epochs >= 1, "1 or more"),
-            "momentum": (0 <= self.momentum < 1, "0 or more and below 1"),
-            "mixed": (0 <= self.mixed <= 1, "between 0 and 1"),
-            "mixed_views": (0 <= self.mixed_views <= 1, "between 0 and 1"),
-            "temperature": (0 < self.temperature < inf, "a number above 0"),
-            "sharpness": (0 < self.sharpness < inf, "a number above 0"),
-        }
-        for name, (well, said) in allowed.items():
-            if not well:
-                raise InputError(f"census.{name} is {getattr(self, name)}: it must be {said}")
 
 
 @dataclass(frozen=True)
@@ -71,101 +51,113 @@ class Plan:
     recipe: str
     backbone: str = "auto"
     pixels: str = "data"
-    training: Settings = field(default_factory=Settings)  # of the network that is kept, and of those it learns from
-    ratios: tuple[float, ...] | None = None  # to choose from: how much a bag leaves out of its count; mpem alone
-    census: CensusSettings | None = None  # census alone
+    training: Settings = field(default_factory=Settings)  # of the network that is kept
+    own: Any = None  # settings that only this recipe has: a frozen dataclass, or None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.backbone, str):
             raise InputError(f"backbone is {self.backbone!r}: give a name, or auto")
-        ratios = self.ratios
-        if ratios is not None and not (ratios and all(0 < r <= 1 for r in ratios) and len({*ratios}) == len(ratios)):
-            shown = ",".join(map(str, ratios))
-            raise InputError(f"ratios {shown or '(none)'}: give numbers above 0 and up to 1, each once")
 
     @property
-    def changes_images(self) -> bool:
-        stages = [self.training, self.census and self.census.start]
-        return any(stage and stage.augment for stage in stages)
+    def augments_images(self) -> bool:
+        return any(settings.augment for _, settings in self._stage_settings()) or bool(self.training.augment)
 
-    def as_dict(self) -> dict:
-        return asdict(self)
+    def as_dict(self) -> dict[str, Any]:
+        """As it is written to config.json: a recipe's own settings stand under the recipe's name."""
+        plan = asdict(self)
+        own = plan.pop("own")
+        return plan if own is None else plan | {self.recipe: own}
 
-    def with_settings(self, settings: dict[str, object]) -> Plan:
-        """With some of its settings by dotted name replaced, such as {"census.start.epochs": 100}."""
+    def with_seed(self, seed: int) -> Plan:
+        """This plan with the same seed in every stage."""
+        plan = replace(self, training=replace(self.training, seed=seed))
+        stages = {name: replace(settings, seed=seed) for name, settings in self._stage_settings()}
+        return replace(plan, own=replace(self.own, **stages)) if stages else plan
+
+    def with_settings(self, settings: dict[str, Any]) -> Plan:
+        """This plan with settings replaced by their dotted names, such as {"census.pretrain.epochs": 100}."""
         plan = self
         for name, value in settings.items():
-            plan = _replaced(plan, name.split("."), value, name)
+            plan = plan._with_setting(name, value)
         return plan
 
-    def changed(self, backbone: str | None = None, ratios: tuple[float, ...] | None = None, **training) -> Plan:
-        """This plan with what the caller set (None: as planned)."""
-        if ratios is not None and self.ratios is None:
-            raise InputError(f"recipe {self.recipe} has no ratios, it counts every instance: take --recipe mpem")
-        training = {name: value for name, value in training.items() if value is not None}
-        of_all = {name: value for name, value in training.items() if name in ("seed", "compile")}
-        census = self.census
-        for stage in ("start", "head"):
-            if census and getattr(census, stage):
-                census = replace(census, **{stage: replace(getattr(census, stage), **of_all)})
-        return replace(
-            self,
-            census=census,
-            backbone=backbone or self.backbone,
-            ratios=self.ratios if ratios is None else ratios,
-            training=replace(self.training, **training),
-        )
+    def _with_setting(self, name: str, value: Any) -> Plan:
+        first, *rest = name.split(".")
+        if first == self.recipe and self.own is not None:
+            return self._with_own_setting(rest, value, name)
+        known = [item.name for item in fields(self) if item.name not in ("recipe", "own")]
+        if first not in known:
+            raise InputError(f"the plan of recipe {self.recipe} has no setting {name!r}: {self._suggest(name)}")
+        if value is None and not rest and is_dataclass(getattr(self, first)):
+            raise InputError(f"{name}=null: recipe {self.recipe} needs it; change one of the settings in it instead")
+        plan: Plan = _replace_setting(self, [first, *rest], value, name)
+        return plan
+
+    def _with_own_setting(self, path: list[str], value: Any, name: str) -> Plan:
+        if not path and value is None:
+            raise InputError(f"{name}=null: recipe {self.recipe} needs it; change one of the settings in it instead")
+        if not path:
+            raise InputError(f"{name}={value}: it has settings of its own, change one: --set {name}.SETTING=VALUE")
+        return replace(self, own=_replace_setting(self.own, path, value, name))
+
+    def _suggest(self, name: str) -> str:
+        groups = {"training": self.training} | ({} if self.own is None else {self.recipe: self.own})
+        for group, settings in groups.items():
+            if hasattr(settings, name):
+                return f"did you mean {group}.{name}?"
+        owner = next((option for option, setting in SHORTHANDS.items() if setting == name), None)
+        if owner is not None:
+            return f"--{owner} is for recipe {name.partition('.')[0]}"
+        return f"it has backbone, pixels, {' and '.join(f'{group}.NAME' for group in groups)}"
+
+    def _stage_settings(self) -> Iterator[tuple[str, Settings]]:
+        """The settings of each further stage, by the name of their field."""
+        for item in fields(self.own) if self.own is not None else ():
+            settings = getattr(self.own, item.name)
+            if isinstance(settings, Settings):
+                yield item.name, settings
 
 
-def _replaced(part, path: list[str], value: object, name: str):
-    known = [field.name for field in fields(part)] if is_dataclass(part) else []
+def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> Any:
+    """The dataclass with the setting at this path replaced; `name` is the whole dotted name, for messages."""
     first, *rest = path
-    if first not in known or first == "recipe":
-        above = name.removesuffix(".".join(path)).rstrip(".") or "it"
-        said = f"{above} has {', '.join(known)}"
-        deeper = [f"{path}.{name}" for path in ("training", "census") if hasattr(getattr(part, path, None), name)]
-        said = f"did you mean {deeper[0]}?" if deeper else said
-        said = said if known else f"there is no {above} in the plan of this recipe for these instances, on this device"
-        raise InputError(f"the plan has no setting {name!r}: {said}")
-    before = getattr(part, first)
-    if value is None and not rest and isinstance(part, Plan) and is_dataclass(before):
-        raise InputError(f"{name}=null: recipe {part.recipe} needs it; leave this out, or change a setting in it")
-    if value is not None and not rest and (is_dataclass(before) or first in ("start", "head")):
+    known = {item.name: item for item in fields(settings)} if is_dataclass(settings) else {}
+    if first not in known:
+        group = name.removesuffix(".".join(path)).rstrip(".")
+        there = f"{group} has {', '.join(known)}" if known else f"this plan has no {group} for these instances here"
+        raise InputError(f"the plan has no setting {name!r}: {there}")
+    before = getattr(settings, first)
+    is_stage = is_dataclass(before) or "Settings" in str(known[first].type)
+    if value is not None and not rest and is_stage:
         raise InputError(f"{name}={value}: it has settings of its own, change one: --set {name}.SETTING=VALUE")
-    value = _replaced(before, rest, value, name) if rest else _as_set(value)
-    kinds, needed = KINDS.get(type(before), ((type(value),), ""))  # of what is not set yet, the plan itself judges
-    if value is not None and type(value) not in kinds:
-        raise InputError(f"{name}={value}: {needed} is needed")
+    value = _replace_setting(before, rest, value, name) if rest else _lists_as_tuples(value)
+    types, expected = VALUE_TYPES.get(type(before), ((type(value),), ""))  # an open setting: its owner checks
+    if value is not None and type(value) not in types:
+        raise InputError(f"{name}={value}: {expected} is needed")
     try:
-        return replace(part, **{first: value})
+        return replace(settings, **{first: value})
     except TypeError as error:
-        shown = "null" if value is None else value
-        said = f"{needed} is needed" if needed else str(error)
-        raise InputError(f"{name}={shown}: {said}") from None
+        shown, cause = "null" if value is None else value, f"{expected} is needed" if expected else str(error)
+        raise InputError(f"{name}={shown}: {cause}") from None
 
 
-def _as_set(value: object) -> object:
+def _lists_as_tuples(value: Any) -> Any:
     """JSON has no tuples."""
-    return tuple(map(_as_set, value)) if isinstance(value, list) else value
+    return tuple(map(_lists_as_tuples, value)) if isinstance(value, list) else value
 
 
-def plan_as_now(plan: dict) -> dict:
-    """A run's plan, with what the settings were that there were none of when it was made."""
-    return plan | {"census": {"mixed_views": 0.0, **plan["census"]}} if plan.get("census") else plan
+def settings_by_name(plan: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a plan by dotted name, as they read back from a file."""
+    return flatten(json.loads(json.dumps(plan)))
 
 
-def settings_by_name(plan: dict) -> dict:
-    """A plan's settings by dotted name, as they read back from a file."""
-    return flatten(json.loads(json.dumps(plan_as_now(plan))))
-
-
-def flatten(content: dict, prefix: str = "") -> dict:
+def flatten(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings by dotted name.
 
-    >>> flat({"a": {"b": 1}, "c": None})
+    >>> flatten({"a": {"b": 1}, "c": None})
     {'a.b': 1, 'c': None}
     """
-    named = {}
+    flat: dict[str, Any] = {}
     for key, value in content.items():
-        named |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return named
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

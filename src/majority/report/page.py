@@ -7,16 +7,16 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..data.bags import Bags
 from ..files import write_text
 from ..inference.classifier import Classifier
 from ..inference.metrics import coverage_note, no_learning_warning
 from ..inference.reading import Reading, read
-from ..plots.figures import box_plot, confusion_matrix, curves
+from ..plots.figures import box_plot, confusion_matrix, learning_curves
 from ..recipes import RECIPES, TaskInfo
-from ..recipes.plan import CHANGEABLE, flatten, settings_by_name
+from ..recipes.plan import SHORTHANDS, flatten, settings_by_name
 from ..sources import names
 from ..sources.custom.names import join_names
 from . import sections
@@ -155,42 +155,41 @@ def _place(folder: Path, source: str) -> Path:
 # ---------------------------------------------------------------------- what was trained on what
 
 
-def command(config: dict) -> str:
-    """The `majority train` line that repeats the run's settings.
+def command(config: dict[str, Any]) -> str:
+    """The `majority train` command that repeats the run.
 
     >>> command({"method": "count", "method_options": {}, "data": {"source": "my bags.csv", "fold": 1}, "plan": {}})
     "majority train 'my bags.csv' --method count --fold 1"
     """
     plan, data = config.get("plan", {}), dict(config["data"])
-    training = plan.get("training", {})
     data.pop("fingerprint", None)
-    options = {"method": config["method"], "recipe": plan.get("recipe"), "backbone": plan.get("backbone")}
-    options |= {"like": config.get("like"), "background_share": config.get("background_share")}
-    options |= {"ratios": plan.get("ratios")}
-    words, said = ["majority", "train", str(data.pop("source"))], set()  # settings that options have said
-    changed = {name: training.get(name) for name in (*CHANGEABLE, "seed")}
-    for name, value in (options | data | changed).items():
+    words = ["majority", "train", str(data.pop("source"))]
+    options = {"method": config["method"], "recipe": plan.get("recipe"), "like": config.get("like")}
+    options |= {"background_share": config.get("background_share"), "seed": plan.get("training", {}).get("seed")}
+    settings = _settings_to_repeat(config)
+    options |= {option: settings.pop(name) for option, name in SHORTHANDS.items() if settings.get(name) is not None}
+    for name, value in (options | data).items():
         if value is None or value is False or value == []:
             continue
         shown = join_names(value) if isinstance(value, list) else str(value)
         words += [f"--{name.replace('_', '-')}", *([] if value is True else [shown])]
-        said |= {name, f"training.{name}"}
     for name, value in config["method_options"].items():
         words += ["--option", f"{name}={value}"]
-    for name, value in (_otherwise_now(config) | config.get("settings", {})).items():
-        words += [] if name in said else ["--set", f"{name}={json.dumps(value)}"]
+    for name, value in settings.items():
+        words += ["--set", f"{name}={json.dumps(value)}"]
     return shlex.join(words)
 
 
-def _otherwise_now(config: dict) -> dict:
-    """Settings of the plan that its recipe has changed since, beside those that options say."""
+def _settings_to_repeat(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the run's plan that its recipe does not set like this today; the seed has its own option."""
     plan = config.get("plan", {})
     if "task" not in config or plan.get("recipe") not in RECIPES:
-        return {}
-    planned = RECIPES[plan["recipe"]].plan(TaskInfo(**config["task"]))
-    then, now = settings_by_name(plan), settings_by_name(planned.as_dict())
-    said = (".seed", ".compile")  # by options, for all stages
-    return {name: value for name, value in then.items() if now.get(name, value) != value and not name.endswith(said)}
+        return dict(config.get("settings", {}))
+    planned = settings_by_name(RECIPES[plan["recipe"]].plan(TaskInfo(**config["task"])).as_dict())
+    used = settings_by_name(plan)
+    changed = {name: value for name, value in used.items() if planned.get(name, value) != value}
+    left_out = {name: None for name in used if used[name] is None and any(n.startswith(f"{name}.") for n in planned)}
+    return {name: value for name, value in (changed | left_out).items() if not name.endswith(".seed")}
 
 
 def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]:
@@ -252,7 +251,7 @@ def _curves(history: list[dict], best_epoch: int) -> list[str]:
     line = lambda name: [record[name] for record in history]
     loss = {"training": line("train_loss"), "validation": line("val_loss")}
     right = {"training": line("train_bag_accuracy"), "validation": line("val_bag_accuracy")}
-    return [curves("Loss a bag", loss, best_epoch), curves("Bags right", right, best_epoch, share=True)]
+    return [learning_curves("Loss a bag", loss, best_epoch), learning_curves("Bags right", right, best_epoch, True)]
 
 
 def _stages(result: dict) -> str | None:

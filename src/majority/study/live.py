@@ -144,20 +144,13 @@ def _accuracy(ended: list[Done]) -> str:
 
 
 def _epochs(folder: Path) -> tuple[int, int] | None:
-    """Epochs trained and planned, from the files of a run; None before it has begun."""
+    """Epochs trained and planned, from the files of a run; None before it has started."""
     try:
-        plan = read_json(folder / CONFIG)["plan"]
+        planned = read_json(folder / CONFIG)["planned_epochs"]
     except FileNotFoundError:
         return None
     files = [*folder.glob(f"{STAGES}/*/{METRICS}")] or [*folder.glob(METRICS)]
-    trained = sum(metrics.read_bytes().count(b"\n") for metrics in files)
-    epochs, census = plan["training"]["epochs"], plan.get("census") or {}
-    if (folder / STAGES / "reader-1").exists() and not (folder / STAGES / "head").exists():
-        census = census | {"head": None}  # a plan may have one that these bags cannot have
-    on_discriminants = bool(census.get("head")) and not census["start"]  # one more network taught, one more reader
-    before = sum(stage["epochs"] for stage in census.values() if isinstance(stage, dict))
-    before += (census.get("readers", 0) + on_discriminants) * min(epochs, census.get("reader_epochs", epochs))
-    return trained, epochs * (1 + len(plan["ratios"] or ()) + on_discriminants) + before
+    return sum(metrics.read_bytes().count(b"\n") for metrics in files), planned
 
 
 def _epochs_shown(folder: Path) -> str:
