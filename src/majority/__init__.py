@@ -24,15 +24,19 @@ if TYPE_CHECKING:
     from .sources import LabelledSet, NamedSource, Source, check_source
     from .sources import load as load_source
     from .sources.custom.images import read_image
+    from .training.augment import Augmentation
+    from .training.callbacks import Callback
     from .training.loop import fit
     from .training.settings import Settings
 
 __version__ = "0.1.0"
 
 _MODULES = {  # where each public name is defined; read only when it is used, so that the command starts fast
+    "Augmentation": "training.augment",
     "Backbone": "backbones",
     "BagOutput": "methods",
     "Bags": "data.bags",
+    "Callback": "training.callbacks",
     "Classifier": "inference.classifier",
     "Head": "methods",
     "InputError": "errors",
@@ -67,9 +71,11 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "write_predictions": "inference.prediction_files",
 }
 __all__ = [
+    "Augmentation",
     "Backbone",
     "BagOutput",
     "Bags",
+    "Callback",
     "Classifier",
     "Head",
     "InputError",

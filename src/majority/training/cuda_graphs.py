@@ -1,4 +1,4 @@
-"""Faster on a GPU: work recorded once as a CUDA graph and replayed, and networks compiled into fewer kernels."""
+"""Faster training on a GPU: CUDA graphs, which are recorded once and replayed, and compiled modules."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import torch
 from torch import Tensor, nn
 
 WARM_UPS = 3
-RECOMPILATIONS = 64  # of a network in one process: other shapes, training or not
+RECOMPILATIONS = 64  # of a module in one process: for other shapes, for training and evaluation
 
 
 class Captured:
-    """A function of tensors (some None) that only changes tensors (weights, sums), captured for each shape of inputs.
+    """A function that is captured as a CUDA graph for each combination of input shapes, and replayed.
 
-    Before a capture the function runs a few times, which libraries need to choose kernels and take memory;
-    what those runs changed in `state()` is put back. Work that cannot be captured runs as it is, with one
-    line that says so.
+    The function takes tensors (some may be None), returns nothing and only changes tensors, which `state()` gives by
+    name. Before a capture it runs a few times, so that libraries choose kernels and allocate memory; the tensors are
+    then restored. A function that cannot be captured runs eagerly, after one message.
     """
 
     def __init__(self, function: Callable[..., None], state: Callable[[], dict[object, Tensor]]):
         self.function, self.state = function, state
         self.graphs: dict[tuple, tuple[list[Tensor | None], torch.cuda.CUDAGraph]] = {}
         self.pool = torch.cuda.graph_pool_handle()
-        self.seconds = 0.0  # spent on captures
+        self.seconds = 0.0  # spent on capturing
         self.failed = False
 
     def __call__(self, *inputs: Tensor | None) -> None:
@@ -36,9 +36,9 @@ class Captured:
         if self.failed:
             return self.function(*inputs)
         held, graph = self.graphs[shapes]
-        for place, tensor in zip(held, inputs, strict=True):
-            if tensor is not None:
-                place.copy_(tensor)
+        for own, tensor in zip(held, inputs, strict=True):
+            if own is not None and tensor is not None:
+                own.copy_(tensor)
         return graph.replay()
 
     def _capture(self, shapes: tuple, inputs: tuple[Tensor | None, ...]) -> None:
@@ -46,7 +46,7 @@ class Captured:
         held = [None if tensor is None else tensor.clone() for tensor in inputs]
         before = {name: tensor.clone() for name, tensor in self.state().items()}
         draws = torch.cuda.get_rng_state()
-        side = torch.cuda.Stream()
+        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch does not annotate it
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(WARM_UPS):
@@ -60,11 +60,11 @@ class Captured:
         except RuntimeError as error:
             self.failed = True
             generator = torch.cuda.default_generators[torch.cuda.current_device()]
-            generator.graphsafe_set_state(generator.clone_state())  # else it would go on waiting for the capture's end
+            generator.graphsafe_set_state(generator.clone_state())  # else it would still wait for the capture to end
             reason = str(error).splitlines()[0]
             print(f"majority: a step could not be captured ({reason}): it runs eagerly, slower", file=sys.stderr)
         with torch.no_grad():
-            for name, tensor in self.state().items():  # what is new, such as an optimizer's moments, starts from 0
+            for name, tensor in self.state().items():  # new tensors, such as the moments of an optimizer, start at 0
                 tensor.copy_(before[name]) if name in before else tensor.zero_()
         torch.cuda.set_rng_state(draws)
         torch.cuda.synchronize()
@@ -73,8 +73,8 @@ class Captured:
 
 @contextmanager
 def cudnn_benchmark(on: bool) -> Iterator[None]:
-    """Inside, cuDNN tries its ways for each shape it meets and takes the fastest, unless the caller wants the same way
-    each time."""
+    """Within the context, cuDNN chooses the fastest algorithm for each shape, unless the caller has asked for
+    deterministic ones."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = on and not torch.backends.cudnn.deterministic
     try:
@@ -85,7 +85,7 @@ def cudnn_benchmark(on: bool) -> Iterator[None]:
 
 @contextmanager
 def uncompiled(model: nn.Module) -> Iterator[None]:
-    """Inside, neither compiled nor tuned: for shapes that differ each time."""
+    """Within the context, the model runs neither compiled nor tuned: for shapes that differ each time."""
     parts = {part: part._compiled_call_impl for part in model.modules() if part._compiled_call_impl is not None}
     for part in parts:
         part._compiled_call_impl = None
@@ -99,7 +99,7 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def compiled(*modules: nn.Module) -> Iterator[None]:
-    """Inside, the modules run compiled for each shape they meet; after it, as before, under the same names."""
+    """Within the context, the modules run compiled, once for each shape. They keep their parameter names."""
     for module in modules:
         module.compile(dynamic=False)
     try:

@@ -1,62 +1,44 @@
-"""fit: one loop for every method. Validation bags choose the epoch that is kept; killed at any moment, it goes on."""
+"""fit: one training loop for every method. An interrupted training continues with the same result."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..data.bags import Bags
-from ..data.batches import Batch, ResidentLoader, Target
-from ..data.device import choose_device, instances_per_pass, is_out_of_memory
-from ..data.segments import Segments
+from ..data.batches import Batch
+from ..data.device import choose_device, is_out_of_memory
 from ..data.streaming import make_loader
-from ..errors import InputError, TrainingError
-from ..files import append_line, read_lines, write_lines
-from ..inference.evaluate import outputs
-from ..inference.weights import Weights
-from ..model import Model, in_float32
-from .augment import Augment
-from .checkpoint import load_checkpoint, save_checkpoint
-from .cuda_graphs import Captured, compiled, cudnn_benchmark, uncompiled
+from ..errors import TrainingError
+from ..model import Model
+from .callbacks import Callback
+from .cuda_graphs import compiled, cudnn_benchmark
 from .memory import out_of_memory_message
 from .objectives import BagLoss, Objective
-from .optimizers import create_optimizer, moments
-from .progress import show_epochs
+from .optimizers import create_optimizer
+from .progress import show_progress
+from .run_files import RunFiles
+from .schedule import LearningRateSchedule
 from .settings import Settings
-from .validation import check_head, check_keep, check_objective, check_soft_labels, hide_instance_labels
+from .state import Fitted, TrainingState
+from .steps import CapturedSteps, Steps
+from .validation import (
+    check_callbacks,
+    check_head,
+    check_keep,
+    check_objective,
+    check_soft_labels,
+    hide_instance_labels,
+)
 
-CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
-GPU_CHECKPOINT_SECONDS = 30.0
-COMPILED_FROM = 10_000_000  # instances in all epochs: from there on compilation is soon won back
-
-
-@dataclass
-class Fitted:
-    """How training went; the model itself was left with the weights of the best epoch."""
-
-    best_epoch: int = -1
-    best_loss: float = math.inf
-    loss_name: str = "val_loss"  # of best_loss; train_loss: the last epoch was kept
-    seconds: float = 0.0  # of epochs, without a GPU's one-time capture
-    capture_seconds: float = 0.0
-    history: list[dict] = field(default_factory=list)
-
-    @property
-    def epochs(self) -> int:
-        return len(self.history)
-
-    @property
-    def outcome(self) -> dict:
-        """All but the history, which has a file of its own."""
-        return {name: value for name, value in vars(self).items() if name != "history"}
+COMPILED_FROM = 10_000_000  # instances in all epochs: from here on, compilation saves more time than it takes
 
 
 def fit(
@@ -67,138 +49,173 @@ def fit(
     *,
     device: str = "auto",
     folder: str | Path | None = None,
-    title: str | None = "training",  # of the progress shown; None: none
+    title: str | None = "training",  # of the progress bar; None: no progress is shown
     eager: bool = False,
-    keep: np.ndarray | None = None,
-    soft_labels: np.ndarray | None = None,
-    objective: Objective | None = None,
+    keep: np.ndarray | None = None,  # (n,)
+    soft_labels: np.ndarray | None = None,  # (n, C)
+    objective: Objective | None = None,  # None: the method's own loss
+    callbacks: Sequence[Callback] = (),
 ) -> Fitted:
-    """Train on bag labels alone, choose the epoch by the validation bags' loss, leave the model at that epoch.
+    """Train the model on bag labels and leave it with the weights of the best epoch.
 
-    With a `folder`, every epoch is written to metrics.jsonl and a checkpoint lets the same call continue
-    after it was killed; the end is the same as without the interruption. On a GPU the steps are captured
-    and replayed unless `eager`. `keep`, a boolean for each position of `train.index`, says which instances are
-    aggregated (None: all); the others still pass through the network. Validation bags stay whole. `soft_labels`, a row of
-    probabilities for each position, are for an `objective` that learns them. One other than the method's loss may
-    need no validation bags; then, or where it says `keeps_last`, the last epoch is kept.
+    The best epoch is the one with the lowest loss of the validation bags. Without validation bags, or if the objective
+    `keeps_last`, it is the last one.
+
+    With a `folder`, every epoch is written to metrics.jsonl, and the same call continues an interrupted training from
+    its checkpoint; the result is the same as without the interruption. On a GPU, steps are captured and replayed
+    unless `eager` is set. `keep` has one boolean per position of `train.index`: which instances are aggregated (None:
+    all). The others still pass through the network. Validation bags stay whole. `soft_labels` has one row of
+    probabilities per position of `train.index`, for an `objective` that learns them. `callbacks` follow the training:
+    see `Callback`.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
-    train, val = hide_instance_labels(model, train, objective), val and hide_instance_labels(model, val, objective)
+    train = hide_instance_labels(model, train, objective)
+    val = None if val is None else hide_instance_labels(model, val, objective)
     check_objective(model, train, settings, objective)
     if objective.uses_head:
         check_head(model, train)
     if keep is not None:
         check_keep(keep, train)
     soft_labels = check_soft_labels(soft_labels, train, objective)
-    device = choose_device(device)
-    on_gpu = device.type == "cuda"
-    fast = on_gpu and not eager
-    equal = _step_size(train, settings) is not None  # else every step has a shape of its own: nothing to prepare for
-    to_compile = _to_compile(model, train, settings) if fast and equal else []
+    check_callbacks(callbacks)
+    chosen_device = choose_device(device)
+    on_gpu = chosen_device.type == "cuda"
+    capture = on_gpu and not eager
+    step_size = _equal_step_size(train, settings)
+    to_compile = _modules_to_compile(model, train, settings) if capture and step_size is not None else []
     with (
-        torch.random.fork_rng(devices=[device] if on_gpu else []),
-        cudnn_benchmark(on_gpu and equal),
+        torch.random.fork_rng(devices=[chosen_device] if on_gpu else []),
+        cudnn_benchmark(on_gpu and step_size is not None),
         compiled(*to_compile),
+        show_progress(title) as progress,
     ):
-        folder = Path(folder) if folder else None
         try:
-            loop = _Loop(model, train, val, settings, device, folder, objective, keep, soft_labels)
-            return loop.run(title, capture=fast)
+            loop = _Loop(
+                model,
+                train,
+                val,
+                settings,
+                chosen_device,
+                objective,
+                keep=keep,
+                soft_labels=soft_labels,
+                capture=capture,
+            )
+            return loop.run(title, Path(folder) if folder else None, [progress, *callbacks])
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            raise TrainingError(out_of_memory_message(train, settings, device)) from error
+            raise TrainingError(out_of_memory_message(train, settings, chosen_device)) from error
 
 
 class _Loop:
-    def __init__(self, model: Model, train: Bags, val, settings: Settings, device, folder, objective, *positions):
-        self.model, self.settings, self.device, self.folder = model, settings, device, folder
-        self.objective: Objective = objective
-        self.whole = nn.ModuleDict({"model": model, "objective": self.objective}).to(device)
-        if model.spec.images:  # as the stored images are laid out
-            self.whole.to(memory_format=torch.channels_last)
-        self.train = make_loader(train, device, *positions)
-        self.val = val and make_loader(val, device, beside=self.train)
-        self.val_ragged = val is not None and val.sizes.min() < val.sizes.max()
-        self.at_once = instances_per_pass(train.store.shape[1:])
-        self.val_held = list(self.val.in_order(self.at_once)) if isinstance(self.val, ResidentLoader) else None
-        self.size = _step_size(train, settings)
-        trained = [weight for weight in self.whole.parameters() if weight.requires_grad]
+    """The epochs of one training."""
+
+    def __init__(
+        self,
+        model: Model,
+        train: Bags,
+        val: Bags | None,
+        settings: Settings,
+        device: torch.device,
+        objective: Objective,
+        *,
+        keep: np.ndarray | None = None,
+        soft_labels: np.ndarray | None = None,
+        capture: bool = False,
+    ):
+        self.model, self.settings, self.device, self.objective = model, settings, device, objective
+        network = nn.ModuleDict({"model": model, "objective": objective}).to(device)
+        if model.spec.images:  # the memory layout of the stored images
+            network.to(memory_format=torch.channels_last)
+        self.train = make_loader(train, device, keep, soft_labels)
+        self.val = None if val is None else make_loader(val, device, beside=self.train)
+        trainable = [weight for weight in network.parameters() if weight.requires_grad]
         rate, decay = settings.learning_rate, settings.weight_decay
-        self.optimizer = create_optimizer(settings.optimizer, trained, rate, decay, device)
-        self.augment = self._augmentation(settings.augment)
-        self.sums = torch.zeros(4, device=device)  # training loss and bags right, validation loss and bags right
-        self.steps_per_epoch = math.ceil(len(train) / settings.batch_bags)
-        self.bags_per_epoch = len(train)
+        optimizer = create_optimizer(settings.optimizer, trainable, rate, decay, device)
+        self.state = TrainingState(network, optimizer)
+        self.bags_per_epoch, self.steps_per_epoch = len(train), math.ceil(len(train) / settings.batch_bags)
         if settings.whole_steps and len(train) > settings.batch_bags:
             self.steps_per_epoch = len(train) // settings.batch_bags
             self.bags_per_epoch = self.steps_per_epoch * settings.batch_bags
-        self.fitted = Fitted()
-        self.best: Weights = {}
-        self.saved_at = time.monotonic()
-        self.planned: Iterable[Batch] | None = None  # of the epoch to come
-        self.step: Callable[[Batch], None] = self._step
-        self.validate: Callable[[], None] = self._validate
-        self.captured: list[Captured] = []
-
-    def run(self, title: str | None, capture: bool) -> Fitted:
-        self._resume()
-        fitted, settings = self.fitted, self.settings
-        keeps_last = self.val is None or self.objective.keeps_last
-        fitted.loss_name = "train_loss" if keeps_last else "val_loss"
+        self.schedule = LearningRateSchedule(settings, optimizer, self.steps_per_epoch)
+        self.steps: Steps
         if capture:
-            self._capture()
-        with show_epochs(title, fitted.epochs, settings.epochs) as show:
-            while fitted.epochs < settings.epochs and not self._out_of_patience():
-                epoch, start, captured = fitted.epochs, time.perf_counter(), self._captured_seconds()
-                record = self._epoch(epoch)
-                _check_finite(record)
-                if keeps_last:
-                    fitted.best_epoch, fitted.best_loss, self.best = epoch, record["train_loss"], {}
-                elif record["val_loss"] < fitted.best_loss:  # the first epoch wins ties
-                    fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]
-                    self.best = {name: value.clone() for name, value in self.product.state_dict().items()}
-                captures = self._captured_seconds() - captured
-                record["seconds"] = time.perf_counter() - start - captures
-                fitted.seconds += record["seconds"]
-                fitted.capture_seconds += captures
-                fitted.history.append(record)
-                self._note(record)
-                show(record)
-        self._checkpoint(force=True)
-        self.model.load_state_dict(self.best or self.product.state_dict())
-        self.step, self.validate, self.captured, self.planned = self._step, self._validate, [], None  # frees the GPU's
+            size = _equal_step_size(train, settings)
+            self.steps = CapturedSteps(model, objective, self.state, settings, device, self.val, self.train, size)
+        else:
+            self.steps = Steps(model, objective, self.state, settings, device, self.val)
+        self.next_batches: Iterable[Batch] | None = None  # of the next epoch, prepared while the GPU works
+
+    def run(self, title: str | None, folder: Path | None, callbacks: Sequence[Callback]) -> Fitted:
+        files = None if folder is None else RunFiles(folder, self.state, self.device)
+        if files is not None:
+            files.resume()
+            callbacks = [files, *callbacks]  # its files are complete before any other callback may fail
+        fitted = self.state.fitted
+        fitted.loss_name = "train_loss" if self._keeps_last else "val_loss"
+        for callback in callbacks:
+            callback.on_fit_start(title, fitted.epochs, self.settings.epochs)
+        while fitted.epochs < self.settings.epochs and not self._out_of_patience():
+            record = self._train_epoch(fitted.epochs)
+            fitted.history.append(record)
+            for callback in callbacks:
+                callback.on_epoch_end(dict(record))
+        if files is not None:
+            files.save_checkpoint()  # of the last epoch, before the model gets the weights of the best one
+        self.model.load_state_dict(self.state.best_weights or self._product.state_dict())
+        self.steps.release()
+        self.next_batches = None
+        for callback in callbacks:
+            callback.on_fit_end(fitted)
         return fitted
 
-    def _captured_seconds(self) -> float:
-        return sum(captured.seconds for captured in self.captured)
-
     @property
-    def product(self) -> Model:
+    def _product(self) -> Model:
         return self.objective.product(self.model)
 
-    # ------------------------------------------------------------------ one epoch
+    @property
+    def _keeps_last(self) -> bool:
+        return self.val is None or self.objective.keeps_last
 
-    def _plan(self, epoch: int) -> Iterable[Batch]:
-        rng = np.random.default_rng([self.settings.seed, epoch])  # order of bags, parts of bags
-        return self.train.shuffled(self.settings.batch_bags, rng, self.settings.max_instances, self.bags_per_epoch)
+    def _out_of_patience(self) -> bool:
+        patience, fitted = self.settings.patience, self.state.fitted
+        return patience is not None and fitted.epochs - 1 - fitted.best_epoch >= patience
 
-    def _epoch(self, epoch: int) -> dict:
-        seed = _seed_of(self.settings.seed, epoch)  # of dropout and augmentation
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU there is
+    def _train_epoch(self, epoch: int) -> dict[str, Any]:
+        """Train an epoch, keep its weights if it is the best, and return its record."""
+        state, fitted = self.state, self.state.fitted
+        start, captured_before = time.perf_counter(), self.steps.capture_seconds
+        record = self._run_steps(epoch)
+        _check_finite(record)
+        if self._keeps_last:
+            fitted.best_epoch, fitted.best_loss, state.best_weights = epoch, record["train_loss"], {}
+        elif record["val_loss"] < fitted.best_loss:  # the first of equal epochs is kept
+            fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]
+            state.best_weights = {name: value.clone() for name, value in self._product.state_dict().items()}
+        capture_seconds = self.steps.capture_seconds - captured_before
+        record["seconds"] = time.perf_counter() - start - capture_seconds
+        fitted.seconds += record["seconds"]
+        fitted.capture_seconds += capture_seconds
+        return record
+
+    def _run_steps(self, epoch: int) -> dict[str, Any]:
+        """All steps of an epoch and its validation."""
+        seed = _seed_of(self.settings.seed, epoch)  # for dropout and augmentation
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed all GPUs
         if self.device.type == "cuda":
             torch.cuda.manual_seed(seed)
-        self.sums.zero_()
-        self.whole.train()
-        batches = self.planned or self._plan(epoch)
+        self.steps.sums.zero_()
+        self.state.network.train()
+        batches = self.next_batches or self._batches(epoch)
         for step, batch in enumerate(batches, start=epoch * self.steps_per_epoch):
-            rate = self._set_rate(step)
-            self.step(batch)
+            rate = self.schedule.set_rate(step)
+            self.steps.step(batch)
         if self.val is not None:
-            self.validate()
-        if self.device.type == "cuda":  # while it works
-            self.planned = self._plan(epoch + 1)
-        loss, right, val_loss, val_right = self.sums.tolist()  # the epoch's one wait for the device
+            self.steps.validate()
+        if self.device.type == "cuda":  # the GPU is still working
+            self.next_batches = self._batches(epoch + 1)
+        loss, right, val_loss, val_right = self.steps.sums.tolist()  # waits for the device, once per epoch
         bags = self.bags_per_epoch
         record = {"epoch": epoch, "train_loss": loss / bags, "train_bag_accuracy": right / bags, "learning_rate": rate}
         if self.val is not None:
@@ -206,136 +223,35 @@ class _Loop:
             record |= {"val_loss": val_loss / bags, "val_bag_accuracy": val_right / bags}
         return record
 
-    def _step(self, batch: Batch) -> None:
-        with self._autocast():
-            losses, right = self.objective.losses(self.model, batch, self.augment)
-        self.optimizer.zero_grad(set_to_none=True)
-        losses.mean().backward()
-        self.optimizer.step()
-        self.objective.after_step(self.model)
-        self.sums[0] += losses.detach().sum()
-        self.sums[1] += right.sum()
-
-    @torch.no_grad()
-    def _validate(self) -> None:
-        model = self.product
-        with self._autocast(), uncompiled(model) if self.val_ragged else nullcontext():
-            for batch, output in outputs(model, self.val_held or self.val.in_order(self.at_once)):
-                with in_float32(output.bag_log_probs):
-                    self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
-                self.sums[3] += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
-
-    def _autocast(self):
-        enabled = self.settings.precision == "bf16" and self.device.type == "cuda"
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
-
-    def _augmentation(self, plan: tuple) -> Callable[[Tensor], Tensor] | None:
-        if not plan:
-            return None
-        generator = torch.default_generator
-        if self.device.type == "cuda":
-            generator = torch.cuda.default_generators[torch.cuda.current_device()]
-        augment = Augment(plan)
-        return lambda images: augment(images, generator)
-
-    def _set_rate(self, step: int) -> float:
-        s = self.settings
-        rate = s.learning_rate
-        if s.schedule == "cosine":
-            total, warm = s.epochs * self.steps_per_epoch, s.warmup_epochs * self.steps_per_epoch
-            rate *= min((step + 1) / max(warm, 1), 1)
-            if step >= warm:
-                rate *= 0.5 * (1 + math.cos(math.pi * (step - warm) / max(total - warm, 1)))
-        for group in self.optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
-        return rate
-
-    def _out_of_patience(self) -> bool:
-        patience = self.settings.patience
-        return patience is not None and self.fitted.epochs - 1 - self.fitted.best_epoch >= patience
-
-    # ------------------------------------------------------------------ on a GPU
-
-    def _capture(self) -> None:
-        """Replay work instead of launching it: of bags on the device, and training steps where they have one size."""
-        state = lambda: {"sums": self.sums} | self.whole.state_dict() | moments(self.optimizer)
-        if isinstance(self.val, ResidentLoader):
-            self.validate = Captured(self._validate, state)
-            self.captured.append(self.validate)
-        if self.size is None or not isinstance(self.train, ResidentLoader):
-            return
-
-        def step(index: Tensor, keep: Tensor | None, labels: Tensor, *more: Tensor | None) -> None:
-            bags = len(labels)
-            sizes = torch.full((bags,), self.size, device=self.device)
-            segments = Segments(np.full(bags, self.size), sizes, keep)
-            self._step(Batch(np.arange(bags), self.train.store, index, segments, Target(labels, *more)))
-
-        replayed = Captured(step, state)
-        self.captured.append(replayed)
-        self.step = lambda batch: replayed(batch.index, batch.segments.keep, *batch.target)
-
-    # ------------------------------------------------------------------ files
-
-    def _resume(self) -> None:
-        if self.folder is None:
-            return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        lines = []
-        if (self.folder / CHECKPOINT).exists():
-            self.best, progress = load_checkpoint(self.folder / CHECKPOINT, self.whole, self.optimizer, self.device)
-            epochs = progress.pop("epochs")
-            lines = read_lines(self.folder / METRICS)[:epochs]
-            if len(lines) < epochs:
-                raise InputError(
-                    f"{self.folder} has a checkpoint of {epochs} epochs but {len(lines)} in {METRICS}: "
-                    "put that file back, or remove the folder to begin again"
-                )
-            self.fitted = Fitted(**progress, history=lines)
-        # Lines after the checkpoint belong to epochs that will be trained again.
-        write_lines(self.folder / METRICS, lines)
-
-    def _note(self, record: dict) -> None:
-        if self.folder is None:
-            return
-        append_line(self.folder / METRICS, record)
-        self._checkpoint()
-
-    def _checkpoint(self, force: bool = False) -> None:
-        """Every epoch on a CPU, at most every GPU_CHECKPOINT_SECONDS on a GPU."""
-        waited = time.monotonic() - self.saved_at
-        if self.folder is None or (not force and self.device.type == "cuda" and waited < GPU_CHECKPOINT_SECONDS):
-            return
-        progress = {"epochs": self.fitted.epochs, **self.fitted.outcome}
-        save_checkpoint(self.folder / CHECKPOINT, self.whole, self.best, self.optimizer, progress)
-        self.saved_at = time.monotonic()
+    def _batches(self, epoch: int) -> Iterable[Batch]:
+        rng = np.random.default_rng([self.settings.seed, epoch])  # for the order of bags and the parts of large bags
+        return self.train.shuffled(self.settings.batch_bags, rng, self.settings.max_instances, self.bags_per_epoch)
 
 
-def _step_size(train: Bags, settings: Settings) -> int | None:
-    """Of all bags in a step; None where they are ragged."""
-    sizes = np.minimum(train.sizes, settings.max_instances or train.sizes.max())
+def _equal_step_size(train: Bags, settings: Settings) -> int | None:
+    """The number of instances that every bag has in a step; None if bags differ, so that every step has its own
+    shape."""
+    sizes = settings.sizes_in_step(train.sizes)
     return int(sizes[0]) if sizes.min() == sizes.max() else None
 
 
-def _to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module]:
-    long = settings.epochs * len(train.index) >= COMPILED_FROM
-    if not (long if settings.compile is None else settings.compile):
+def _modules_to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module]:
+    is_long = settings.epochs * len(train.index) >= COMPILED_FROM
+    if not (is_long if settings.compile is None else settings.compile):
         return []
-    drawn = settings.augment  # random draws cannot be compiled
-    return [model.backbone] if drawn else [model.normalise, model.backbone]
+    if settings.augment:  # random draws cannot be compiled
+        return [model.backbone]
+    return [model.normalise, model.backbone]
 
 
 def _seed_of(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
-def _check_finite(record: dict) -> None:
+def _check_finite(record: dict[str, Any]) -> None:
     for name in ("train_loss", "val_loss"):
         if not math.isfinite(record.get(name, 0)):
             raise TrainingError(
-                f"{name} is {record[name]} in epoch {record['epoch']}: training stopped, nothing of this epoch was "
+                f"{name} is {record[name]} in epoch {record['epoch'] + 1}: training stopped, and this epoch was not "
                 "saved. Try a lower learning rate (in a new folder), or look for extreme values in the instances"
             )

@@ -1,7 +1,7 @@
-"""Whether a step of training fits into memory: Linux kills what takes too much of it, without a word.
+"""Whether a training step fits into memory. Linux kills a process that uses too much memory without a message.
 
-Counted are the instances and what the network keeps of each. A head that compares instances with each other takes more,
-and a container may have less than the machine tells.
+The estimate counts the instances of a step and the tensors that the network saves for them. A head that compares
+instances with each other needs more, and a container may have less memory than the machine reports.
 """
 
 from __future__ import annotations
@@ -18,64 +18,66 @@ from ..data.bags import Bags
 from ..model import Model
 from .settings import Settings
 
-BACKWARD_FACTOR = 1.2  # times what is kept for the backward pass, as that pass takes some; 1.1 to 1.2 were measured
+BACKWARD_FACTOR = 1.2  # peak memory of a step by the tensors saved for its backward pass; 1.1 to 1.2 was measured
 GIB = 2**30
 CURE = (
-    "take fewer bags a step (--batch-bags, or --set census.start.batch_bags=N in that stage), a part of large bags "
-    "(--max-instances), or smaller images (--image-size)"
+    "use fewer bags per step (--batch-bags, or --set census.pretrain.batch_bags=N for that stage), a part of large "
+    "bags (--max-instances), or smaller images (--image-size)"
 )
 
 
 def memory_warning(model: Model, train: Bags, settings: Settings) -> str | None:
-    """What to say where the largest step on a CPU takes more memory than is free."""
+    """A warning if the largest step on a CPU needs more memory than is free."""
     needed, free = step_bytes(model, train, settings), free_bytes()
     if free is None or needed < free:
         return None
-    most = largest_step(train, settings)
-    gib = f"about {needed / GIB:,.1f} GiB of memory, and {free / GIB:,.1f} GiB are free"
-    return f"a step of {most:,} instances takes {gib}, so that the run may be killed: {CURE}"
+    instances = largest_step(train, settings)
+    memory = f"about {needed / GIB:,.1f} GiB of memory, and {free / GIB:,.1f} GiB are free"
+    return f"a step of {instances:,} instances needs {memory}, so the run may be killed: {CURE}"
 
 
 def out_of_memory_message(train: Bags, settings: Settings, device: torch.device) -> str:
-    """What to say where a step has failed for want of memory."""
+    """The message for a step that has failed because memory ran out."""
     where = "the GPU" if device.type == "cuda" else "this machine"
     steps = f"steps of {settings.batch_bags} bags, up to {largest_step(train, settings):,} instances"
     return f"{where} has too little memory for {steps} of shape {train.store.shape[1:]}: {CURE}"
 
 
 def largest_step(train: Bags, settings: Settings) -> int:
-    """Of how many instances it may be."""
-    sizes = np.minimum(train.sizes, settings.max_instances or train.sizes.max())
-    return int(np.sort(sizes)[-settings.batch_bags :].sum())
+    """The number of instances in the largest possible step."""
+    return int(np.sort(settings.sizes_in_step(train.sizes))[-settings.batch_bags :].sum())
 
 
 def step_bytes(model: Model, train: Bags, settings: Settings) -> float:
-    """Of the largest step, about: for every instance its own, and what each of a few more takes."""
-    few, more = (_kept(model, train, number) for number in (2, 6))
-    own = train.store.dtype.itemsize * np.prod(train.store.shape[1:])
-    return (own + BACKWARD_FACTOR * (more - few) / 4) * largest_step(train, settings)
+    """An estimate of the memory that the largest step needs.
+
+    The difference between a step of 6 instances and one of 2 shows what each instance adds.
+    """
+    saved_per_instance = (_saved_bytes(model, train, 6) - _saved_bytes(model, train, 2)) / 4
+    instance = train.store.dtype.itemsize * np.prod(train.store.shape[1:])
+    return float((instance + BACKWARD_FACTOR * saved_per_instance) * largest_step(train, settings))
 
 
-def _kept(model: Model, train: Bags, number: int) -> int:
-    """Bytes that the network keeps for the backward pass of so many instances."""
-    kept = {}
+def _saved_bytes(model: Model, train: Bags, number: int) -> int:
+    """Bytes that the network saves for the backward pass of so many instances."""
+    saved: dict[int, int] = {}  # by address
 
-    def note(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+    def record(tensor: torch.Tensor) -> torch.Tensor:
+        saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
     model = copy.deepcopy(model).train()
     instances = torch.from_numpy(train.store[np.resize(train.index, number)])
-    with torch.random.fork_rng(devices=[]), saved_tensors_hooks(note, lambda tensor: tensor):
-        features = note(model.features(instances))  # which the head keeps; held, so that no place is used again
+    with torch.random.fork_rng(devices=[]), saved_tensors_hooks(record, lambda tensor: tensor):
+        features = record(model.features(instances))  # the head saves them; held, so that no address is used twice
     del features
-    return sum(kept.values())
+    return sum(saved.values())
 
 
 def free_bytes() -> int | None:
-    """None where the system does not tell."""
+    """Free memory of the machine; None if the system does not report it."""
     try:
-        told = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
+        found = re.search(r"MemAvailable: +(\d+) kB", Path("/proc/meminfo").read_text())
     except OSError:
         return None
-    return told and int(told[1]) * 1024
+    return int(found[1]) * 1024 if found else None

@@ -1,4 +1,4 @@
-"""Objectives: what a training step minimises. The default is the method's own loss of the bags' labels."""
+"""Objectives: what a training step minimises. The default is the method's own loss of the bag labels."""
 
 from __future__ import annotations
 
@@ -15,22 +15,26 @@ from .contrastive import contrastive_losses, mixed_contrastive_losses
 
 
 class Objective(nn.Module):
-    """What it holds itself (a projection, a mean of weights) is trained, captured and saved beside the model."""
+    """Base class. The modules of an objective (a projection, a copy of the model) are trained, captured and saved
+    together with the model."""
 
-    uses_head: ClassVar[bool] = True  # False: it has no use for labels, whatever the method
-    learns_soft_labels: ClassVar[bool] = False  # True: `fit` needs them
-    of_instances: ClassVar[bool] = False  # True: bags are of one instance each
-    keeps_last: ClassVar[bool] = False  # True: the last epoch wins, whatever the validation bags' loss
+    uses_head: ClassVar[bool] = True  # False: no labels are used, whatever the method
+    learns_soft_labels: ClassVar[bool] = False  # True: `fit` needs soft_labels
+    of_instances: ClassVar[bool] = False  # True: every bag must have one instance
+    keeps_last: ClassVar[bool] = False  # True: the last epoch is kept, whatever the validation loss
 
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
-        """(b,) one loss a bag, (b,) whether the bag's class was predicted. `augment` draws anew at each call."""
+        """(b,) one loss per bag, and (b,) whether the class of the bag was predicted.
+
+        `augment` draws new random numbers at each call.
+        """
         raise NotImplementedError
 
     def after_step(self, model: Model) -> None:
-        """What follows the optimizer's step."""
+        """Called after every step of the optimizer."""
 
     def product(self, model: Model) -> Model:
-        """The model that is validated, and whose best weights are kept."""
+        """The model that is validated, and whose weights of the best epoch are kept."""
         return model
 
 
@@ -45,13 +49,13 @@ class BagLoss(Objective):
 
 
 class Contrastive(Objective):
-    """Two views of an instance know each other among those of all others: no label is used.
+    """Contrastive learning: two views of an instance should be closer than views of other instances. It uses no labels.
 
     Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020; without the
-    positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. Where first views are
-    mixed with those of other instances, up to `mixed` of them, they are to know the second views of both among those of
-    all: Lee et al., "i-Mix: A Domain-Agnostic Strategy for Contrastive Representation Learning", ICLR 2021. The
-    projection is left behind.
+    positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. If `mixed` is above 0,
+    up to this share of each first view is another instance, and it should be close to the second views of both: Lee et
+    al., "i-Mix: A Domain-Agnostic Strategy for Contrastive Representation Learning", ICLR 2021. The projection is not
+    part of the model.
     """
 
     uses_head, of_instances = False, True
@@ -78,10 +82,12 @@ class Contrastive(Objective):
 
 
 class Averaged(BagLoss):
-    """The method's own loss; what is validated and kept is the running mean of the model's weights.
+    """The method's own loss; the running mean of the model's weights is validated and kept.
 
-    Its first steps count in full: the mean is over all steps until there are 1 / (1 - momentum) of them.
+    The mean is over all steps until there are 1 / (1 - momentum) of them, and an exponential one after that.
     """
+
+    steps: Tensor
 
     def __init__(self, model: Model, momentum: float = 0.99):
         super().__init__()
@@ -95,22 +101,21 @@ class Averaged(BagLoss):
     @torch.no_grad()
     def after_step(self, model: Model) -> None:
         self.steps += 1
-        new = (1 / self.steps).clamp(min=1 - self.momentum)
-        held = lambda network: [*network.parameters(), *network.buffers()]  # what is shared counts once
-        for kept, now in zip(held(self.mean), held(model), strict=True):
-            if kept.is_floating_point():
-                kept.lerp_(now, new.to(kept.dtype))
+        weight = (1 / self.steps).clamp(min=1 - self.momentum)
+        for mean, current in zip(_tensors(self.mean), _tensors(model), strict=True):
+            if mean.is_floating_point():
+                mean.lerp_(current, weight.to(mean.dtype))
             else:
-                kept.copy_(now)
+                mean.copy_(current)
 
 
 class Distill(Averaged):
-    """Given soft_labels about every instance are learned, and no bag label is; its running mean is kept, as above.
+    """Learns the soft labels of the instances, and no bag labels. The running mean of the weights is kept, as above.
 
-    Instances are mixed with others of the step, up to `mixed` of them, and their soft_labels with them (Zhang et al.,
-    "mixup: Beyond Empirical Risk Minimization", ICLR 2018): where soft_labels are wrong, that is harder to learn by heart.
-    The last epoch wins: soft_labels are another aim than bags' labels, and on images the lowest loss of bags was often the
-    first epoch's.
+    Instances are mixed with others of the step, up to the share `mixed`, and so are their soft labels (Zhang et al.,
+    "mixup: Beyond Empirical Risk Minimization", ICLR 2018): wrong soft labels are then harder to memorise. The last
+    epoch is kept: soft labels are another target than bag labels, and on images the epoch with the lowest loss of the
+    validation bags was often the first.
     """
 
     learns_soft_labels = keeps_last = True
@@ -120,18 +125,25 @@ class Distill(Averaged):
         self.mixed = mixed
 
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
-        seen, soft_labels = model.normalise(batch.instances, augment), batch.target.soft_labels
+        instances, soft_labels = model.normalise(batch.instances, augment), batch.target.soft_labels
+        assert soft_labels is not None  # `fit` checks it
         if self.mixed:
-            seen, other, share = mix(seen, self.mixed)
+            instances, other, share = mix(instances, self.mixed)
             soft_labels = soft_labels.lerp(soft_labels[other], share.unsqueeze(1))
-        output = model.aggregate(model.backbone(seen).float(), batch.segments)
+        output = model.aggregate(model.backbone(instances).float(), batch.segments)
         with in_float32(output.bag_log_probs):
             losses = batch.segments.mean(-(soft_labels * output.instance_log_probs).sum(dim=1))
         return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
 
 
-def mix(seen: Tensor, most: float) -> tuple[Tensor, Tensor, Tensor]:
-    """n instances, each with up to `most` of another in it; (n,) which other; (n,) how much of it."""
-    other = torch.rand(len(seen), device=seen.device).argsort()
-    share = most * torch.rand(len(seen), device=seen.device)
-    return seen.lerp(seen[other], share.view(-1, *[1] * (seen.ndim - 1)).to(seen.dtype)), other, share
+def mix(instances: Tensor, most: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Mix each of n instances with another: the mixed instances, (n,) which other, (n,) its share, up to `most`."""
+    other = torch.rand(len(instances), device=instances.device).argsort()
+    share = most * torch.rand(len(instances), device=instances.device)
+    weights = share.view(-1, *[1] * (instances.ndim - 1)).to(instances.dtype)
+    return instances.lerp(instances[other], weights), other, share
+
+
+def _tensors(model: Model) -> list[Tensor]:
+    """All parameters and buffers; a shared one is listed once."""
+    return [*model.parameters(), *model.buffers()]

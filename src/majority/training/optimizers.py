@@ -1,94 +1,100 @@
-"""Optimizers by name: Adam, AdamW, and Muon, whose momentum is made orthogonal before it becomes a step."""
+"""Optimizers by name: Adam, AdamW and Muon, whose momentum is orthogonalised before each step."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-ROUNDS = 5
-QUINTIC = (3.4445, -4.7750, 2.0315)  # of one round: singular values from 0 to 1 all come near 1 within five
-AS_LARGE_AS_ADAM = 0.2  # root mean square of a step's entries, of the learning rate
+NEWTON_SCHULZ_STEPS = 5
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)  # of one step: five bring singular values between 0 and 1 close to 1
+ADAM_RMS = 0.2  # root mean square of the entries of a step, relative to the learning rate, as for Adam
 
 
 def create_optimizer(
     name: str, weights: Iterable[nn.Parameter], rate: float, decay: float, device: torch.device
 ) -> torch.optim.Optimizer:
-    """On a GPU it can be captured: its rate is a tensor there."""
+    """On a GPU, the optimizer can be captured, and its learning rate is a tensor."""
     on_gpu = device.type == "cuda"
-    common = {"lr": torch.tensor(rate, device=device) if on_gpu else rate, "fused": True, "capturable": on_gpu}
+    lr = torch.tensor(rate, device=device) if on_gpu else rate
     if name == "adam":
-        return torch.optim.Adam(weights, **common)
-    return (Muon if name == "muon" else torch.optim.AdamW)(weights, weight_decay=decay, **common)
+        return torch.optim.Adam(weights, lr=lr, fused=True, capturable=on_gpu)
+    if name == "muon":
+        return Muon(weights, lr=lr, weight_decay=decay, fused=True, capturable=on_gpu)
+    return torch.optim.AdamW(weights, lr=lr, weight_decay=decay, fused=True, capturable=on_gpu)
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[object, Tensor]:
-    """All that it remembers."""
+    """All tensors that the optimizer keeps between steps, by weight and name."""
     states = optimizer.state.items()
     return {(weight, name): value for weight, state in states for name, value in state.items()}
 
 
 class Muon(torch.optim.AdamW):
-    """Every direction of a weight matrix is learned at one pace, whatever the gradient's scale in it.
+    """All directions of a weight matrix are learned at the same speed, whatever the scale of the gradient.
 
-    Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024; steps are as large as Adam's are
-    (Liu et al., "Muon is scalable for LLM training", 2025), so that one learning rate serves all. Filters count as
-    the rows of a matrix. First and last layers are no exception here. Weights without rows and columns (norms, biases)
-    learn by AdamW.
+    Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024. Steps are as large as those of Adam
+    (Liu et al., "Muon is scalable for LLM training", 2025), so that the same learning rate fits both. The filters of a
+    convolution are the rows of a matrix. The first and the last layer are no exception. Weights that are not matrices
+    (norms, biases) are trained by AdamW.
     """
 
-    def __init__(self, weights: Iterable[nn.Parameter], momentum: float = 0.95, **of_adamw):
-        super().__init__(weights, **of_adamw)
+    def __init__(self, weights: Iterable[nn.Parameter], momentum: float = 0.95, **adamw_options: Any):
+        super().__init__(weights, **adamw_options)
         for group in (self.defaults, *self.param_groups):
             group["momentum"] = momentum
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            self._step_of_matrices(group)
-        super().step()  # of all others: no slope is left of those
+            self._step_matrices(group)
+        super().step()  # all other weights: the matrices have no gradient left
         return loss
 
-    def _step_of_matrices(self, group: dict) -> None:
+    def _step_matrices(self, group: dict[str, Any]) -> None:
         rate, decay, momentum = group["lr"], group["weight_decay"], group["momentum"]
-        alike = defaultdict(list)
+        by_shape: dict[torch.Size, list[nn.Parameter]] = defaultdict(list)
         for weight in group["params"]:
             if weight.ndim > 1 and weight.grad is not None:
-                alike[weight.shape].append(weight)
-        for weights in alike.values():
-            slopes, past = [weight.grad for weight in weights], [self._moment(weight) for weight in weights]
-            torch._foreach_lerp_(past, slopes, 1 - momentum)
-            ahead = torch._foreach_lerp(slopes, past, momentum)
-            steps = orthogonal(torch.stack(ahead).flatten(2)).view(len(weights), *weights[0].shape)
-            larger = max(len(weights[0]), weights[0][0].numel())
-            for weight, step in zip(weights, steps * (rate * AS_LARGE_AS_ADAM * larger**0.5), strict=True):
+                by_shape[weight.shape].append(weight)
+        for weights in by_shape.values():
+            gradients = [weight.grad for weight in weights if weight.grad is not None]
+            averages = [self._moment(weight) for weight in weights]
+            torch._foreach_lerp_(averages, gradients, 1 - momentum)
+            directions = torch._foreach_lerp(gradients, averages, momentum)
+            steps = orthogonalize(torch.stack(directions).flatten(2)).view(len(weights), *weights[0].shape)
+            larger_side = max(len(weights[0]), weights[0][0].numel())
+            for weight, step in zip(weights, steps * (rate * ADAM_RMS * larger_side**0.5), strict=True):
                 weight.mul_(1 - rate * decay).sub_(step)
                 weight.grad = None
 
-    def __setstate__(self, state: dict) -> None:
-        torch.optim.Optimizer.__setstate__(self, state)  # AdamW's looks for its own counts in every state
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        torch.optim.Optimizer.__setstate__(self, state)  # that of AdamW expects step counts in every state
 
     def _moment(self, weight: nn.Parameter) -> Tensor:
         state = self.state[weight]
         if not state:
             state["moment"] = torch.zeros_like(weight)
-        return state["moment"]
+        moment: Tensor = state["moment"]
+        return moment
 
 
-def orthogonal(matrices: Tensor) -> Tensor:  # (k, rows, columns) -> the same, singular values near 1
-    a, b, c = QUINTIC
+def orthogonalize(matrices: Tensor) -> Tensor:
+    """(k, rows, columns) -> (k, rows, columns) with singular values near 1."""
+    a, b, c = NEWTON_SCHULZ
     wide = matrices.shape[1] <= matrices.shape[2]
     x = matrices if wide else matrices.mT
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)
     if x.is_cuda:
         x = x.bfloat16()
-    for _ in range(ROUNDS):
+    for _ in range(NEWTON_SCHULZ_STEPS):
         squares = x @ x.mT
         x = a * x + (b * squares + c * squares @ squares) @ x
     return (x if wide else x.mT).to(matrices.dtype)

@@ -1,53 +1,83 @@
-"""How training goes: a bar for who watches a terminal, a line now and then for who reads a log."""
+"""The progress of a training on standard error: a bar in a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-SECONDS_APART = 60  # lines of a log, at least
+from .callbacks import Callback
+from .state import Fitted
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+SECONDS_APART = 60  # between the lines of a log, at least
 
 
 @contextmanager
-def show_epochs(title: str | None, done: int, total: int) -> Iterator[Callable[[dict], None]]:
-    """Yield a function that takes each epoch's record; without a title nothing is shown."""
+def show_progress(title: str | None) -> Iterator[Callback]:
+    """Yield the callback that shows the epochs of a training; without a title it shows nothing."""
     if title is None:
-        yield lambda record: None
+        yield Callback()
     elif sys.stderr.isatty():
-        with _bar(title, done, total) as show:
-            yield show
+        bar = ProgressBar()
+        try:
+            yield bar
+        finally:
+            bar.stop()
     else:
-        yield _lines(title, total)
+        yield ProgressLines()
 
 
-@contextmanager
-def _bar(title: str, done: int, total: int) -> Iterator[Callable[[dict], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+class ProgressBar(Callback):
+    """A bar with the losses of the last epoch. It disappears when it is stopped."""
 
-    what, figures = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[figures]}")
-    columns = (what, BarColumn(), MofNCompleteColumn(), figures, TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=total, completed=done, figures="")
-        yield lambda record: progress.update(task, completed=record["epoch"] + 1, figures=_figures(record))
+    def __init__(self) -> None:
+        self.progress: Progress | None = None
+
+    def on_fit_start(self, title: str | None, done: int, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        description, losses = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[losses]}")
+        columns = (description, BarColumn(), MofNCompleteColumn(), losses, TimeRemainingColumn())
+        # What callbacks print is moved above the bar, unless it goes to a file.
+        options = {"transient": True, "redirect_stdout": sys.stdout.isatty()}
+        self.progress = Progress(*columns, console=Console(stderr=True), **options)
+        self.task = self.progress.add_task(title or "", total=total, completed=done, losses="")
+        self.progress.start()
+
+    def on_epoch_end(self, record: dict[str, Any]) -> None:
+        if self.progress is not None:
+            self.progress.update(self.task, completed=record["epoch"] + 1, losses=_format_losses(record))
+
+    def on_fit_end(self, fitted: Fitted) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = None
 
 
-def _lines(title: str, total: int) -> Callable[[dict], None]:
-    said = time.monotonic()
+class ProgressLines(Callback):
+    """One line about the last epoch, at most every SECONDS_APART seconds."""
 
-    def show(record: dict) -> None:
-        nonlocal said
-        if time.monotonic() - said >= SECONDS_APART:
-            said = time.monotonic()
-            print(f"{title}: {record['epoch'] + 1} of {total} epochs · {_figures(record)}", file=sys.stderr, flush=True)
+    def on_fit_start(self, title: str | None, done: int, total: int) -> None:
+        self.title, self.total, self.printed_at = title, total, time.monotonic()
 
-    return show
+    def on_epoch_end(self, record: dict[str, Any]) -> None:
+        if time.monotonic() - self.printed_at >= SECONDS_APART:
+            self.printed_at = time.monotonic()
+            epochs = f"{record['epoch'] + 1} of {self.total} epochs"
+            print(f"{self.title}: {epochs} · {_format_losses(record)}", file=sys.stderr, flush=True)
 
 
-def _figures(record: dict) -> str:
-    figures = f"loss {record['train_loss']:.3f}"
+def _format_losses(record: dict[str, Any]) -> str:
+    losses = f"loss {record['train_loss']:.3f}"
     if "val_loss" in record:
-        figures += f" · validation {record['val_loss']:.3f} · bags right {record['val_bag_accuracy']:.0%}"
-    return figures
+        losses += f" · validation {record['val_loss']:.3f} · bags right {record['val_bag_accuracy']:.0%}"
+    return losses
