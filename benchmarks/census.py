@@ -51,7 +51,8 @@ from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.embedding import as_single_bags, embed_bags
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.sources import Parts, load
-from majority.training.loop import Fitted
+from majority.study.results import with_current_names
+from majority.training.state import Fitted
 
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
 LINES = ("census", "clusters", "heads", "discriminants", "proportion", "supervised", "augmented")

@@ -32,9 +32,9 @@ from ..errors import InputError
 from ..inference.evaluate import all_batches, outputs
 from ..model import Model, ModelSpec, Normalise
 from ..training.augment import Augment
-from ..training.loop import Fitted
 from ..training.objectives import Averaged, Contrastive, Distill
 from ..training.settings import Settings
+from ..training.state import Fitted
 from ..training.validation import takes_views
 from .discriminants import discriminants, is_applicable
 from .embedding import as_single_bags, embed_bags

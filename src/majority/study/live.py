@@ -13,8 +13,8 @@ from statistics import mean
 from ..experiments.run_folder import CONFIG
 from ..files import read_json
 from ..recipes.stages import STAGES
-from ..training.loop import METRICS
 from ..training.progress import SECONDS_APART
+from ..training.run_files import METRICS
 from .workers import Done, State, Watch
 
 CONTINUES = "Ctrl-C stops, the same command continues"
