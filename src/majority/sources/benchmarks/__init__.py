@@ -1,1 +1,1 @@
-"""Labelled sets of which benchmark bags are made."""
+"""Labelled sets, from which benchmark bags are made."""

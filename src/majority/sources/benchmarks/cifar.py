@@ -1,4 +1,4 @@
-"""CIFAR-10 in its published binary layout (never its pickles): 60,000 colour images of 32 x 32."""
+"""CIFAR-10 in its published binary layout (the pickled version is not read): 60,000 colour images of 32 x 32 pixels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ARCHIVE = "cifar-10-binary.tar.gz"
 BATCHES = tuple(
     f"cifar-10-batches-bin/{name}.bin" for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
 )
-RECORD = 1 + 3 * 32 * 32  # a label, then the pixels, colour plane after colour plane
+RECORD = 1 + 3 * 32 * 32  # bytes: the label, then all red, all green and all blue values
 
 
 def load_cifar10() -> LabelledSet:
@@ -31,7 +31,7 @@ def load_cifar10() -> LabelledSet:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Write the six batches, and nothing else that the archive may hold, below a folder."""
+    """Write the six batches into a folder, and nothing else that the archive may contain."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with (
@@ -39,16 +39,17 @@ def _unpack(archive: Path, folder: Path) -> None:
             tarfile.open(archive) as members,
         ):
             for member in members:
-                if member.name in BATCHES and member.isfile():
+                content = members.extractfile(member) if member.name in BATCHES and member.isfile() else None
+                if content is not None:
                     with open(Path(unfinished) / Path(member.name).name, "wb") as target:
-                        shutil.copyfileobj(members.extractfile(member), target)
+                        shutil.copyfileobj(content, target)
             for batch in BATCHES:
                 (folder / batch).parent.mkdir(exist_ok=True)
                 (Path(unfinished) / Path(batch).name).replace(folder / batch)
     except (OSError, tarfile.TarError, EOFError) as error:
         raise InputError(
             f"{archive} could not be unpacked into {folder} ({error}): "
-            "make room there, or unpack it by hand into the MAJORITY_DATA folder"
+            "free disk space there, or unpack the archive by hand into the MAJORITY_DATA folder"
         ) from error
 
 

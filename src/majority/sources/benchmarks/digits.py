@@ -1,4 +1,4 @@
-"""Handwritten digits that scikit-learn carries: 1,797 grey images of 8 x 8, no download."""
+"""The handwritten digits of scikit-learn: 1,797 grey images of 8 x 8 pixels, without a download."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Downloads with checksum and progress: a whole file under its name, or nothing."""
+"""Downloads with checksum and progress bar: a file is either complete or absent."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 from ...errors import InputError
 from .published import PUBLISHED
 
-TIMEOUT = 30  # seconds without a byte
+TIMEOUT = 30  # seconds without data
 
 
 def download(name: str, folder: Path) -> Path:
-    """Fetch the published file of this name from its authors' address into a folder."""
+    """Download the published file of this name from its authors' address into a folder."""
     published = PUBLISHED[name]
-    by_hand = f"fetch {published.url} by other means and put it, as {name}, into {folder} or the MAJORITY_DATA folder"
+    by_hand = f"download {published.url} by hand and save it as {name} in {folder} or in the MAJORITY_DATA folder"
     try:
         import pooch
         import requests
     except ImportError:
         raise InputError(
-            f"{name} is not here, and the package that downloads files is missing: pip install pooch, or {by_hand}"
+            f"{name} is not on this machine, and pooch, which downloads it, is missing: pip install pooch, or {by_hand}"
         ) from None
     bar = _Bar(name)
     try:
@@ -33,26 +33,25 @@ def download(name: str, folder: Path) -> Path:
                 downloader=pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT),
             )
     except requests.HTTPError as error:
-        cause = f"the server answered {error.response.status_code} {error.response.reason}"
+        answer = error.response
+        cause = "no answer" if answer is None else f"the server answered {answer.status_code} {answer.reason}"
     except requests.Timeout:
         cause = f"no answer within {TIMEOUT} s"
     except requests.exceptions.ChunkedEncodingError:
-        cause = "the connection broke off"
+        cause = "the connection was interrupted"
     except requests.ConnectionError:
         cause = "no connection"
     except OSError as error:
         cause = str(error)
     except ValueError:
-        cause = f"what arrived does not have the published md5 {published.md5}"
+        cause = f"the downloaded file does not have the published md5 {published.md5}"
     else:
         return Path(path)
-    raise InputError(
-        f"{name} could not be downloaded from {published.url} ({cause}): try again when connected, or {by_hand}"
-    )
+    raise InputError(f"{name} could not be downloaded from {published.url} ({cause}): try again later, or {by_hand}")
 
 
 class _Bar:
-    """The few calls that pooch makes of a progress bar, drawn by rich; silent where stderr is no terminal."""
+    """A progress bar with the methods that pooch calls, drawn by rich; not shown if stderr is not a terminal."""
 
     def __init__(self, name: str):
         from rich.console import Console

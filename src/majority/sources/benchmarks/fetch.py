@@ -1,4 +1,4 @@
-"""Published files: found in the data folder or the user cache, checked by md5, fetched where absent."""
+"""Published files: found in the data folder or the user cache, downloaded if missing, checked by their md5."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...errors import InputError
 from .published import PUBLISHED
 
 DATA_VARIABLE = "MAJORITY_DATA"
-NOTES = "verified.json"  # in the cache: files whose md5 was found right, so that it is computed once
+NOTES = "verified.json"  # in the cache: files whose md5 was correct, so that it is computed only once
 
 
 def cache_folder() -> Path:
-    """The folder of this user into which absent files are downloaded."""
+    """The folder of this user into which missing files are downloaded."""
     try:
         import pooch
     except ImportError:
@@ -26,38 +26,38 @@ def cache_folder() -> Path:
 
 
 def data_folders() -> list[Path]:
-    """Where published files are looked for: the folder that MAJORITY_DATA names, then the user cache."""
+    """Where published files are searched for: the folder that MAJORITY_DATA names, then the user cache."""
     named = os.environ.get(DATA_VARIABLE)
     if not named:
         return [cache_folder()]
     folder = Path(named).expanduser()
     if not folder.is_dir():
-        raise InputError(f"{DATA_VARIABLE} names {folder}, which is not a folder: make it, or unset {DATA_VARIABLE}")
+        raise InputError(f"{DATA_VARIABLE} names {folder}, which is not a folder: create it, or unset {DATA_VARIABLE}")
     return [folder, cache_folder()]
 
 
 def find(name: str) -> Path | None:
-    """The first file of this name below the data folders, unchecked."""
+    """The first file of this name in the data folders; its content is not checked."""
     return next((folder / name for folder in data_folders() if (folder / name).is_file()), None)
 
 
 def fetch(name: str) -> Path:
-    """The published file of this name, checked; downloaded into the user cache where it is absent."""
+    """The published file of this name, checked; it is downloaded into the user cache if it is missing."""
     path = find(name)
     if path is None:
         from .download import download
 
         path = download(name, cache_folder())
-    check(path, name)
+    check_md5(path, name)
     return path
 
 
-def check(path: Path, name: str) -> None:
-    """Refuse a file that is not, byte for byte, the one published under this name."""
+def check_md5(path: Path, name: str) -> None:
+    """Refuse a file that differs from the one published under this name."""
     published = PUBLISHED[name]
     try:
-        about = path.stat()
-        stamp = [about.st_size, about.st_mtime_ns, published.md5]
+        status = path.stat()
+        stamp = [status.st_size, status.st_mtime_ns, published.md5]
         if _read_notes().get(str(path.resolve())) == stamp:
             return
         with path.open("rb") as file:
@@ -67,7 +67,7 @@ def check(path: Path, name: str) -> None:
     if md5 != published.md5:
         raise InputError(
             f"{path} is damaged or is not the published file (md5 {md5}, published {published.md5}): "
-            f"delete it and run again to fetch it from {published.url}"
+            f"delete it and run again to download it from {published.url}"
         )
     _write_notes(_read_notes() | {str(path.resolve()): stamp})
 
@@ -82,7 +82,7 @@ def _read_notes() -> dict:
 
 def _write_notes(notes: dict) -> None:
     folder = cache_folder()
-    with contextlib.suppress(OSError):  # without the note the md5 is computed again next time, no more
+    with contextlib.suppress(OSError):  # without the note, the md5 is computed again next time
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".notes-") as unfinished:
             draft = Path(unfinished) / NOTES

@@ -1,4 +1,4 @@
-"""The two-dimensional MedMNIST sets (28 x 28) with one label an image."""
+"""The two-dimensional MedMNIST sets (28 x 28 pixels) with one label per image."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ ORGANS = (
     "pancreas",
     "spleen",
 )
-RETINOPATHY_GRADES = ("0", "1", "2", "3", "4")  # ordered, used as classes
+RETINOPATHY_GRADES = ("0", "1", "2", "3", "4")  # an ordinal scale, used as classes
 CHEST = ("normal", "pneumonia")
 BREAST = ("malignant", "normal, benign")
 

@@ -1,4 +1,4 @@
-"""Any .npz file in MedMNIST's layout: train_images, train_labels; test_* where there is one; val_* unused."""
+"""Any .npz file in MedMNIST's layout: train_images, train_labels, and optionally test_*; val_* is not used."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import InputError
-from .array_checks import check_images, column, form, number_labels
+from .array_checks import check_images, describe_array, flatten_column, number_labels
 from .labelled import LabelledSet
 
-LAYOUT = "MedMNIST's layout is train_images and train_labels, and test_images and test_labels where there is a test set"
+LAYOUT = "MedMNIST's layout is train_images and train_labels, and optionally test_images and test_labels"
 GROUP_NAMES = ("patients", "groups")
 
 
 def load_npz(path: Path, name: str | None = None, classes: tuple[str, ...] | None = None) -> LabelledSet:
-    """Train and test images of a file merged; `{split}_patients` or `{split}_groups` become its groups.
+    """The training and test images of a file together; `{split}_patients` or `{split}_groups` become the groups.
 
-    Without `classes` the classes are the label values that occur, in their order.
+    Without `classes`, the classes are the sorted label values.
     """
     arrays = _read_arrays(path)
     splits = ["train", "test"] if {"test_images", "test_labels"} & arrays.keys() else ["train"]
@@ -26,30 +26,30 @@ def load_npz(path: Path, name: str | None = None, classes: tuple[str, ...] | Non
     if classes is None:
         labels, classes = number_labels(path, labels)
     elif labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= len(classes):
-        raise InputError(f"{path} has labels outside 0 to {len(classes) - 1}: it is not {name}; fetch it again")
+        raise InputError(f"{path} has labels outside 0 to {len(classes) - 1}: it is not {name}; download it again")
     return LabelledSet(name or path.stem, images, labels, classes, groups=_groups(path, arrays, splits))
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """The arrays that are used; object arrays, which only pickle could read, are refused."""
+    """The arrays that are used; object arrays, which need pickle, are refused."""
     wanted = {f"{s}_{what}" for s in ("train", "test") for what in ("images", "labels", *GROUP_NAMES)}
     try:
         with np.load(path, allow_pickle=False) as content:
             arrays = {key: content[key] for key in sorted(wanted & set(content.files))}
-    except Exception as error:  # numpy, zipfile and zlib each raise their own kinds on a damaged file
+    except Exception as error:  # numpy, zipfile and zlib raise different exceptions for a damaged file
         raise InputError(
             f"{path} cannot be read as an .npz file ({error}): "
-            "it is damaged, or of another format; fetch it or save it (numpy.savez) again"
+            "it is damaged, or has another format; download it or save it (numpy.savez) again"
         ) from error
     for key in arrays:
         if not isinstance(arrays[key], np.ndarray):
-            raise InputError(f"{path}: {key} is no array: save it again with numpy.savez")
+            raise InputError(f"{path}: {key} is not an array: save it again with numpy.savez")
     return arrays
 
 
 def _get(path: Path, arrays: dict[str, np.ndarray], key: str) -> np.ndarray:
     if key not in arrays:
-        raise InputError(f"{path} lacks {key}: {LAYOUT}")
+        raise InputError(f"{path} has no array {key}: {LAYOUT}")
     return arrays[key]
 
 
@@ -62,7 +62,9 @@ def _images(path: Path, arrays: dict[str, np.ndarray], splits: list[str]) -> lis
         parts.append(images)
     shapes = [images.shape[1:] for images in parts]
     if shapes[0] != shapes[-1]:
-        raise InputError(f"{path}: train_images are {shapes[0]} each, test_images {shapes[-1]}: give all one shape")
+        raise InputError(
+            f"{path}: train_images are {shapes[0]} each, test_images {shapes[-1]}: give all images the same shape"
+        )
     return parts
 
 
@@ -78,7 +80,7 @@ def _groups(path: Path, arrays: dict[str, np.ndarray], splits: list[str]) -> np.
             continue
         for key in keys:
             if key not in arrays:
-                raise InputError(f"{path} lacks {key}: give the {kind} of every split, or of none")
+                raise InputError(f"{path} has no array {key}: give the {kind} of every split, or of none")
         counts = [len(arrays[f"{split}_images"]) for split in splits]
         parts = [_numbers_or_text(path, key, arrays[key], count) for key, count in zip(keys, counts, strict=True)]
         return np.concatenate(parts)
@@ -87,6 +89,6 @@ def _groups(path: Path, arrays: dict[str, np.ndarray], splits: list[str]) -> np.
 
 def _numbers_or_text(path: Path, key: str, values: np.ndarray, count: int) -> np.ndarray:
     if values.dtype.kind not in "iuU":
-        raise InputError(f"{path}: {key} have {form(values)}: save integers or text")
-    values = column(path, key, values, count)
+        raise InputError(f"{path}: {key} have {describe_array(values)}: save integers or text")
+    values = flatten_column(path, key, values, count)
     return values if values.dtype.kind == "U" else values.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Where the authors of each data set publish its files, and the md5 of each."""
+"""The address where the authors of each data set publish its files, and the md5 of each file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _medmnist(name: str, md5: str) -> Published:
     return Published(f"{ZENODO}/{name}.npz?download=1", md5)
 
 
-PUBLISHED = {  # path below the data folder: what is published
+PUBLISHED = {  # path within the data folder -> address and md5
     "cifar-10-binary.tar.gz": _cifar("c32a1d4ab5d03f1284b67883e8d87530"),
     "cifar-10-batches-bin/data_batch_1.bin": _cifar("5dd7e06a14cb22eb9f671a540d1b7c25"),
     "cifar-10-batches-bin/data_batch_2.bin": _cifar("5ea93a67294ea407fff1d09f752e9692"),

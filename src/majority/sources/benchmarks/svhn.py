@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import InputError
-from .array_checks import check_images, column, form, number_labels
+from .array_checks import check_images, describe_array, flatten_column, number_labels
 from .catalogue import NamedSource
 from .fetch import fetch
 from .labelled import LabelledSet
@@ -22,7 +22,7 @@ def load_svhn() -> LabelledSet:
 
 
 def load_mat(path: Path) -> LabelledSet:
-    """One .mat file in SVHN's layout; its classes are the digits that occur in it."""
+    """One .mat file in SVHN's layout; the classes are the digits that occur in it."""
     images, digits = _read(path)
     labels, classes = number_labels(path, digits)
     return LabelledSet(path.stem, images, labels, classes)
@@ -33,22 +33,22 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
     try:
         content = loadmat(path, appendmat=False, variable_names=["X", "y"])
-    except Exception as error:  # scipy raises whatever its parser stumbles over
+    except Exception as error:  # scipy's parser raises many kinds of exceptions
         raise InputError(
             f"{path} cannot be read as a .mat file ({error}): "
-            "it is damaged, or of another format; fetch it or save it again"
+            "it is damaged, or has another format; download it or save it again"
         ) from error
     missing = [key for key in ("X", "y") if key not in content]
     if missing:
-        raise InputError(f"{path} lacks {' and '.join(missing)}: SVHN's layout is X (h, w, 3, n) and y (n, 1)")
+        raise InputError(f"{path} has no {' and no '.join(missing)}: SVHN's layout is X (h, w, 3, n) and y (n, 1)")
     images, labels = content["X"], content["y"]
     if images.ndim != 4:
-        raise InputError(f"{path}: X has {form(images)}: save it as uint8 of shape (h, w, 3, n)")
+        raise InputError(f"{path}: X has {describe_array(images)}: save it as uint8 of shape (h, w, 3, n)")
     if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "iuf":
-        raise InputError(f"{path}: y has {form(labels)}: save one number for each image")
+        raise InputError(f"{path}: y has {describe_array(labels)}: save one number for each image")
     images = np.ascontiguousarray(images.transpose(3, 0, 1, 2))  # (n, h, w, 3)
     check_images(path, "the images X", images)
-    labels = column(path, "the labels y", labels, len(images))
+    labels = flatten_column(path, "the labels y", labels, len(images))
     wrong = np.flatnonzero(~np.isin(labels, range(1, 11)))
     if len(wrong):
         raise InputError(

@@ -11,10 +11,10 @@ import pandas as pd
 from ...data.bags import Bags
 from ...data.instance_labels import UNKNOWN
 from ...errors import count_noun
+from ..image_summary import ImageFileSummary
 from .bag_table import sorted_classes
 from .custom_bags import CustomBags
 from .findings import Findings
-from ..image_summary import ImageFileSummary
 from .request import ReadOptions
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ..image_summary import ImageFileSummary
 from .bag_table import check_filled, check_for_training, check_one_each, settle_splits
 from .columns import RESERVED, TEXT, note_unused, read_features
 from .content import Content
 from .findings import Findings, UnreadableError
-from ..image_summary import ImageFileSummary
 from .image_warnings import warn_of_changes, warn_of_losses
 from .images import ABSENT, first_spellings, load_images, other_capitals
 from .names import did_you_mean
