@@ -128,7 +128,7 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["train", "digits", "--bags", "2"], "at least 4"),
         (["train", "digits", "--bag-size", "500"], "--with-replacement"),
         (["train", "digits", "--epochs", "0"], "epochs is 0"),
-        (["train", "digits", "--set", "training.seed=1"], "take --seed"),
+        (["train", "digits", "--set", "training.seed=1"], "--seed"),
         (["train", "digits", "--seed", "-1"], "seed is -1: give a whole number from 0 up"),
         (["train", "digits", "--set", "training.epochs=1", "--set", "training.epochs=2"], "is given twice"),
         (["train", "digits", "--method", "count", "--option", "of=counts", "--option", "of=counts"], "is given twice"),
@@ -141,11 +141,11 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["train", "digits", "--option", "off=counts"], "has no option 'off'"),
         (["train", "digits", "--device", "tpu"], "auto, cpu or cuda"),
         (["train", "nowhere.npz"], "there is no file nowhere.npz"),
-        (["evaluate", "nowhere"], "is no run folder"),
+        (["evaluate", "nowhere"], "not a run folder"),
         (["study", "digits", "--folds", "a"], "write 0, 0-4 or 0,2"),
         (["study", "digits", "--methods", ","], "an empty list"),
         (["study", "digits", "--bags", "0"], "--bags 0: give 1 or more"),
-        (["study", "."], "take train --folds K"),
+        (["study", "."], "train --folds"),
         (["train", ".", "--folds", "0"], "--folds 0: give 3 or more"),
     ],
 )
@@ -165,9 +165,9 @@ def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_p
         (["--set", "training.epochs=-1"], "epochs is -1"),
         (["--option", "nonsense=3"], "no option 'nonsense'"),
         (["--backbone", "vgg"], "there is no backbone 'vgg'"),
-        (["--backbone", "mlp", "--set", 'backbone="cnn"'], "--backbone and --set backbone are one setting"),
-        (["--recipe", "quick", "--ratios", "0.5"], "has no ratios"),
-        (["--recipe", "mpem", "--method", "vote"], "does not build on vote"),
+        (["--backbone", "mlp", "--set", 'backbone="cnn"'], "--backbone and --set backbone"),
+        (["--recipe", "quick", "--ratios", "0.5"], "--ratios is for recipe mpem"),
+        (["--recipe", "mpem", "--method", "vote"], "does not work with method vote"),
         (["--device", "tpu"], "auto, cpu or cuda"),
     ],
 )
@@ -182,7 +182,7 @@ def test_what_cannot_be_right_is_said_before_any_data_are_read(majority, tmp_pat
 def test_help_says_the_defaults(majority):
     shown = lambda *words: " ".join(majority(*words, "--help")[1].replace("│", " ").split())
     assert "(default: 0)" in shown("train")
-    assert "(default: one a core, two a GPU)" in shown("study")
+    assert "(default: one per core, two per GPU)" in shown("study")
 
 
 def test_an_unknown_option_is_exit_2(majority):

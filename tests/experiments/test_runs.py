@@ -23,7 +23,8 @@ from majority.experiments.run_folder import SCHEMA, check_same_settings, open_ru
 from majority.inference import evaluate as inference
 
 DATA = Data("digits", bags=20, bag_size=8)
-TINY = Experiment(DATA, "log-mean", recipe="quick", epochs=2)
+TWO_EPOCHS = {"training.epochs": 2}
+TINY = Experiment(DATA, "log-mean", recipe="quick", settings=TWO_EPOCHS)
 COMMAND = [sys.executable, "-m", "majority", "train", "digits", "--method", "count", "--bags", "60", "--bag-size", "8"]
 COMMAND += ["--recipe", "quick", "--epochs", "40", "--device", "cpu"]
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -41,7 +42,7 @@ def test_a_run_leaves_what_the_design_says(tmp_path):
     assert result["test"].keys() >= figures
     assert result["val"].keys() >= figures
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config["schema"] == 2
+    assert config["schema"] == SCHEMA
     assert len(config["data"]["fingerprint"]) == 3
     assert config["environment"]["torch"]
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 2
@@ -72,11 +73,19 @@ def test_the_cure_for_a_classifier_that_is_gone_brings_it_back(tmp_path):
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        (Experiment(DATA, "count", recipe="quick", epochs=2), "method is log-mean, asked count"),
-        (Experiment(DATA, "log-mean", recipe="quick", epochs=3), "plan.training.epochs is 2, asked 3"),
-        (Experiment(DATA, "log-mean", recipe="quick", epochs=2, seed=1), "plan.training.seed is 0, asked 1"),
+        (Experiment(DATA, "count", recipe="quick", settings=TWO_EPOCHS), "method is log-mean, asked count"),
         (
-            Experiment(Data("digits", bags=20, bag_size=8, fold=1), "log-mean", recipe="quick", epochs=2),
+            Experiment(DATA, "log-mean", recipe="quick", settings={"training.epochs": 3}),
+            "plan.training.epochs is 2, asked 3",
+        ),
+        (
+            Experiment(DATA, "log-mean", recipe="quick", settings=TWO_EPOCHS, seed=1),
+            "plan.training.seed is 0, asked 1",
+        ),
+        (
+            Experiment(
+                Data("digits", bags=20, bag_size=8, fold=1), "log-mean", recipe="quick", settings={"training.epochs": 2}
+            ),
             "data.fold is 0, asked 1",
         ),
     ],
@@ -116,7 +125,7 @@ def test_the_config_of_something_else_is_not_overwritten(tmp_path):
 
 def test_a_run_that_never_finished_an_epoch_takes_other_settings(tmp_path):
     with pytest.raises(TrainingError, match="Try a lower learning rate"):
-        replace(TINY, learning_rate=1e38).run(tmp_path, "cpu")
+        replace(TINY, settings={"training.learning_rate": 1e38}).run(tmp_path, "cpu")
     assert (tmp_path / "config.json").exists()
     TINY.run(tmp_path, "cpu")
     assert json.loads((tmp_path / "config.json").read_text())["plan"]["training"]["learning_rate"] == 3e-3
@@ -126,13 +135,6 @@ def test_a_kill_while_the_config_is_written_leaves_the_folder_usable(tmp_path):
     (tmp_path / ".config.json.unfinished").write_text('{"sch')
     TINY.run(tmp_path, "cpu")
     assert (tmp_path / "result.json").exists()
-
-
-def test_one_setting_said_in_two_ways_is_one_run(tmp_path):
-    first = TINY.run(tmp_path, "cpu")
-    assert replace(TINY, epochs=None, settings={"training.epochs": 2}).run(tmp_path, "cpu") == first
-    with pytest.raises(InputError, match=r"--epochs and --set training\.epochs are one setting"):
-        replace(TINY, settings={"training.epochs": 2})
 
 
 def test_a_run_knows_its_files_from_every_folder(majority, tmp_path, monkeypatch):
@@ -151,7 +153,7 @@ def test_a_run_knows_its_files_from_every_folder(majority, tmp_path, monkeypatch
     (tmp_path / "bags.csv").write_text("\n".join(["bag,bag_label,f0", *rows[::-1]]) + "\n")
     code, _, error = majority("train", "bags.csv", *words)
     assert code == 2
-    assert "the data has changed since" in error
+    assert "the data have changed since" in error
 
 
 def test_a_folder_that_was_moved_with_its_files_goes_on(majority, tmp_path, monkeypatch):
@@ -187,7 +189,7 @@ def test_a_manifest_that_is_a_link_is_read_where_the_link_is(majority, tmp_path)
 def test_the_instances_are_gone_through_once_to_standardise_all_networks(tmp_path, monkeypatch):
     passes, standardise = [], model.standardisation
     monkeypatch.setattr(model, "standardisation", lambda bags: passes.append(bags) or standardise(bags))
-    replace(TINY, recipe="census", epochs=1).run(tmp_path, "cpu")
+    replace(TINY, recipe="census", settings={"training.epochs": 1}).run(tmp_path, "cpu")
     assert len(passes) == 1, "of three readers and last"
 
 
@@ -226,7 +228,7 @@ def test_a_disk_that_fills_up_between_epochs_is_one_message(tmp_path, monkeypatc
         return real(path, mode, *more, **named)
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(InputError, match=r"metrics\.jsonl cannot be written .*: make room and repeat the command"):
+    with pytest.raises(InputError, match=r"metrics\.jsonl cannot be written .*: free disk space"):
         TINY.run(tmp_path, "cpu")
 
 
@@ -261,7 +263,7 @@ def test_the_cure_for_a_damaged_config_works(tmp_path):
     TINY.run(run, "cpu")
     whole = (run / "config.json").read_text()
     (run / "config.json").write_text(whole[:100])
-    cure = rf"config\.json is damaged .*: put a whole copy in its place, or move {run} away and train again"
+    cure = rf"config\.json is damaged .*: or move {run} away and train again"
     for read in (lambda: TINY.run(run, "cpu"), lambda: open_run(run, {"method": "count"}), lambda: read_config(run)):
         with pytest.raises(InputError, match=cure):
             read()
@@ -272,7 +274,7 @@ def test_the_cure_for_a_damaged_config_works(tmp_path):
 
 
 def test_what_is_no_run_folder(tmp_path):
-    with pytest.raises(InputError, match="is no run folder"):
+    with pytest.raises(InputError, match="is not a run folder"):
         read_config(tmp_path)
     (tmp_path / "config.json").write_text('{"schema": 99}')
     with pytest.raises(InputError, match="schema 99"):
@@ -339,7 +341,7 @@ def test_changed_data_is_called_by_its_name(tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     config["data"]["fingerprint"][0] = "0" * 32
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="the data has changed since"):
+    with pytest.raises(InputError, match="the data have changed since"):
         TINY.run(tmp_path, "cpu")
 
 
@@ -362,11 +364,3 @@ def test_of_many_differences_the_chosen_ones_are_named_first_and_the_rest_is_cou
     message = r"\(method is count, asked vote; plan.recipe is quick, asked census; plan.s0 is 0, .*; and 3 more\)"
     with pytest.raises(InputError, match=message):
         check_same_settings(tmp_path, there, asked)
-
-
-def test_a_run_of_before_a_setting_was_there_is_one_with_what_it_was_then(tmp_path):
-    plan = lambda **census: {"plan": {"recipe": "census", "census": {"readers": 3, **census}}}
-    there = {"schema": SCHEMA, **plan()}
-    check_same_settings(tmp_path, there, plan(mixed_views=0.0))
-    with pytest.raises(InputError, match=r"\(plan.census.mixed_views is 0.0, asked 0.5\)"):
-        check_same_settings(tmp_path, there, plan(mixed_views=0.5))

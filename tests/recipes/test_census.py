@@ -1,6 +1,7 @@
 """census: its stages, what they leave, that they go on after a stop, and that no instance label reaches them."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.census import CensusSettings
 from majority.recipes.embedding import embed_bags
+from majority.sources import CustomBags
 
 VIEWS = ("affine", "noise")
 QUICK = Settings(epochs=2, batch_bags=8, augment=VIEWS)
@@ -43,8 +45,8 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     words += ["--set", "census.momentum=0.9", "--out", tmp_path / "run"]
     code, out, _ = majority(*words)
     assert code == 0
-    assert "stage last: epoch 1 of 0 to 1 was kept as the last, training loss" in out
-    assert "of 0 to 1 was best, validation loss" in out
+    assert "stage student: kept epoch 2 of 2, training loss" in out
+    assert re.search(r"stage teacher-1: kept epoch [12] of 2, validation loss", out)
     assert "The last epoch was kept." in (tmp_path / "run/report.html").read_text()
     result = json.loads((tmp_path / "run/result.json").read_text())
     assert list(result["stages"]) == ["teacher-1", "teacher-2", "teacher-3", "student"], "tiny images have no start"
@@ -93,12 +95,12 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("census=5", "census=5: it has settings of its own"),
         (
             'census.pretrain={"epochs": 1}',
-            "it has settings of its own, change one: --set census.pretrain.SETTING=VALUE",
+            "change one: --set census.pretrain.SETTING=VALUE",
         ),
         ("backbone=null", "backbone is None: give a name, or auto"),
         ("census=null", "census=null: recipe census needs it"),
-        ("teacher_epochs=3", "the plan has no setting 'teacher_epochs': did you mean census.teacher_epochs?"),
-        ("recipe=paper", "the plan has no setting 'recipe'"),
+        ("teacher_epochs=3", "has no setting 'teacher_epochs': did you mean census.teacher_epochs?"),
+        ("recipe=paper", "has no setting 'recipe'"),
         ("census.teachers=0", "census.teachers is 0: it must be 1 or more"),
         ("census.teacher_epochs=0", "census.teacher_epochs is 0: it must be 1 or more"),
         ("census.teacher_epochs=null", "census.teacher_epochs=null: a whole number is needed"),
@@ -135,10 +137,21 @@ def test_plans_follow_the_material():
     assert ("resized-crop", {"side": (24, 96)}) in plan("cifar10", (32, 128, 3), True).own.pretrain.augment
 
 
-def test_bags_of_ones_own_are_like_a_set_only_where_that_is_said():
-    assert Experiment(Data("cifar10-scans.csv")).kind == ""
-    assert Experiment(Data("cifar10-scans.csv"), like="svhn").kind == "svhn"
-    assert Experiment(Data("svhn28.npz")).kind == "svhn28"
+@pytest.mark.parametrize(("like", "source"), [(None, ""), ("svhn", "svhn")])
+def test_custom_bags_have_a_known_kind_of_images_only_if_like_names_it(tmp_path, monkeypatch, like, source):
+    """Whatever the name of their file is."""
+    seen = []
+
+    def note(recipe, task):
+        seen.append(task.source)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("majority.experiments.experiment.choose", note)
+    bags = digits().train
+    opened = CustomBags("cifar10-scans", bags)
+    with pytest.raises(KeyboardInterrupt):
+        Experiment(Data("cifar10-scans.csv"), like=like).run(tmp_path / "run", "cpu", source=opened)
+    assert seen == [source]
 
 
 def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tmp_path, monkeypatch):
@@ -154,8 +167,8 @@ def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tm
     code, out, _ = majority(*words)
     on("cpu")
     assert code == 0
-    assert "note: backbone mlp takes images of one size only: so are the views of the start" in out
-    assert "stage start: epoch 0" in out
+    assert "note: backbone mlp takes images of one size only" in out
+    assert "stage pretrain: kept epoch 1 of 1" in out
     code, out, _ = majority(*words)
     assert code == 0
     assert "is finished" in out
@@ -271,14 +284,14 @@ def test_bags_may_have_a_background(tmp_path):
 
 
 def test_the_last_network_reads_bags_with_what_the_readers_counted(tmp_path):
-    settings = replace(WITH_PRETRAIN, start=None, head=None)
+    settings = replace(WITH_PRETRAIN, pretrain=None, head=None)
     trained = census.train(run_of(tmp_path, digits(), "adjusted-mean", settings))
     reader = load_file(tmp_path / "stages/teacher-2/weights.safetensors")
     assert trained.model.head.winner_share.item() == reader["head.winner_share"].item() != 0.1
 
 
 def test_without_a_start_every_network_begins_with_weights_of_its_own(tmp_path):
-    run, begun = run_of(tmp_path, digits(), settings=replace(WITH_PRETRAIN, start=None, head=None)), []
+    run, begun = run_of(tmp_path, digits(), settings=replace(WITH_PRETRAIN, pretrain=None, head=None)), []
     census.train(replace(run, fresh_model=lambda number=0: begun.append(number) or run.fresh_model(number)))
     readers_and_last = begun[-3:]
     assert len(set(readers_and_last)) == 3
@@ -327,14 +340,16 @@ def test_beliefs_are_the_models_own_in_the_order_of_the_bags():
     torch.testing.assert_close(census.instance_probabilities(model, parts.train, "cpu"), expected)
 
 
-def test_last_learns_the_squared_mean_of_what_the_readers_believe(tmp_path, monkeypatch):
-    parts, taught = digits(), []
+def test_the_student_learns_the_squared_mean_of_the_teachers_probabilities(tmp_path, monkeypatch):
+    parts, learned, fit = digits(), [], Run.fit
 
-    def stops(run, *given, **more):
-        taught.append(more["soft_labels"])
+    def stop_at_soft_labels(run, *given, **more):
+        if "soft_labels" not in more:
+            return fit(run, *given, **more)
+        learned.append(more["soft_labels"])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Run, "fit", stops)
+    monkeypatch.setattr(Run, "fit", stop_at_soft_labels)
     with pytest.raises(KeyboardInterrupt):
         census.train(run_of(tmp_path, parts))
     read = []
@@ -343,4 +358,4 @@ def test_last_learns_the_squared_mean_of_what_the_readers_believe(tmp_path, monk
         reader.load_state_dict(load_file(tmp_path / f"stages/teacher-{number}/weights.safetensors"))
         read.append(census.instance_probabilities(reader, parts.train, "cpu").numpy().astype(np.float64))
     squared = ((read[0] + read[1]) / 2) ** 2
-    np.testing.assert_allclose(taught[0], squared / squared.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(learned[0], squared / squared.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-7)

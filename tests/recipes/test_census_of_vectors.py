@@ -77,7 +77,7 @@ def test_taught_readers_are_networks_of_their_own(tmp_path, monkeypatch):
     assert len({id(model) for model in models}) == 4, "teacher-1, two that were taught, and last"
 
 
-@pytest.mark.parametrize(("loss", "kind"), [(9.0, "reader"), (-9.0, "distilled-teacher")])
+@pytest.mark.parametrize(("loss", "kind"), [(9.0, "teacher"), (-9.0, "distilled-teacher")])
 def test_readers_begin_as_the_first_of_lower_validation_loss_did(tmp_path, monkeypatch, loss, kind):
     real, calls = census._train_teacher, []
 

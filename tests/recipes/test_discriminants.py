@@ -124,7 +124,7 @@ def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
     bags = bags_of(rng, rng.normal(size=(3, 5)))
     model = build_model(bags)
     whole = discriminants(model, bags, "cpu")
-    monkeypatch.setattr("majority.recipes.discriminants.at_once", lambda shape: 2)
+    monkeypatch.setattr("majority.recipes.discriminants.instances_per_pass", lambda shape: 2)
     real, seen = model.normalise.forward, []
     monkeypatch.setattr(model.normalise, "forward", lambda x: seen.append(len(x)) or real(x))
     torch.testing.assert_close(discriminants(model, bags, "cpu"), whole)

@@ -225,7 +225,7 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     assert [line.split(":")[0] for line in said[1:]] == ["stage first", "stage r0.3", "stage r1.0"]
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["plan"]["mpem"]["ratios"] == [0.3, 1.0]
-    assert "--recipe mpem --backbone mlp --ratios 0.3,1.0" in command(config)
+    assert "--backbone mlp --epochs 3 --ratios 0.3,1.0" in command(config)
     assert TINY.run(tmp_path, "cpu", said.append) == result
     assert "is finished" in said[-1]
     (tmp_path / "stages" / "first" / "best.safetensors").write_bytes(b"left behind by a kill")
@@ -250,7 +250,10 @@ def test_it_is_the_papers_plan_with_ten_ratios():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--recipe", "mpem", "--method", "vote"], "recipe mpem does not build on vote: take --method count or soft"),
+        (
+            ["--recipe", "mpem", "--method", "vote"],
+            "does not work with method vote: use --method count or soft",
+        ),
         (["--ratios", "0.5"], "--ratios is for recipe mpem"),
         (
             ["--recipe", "mpem", "--method", "count", "--ratios", "0.5,1.5"],
@@ -272,7 +275,7 @@ def test_wrong_wishes_are_refused(majority, tmp_path, words, message):
 
 
 def test_a_study_takes_it(tmp_path):
-    common = replace(TINY, epochs=1)
+    common = replace(TINY, settings=TINY.settings | {"training.epochs": 1})
     study = Study(("digits",), ("large",), ("count", "log-mean"), (0,), common)
     study.run(tmp_path, "cpu", jobs=1)
     results = [json.loads(path.read_text()) for path in tmp_path.rglob("result.json")]

@@ -1,6 +1,6 @@
 """Recipes are fixed plans: what they hold is what the docs say, and `default` says what it chose."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -91,7 +91,7 @@ def test_a_setting_of_another_recipe_is_refused():
 
 @dataclass(frozen=True)
 class TwiceSettings:
-    again: Settings = Settings(epochs=2)
+    again: Settings = field(default_factory=lambda: Settings(epochs=2))
     share: float = 0.5
 
 

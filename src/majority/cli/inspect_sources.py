@@ -36,7 +36,15 @@ def list_names() -> None:
     for info in describe():
         shape = "x".join(map(str, info.shape or "?"))
         here = "yes" if info.available else "no"
-        table.add_row(info.name, here, str(info.instances or "?"), shape, str(len(info.classes) or "?"), info.licence, info.location)
+        table.add_row(
+            info.name,
+            here,
+            str(info.instances or "?"),
+            shape,
+            str(len(info.classes) or "?"),
+            info.licence,
+            info.location,
+        )
     console().print(table)
     default = {DEFAULT: "one of these, chosen by the data and the device"}
     for title, entries in {

@@ -45,7 +45,7 @@ def study(
     from ..experiments.experiment import Experiment
     from ..methods import METHODS
     from ..sources import is_custom_source
-    from ..study import Study, difficulty, with_ranges
+    from ..study import Study, difficulty, join_ranges
 
     for source in filter(is_custom_source, sources):
         raise InputError(
@@ -71,7 +71,7 @@ def study(
     common = Experiment(
         data, chosen[0], recipe=recipe, seed=seed, settings=options.parse_settings(settings, shorthands)
     )
-    scenario_names = with_ranges(options.split_names(scenarios))
+    scenario_names = join_ranges(options.split_names(scenarios))
     grid = Study(tuple(sources), scenario_names, chosen, options.parse_folds(folds), common)
     with tell_how_to_continue(out):
         done = grid.run(out, device, jobs, log)

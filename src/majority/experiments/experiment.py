@@ -23,8 +23,8 @@ from ..recipes.stages import Log, no_log
 from ..report.page import REPORT
 from ..sources import Parts, Source
 from ..training.callbacks import Callback
-from ..training.loop import METRICS
 from ..training.memory import memory_warning
+from ..training.run_files import METRICS
 from ..training.validation import check_all_known
 from .data import Data, fingerprints
 from .reopen import open_classifier

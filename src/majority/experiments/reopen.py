@@ -100,6 +100,6 @@ def _read_options(classifier: Classifier, config: dict[str, Any], labels: bool, 
         classes=spec.classes,
         image_size=spec.instance_shape[:2] if spec.images else None,
         channels=spec.instance_shape[2] if spec.images else None,
-        seen=ImageFileSummary(**images) if images else None,
+        trained_images=ImageFileSummary(**images) if images else None,
         features=tuple(columns) if columns else None,
     )

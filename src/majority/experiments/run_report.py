@@ -10,7 +10,7 @@ from ..inference.reading import Reading
 from ..recipes.stages import Log, no_log
 from ..report.page import RunFacts, write_page
 from ..sources import Parts, Source
-from ..training.loop import METRICS
+from ..training.run_files import METRICS
 from .reopen import open_bags, reopen
 from .run_folder import RESULT, finished_file, is_trained_on, read_config
 

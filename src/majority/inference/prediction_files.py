@@ -24,7 +24,7 @@ ROWS_AT_ONCE = 65_536  # of a Parquet row group
 Columns = dict[str, np.ndarray]  # name -> (rows,), the same names in every batch
 
 
-def check_place(path: Path, sources: Iterable[str]) -> None:
+def check_output_path(path: Path, sources: Iterable[str]) -> None:
     """Refuse a file that cannot be written, or that one of these sources is made of."""
     if path.suffix not in WRITERS or not path.parent.is_dir():
         raise InputError(f"--out {path}: give a file that ends in .csv or .parquet, in a folder that exists")

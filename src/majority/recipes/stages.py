@@ -18,8 +18,10 @@ from ..files import read_json, read_lines, write_json
 from ..inference.weights import Weights, write_weights
 from ..model import Model
 from ..training.callbacks import Callback
-from ..training.loop import CHECKPOINT, METRICS, Fitted, fit
+from ..training.loop import fit
+from ..training.run_files import CHECKPOINT, METRICS
 from ..training.settings import Settings
+from ..training.state import Fitted
 from .plan import Plan
 
 SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not choose seeds this far apart
