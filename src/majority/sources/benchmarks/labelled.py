@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data.scenarios import BACKGROUND_SHARES, make_bags, winner_weights
-from ...data.validation import check_lengths, check_store, encode, whole_numbers
+from ...data.validation import as_integers, check_lengths, check_store, encode_labels
 from ...errors import InputError
 from ..base import Parts
 from ..image_summary import ImageFileSummary
@@ -41,7 +41,7 @@ class LabelledSet:
     def __post_init__(self) -> None:
         check_store(self.store)
         check_lengths({"labels": self.labels, "groups": self.groups}, len(self.store), "instance")
-        labels = encode(whole_numbers(self.labels, "labels"), self.classes, lambda i: f"{self.name}, instance {i}")
+        labels = encode_labels(as_integers(self.labels, "labels"), self.classes, lambda i: f"{self.name}, instance {i}")
         object.__setattr__(self, "labels", labels)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Decoded pixels in the user cache: one .npy file a manifest and size, and a note of every file behind it."""
+"""Decoded pixels in the user cache: one .npy file per manifest and image shape, and a note about every image file."""
 
 from __future__ import annotations
 
@@ -13,86 +13,91 @@ from pathlib import Path
 
 import numpy as np
 
-from ...data.stores import MappedRows, RowsOnDisk
+from ...data.stores import MappedRows, Store
 from ...files import LOCK, hold_lock
 from ..benchmarks.fetch import cache_folder
 
 FORMAT = 5
-DRAFT = ".draft"  # of a note
+DRAFT = ".draft"  # suffix of a note that is being written
 ZEROS = 2**20  # bytes written at a time
 
-Notes = dict[str, list]  # path as the manifest writes it -> the fields of its Picture
+Notes = dict[str, list]  # path as the manifest writes it -> the fields of its ImageFileInfo
 
 
 class ImageCache:
-    """What is kept of a manifest's images at one shape; empty where nothing is kept or it cannot be read.
+    """The cached pixels of a manifest's images at one shape; empty if there are none or they cannot be read.
 
-    The note (JSON) is written after the pixels and names their file, so that a killed run leaves the
-    old pair or the new one. Old pixels are deleted; who reads them has their file open and goes on. Pixels
-    are locked from their making until a note names them: what is neither locked nor named was left by a
-    kill, and goes when the next pixels are kept.
+    The note (JSON) is written after the pixels and names their file, so that a killed process leaves either the old
+    pair or the new one. Old pixels are deleted; a process that reads them has the file open and can continue. A file
+    of pixels is locked until a note names it. A file that is neither locked nor named was left by a killed process, and
+    is deleted when the next pixels are kept.
     """
 
     def __init__(self, manifest: Path, shape: tuple[int, int, int]):  # height, width, channels
         self.folder, self.shape = _folder(), shape
-        self.place = self.folder / f"{_key(manifest)}-{'x'.join(map(str, shape))}.json"
+        self.note_path = self.folder / f"{_key(manifest)}-{'x'.join(map(str, shape))}.json"
         self.notes: Notes = {}  # in the order of the pixels
         self.pixels: np.ndarray | MappedRows | None = None  # (n, *shape) uint8
+        self._new_array: np.ndarray = np.empty(0)
+        self._new_path: Path | None = None  # None if the new array is in memory
+        self._kept = False
         self._read()
 
     @property
     def count(self) -> int:
         return 0 if self.pixels is None else len(self.pixels)
 
-    def store(self) -> np.ndarray | RowsOnDisk:
-        """The pixels, in memory where they are few."""
+    def store(self) -> Store | None:
+        """The pixels, in memory if they are few."""
         return self.pixels.load_if_small() if isinstance(self.pixels, MappedRows) else self.pixels
 
     @contextmanager
-    def replaced(self, count: int) -> Iterator[np.ndarray]:
-        """An array to fill, on disk where the cache can be written; without `keep` it is given up."""
-        shape, self.kept = (count, *self.shape), False
+    def replace(self, count: int) -> Iterator[np.ndarray]:
+        """Yield a new array to fill, on disk if possible. It is discarded unless `keep` is called."""
+        shape, self._kept = (count, *self.shape), False
         with ExitStack() as stack:
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self.fresh = stack.enter_context(self._locked_file())
-                self.filling = np.lib.format.open_memmap(self.fresh, "w+", np.uint8, shape)
-                _take_room(self.fresh, self.filling.offset)
-            except OSError:  # a home that cannot be written, a full disk: the pixels stay in memory
-                self.fresh, self.filling = None, np.empty(shape, np.uint8)
+                path = stack.enter_context(self._locked_file())
+                mapped = np.lib.format.open_memmap(path, "w+", np.uint8, shape)
+                _allocate(path, mapped.offset)
+                self._new_path, self._new_array = path, mapped
+            except OSError:  # the folder cannot be written to, or the disk is full: the pixels stay in memory
+                self._new_path, self._new_array = None, np.empty(shape, np.uint8)
                 stack.close()
-            yield self.filling
+            yield self._new_array
 
     def keep(self, notes: Notes) -> None:
-        """The filled array takes the place of the old one; it is used all the same where its note has no room."""
-        self.notes, self.pixels = notes, self.filling
-        if self.fresh is None:
+        """Replace the old pixels by the new array. If its note cannot be written, it is used but not kept on disk."""
+        self.notes, self.pixels = notes, self._new_array
+        if self._new_path is None:
             return
-        self.filling.flush()
-        self.pixels = _opened(self.fresh)  # before others know of the file, and may replace it
+        if isinstance(self._new_array, np.memmap):
+            self._new_array.flush()
+        self.pixels = _open_pixels(self._new_path)  # before other processes know the file and may replace it
         old = self._noted_file()
         with contextlib.suppress(OSError):
-            draft = self.fresh.with_suffix(DRAFT)
-            draft.write_text(json.dumps({"format": FORMAT, "pixels": self.fresh.name, "images": notes}))
-            os.replace(draft, self.place)
-            self.kept = True
+            draft = self._new_path.with_suffix(DRAFT)
+            draft.write_text(json.dumps({"format": FORMAT, "pixels": self._new_path.name, "images": notes}))
+            os.replace(draft, self.note_path)
+            self._kept = True
             self._remove_leftovers(old)
 
     @contextmanager
     def _locked_file(self) -> Iterator[Path]:
         """Yield the path of a new file that no other process removes; it is removed at the end unless it is kept."""
-        path = self.folder / f"{self.place.stem}-{secrets.token_hex(6)}.npy"
+        path = self.folder / f"{self.note_path.stem}-{secrets.token_hex(6)}.npy"
         with hold_lock(path.with_suffix(LOCK)):
             try:
                 yield path
             finally:
-                if not self.kept:
+                if not self._kept:
                     with contextlib.suppress(OSError):  # Windows keeps a file that is open
                         _unlink(path)
 
     def _remove_leftovers(self, old: Path | None) -> None:
         """Remove pixels of this manifest and shape that the note does not name and that no process is writing."""
-        for path in self.folder.glob(f"{self.place.stem}-*.npy"):
+        for path in self.folder.glob(f"{self.note_path.stem}-*.npy"):
             lock = contextlib.nullcontext() if path == old else hold_lock(path.with_suffix(LOCK))
             # The note is read under the lock: the process that wrote the file has then written its note.
             with contextlib.suppress(OSError), lock:
@@ -100,26 +105,26 @@ class ImageCache:
                     _unlink(path)
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # what is damaged is made again
-            note = json.loads(self.place.read_text())
-            pixels = _opened(self.folder / note["pixels"])
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # damaged files are made again
+            note = json.loads(self.note_path.read_text())
+            pixels = _open_pixels(self.folder / note["pixels"])
             fits = pixels.shape == (len(note["images"]), *self.shape) and pixels.dtype == np.uint8
             if note["format"] == FORMAT and fits:
                 self.notes, self.pixels = note["images"], pixels
 
     def _noted_file(self) -> Path | None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            return self.folder / json.loads(self.place.read_text())["pixels"]
+            return self.folder / json.loads(self.note_path.read_text())["pixels"]
         return None
 
 
-def noted_images(manifest: Path) -> Notes:
-    """What is known of a manifest's images, at whatever shape their pixels are kept."""
+def read_notes(manifest: Path) -> Notes:
+    """The notes about a manifest's images, from the cached pixels of every shape."""
     notes: Notes = {}
     with contextlib.suppress(OSError):
-        for place in sorted(_folder().glob(f"{_key(manifest)}-*.json")):
+        for path in sorted(_folder().glob(f"{_key(manifest)}-*.json")):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                note = json.loads(place.read_text())
+                note = json.loads(path.read_text())
                 notes |= note["images"] if note["format"] == FORMAT else {}
     return notes
 
@@ -129,18 +134,18 @@ def _folder() -> Path:
 
 
 def _key(manifest: Path) -> str:
-    place = manifest.parent.resolve() / manifest.name  # images are relative to the folder it was opened in
-    return hashlib.blake2b(str(place).encode(), digest_size=12).hexdigest()
+    path = manifest.parent.resolve() / manifest.name  # paths of images are relative to the folder it was opened in
+    return hashlib.blake2b(str(path).encode(), digest_size=12).hexdigest()
 
 
-def _take_room(path: Path, start: int) -> None:
-    """Room on disk for the file from `start` on: to fill a map of it ends the process where the disk is full."""
+def _allocate(path: Path, start: int) -> None:
+    """Reserve disk space for the file from `start` on. On a full disk, writing to a memory map kills the process."""
     with path.open("r+b", buffering=0) as file:
         end = file.seek(0, os.SEEK_END)
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), start, end - start)
             return
-        file.seek(start)  # macOS: what is written has room
+        file.seek(start)  # macOS and Windows: writing zeros reserves the space
         while (left := end - file.tell()) > 0:
             file.write(bytes(min(left, ZEROS)))
 
@@ -150,5 +155,5 @@ def _unlink(pixels: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _opened(path: Path) -> MappedRows:
+def _open_pixels(path: Path) -> MappedRows:
     return MappedRows(np.load(path, mmap_mode="r", allow_pickle=False))

@@ -1,4 +1,4 @@
-"""Warnings about image files: unlike each other, unlike those of training, or read only in part."""
+"""Warnings about image files: unlike each other, unlike those of training, or not read completely."""
 
 from __future__ import annotations
 
@@ -7,85 +7,99 @@ from collections.abc import Callable, Sequence
 
 from ..image_summary import ImageFileSummary
 from .findings import Findings
-from .images import Picture
+from .images import ImageFileInfo
 from .request import ReadOptions
 
-FEW = 0.1  # up to this share of the images is odd, and named
-NAMED = 3
-FEW_LEVELS = 64  # of 256: what is left of a 14-bit camera that is written as 16 bits
-UNREAD = {  # of a picture: what it has, and what is to be done
-    "pages": ("further pages", "the first alone is used; write the one that is meant as a file of its own"),
+MAX_ODD = 0.1  # up to this share of the images is called odd and listed
+MAX_LISTED = 3
+FEW_LEVELS = 64  # of 256: what remains of a 14-bit camera image that was written as 16 bits
+NOT_READ = {  # field of an ImageFileInfo -> what the image has, and the cure
+    "pages": ("further pages", "only the first page is used; write the right page into its own file"),
     "bands": (
-        "bands beside grey or colour, as alpha or infrared",
-        "these are not used; write images of the three bands that tell the classes",
+        "bands besides grey or colour, such as alpha or infrared",
+        "these are not used; write images of the three bands that distinguish the classes",
     ),
 }
 
 
 def warn_of_changes(
     names: Sequence[str],
-    pictures: Sequence[Picture],
+    images: Sequence[ImageFileInfo],
     shape: tuple[int, int, int],
-    wish: ReadOptions,
+    options: ReadOptions,
     findings: Findings,
 ) -> None:
-    """Images unlike those that a run was trained on; before training, a few unlike the rest, or all resized."""
-    if wish.seen is not None:
-        _warn_of_unlike(names, pictures, shape, wish.seen, findings)
-    if not wish.training:
+    """Warn of images unlike those of training; before training, if a few differ from the rest or all are resized."""
+    if options.trained_images is not None:
+        _warn_of_unlike(names, images, shape, options.trained_images, findings)
+    if not options.training:
         return
-    size, made = lambda picture: f"{picture.height}x{picture.width}", f"{shape[0]}x{shape[1]}"
-    cure = "leave out what does not belong" + ("" if wish.image_size else ", or give --image-size")
-    odd_size = _warn_of_odd(names, pictures, size, f": all become {made}; {cure}", findings)
-    originals = ImageFileSummary.of(pictures)
-    if not (odd_size or wish.image_size or originals.sizes == made):
-        findings.warn(f"the images are resized to {made} from {originals.sizes}: choose another size with --image-size")
-    colour = lambda picture: "grey" if picture.grey else "colour"
-    _warn_of_odd(names, pictures, colour, ": all become colour", findings)
+    new_size = f"{shape[0]}x{shape[1]}"
+    cure = "leave out images that do not belong" + ("" if options.image_size else ", or give --image-size")
+    odd_size = _warn_of_odd(names, images, _size, f": all become {new_size}; {cure}", findings)
+    summary = ImageFileSummary.of(images)
+    if not (odd_size or options.image_size or summary.sizes == new_size):
+        findings.warn(
+            f"the images are resized to {new_size} from {summary.sizes}: choose another size with --image-size"
+        )
+    _warn_of_odd(names, images, _colour_mode, ": all become colour", findings)
 
 
-def warn_of_losses(names: Sequence[str], pictures: Sequence[Picture], findings: Findings) -> None:
-    """What the pixels that are used do not hold of the files."""
-    for fact, (have, end) in UNREAD.items():
-        which = [name for name, picture in zip(names, pictures, strict=True) if getattr(picture, fact)]
+def warn_of_losses(names: Sequence[str], images: Sequence[ImageFileInfo], findings: Findings) -> None:
+    """Warn of content of the files that is lost in the pixels."""
+    for field, (content, cure) in NOT_READ.items():
+        which = [name for name, image in zip(names, images, strict=True) if getattr(image, field)]
         if which:
-            findings.warn(f"{len(which)} of {len(pictures)} images have {have}, e.g. {which[0]}: {end}")
-    deep = [picture for picture in pictures if picture.highest is not None]
-    if deep:
-        lowest, highest = min(picture.lowest for picture in deep), max(picture.highest for picture in deep)
+            findings.warn(f"{len(which)} of {len(images)} images have {content}, e.g. {which[0]}: {cure}")
+    lows = [image.lowest for image in images if image.lowest is not None]
+    highs = [image.highest for image in images if image.highest is not None]
+    if highs:
+        lowest, highest = min(lows), max(highs)
         levels = (highest >> 8) - (lowest >> 8) + 1
         if levels <= FEW_LEVELS:
             findings.warn(
-                f"{len(deep)} of {len(pictures)} images have 16 bits, with values within {lowest:,} to {highest:,} of "
-                f"65,535: at most {levels} of 256 levels are left of them; stretch all alike to the whole range first"
+                f"{len(highs)} of {len(images)} images have 16 bits, with values from {lowest:,} to {highest:,} of "
+                f"65,535: at most {levels} of 256 levels remain; stretch all images to the full range in the same way"
             )
 
 
+def _size(image: ImageFileInfo) -> str:
+    return f"{image.height}x{image.width}"
+
+
+def _colour_mode(image: ImageFileInfo) -> str:
+    return "grey" if image.grey else "colour"
+
+
 def _warn_of_odd(
-    names: Sequence[str], pictures: Sequence[Picture], kind: Callable[[Picture], str], end: str, findings: Findings
+    names: Sequence[str],
+    images: Sequence[ImageFileInfo],
+    kind_of: Callable[[ImageFileInfo], str],
+    cure: str,
+    findings: Findings,
 ) -> bool:
-    """Whether a few were of another kind than the rest."""
-    kinds = [kind(picture) for picture in pictures]
+    """Warn if a few images are of another kind than the rest; return whether there are such images."""
+    kinds = [kind_of(image) for image in images]
     usual, count = Counter(kinds).most_common(1)[0]
-    odd = [f"{name} is {of}" for name, of in zip(names, kinds, strict=True) if of != usual]
-    if not 0 < len(odd) <= FEW * len(kinds):
+    odd = [f"{name} is {kind}" for name, kind in zip(names, kinds, strict=True) if kind != usual]
+    if not 0 < len(odd) <= MAX_ODD * len(kinds):
         return False
-    more = f" and {len(odd) - NAMED} more are not" if len(odd) > NAMED else ""
-    findings.warn(f"{count} of {len(kinds)} images are {usual}, but {', '.join(odd[:NAMED])}{more}{end}")
+    more = f" and {len(odd) - MAX_LISTED} more are not" if len(odd) > MAX_LISTED else ""
+    findings.warn(f"{count} of {len(kinds)} images are {usual}, but {', '.join(odd[:MAX_LISTED])}{more}{cure}")
     return True
 
 
 def _warn_of_unlike(
     names: Sequence[str],
-    pictures: Sequence[Picture],
+    images: Sequence[ImageFileInfo],
     shape: tuple[int, int, int],
-    seen: ImageFileSummary,
+    trained: ImageFileSummary,
     findings: Findings,
 ) -> None:
-    unlike = [i for i, picture in enumerate(pictures) if not seen.covers(picture)]
+    unlike = [i for i, image in enumerate(images) if not trained.covers(image)]
     if unlike:
-        example = f"{names[unlike[0]]} ({ImageFileSummary.of([pictures[unlike[0]]])})"
+        example = f"{names[unlike[0]]} ({ImageFileSummary.of([images[unlike[0]]])})"
         findings.warn(
-            f"{len(unlike)} of {len(pictures)} images are not like those that the run was trained on ({seen}), "
+            f"{len(unlike)} of {len(images)} images are not like those that the run was trained on ({trained}), "
             f"e.g. {example}: they become {'x'.join(map(str, shape))} and may be classified wrongly"
         )

@@ -1,4 +1,4 @@
-"""Image files decoded in parallel, at one size, grey or colour; each that cannot be used has a reason."""
+"""Image files, decoded in parallel to one size, grey or colour. An image that cannot be used gets a reason."""
 
 from __future__ import annotations
 
@@ -9,159 +9,167 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps, TiffImagePlugin
+from PIL import Image, ImageFile, ImageOps, TiffImagePlugin, UnidentifiedImageError
 
-from ...data.stores import RowsOnDisk
+from ...data.stores import Store
 from ...errors import InputError
-from .image_cache import ImageCache, noted_images
+from .image_cache import ImageCache, read_notes
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
-ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")  # by which their files are known; any other may be named
-MOST_PIXELS = 64_000_000  # of one file: more is taken for a decompression bomb
-LARGEST_KEPT = 256  # pixels a side: images that all have one size up to this keep it
-OTHERWISE = 64  # pixels a side
-ABSENT = "there is no such image"
-AT_ONCE = 64  # images a task
-ORIENTATION, TURNED = 0x0112, range(5, 9)  # EXIF: orientations that exchange width and height
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")  # usual ones; a manifest may name any file
+MAX_PIXELS = 64_000_000  # per file: more is treated as a decompression bomb
+MAX_KEPT_SIZE = 256  # pixels per side: images that all have the same size, up to this one, keep it
+DEFAULT_SIZE = 64  # pixels per side
+NO_IMAGE = "there is no such image"
+TASK_SIZE = 64  # images per task of the thread pool
+ORIENTATION, TURNED = 0x0112, range(5, 9)  # EXIF tag, and its values that exchange width and height
 
 
-class Picture(NamedTuple):
-    """A file as it was when it was looked at."""
+class ImageFileInfo(NamedTuple):
+    """The properties of an image file when it was opened. The image cache stores them in this order."""
 
     bytes: int
     changed_ns: int
     height: int
     width: int
     grey: bool
-    pages: bool  # further ones, which are not read
-    bands: bool  # further ones, which are not read; that an alpha tells something is known once it is decoded
-    lowest: int | None = None  # of the values of 16 bits, known once it is decoded too; None where it has 8
+    pages: bool  # it has further pages, which are not read
+    bands: bool  # it has further bands, which are not read; an alpha channel with content is found by decoding
+    lowest: int | None = None  # of 16-bit values, found by decoding; None for 8 bits
     highest: int | None = None
 
 
 class Images(NamedTuple):
-    store: np.ndarray | RowsOnDisk | None  # (n, height, width, channels); None where there are faults
-    pictures: dict[int, Picture]  # the files by number, those that could be opened
-    faults: dict[int, str]  # what is wrong with which of them
+    store: Store | None  # (n, height, width, channels); None if there are errors
+    files: dict[int, ImageFileInfo]  # by number, for the files that could be opened
+    errors: dict[int, str]  # number of an image -> the reason why it cannot be used
 
 
 def load_images(
     manifest: Path, names: Sequence[str], size: tuple[int, int] | None = None, channels: int | None = None
 ) -> Images:
-    """All images at one size, or what is wrong with some.
+    """All images at one size, or the reasons why some cannot be used.
 
-    Without a size: their own where all have one of up to 256 pixels a side, else 64 x 64. Without
-    channels: 1 where all are grey, else 3. The pixels are kept in the user cache and read from there, those
-    of small sets into memory. `names` are the files as the manifest writes them, relative to it.
+    Without `size`, images that all have the same size of up to 256 pixels per side keep it; otherwise all become
+    64 x 64. Without `channels`, there is 1 channel if all images are grey, otherwise 3. The pixels are kept in the user
+    cache and are read from there; small sets are loaded into memory. `names` are the paths as the manifest writes them,
+    relative to it.
     """
-    paths, noted = [manifest.parent] * len(names), noted_images(manifest)
-    pictures: dict[int, Picture] = {}
-    faults: dict[int, str] = {}
+    paths, notes = [manifest.parent] * len(names), read_notes(manifest)
+    files: dict[int, ImageFileInfo] = {}
+    errors: dict[int, str] = {}
 
-    def each(work: Callable[[int], object], title: str) -> None:
-        def tried(i: int) -> None:
+    def for_each(work: Callable[[int], object], title: str) -> None:
+        def try_work(i: int) -> None:
             try:
-                if i not in faults:
+                if i not in errors:
                     work(i)
-            except Exception as error:  # Pillow's decoders raise whatever they stumble over
-                faults[i] = _reason(error)
+            except Exception as error:  # Pillow's decoders raise many kinds of exceptions
+                errors[i] = _reason(error)
 
-        _in_parallel(tried, len(paths), title)
+        _in_parallel(try_work, len(paths), title)
 
-    def look(i: int) -> None:
-        paths[i], about = _found(manifest.parent, names[i])
-        stamp, known = [about.st_size, about.st_mtime_ns], noted.get(names[i])
-        pictures[i] = Picture(*known) if known and known[:2] == stamp else Picture(*stamp, *_look(paths[i]))
-
-    each(look, "looking at images")
-    if not pictures:
-        return Images(None, pictures, faults)
-    common = channels or (1 if all(picture.grey for picture in pictures.values()) else 3)
-    shape = (*(size or _common_size(pictures.values())), common)
-    if faults:  # nothing can be kept, but the other images are tried
-        each(lambda i: decoded(paths[i], shape), "decoding images")
-        return Images(None, pictures, faults)
-    cache = ImageCache(manifest, shape)
-    rows, old = {name: row for row, name in enumerate(cache.notes)}, cache.pixels
-    reuse = [rows.get(name) if cache.notes.get(name) == list(pictures[i]) else None for i, name in enumerate(names)]
-    if reuse == list(range(cache.count)):
-        return Images(cache.store(), pictures, {})
-    again = _spelt_again(manifest.parent, names)
-
-    def decode(i: int) -> None:
-        if i in again:
-            return
-        if reuse[i] is None:
-            target[i], facts = decoded(paths[i], shape)
-            pictures[i] = pictures[i]._replace(**facts)
+    def inspect(i: int) -> None:
+        paths[i], status = _find_file(manifest.parent, names[i])
+        note = notes.get(names[i])
+        if note and note[:2] == [status.st_size, status.st_mtime_ns]:
+            files[i] = ImageFileInfo(*note)
         else:
-            target[i] = old[[reuse[i]]][0]
+            files[i] = ImageFileInfo(status.st_size, status.st_mtime_ns, *_read_header(paths[i]))
 
-    with cache.replaced(len(paths)) as target:
-        each(decode, "decoding images")
-        for i, first in again.items():
-            target[i], pictures[i] = target[first], pictures[first]
-        if not faults:
-            cache.keep({name: list(pictures[i]) for i, name in enumerate(names)})
-    return Images(None if faults else cache.store(), pictures, faults)
+    for_each(inspect, "looking at images")
+    if not files:
+        return Images(None, files, errors)
+    height, width = size or _common_size(files.values())
+    shape = height, width, channels or (1 if all(file.grey for file in files.values()) else 3)
+    if errors:  # nothing can be cached, but the other images are decoded to find further errors
+        for_each(lambda i: decode(paths[i], shape), "decoding images")
+        return Images(None, files, errors)
+    cache = ImageCache(manifest, shape)
+    rows, old_pixels = {name: row for row, name in enumerate(cache.notes)}, cache.pixels
+    reuse = [rows.get(name) if cache.notes.get(name) == list(files[i]) else None for i, name in enumerate(names)]
+    if reuse == list(range(cache.count)):
+        return Images(cache.store(), files, {})
+    aliases = _alias_numbers(manifest.parent, names)
+
+    def fill(i: int) -> None:
+        row = reuse[i]
+        if i in aliases:
+            return
+        if row is None or old_pixels is None:
+            pixels[i], facts = decode(paths[i], shape)
+            files[i] = files[i]._replace(**facts)
+        else:
+            pixels[i] = old_pixels[[row]][0]
+
+    with cache.replace(len(paths)) as pixels:
+        for_each(fill, "decoding images")
+        for i, first in aliases.items():
+            pixels[i], files[i] = pixels[first], files[first]
+        if not errors:
+            cache.keep({name: list(files[i]) for i, name in enumerate(names)})
+    return Images(None if errors else cache.store(), files, errors)
 
 
-def first_spellings(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Each name -> the first one of its file: ./, .. and doubled slashes, relative and absolute paths are spellings.
+def resolve_aliases(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Each path -> the first path that names the same file, be it with ./, .. or doubled slashes, relative or absolute.
 
-    A link in the place of a file is a file of its own: stores without doubles link images that happen to be alike.
+    A link to a file counts as a file of its own: deduplicating file systems link images that happen to be equal.
 
-    >>> first_spellings(Path("/data"), ["a/b.png", "./a//b.png", "/data/a/b.png", "b.png"])
+    >>> resolve_aliases(Path("/data"), ["a/b.png", "./a//b.png", "/data/a/b.png", "b.png"])
     {'a/b.png': 'a/b.png', './a//b.png': 'a/b.png', '/data/a/b.png': 'a/b.png', 'b.png': 'b.png'}
     """
 
     @functools.cache
-    def place(part: str) -> str:
+    def real_folder(parent: str) -> str:
         try:
-            return os.path.realpath(os.path.join(folder, part))
-        except ValueError:  # no path at all, which is told when it is opened
-            return part
+            return os.path.realpath(os.path.join(folder, parent))
+        except ValueError:  # not a valid path, which is reported when it is opened
+            return parent
 
     first: dict[tuple[str, str], str] = {}
     split = ((name, os.path.split(name)) for name in dict.fromkeys(names))
-    return {name: first.setdefault((place(part), file), name) for name, (part, file) in split}
+    return {name: first.setdefault((real_folder(parent), file), name) for name, (parent, file) in split}
 
 
-def _spelt_again(folder: Path, names: Sequence[str]) -> dict[int, int]:
-    """The number of each name whose file was named before -> that of the first."""
+def _alias_numbers(folder: Path, names: Sequence[str]) -> dict[int, int]:
+    """The number of each name whose file has an earlier name -> the number of the first name."""
     number = {name: i for i, name in enumerate(names)}
-    return {number[name]: number[first] for name, first in first_spellings(folder, names).items() if name != first}
+    return {number[name]: number[first] for name, first in resolve_aliases(folder, names).items() if name != first}
 
 
 def read_image(path: str | Path, shape: tuple[int, int, int]) -> np.ndarray:
-    """An image file as a classifier of this instance shape saw its own: uint8 (height, width, channels).
+    """Read an image file as a classifier of this instance shape read its training images: uint8 (height, width,
+    channels).
 
-    Upright by its EXIF, of 16 bits the upper eight, of several pages the first, resized where it has another size.
+    The EXIF orientation is applied. Of 16 bits the upper eight are read, of several pages the first. An image of
+    another size is resized.
     """
     try:
-        return decoded(Path(path), tuple(shape))[0]
-    except Exception as error:  # Pillow's decoders raise whatever they stumble over
+        height, width, channels = shape
+        return decode(Path(path), (height, width, channels))[0]
+    except Exception as error:  # Pillow's decoders raise many kinds of exceptions
         reason = _reason(error)
-        cure = "correct the path" if reason == ABSENT else "mend it or leave it out"
+        cure = "correct the path" if reason == NO_IMAGE else "repair it or leave it out"
         raise InputError(f"{path}: {reason}: {cure}") from error
 
 
-def decoded(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[str, int | bool]]:
-    """One image as uint8 of this (height, width, channels), of several pages the first; and what its pixels alone
-    tell of its Picture."""
+def decode(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[str, Any]]:
+    """The first page of an image as uint8 of this (height, width, channels), and the fields of its ImageFileInfo that
+    only the pixels tell."""
     height, width, channels = shape
-    with _opened(path) as image:
-        image.draft("L" if channels == 1 else "RGB", (width, height))  # a large JPEG is decoded small
-        cut = ";16" in str(image.tile)  # colours of 16 bits, of which Pillow gives the upper eight
-        image, facts = _eight_bits(_upright(image))
-        if image.getbands()[-1] == "A" or "transparency" in image.info:  # not that of LAB
-            least, most = image.convert("RGBA").getchannel("A").getextrema()
-            facts |= {"bands": True} if least < most else {}
+    with _open(path) as opened:
+        opened.draft("L" if channels == 1 else "RGB", (width, height))  # a large JPEG is decoded at a smaller scale
+        sixteen_bit_colour = ";16" in str(opened.tile)  # of which Pillow returns the upper eight bits
+        image, facts = _to_eight_bits(_upright(opened))
+        if image.getbands()[-1] == "A" or "transparency" in image.info:  # the last band of LAB is no alpha channel
+            lowest, highest = image.convert("RGBA").getchannel("A").getextrema()
+            facts |= {"bands": True} if lowest != highest else {}
         image = image.convert("L" if channels == 1 else "RGB")
-        if cut and "lowest" not in facts:
+        if sixteen_bit_colour and "lowest" not in facts:
             pixels = np.asarray(image)
             facts |= {"lowest": int(pixels.min()) << 8, "highest": int(pixels.max()) << 8 | 0xFF}
         if image.size != (width, height):
@@ -169,8 +177,8 @@ def decoded(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[s
         return np.asarray(image, np.uint8).reshape(shape), facts
 
 
-def _found(folder: Path, name: str) -> tuple[Path, os.stat_result]:
-    """Letters with marks can be written in two ways in Unicode: a file is found by either."""
+def _find_file(folder: Path, name: str) -> tuple[Path, os.stat_result]:
+    """Accented letters have two forms in Unicode: a file is found by either."""
     try:
         return folder / name, (folder / name).stat()
     except FileNotFoundError:
@@ -181,38 +189,38 @@ def _found(folder: Path, name: str) -> tuple[Path, os.stat_result]:
         raise
 
 
-def other_capitals(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """Names of files that are absent -> what a file in its place is called, where capitals alone differ."""
+def find_ignoring_case(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """Path of a missing file -> the name of a file in the same folder that differs only in capitals."""
 
     @functools.cache
-    def files(place: Path) -> dict[str, str]:
+    def files_in(parent: Path) -> dict[str, str]:
         try:
-            return {file.casefold(): file for file in os.listdir(place)}
-        except OSError:  # there is none, or it may not be listed
+            return {file.casefold(): file for file in os.listdir(parent)}
+        except OSError:  # there is no such folder, or it cannot be listed
             return {}
 
-    places = {name: os.path.split(name) for name in names}
-    found = {name: files(folder / place).get(file.casefold(), file) for name, (place, file) in places.items()}
-    return {name: file for name, file in found.items() if file != places[name][1]}  # as a link to nothing is called
+    split = {name: os.path.split(name) for name in names}
+    found = {name: files_in(folder / parent).get(file.casefold(), file) for name, (parent, file) in split.items()}
+    return {name: file for name, file in found.items() if file != split[name][1]}  # a broken link has the same name
 
 
-def _look(path: Path) -> tuple[int, int, bool, bool, bool]:
-    """Height, width, whether it is grey, has further pages, has further bands; the pixels are not decoded."""
-    with _opened(path) as image:
+def _read_header(path: Path) -> tuple[int, int, bool, bool, bool]:
+    """Height, width, and whether it is grey, has further pages, has further bands; the pixels are not decoded."""
+    with _open(path) as image:
         width, height = image.size
         bands = False
-        if image.format == "TIFF":  # as stored: Pillow's size is turned already, or not, by its version
+        if isinstance(image, TiffImagePlugin.TiffImageFile):  # some versions of Pillow turn its size, others do not
             width, height = image.tag_v2[TiffImagePlugin.IMAGEWIDTH], image.tag_v2[TiffImagePlugin.IMAGELENGTH]
             bands = image.tag_v2.get(TiffImagePlugin.SAMPLESPERPIXEL, 1) > len(image.getbands())
         if _orientation(image) in TURNED:
             width, height = height, width
         grey = image.mode in ("1", "L", "LA") or image.mode.startswith("I")
-        pages = image.format in FORMATS and getattr(image, "is_animated", False)  # in a JPEG of a phone: a preview
+        pages = image.format in FORMATS and getattr(image, "is_animated", False)  # other formats: previews of phones
         return height, width, grey, pages, bands
 
 
 def _orientation(image: Image.Image) -> int | None:
-    """By its EXIF; of a PNG by what precedes the pixels, which its own `getexif` would decode to look for more."""
+    """The EXIF orientation. For a PNG, only what precedes the pixels: its own `getexif` would decode them."""
     return Image.Image.getexif(image).get(ORIENTATION)
 
 
@@ -220,77 +228,80 @@ def _upright(image: Image.Image) -> Image.Image:
     return image if _orientation(image) is None else ImageOps.exif_transpose(image)
 
 
-def _opened(path: Path) -> Image.Image:
+def _open(path: Path) -> ImageFile.ImageFile:
     try:
         image = Image.open(path, formats=FORMATS)
     except Image.DecompressionBombError:
-        raise InputError(f"it has more than {MOST_PIXELS // 10**6} million pixels") from None
-    if image.width * image.height > MOST_PIXELS:
+        raise InputError(f"it has more than {MAX_PIXELS // 10**6} million pixels") from None
+    if image.width * image.height > MAX_PIXELS:
         image.close()
-        raise InputError(f"it has {image.width} x {image.height} pixels, more than {MOST_PIXELS // 10**6} million")
-    kind = _without_range(image)
+        raise InputError(f"it has {image.width} x {image.height} pixels, more than {MAX_PIXELS // 10**6} million")
+    kind = _kind_without_range(image)
     if kind:
         image.close()
-        raise InputError(f"it holds {kind} pixels, which have no fixed range (save it with 8 or 16 bits)")
+        raise InputError(f"it has {kind} pixels, which have no fixed range (save it with 8 or 16 bits)")
     return image
 
 
-def _without_range(image: Image.Image) -> str | None:
-    """Mode I alone does not tell: signed integers of 16 bits have it too, and with some versions of Pillow all do."""
+def _kind_without_range(image: Image.Image) -> str | None:
+    """The kind of pixels that have no fixed range, if the image has such.
+
+    Mode I is not enough: signed 16-bit integers have it too, and in some versions of Pillow all 16-bit images.
+    """
     if image.mode == "F":
         return "floating-point"
-    deep = image.mode == "I" and image.format == "TIFF" and image.tag_v2[TiffImagePlugin.BITSPERSAMPLE][0] > 16
-    return "32-bit" if deep else None
+    if image.mode == "I" and isinstance(image, TiffImagePlugin.TiffImageFile):
+        return "32-bit" if image.tag_v2[TiffImagePlugin.BITSPERSAMPLE][0] > 16 else None
+    return None
 
 
-def _eight_bits(image: Image.Image) -> tuple[Image.Image, dict[str, int]]:
-    """Of grey of 16 bits the upper eight, and the values it had."""
+def _to_eight_bits(image: Image.Image) -> tuple[Image.Image, dict[str, Any]]:
+    """The upper eight bits of a 16-bit grey image, and the range of its values; other images are unchanged."""
     if not image.mode.startswith("I"):
         return image, {}
     pixels = np.asarray(image)
     lowest, highest = int(pixels.min()), int(pixels.max())
     if lowest < 0 or highest > 0xFFFF:
-        raise InputError("it holds pixels outside 0 to 65,535")
+        raise InputError("it has pixel values outside 0 to 65,535")
     upper = Image.fromarray((pixels.astype(np.uint16) >> 8).astype(np.uint8))
     return upper, {"lowest": lowest, "highest": highest}
 
 
-def _common_size(pictures: Iterable[Picture]) -> tuple[int, int]:
-    sizes = {(picture.height, picture.width) for picture in pictures}
+def _common_size(files: Iterable[ImageFileInfo]) -> tuple[int, int]:
+    sizes = {(file.height, file.width) for file in files}
     only = next(iter(sizes))
-    return only if len(sizes) == 1 and max(only) <= LARGEST_KEPT else (OTHERWISE, OTHERWISE)
+    return only if len(sizes) == 1 and max(only) <= MAX_KEPT_SIZE else (DEFAULT_SIZE, DEFAULT_SIZE)
 
 
 def _reason(error: Exception) -> str:
     if isinstance(error, FileNotFoundError):
-        return ABSENT
+        return NO_IMAGE
     if isinstance(error, InputError):
         return str(error)
-    if isinstance(error, Image.UnidentifiedImageError):
-        return f"it is no {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image, or is damaged"
+    if isinstance(error, UnidentifiedImageError):
+        return f"it is not a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} image, or it is damaged"
     return f"it cannot be decoded ({str(error).strip() or type(error).__name__})"
 
 
 def _in_parallel(work: Callable[[int], None], count: int, title: str) -> None:
-    """`work` on every number below `count`, with a progress bar on a terminal's stderr."""
+    """Call `work` with every number below `count`, with a progress bar if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 
-    def some(start: int) -> int:
-        numbers = range(start, min(start + AT_ONCE, count))
+    def run_task(start: int) -> int:
+        numbers = range(start, min(start + TASK_SIZE, count))
         for i in numbers:
             work(i)
         return len(numbers)
 
     console = Console(stderr=True)
+    n_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with (
         warnings.catch_warnings(),
         Progress(console=console, disable=not console.is_terminal, transient=True) as progress,
-        ThreadPoolExecutor(
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        ) as pool,
+        ThreadPoolExecutor(n_threads) as pool,
     ):
-        warnings.simplefilter("ignore")  # of Pillow, about files that _opened judges itself
+        warnings.simplefilter("ignore")  # Pillow warns about files that _open checks itself
         task = progress.add_task(title, total=count)
-        for done in pool.map(some, range(0, count, AT_ONCE)):
+        for done in pool.map(run_task, range(0, count, TASK_SIZE)):
             progress.advance(task, done)

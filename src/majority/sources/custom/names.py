@@ -1,4 +1,4 @@
-"""Names of columns and rows: many of them in one line, and the one that was meant."""
+"""Names of columns in messages: many names in one line, and guesses at a name with a typing mistake."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from string import digits
 
 from ...errors import closest
 
-SHOWN = 10  # in one line
-ALIKE = 0.8  # short names are soon alike: bag and age by two thirds
-ALSO_CALLED = {
+MAX_NAMES = 10  # in one line
+MIN_SIMILARITY = 0.8  # higher than the default, because short names are soon similar: bag and age by two thirds
+SYNONYMS = {
     "bag": ("bag_id", "bag_name", "bagname", "slide", "slide_id"),
     "path": ("file", "filename", "file_name", "file_path", "image", "image_path", "image_name", "img"),
 }
 
 
-def shown_names(names: Sequence[str]) -> str:
-    """Names that count on are drawn together, so that one among many is seen; of many, the first and the last.
+def abbreviate_names(names: Sequence[str]) -> str:
+    """Names for one line: numbered names become a range, and of many names the first and the last are listed.
 
-    >>> shown_names([*(f"f{i}" for i in range(64)), "patient_id"])
+    >>> abbreviate_names([*(f"f{i}" for i in range(64)), "patient_id"])
     'f0 to f63, patient_id'
     """
-    starts = [0, *(i for i, (a, b) in enumerate(pairwise(names), start=1) if not _counts_on(a, b)), len(names)]
-    pieces = [part for a, b in pairwise(starts) for part in _drawn_together(names[a:b])]
-    half = SHOWN // 2
-    return ", ".join(pieces if len(pieces) <= SHOWN else [*pieces[:half], "...", *pieces[-half:]])
+    breaks = [i for i, (name, following) in enumerate(pairwise(names), start=1) if not _is_next(name, following)]
+    starts = [0, *breaks, len(names)]
+    pieces = [piece for start, end in pairwise(starts) for piece in _as_range(names[start:end])]
+    half = MAX_NAMES // 2
+    return ", ".join(pieces if len(pieces) <= MAX_NAMES else [*pieces[:half], "...", *pieces[-half:]])
 
 
-def join_names(names: Iterable) -> str:
-    """As an option takes them: commas between them, a name with a comma in quotes.
+def join_names(names: Iterable[object]) -> str:
+    """Names as an option takes them: separated by commas, with quotes around a name that has a comma.
 
-    >>> print(listed(["height, cm", "width"]))
+    >>> print(join_names(["height, cm", "width"]))
     "height, cm",width
     """
     line = io.StringIO()
@@ -44,31 +45,32 @@ def join_names(names: Iterable) -> str:
 
 
 def features_option(names: Iterable[str]) -> str:
-    """As it is typed."""
+    """The option --features as it is typed in a shell."""
     return f"--features {shlex.quote(join_names(names))}"
 
 
-def closest_name(column: str, there: Iterable[str]) -> str | None:
-    """The column that is there and seems to be this one under another name.
+def closest_name(column: str, existing: Iterable[str]) -> str | None:
+    """The existing column that is probably this one under another name.
 
-    >>> meant("path", ["a", "Image"]), meant("bag", ["Bag ID", "b"]), meant("bag", ["age", "b"])
+    >>> closest_name("path", ["a", "Image"]), closest_name("bag", ["Bag ID", "b"]), closest_name("bag", ["age", "b"])
     ('Image', 'Bag ID', None)
     """
-    there = list(there)
-    called = [name for name in there if re.sub(r"[ .-]", "_", name.lower()) in ALSO_CALLED.get(column, ())]
-    return closest(column, there, ALIKE) or (called[0] if called else None)
+    existing = list(existing)
+    synonyms = [name for name in existing if re.sub(r"[ .-]", "_", name.lower()) in SYNONYMS.get(column, ())]
+    return closest(column, existing, MIN_SIMILARITY) or (synonyms[0] if synonyms else None)
 
 
-def did_you_mean(column: str, there: Iterable[str]) -> str:
-    guess = closest_name(column, there)
+def did_you_mean(column: str, existing: Iterable[str]) -> str:
+    guess = closest_name(column, existing)
     return f" (did you mean {guess}?)" if guess else ""
 
 
-def _counts_on(name: str, following: str) -> bool:
+def _is_next(name: str, following: str) -> bool:
+    """Whether the names differ only in their numbers, and the second number is the next one."""
     stem, following_stem = name.rstrip(digits), following.rstrip(digits)
     number, following_number = name[len(stem) :], following[len(following_stem) :]
     return bool(number and following_number) and stem == following_stem and int(following_number) == int(number) + 1
 
 
-def _drawn_together(names: Sequence[str]) -> Sequence[str]:
+def _as_range(names: Sequence[str]) -> Sequence[str]:
     return [f"{names[0]} to {names[-1]}"] if len(names) > 2 else names

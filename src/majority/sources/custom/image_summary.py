@@ -1,1 +1,0 @@
-from ..image_summary import ImageFileSummary  # noqa: F401  (until all imports have changed)
