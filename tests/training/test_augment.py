@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from majority import sources
-from majority.errors import InputError
-from majority.recipes.label_preserving import LABEL_PRESERVING, label_preserving
+from majority import Augmentation, Bags, InputError, Settings, build_model, fit, register
+from majority.plugins import _LOADED, PLUGINS
 from majority.training.augment import (
     AUGMENTATIONS,
     Augment,
@@ -185,7 +184,7 @@ def test_hue():
         np.testing.assert_allclose(result, plain_hue(image, angle), atol=1e-5)
 
 
-def test_grey_takes_the_colour_of_some():
+def test_grey_removes_the_colour_of_some_images():
     images = images_of((64, 3, 4, 5))
     draws = torch.rand(len(images), generator=seeded())
     for image, result, draw in zip(images, grey(images, seeded(), 0.4), draws, strict=True):
@@ -248,7 +247,7 @@ def test_noise_is_as_strong_as_asked():
 def test_images_stay_images(name, shape):
     images = images_of(shape)
     before = images.clone()
-    out = AUGMENTATIONS[name](images, seeded())
+    out = AUGMENTATIONS[name].function(images, seeded())
     assert out.shape == images.shape
     assert out.dtype == images.dtype
     assert 0 <= out.min() <= out.max() <= 1
@@ -257,9 +256,9 @@ def test_images_stay_images(name, shape):
 
 
 @every_name
-def test_a_seed_decides_and_the_global_generator_is_left_alone(name):
+def test_the_seed_decides_and_the_global_generator_is_not_used(name):
     images, state = images_of(SHAPES[0]), torch.get_rng_state()
-    once, again, other = (AUGMENTATIONS[name](images, seeded(seed)) for seed in (1, 1, 2))
+    once, again, other = (AUGMENTATIONS[name].function(images, seeded(seed)) for seed in (1, 1, 2))
     assert torch.equal(once, again)
     assert not torch.equal(once, other)
     assert torch.equal(torch.get_rng_state(), state)
@@ -269,23 +268,25 @@ def test_a_seed_decides_and_the_global_generator_is_left_alone(name):
 def test_channels_last_images_give_the_same(name):
     images = images_of(SHAPES[0])
     last = images.contiguous(memory_format=torch.channels_last)
-    torch.testing.assert_close(AUGMENTATIONS[name](last, seeded()), AUGMENTATIONS[name](images, seeded()))
+    torch.testing.assert_close(
+        AUGMENTATIONS[name].function(last, seeded()), AUGMENTATIONS[name].function(images, seeded())
+    )
 
 
 @pytest.mark.usefixtures("gpu")
 @every_name
-def test_nothing_waits_for_the_device(name):
+def test_no_augmentation_waits_for_the_device(name):
     images, generator = torch.rand(16, 3, 32, 32, device="cuda"), torch.Generator("cuda").manual_seed(0)
-    AUGMENTATIONS[name](images, generator)
+    AUGMENTATIONS[name].function(images, generator)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        out = AUGMENTATIONS[name](images, generator)
+        out = AUGMENTATIONS[name].function(images, generator)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert out.isfinite().all()
 
 
-# ---------------------------------------------------------------- composition, and what is lawful
+# ---------------------------------------------------------------- composition
 
 
 def test_composition_applies_one_after_the_other():
@@ -297,7 +298,7 @@ def test_composition_applies_one_after_the_other():
 
 
 def test_unknown_names_and_settings_are_refused():
-    with pytest.raises(InputError, match="there is no augmentation 'blur': take one of flip, rotate90"):
+    with pytest.raises(InputError, match=r"no augmentation 'blur'.* one of flip, rotate90"):
         Augment(("flip", "blur"))
     with pytest.raises(InputError, match="augmentation crop has no setting 'size': it takes pad"):
         Augment((("crop", {"size": 3}),))
@@ -310,19 +311,19 @@ def test_unknown_names_and_settings_are_refused():
     [
         ("crop", {"pad": -1}, r"augmentation crop cannot take {'pad': -1}: .*; its defaults are pad=None"),
         ("noise", {"strength": "a lot"}, "augmentation noise cannot take .*; its defaults are strength=0.05"),
-        ("noise", {"strength": math.nan}, "it leaves no pixels, or some that are no numbers; its defaults"),
+        ("noise", {"strength": math.nan}, "not finite; its defaults"),
         ("colour", {"share": "x"}, "augmentation colour cannot take"),
         ("resized-crop", {"side": 0}, "augmentation resized-crop cannot take"),
         ("resized-crop", {"side": (8, -4)}, "augmentation resized-crop cannot take"),
         ("resized-crop", {"scale": 5}, "its defaults are scale="),
     ],
 )
-def test_values_that_cannot_be_drawn_from_are_refused_when_named(name, settings, message):
+def test_values_that_fail_are_refused_at_once(name, settings, message):
     torch.manual_seed(0)
     before = torch.get_rng_state()
     with pytest.raises(InputError, match=message):
         Augment((("flip", {}), (name, settings)))
-    assert torch.equal(torch.get_rng_state(), before), "trying draws from a generator of its own"
+    assert torch.equal(torch.get_rng_state(), before), "the trial has its own generator"
 
 
 @pytest.mark.parametrize("images", [torch.zeros(4, 7), torch.zeros(4, 3, 8, 8, dtype=torch.uint8)])
@@ -331,30 +332,90 @@ def test_vectors_and_bytes_are_refused(images):
         Augment(("flip",))(images, seeded())
 
 
-def test_every_source_has_its_lawful_augmentations():
-    assert set(sources.names()) <= set(LABEL_PRESERVING)
-    for names in LABEL_PRESERVING.values():
-        Augment(names)
-    assert label_preserving("pathmnist") == LABEL_PRESERVING["pathmnist"]
-    assert label_preserving("somebody's scans") == ("crop", "resized-crop", "cutout", "noise")
+def test_a_name_must_be_text():
+    with pytest.raises(InputError, match=r"augment is \[\[3, \{\}\]\]: give a list of names"):
+        Augment([[3, {}]])
 
 
-@pytest.mark.parametrize("source", ["svhn", "digits", "organamnist", "organcmnist", "organsmnist"])
-def test_no_mirror_and_no_turn_where_they_change_the_class(source):
-    assert not {"flip", "rotate90"} & set(LABEL_PRESERVING[source])
-    ramp = torch.linspace(0.2, 0.8, 32).expand(32, 32)
-    upright = (ramp + 0.5 * ramp.T).expand(500, 1, 32, 32) / 2  # brighter to the right, a little to the bottom
-    augmented = Augment([name for name in LABEL_PRESERVING[source] if name not in ("cutout", "noise")])(
-        upright, seeded()
-    )
-    middle = augmented[:, 0, 12:20, 12:20]
-    assert (middle[:, :, 7] > middle[:, :, 0]).all()
-    assert (middle[:, 7] > middle[:, 0]).all()
+# ---------------------------------------------------------------- custom augmentations
 
 
-def test_mirrors_and_turns_where_they_do_not():
-    assert "flip" in LABEL_PRESERVING["cifar10"]
-    assert "flip" in LABEL_PRESERVING["octmnist"]
-    assert {"flip", "rotate90"} <= set(LABEL_PRESERVING["pathmnist"])
-    for source in ("cifar10", "octmnist"):
-        assert "rotate90" not in LABEL_PRESERVING[source]
+@pytest.fixture
+def registered():
+    """Augmentations that a test registers are removed after it."""
+    shipped = dict(AUGMENTATIONS)
+    yield AUGMENTATIONS
+    AUGMENTATIONS.clear()
+    AUGMENTATIONS.update(shipped)
+
+
+def image_bags():
+    rng = np.random.default_rng(0)
+    store = rng.integers(0, 255, (40, 8, 8, 1), dtype=np.uint8)
+    return Bags(store, np.arange(40), np.arange(0, 41, 5), [0, 1] * 4, ["a", "b"])
+
+
+def losses_with(augment):
+    bags = image_bags()
+    settings = Settings(epochs=2, augment=augment)
+    fitted = fit(build_model(bags, "log-mean", "mlp"), bags, bags, settings, device="cpu", title=None)
+    return [record["train_loss"] for record in fitted.history]
+
+
+def test_a_registered_augmentation_is_used_in_training(registered):
+    calls = []
+
+    def invert(images, generator, share=0.5):
+        calls.append((images.shape, share))
+        chosen = torch.rand(len(images), 1, 1, 1, generator=generator) < share
+        return torch.where(chosen, 1 - images, images)
+
+    register(Augmentation("invert", invert, "negatives of half of the images"))
+    plain, inverted = losses_with(()), losses_with(("invert",))
+    assert (torch.Size([40, 1, 8, 8]), 0.5) in calls
+    assert inverted != plain
+    assert inverted == losses_with(("invert",)), "the same seed gives the same draws"
+    assert losses_with((("invert", {"share": 0.0}),)) == plain
+    with pytest.raises(InputError, match="augmentation invert has no setting 'p': it takes share"):
+        Settings(augment=(("invert", {"p": 1}),))
+
+
+PLUGIN = """
+from majority import Augmentation, register
+
+def darken(images, generator, factor=0.5):
+    return factor * images
+
+register(Augmentation("darken", darken, "darker images"))
+"""
+
+
+def test_a_plugin_file_can_add_an_augmentation(registered, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="no augmentation 'darken'"):
+        Settings(augment=("darken",))
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    monkeypatch.setenv(PLUGINS, str(tmp_path / "plugin.py"))
+    images = images_of(SHAPES[0])
+    assert torch.equal(Augment((("darken", {"factor": 0.25}),))(images, seeded()), 0.25 * images)
+    _LOADED.discard(str(tmp_path / "plugin.py"))
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (lambda images, generator: None, "does not return float images"),
+        (lambda images, generator: images[:1], r"returns \(1, 3, 16, 16\) for 2 images of 3 channels"),
+        (lambda images, generator: images / 0, "not finite"),
+        (lambda images, generator: images.reshape(7), "invalid for input"),
+    ],
+)
+def test_a_wrong_augmentation_is_refused_before_training(registered, function, problem):
+    register(Augmentation("wrong", function))
+    with pytest.raises(InputError, match=f"augmentation wrong cannot take .*{problem}"):
+        Settings(augment=("wrong",))
+
+
+@pytest.mark.parametrize("function", [None, torch.flip, lambda images: images])
+def test_an_augmentation_needs_a_function_of_images_and_a_generator(function):
+    with pytest.raises(InputError, match="augmentation 'wrong': give a Python function of images and a generator"):
+        Augmentation("wrong", function)

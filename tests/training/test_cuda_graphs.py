@@ -1,4 +1,4 @@
-"""The GPU's fast path. What can be told without one: what is captured is the plain step, with its own inputs."""
+"""Captured steps. Without a GPU, the tests show that the captured function is the plain step with its own inputs."""
 
 from functools import partial
 
@@ -8,7 +8,7 @@ import torch
 
 from majority import Settings, build_model, fit, make_bags
 from majority.recipes.embedding import as_single_bags
-from majority.training import loop as training_room
+from majority.training import steps
 from majority.training.augment import AUGMENTATIONS
 from majority.training.cuda_graphs import Captured, compiled, cudnn_benchmark, uncompiled
 from majority.training.loop import _Loop
@@ -25,7 +25,7 @@ def bags(n_bags=10, size=4, seed=0):
 
 
 class Replayed:
-    """In the place of `Captured`: copies inputs as it does, and calls instead of replaying."""
+    """Used in place of `Captured`: copies its inputs, and calls the function instead of replaying it."""
 
     seconds = 0.0
     made = []  # noqa: RUF012
@@ -41,50 +41,50 @@ class Replayed:
         self.function(*[tensor if tensor is None else tensor.clone() for tensor in inputs])
 
 
+def run_captured(model, train, val, settings, keep=None):
+    """Train on the CPU with the steps of a GPU."""
+    if not model.head.sees_instance_labels:
+        train, val = train.without_instance_labels(), val.without_instance_labels()
+    loop = _Loop(model, train, val, settings, torch.device("cpu"), BagLoss(), keep=keep, capture=True)
+    return loop.run(None, None, [])
+
+
 @pytest.mark.parametrize("method", ["count", "vote", "attention", "additive", "supervised"])
-def test_the_fast_loop_ends_where_the_plain_one_does(method, monkeypatch):
-    monkeypatch.setattr(training_room, "Captured", Replayed)
+def test_captured_training_is_plain_training(method, monkeypatch):
+    monkeypatch.setattr(steps, "Captured", Replayed)
     train, val, settings = bags(), bags(4, seed=1), Settings(epochs=3, batch_bags=4)
     plain, fast = build_model(train, method), build_model(train, method)
     fitted = fit(plain, train, val, settings, device="cpu")
-    permitted = [part if plain.head.sees_instance_labels else part.without_instance_labels() for part in (train, val)]
-    loop = _Loop(fast, *permitted, settings, torch.device("cpu"), None, BagLoss())
-    again = loop.run("fast", capture=True)
+    again = run_captured(fast, train, val, settings)
     for one, other in zip(fitted.history, again.history, strict=True):
         assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-6)
         assert other["val_loss"] == pytest.approx(one["val_loss"], rel=1e-6)
     for name, value in plain.state_dict().items():
         torch.testing.assert_close(fast.state_dict()[name], value)
     step = Replayed.made[-1]
-    assert len(step.shapes) == 2, "ten bags, four a step: one shape for full steps, one for the last"
+    assert len(step.shapes) == 2, "ten bags, four per step: one shape for full steps, one for the last step"
 
 
-def test_what_is_kept_goes_into_the_captured_step(monkeypatch):
-    monkeypatch.setattr(training_room, "Captured", Replayed)
+def test_the_captured_step_gets_what_to_keep(monkeypatch):
+    monkeypatch.setattr(steps, "Captured", Replayed)
     train, val, settings = bags(), bags(4, seed=1), Settings(epochs=3, batch_bags=4)
     keep = np.arange(len(train.index)) % 4 != 2
     for method in ("count", "supervised"):
         plain, fast, whole = (build_model(train, method) for _ in range(3))
         fitted = fit(plain, train, val, settings, device="cpu", keep=keep)
-        permitted = [
-            part if plain.head.sees_instance_labels else part.without_instance_labels() for part in (train, val)
-        ]
-        again = _Loop(fast, *permitted, settings, torch.device("cpu"), None, BagLoss(), keep).run("fast", capture=True)
+        again = run_captured(fast, train, val, settings, keep)
         losses = [[record["train_loss"] for record in one.history] for one in (fitted, again)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-6)
         assert losses[0] != [record["train_loss"] for record in fit(whole, train, val, settings).history]
 
 
-def test_ragged_bags_capture_validation_alone(monkeypatch):
-    monkeypatch.setattr(training_room, "Captured", Replayed)
+def test_only_validation_is_captured_if_bags_are_ragged(monkeypatch):
+    monkeypatch.setattr(steps, "Captured", Replayed)
     Replayed.made.clear()
-    train = bags()
-    train = train._with(offsets=np.array([0, 1, *range(8, 41, 4)]))
-    where, val = torch.device("cpu"), bags(4, seed=1).without_instance_labels()
-    loop = _Loop(build_model(train), train.without_instance_labels(), val, Settings(epochs=1), where, None, BagLoss())
-    loop.run("ragged", capture=True)
-    assert loop.size is None
-    assert len(Replayed.made) == 1
+    train = bags()._with(offsets=np.array([0, 1, *range(8, 41, 4)]))
+    run_captured(build_model(train), train, bags(4, seed=1), Settings(epochs=1))
+    (captured,) = Replayed.made
+    assert captured.shapes == {()}, "validation has no inputs"
 
 
 def test_compiled_leaves_the_module_as_it_was():
@@ -100,14 +100,14 @@ def test_compiled_leaves_the_module_as_it_was():
     assert list(module.state_dict()) == names
 
 
-def test_ragged_validation_is_not_prepared_for(monkeypatch):
+def test_ragged_validation_runs_uncompiled(monkeypatch):
     used = []
 
     def noted(model):
         used.append(model)
         return uncompiled(model)
 
-    monkeypatch.setattr(training_room, "unprepared", noted)
+    monkeypatch.setattr(steps, "uncompiled", noted)
     train, val = bags(), bags(4, seed=1)
     ragged = val._with(offsets=np.array([0, 1, 8, 12, 16]))
     for part in (val, ragged):
@@ -116,12 +116,12 @@ def test_ragged_validation_is_not_prepared_for(monkeypatch):
 
 
 @pytest.mark.parametrize("deterministic", [False, True])
-def test_the_callers_choices_for_cudnn_are_kept(monkeypatch, deterministic):
+def test_the_cudnn_settings_of_the_caller_are_kept(monkeypatch, deterministic):
     theirs = {"enabled": False, "deterministic": deterministic, "allow_tf32": False, "benchmark": False}
     for name, value in theirs.items():
         monkeypatch.setattr(torch.backends.cudnn, name, value)
     with cudnn_benchmark(True):
-        assert torch.backends.cudnn.benchmark is not deterministic, "the fastest way is not the same one each time"
+        assert torch.backends.cudnn.benchmark is not deterministic, "the fastest algorithm may differ each time"
         assert {name: getattr(torch.backends.cudnn, name) for name in theirs} | {"benchmark": False} == theirs
     assert torch.backends.cudnn.benchmark is False
 
@@ -136,7 +136,7 @@ def test_a_captured_function_replays_with_new_inputs_and_keeps_its_state():
 
 
 @gpu
-def test_what_cannot_be_captured_runs_all_the_same(capsys):
+def test_a_function_that_cannot_be_captured_runs_eagerly(capsys):
     total = torch.zeros(3, device="cuda")
 
     def reads(values):
@@ -149,7 +149,7 @@ def test_what_cannot_be_captured_runs_all_the_same(capsys):
 
 
 @gpu
-def test_random_draws_go_on_as_before_where_a_capture_fails(capsys):
+def test_random_draws_are_the_same_if_a_capture_fails(capsys):
     drawn = torch.zeros(3, device="cuda")
 
     def draws(values):
@@ -195,7 +195,7 @@ def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("some", [False, True])
 @pytest.mark.parametrize("method", ["count", "log-mean", "attention"])
-def test_on_a_gpu_the_fast_loop_follows_the_eager_one(method, some, optimizer):
+def test_on_a_gpu_captured_training_follows_eager_training(method, some, optimizer):
     train, val, settings = bags(), bags(4, seed=1), Settings(epochs=3, batch_bags=4, optimizer=optimizer)
     keep = np.arange(len(train.index)) % 4 != 2 if some else None
     eager, fast = build_model(train, method), build_model(train, method)

@@ -1,4 +1,4 @@
-"""The loop as a user of `majority.fit` sees it: what it learns from, picks, writes, and how it goes on after a stop."""
+"""`majority.fit` as a user sees it: what it learns from, keeps and writes, and how it continues after a stop."""
 
 import json
 import math
@@ -11,8 +11,9 @@ from majority import Bags, InputError, Settings, TrainingError, build_model, fit
 from majority.data.device import choose_device
 from majority.inference.evaluate import all_batches, outputs
 from majority.methods.count import Count
-from majority.training.loop import CHECKPOINT, METRICS, _Loop
 from majority.training.objectives import BagLoss
+from majority.training.run_files import CHECKPOINT, METRICS
+from majority.training.steps import Steps
 
 
 def blobs(n_bags=24, size=6, seed=0, spread=0.3):
@@ -26,9 +27,9 @@ TRAIN, VAL = blobs(seed=0), blobs(n_bags=12, seed=1)
 SHORT = Settings(epochs=4, batch_bags=8, warmup_epochs=1)
 
 
-def trained(folder=None, settings=SHORT, method="log-mean", train=TRAIN, val=VAL):
+def trained(folder=None, settings=SHORT, method="log-mean", train=TRAIN, val=VAL, callbacks=()):
     model = build_model(train, method)
-    return model, fit(model, train, val, settings, folder=folder, device="cpu")
+    return model, fit(model, train, val, settings, folder=folder, device="cpu", callbacks=callbacks)
 
 
 def same_weights(one, other):
@@ -77,23 +78,12 @@ def test_no_gpu_that_is_not_used_is_seeded(monkeypatch):
     trained()
 
 
-@pytest.mark.parametrize("stop_after", [1, 3])
-def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path, monkeypatch, stop_after):
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_an_interrupted_training_ends_with_the_same_weights(tmp_path, stop_after, epochs):
     whole, fitted = trained(tmp_path / "whole")
-    epochs_run = 0
-    real = _Loop._epoch
-
-    def stops(self, epoch):
-        nonlocal epochs_run
-        if epochs_run == stop_after:
-            raise KeyboardInterrupt
-        epochs_run += 1
-        return real(self, epoch)
-
-    monkeypatch.setattr(_Loop, "_epoch", stops)
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "stopped")
-    monkeypatch.setattr(_Loop, "_epoch", real)
+        trained(tmp_path / "stopped", callbacks=[stop_after(epochs)])
+    assert len((tmp_path / "stopped" / METRICS).read_text().splitlines()) == epochs
     resumed, again = trained(tmp_path / "stopped")
     assert same_weights(whole, resumed)
     assert again.best_epoch == fitted.best_epoch
@@ -103,58 +93,60 @@ def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path, monkeypatch
     assert again.seconds == pytest.approx(sum(line["seconds"] for line in lines)), "those before the stop count too"
 
 
-def test_a_run_that_was_stopped_after_its_best_epoch_keeps_its_weights(tmp_path, monkeypatch):
+def test_a_training_interrupted_in_the_middle_of_an_epoch_ends_with_the_same_weights(tmp_path, monkeypatch):
+    whole, _ = trained(tmp_path / "whole")
+    real, steps = Steps.step, 0
+
+    def stops(self, batch):
+        nonlocal steps
+        steps += 1
+        if steps == 8:  # the second of three steps in the third epoch
+            raise KeyboardInterrupt
+        real(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Steps, "step", stops)
+        with pytest.raises(KeyboardInterrupt):
+            trained(tmp_path / "stopped")
+    assert len((tmp_path / "stopped" / METRICS).read_text().splitlines()) == 2
+    assert same_weights(whole, trained(tmp_path / "stopped")[0])
+
+
+def test_a_training_interrupted_after_its_best_epoch_keeps_the_best_weights(tmp_path, stop_after):
     settings = Settings(epochs=12, batch_bags=8, learning_rate=0.05)
     whole, fitted = trained(tmp_path / "whole", settings)
-    assert fitted.best_epoch < 10, "else this shows nothing"
-    real = _Loop._epoch
-
-    def stops(self, epoch):
-        if epoch == fitted.best_epoch + 2:
-            raise KeyboardInterrupt
-        return real(self, epoch)
-
-    monkeypatch.setattr(_Loop, "_epoch", stops)
+    assert fitted.best_epoch < 10, "otherwise this test shows nothing"
     with pytest.raises(KeyboardInterrupt):
-        trained(tmp_path / "stopped", settings)
-    monkeypatch.setattr(_Loop, "_epoch", real)
+        trained(tmp_path / "stopped", settings, callbacks=[stop_after(fitted.best_epoch + 2)])
     assert same_weights(whole, trained(tmp_path / "stopped", settings)[0])
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_convolutions_go_on_as_they_were(tmp_path, monkeypatch, optimizer):
-    """Their weights are laid out channels-last; so must be the optimizer's moments that belong to them."""
+def test_convolutions_continue_as_they_were(tmp_path, stop_after, optimizer):
+    """Their weights have the layout channels-last; the moments of the optimizer must have it too."""
     rng = np.random.default_rng(0)
     store = rng.integers(0, 256, (96, 8, 8, 3)).astype(np.uint8)
     bags = Bags(store, np.arange(96), np.arange(0, 97, 8), rng.integers(0, 3, 12), ["a", "b", "c"])
     settings = Settings(epochs=4, batch_bags=4, optimizer=optimizer)
 
-    def run(folder):
-        fit(build_model(bags, "log-mean", "cnn"), bags, bags, settings, device="cpu", folder=folder)
+    def run(folder, *callbacks):
+        model = build_model(bags, "log-mean", "cnn")
+        fit(model, bags, bags, settings, device="cpu", folder=folder, callbacks=callbacks)
 
     run(tmp_path / "whole")
-    real = _Loop._epoch
-
-    def stops(self, epoch):
-        if epoch == 2:
-            raise KeyboardInterrupt
-        return real(self, epoch)
-
-    monkeypatch.setattr(_Loop, "_epoch", stops)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "stopped")
-    monkeypatch.setattr(_Loop, "_epoch", real)
+        run(tmp_path / "stopped", stop_after(2))
     run(tmp_path / "stopped")
-    histories = [(tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("whole", "stopped")]
+    histories = [(tmp_path / name / METRICS).read_text().splitlines() for name in ("whole", "stopped")]
     losses = [[json.loads(line)["train_loss"] for line in lines] for lines in histories]
     assert losses[0] == losses[1]
 
 
-def test_metrics_after_the_checkpoint_and_half_a_line_are_dropped_on_resume(tmp_path, monkeypatch):
+def test_metrics_after_the_checkpoint_and_half_a_line_are_dropped_on_resume(tmp_path):
     trained(tmp_path, Settings(epochs=2, batch_bags=8, warmup_epochs=1))
     with (tmp_path / METRICS).open("a") as file:
         file.write('{"epoch": 2, "val_loss": 0.0}\n{"epoch": 3, "va')
-    _, fitted = trained(tmp_path)  # four epochs, other settings: fit itself leaves the refusal to the run folder
+    _, fitted = trained(tmp_path)  # four epochs: only a run folder refuses other settings
     assert [record["epoch"] for record in fitted.history] == [0, 1, 2, 3]
     assert all(record["val_loss"] > 0 for record in fitted.history)
     assert len((tmp_path / METRICS).read_text().splitlines()) == 4
@@ -196,12 +188,12 @@ def test_a_loss_that_is_not_finite_stops_and_saves_nothing_of_it(tmp_path):
         RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8053063680 bytes."),
     ],
 )
-def test_too_little_memory_is_said_with_the_cure(monkeypatch, error):
+def test_too_little_memory_is_reported_with_the_cure(monkeypatch, error):
     def full(*ignored):
         raise error
 
-    monkeypatch.setattr(_Loop, "_step", full)
-    message = r"steps of 3 bags, up to 15 instances of shape \(\d+,\): take fewer bags a step \(--batch-bags"
+    monkeypatch.setattr(Steps, "step", full)
+    message = r"steps of 3 bags, up to 15 instances of shape \(\d+,\): .*--batch-bags.*--max-instances"
     with pytest.raises(TrainingError, match=message):
         fit(build_model(TRAIN, "log-mean"), TRAIN, VAL, Settings(batch_bags=3, max_instances=5), device="cpu")
     ragged = Bags.from_lists([np.ones((size, 3), np.float32) for size in (9, 2, 5, 3)], ["a", "b"] * 2)
@@ -221,11 +213,11 @@ def test_instance_labels_do_not_reach_training(monkeypatch):
     assert VAL.instance_labels is not None
     trained(method="count")
     assert given
-    assert all(labels is None for labels in given), "of training and of validation bags"
+    assert all(labels is None for labels in given), "of training and validation bags"
 
 
 def without(bags, keep):
-    """The same bags, less the instances that are not kept."""
+    """The same bags without the instances that are not kept."""
     sizes = np.add.reduceat(keep, bags.offsets[:-1], dtype=np.int64)
     return Bags(bags.store, bags.index[keep], np.cumsum([0, *sizes]), bags.labels, bags.classes)
 
@@ -233,7 +225,7 @@ def without(bags, keep):
 @pytest.mark.parametrize("method", ["count", "log-mean", "vote", "naive", "feature-lse"])
 def test_training_with_instances_left_out_is_training_on_bags_without_them(method):
     keep = np.arange(len(TRAIN.index)) % 3 != 1
-    models = [build_model(TRAIN, method, torch.nn.Linear(3, 3)) for _ in range(2)]  # no batch norm: that sees all
+    models = [build_model(TRAIN, method, torch.nn.Linear(3, 3)) for _ in range(2)]  # without batch norm
     models[1].load_state_dict(models[0].state_dict())
     one = fit(models[0], TRAIN, VAL, SHORT, keep=keep)
     other = fit(models[1], without(TRAIN, keep), VAL, SHORT)
@@ -243,7 +235,7 @@ def test_training_with_instances_left_out_is_training_on_bags_without_them(metho
         torch.testing.assert_close(value, models[1].state_dict()[name], rtol=1e-3, atol=1e-5)
 
 
-def test_all_kept_is_nothing_said():
+def test_keeping_all_instances_is_the_default():
     model = build_model(TRAIN, "log-mean")
     fit(model, TRAIN, VAL, SHORT, keep=np.ones(len(TRAIN.index), dtype=bool))
     assert same_weights(model, trained()[0])
@@ -256,12 +248,12 @@ def test_wrong_masks_are_refused():
     with pytest.raises(InputError, match="dtype float64"):
         fit(build_model(TRAIN), TRAIN, VAL, SHORT, keep=keep * 1.0)
     keep[6:12] = False
-    with pytest.raises(InputError, match="keep leaves nothing of bag 1: keep an instance"):
+    with pytest.raises(InputError, match="keep leaves no instance of bag 1: keep an instance"):
         fit(build_model(TRAIN), TRAIN, VAL, SHORT, keep=keep)
 
 
 @pytest.mark.parametrize("method", ["proportion", "supervised"])
-def test_reference_lines_ask_for_instance_labels(method):
+def test_reference_lines_need_instance_labels(method):
     model = build_model(TRAIN, method)
     with pytest.raises(InputError, match="needs bags with instance labels"):
         fit(model, TRAIN.without_instance_labels(), VAL.without_instance_labels(), SHORT)
@@ -269,11 +261,11 @@ def test_reference_lines_ask_for_instance_labels(method):
 
 def test_bags_of_other_classes_are_refused():
     other = Bags.from_lists([np.zeros((2, 3), np.float32)], labels=["z"])
-    with pytest.raises(InputError, match="build it from the training bags, and make all bags with its classes"):
+    with pytest.raises(InputError, match=r"'z'.* model has .*'a', 'b', 'c'.*: build it from the training bags"):
         fit(build_model(TRAIN), other, VAL, SHORT)
 
 
-def test_the_cosine_rises_to_the_rate_and_falls_to_nothing():
+def test_the_cosine_schedule_rises_to_the_rate_and_falls_to_zero():
     settings = Settings(epochs=10, batch_bags=8, learning_rate=1e-2, warmup_epochs=2)
     rates = [record["learning_rate"] for record in trained(settings=settings)[1].history]
     assert rates[0] == pytest.approx(5e-3)
@@ -283,13 +275,13 @@ def test_the_cosine_rises_to_the_rate_and_falls_to_nothing():
     assert rates[-1] == pytest.approx(1e-2 * 0.5 * (1 + math.cos(math.pi * last_step / 24)))
 
 
-def test_constant_stays_constant():
+def test_the_constant_schedule_is_constant():
     records = trained(settings=Settings(epochs=3, schedule="constant", learning_rate=1e-3))[1].history
     assert {record["learning_rate"] for record in records} == {1e-3}
 
 
-def test_one_step_is_the_optimizers_own(monkeypatch):
-    """The loop against a plain loop written here: same order, losses, gradients and updates."""
+def test_the_loop_is_a_plain_loop():
+    """The loop against one that is written here: the same order, losses, gradients and updates."""
     settings = Settings(epochs=2, batch_bags=5, optimizer="adam", schedule="constant", learning_rate=1e-2)
     model, fitted = trained(settings=settings, method="count")
     plain = build_model(TRAIN, "count")
@@ -325,7 +317,7 @@ def test_max_instances_bounds_a_step_and_still_learns():
     assert fitted.history[-1]["train_bag_accuracy"] > 0.9
 
 
-def test_every_epoch_has_random_draws_of_its_own():
+def test_every_epoch_has_its_own_random_draws():
     drawn = []
 
     class Watched(BagLoss):
@@ -340,11 +332,11 @@ def test_every_epoch_has_random_draws_of_its_own():
 
 
 def test_vectors_cannot_be_augmented():
-    with pytest.raises(InputError, match=r"augment \['flip'\] changes images, and these instances are vectors: leave"):
+    with pytest.raises(InputError, match=r"augment \['flip'\] is for images, and these instances are vectors: leave"):
         trained(settings=Settings(epochs=1, augment=("flip",)))
 
 
-def test_augmentation_touches_images_in_training_alone():
+def test_augmentation_changes_images_in_training_only():
     rng = np.random.default_rng(0)
     images = rng.integers(0, 255, (40, 16, 16, 1), dtype=np.uint8)
     bags = Bags(images, np.arange(40), np.arange(0, 41, 5), [0, 1] * 4, ["a", "b"])
@@ -374,8 +366,8 @@ def test_wrong_settings_are_named(wrong, message):
 
 
 def test_a_device_that_is_not_there():
-    with pytest.raises(InputError, match="take auto, cpu or cuda"):
+    with pytest.raises(InputError, match=r"'tpu'.* auto, cpu, cuda"):
         choose_device("tpu")
     if not torch.cuda.is_available():
-        with pytest.raises(InputError, match="no GPU here"):
+        with pytest.raises(InputError, match="no CUDA GPU"):
             choose_device("cuda")

@@ -1,6 +1,4 @@
-"""Objectives beside the method's own loss: what they minimise, what they leave, and that nothing leaks into them."""
-
-from contextlib import contextmanager
+"""Objectives other than the method's own loss: what they minimise, what they keep, and which labels they see."""
 
 import numpy as np
 import pytest
@@ -11,14 +9,13 @@ from majority.data.streaming import make_loader
 from majority.errors import InputError
 from majority.inference.evaluate import outputs
 from majority.recipes.embedding import as_single_bags
-from majority.training import loop as training_room
 from majority.training.augment import Augment
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
 from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
 
 
-def images(n_bags=6, size=4, seed=0, labels=None):
-    """Bright squares on the left or on the right of 8x8 images."""
+def images(n_bags=6, size=4, seed=0):
+    """8x8 images with a bright square on the left or on the right."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(0, 2, n_bags * size)
     store = rng.integers(0, 60, (n_bags * size, 8, 8, 1)).astype(np.uint8)
@@ -29,24 +26,8 @@ def images(n_bags=6, size=4, seed=0, labels=None):
     return Bags(store, np.arange(len(truth)), offsets, majority, ["left", "right"], instance_labels=truth)
 
 
-@contextmanager
-def stopped_before(last, monkeypatch):
-    """What trains inside is interrupted when that epoch begins."""
-    real = training_room._Loop._epoch
-
-    def stops(self, epoch):
-        if epoch == last:
-            raise KeyboardInterrupt
-        return real(self, epoch)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(training_room._Loop, "_epoch", stops)
-        with pytest.raises(KeyboardInterrupt):
-            yield
-
-
 def plain_contrastive(first, second, temperature):
-    """One anchor at a time, in float64, as the two papers write it."""
+    """One anchor at a time, in float64, as in the two papers."""
     views = [v / v.norm() for v in torch.cat([first, second]).double()]
     n, losses, nearest = len(first), [], []
     for a in range(2 * n):
@@ -67,11 +48,11 @@ def test_contrastive_losses_are_the_plain_ones(temperature):
     expected, near = plain_contrastive(first, second, temperature)
     torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
     assert torch.equal(nearest, near)
-    assert 0 < nearest.sum() < 7, "views that are partly near: both answers occur"
+    assert 0 < nearest.sum() < 7, "both answers occur"
 
 
 def plain_mixed(mixed, views, other, share, temperature):
-    """One anchor at a time, in float64: cross-entropy between what a mixed view is made of and what it is near to."""
+    """One anchor at a time, in float64: the cross-entropy between the parts of a mixed view and its similarities."""
     mixed, views = ([v / v.norm() for v in each.double()] for each in (mixed, views))
     losses, nearest = [], []
     for i, anchor in enumerate(mixed):
@@ -97,14 +78,15 @@ def test_mixed_contrastive_losses_are_the_plain_ones(temperature):
 
 
 VIEWS = ("crop", ("colour", {"strength": 0.3}))
-START = Settings(epochs=4, batch_bags=8, learning_rate=3e-3, augment=VIEWS)
+PRETRAINING = Settings(epochs=4, batch_bags=8, learning_rate=3e-3, augment=VIEWS)
 
 
-def started(bags, settings=START, folder=None, mixed=0.0):
+def pretrained(bags, settings=PRETRAINING, folder=None, mixed=0.0, callbacks=()):
     model = build_model(bags, "log-mean", "cnn")
     torch.manual_seed(1)
     objective = Contrastive(model.backbone.out_features, mixed=mixed, width=16, dimensions=8)
-    return model, fit(model, as_single_bags(bags), None, settings, device="cpu", objective=objective, folder=folder)
+    options = {"objective": objective, "folder": folder, "callbacks": callbacks}
+    return model, fit(model, as_single_bags(bags), None, settings, device="cpu", **options)
 
 
 def test_one_instance_alone_has_nothing_to_learn():
@@ -120,15 +102,15 @@ def test_one_instance_alone_has_nothing_to_learn():
 
 
 @pytest.mark.parametrize("mixed", [0.0, 0.5])
-def test_a_contrastive_start_lowers_its_loss_and_keeps_the_last_epoch(mixed):
+def test_contrastive_pretraining_lowers_its_loss_and_keeps_the_last_epoch(mixed):
     settings = Settings(epochs=12, batch_bags=16, learning_rate=3e-3, augment=VIEWS)
-    _, fitted = started(images(12), settings, mixed=mixed)
+    _, fitted = pretrained(images(12), settings, mixed=mixed)
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"] - 0.3
     assert (fitted.best_epoch, fitted.loss_name) == (11, "train_loss")
     assert "val_loss" not in fitted.history[0]
 
 
-def test_the_two_views_are_drawn_apart():
+def test_the_two_views_are_drawn_separately():
     bags, seen = images(), []
     model = build_model(bags, "log-mean", "cnn")
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
@@ -140,28 +122,28 @@ def test_the_two_views_are_drawn_apart():
 
 
 @pytest.mark.parametrize("mixed", [0.0, 0.5])
-def test_a_start_sees_no_label(mixed):
+def test_pretraining_sees_no_labels(mixed):
     bags = images()
     rng = np.random.default_rng(5)
     scrambled = bags._with(instance_labels=rng.permutation(bags.instance_labels), labels=rng.permutation(bags.labels))
-    one, other = (started(each, mixed=mixed)[0].state_dict() for each in (bags, scrambled))
+    one, other = (pretrained(each, mixed=mixed)[0].state_dict() for each in (bags, scrambled))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 @pytest.mark.parametrize("mixed", [0.0, 0.5])
-def test_a_start_goes_on_where_it_was(mixed, tmp_path, monkeypatch):
+def test_interrupted_pretraining_ends_with_the_same_weights(mixed, tmp_path, stop_after):
     bags = images()
-    whole, _ = started(bags, folder=tmp_path / "whole", mixed=mixed)
-    with stopped_before(2, monkeypatch):
-        started(bags, folder=tmp_path / "stopped", mixed=mixed)
-    again, fitted = started(bags, folder=tmp_path / "stopped", mixed=mixed)
+    whole, _ = pretrained(bags, folder=tmp_path / "whole", mixed=mixed)
+    with pytest.raises(KeyboardInterrupt):
+        pretrained(bags, folder=tmp_path / "stopped", mixed=mixed, callbacks=[stop_after(2)])
+    again, fitted = pretrained(bags, folder=tmp_path / "stopped", mixed=mixed)
     assert fitted.epochs == 4
     assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
 
 
-def test_an_objectives_product_is_validated_and_kept():
+def test_the_product_of_an_objective_is_validated_and_kept():
     class Frozen(BagLoss):
-        """Leaves the model as it was before the first step."""
+        """Keeps the model as it was before the first step."""
 
         def __init__(self, model):
             super().__init__()
@@ -193,7 +175,7 @@ class Twice(torch.nn.Module):
         return self.second(self.first(x).relu())
 
 
-def test_a_weight_that_is_shared_moves_once_a_step():
+def test_a_shared_weight_is_averaged_once_per_step():
     model = build_model(Bags.from_lists([np.eye(3, dtype=np.float32)] * 2, ["a", "b"]), "log-mean", Twice())
     objective = Averaged(model, momentum=0.75)
     for step in range(6):
@@ -204,17 +186,17 @@ def test_a_weight_that_is_shared_moves_once_a_step():
     assert objective.mean.backbone.first.bias[0] == objective.mean.head.classifier.bias[0] != 5
 
 
-def averaged(bags, folder=None, epochs=6, make=Averaged, **options):
+def averaged(bags, folder=None, epochs=6, make=Averaged, callbacks=(), **options):
     model = build_model(bags, "log-mean", "cnn")
     settings = Settings(epochs=epochs, batch_bags=4, augment=VIEWS)
-    objective, given = make(model, **options), {}
+    objective, given = make(model, **options), {"folder": folder, "callbacks": callbacks}
     if make is Distill:
-        given["soft_labels"] = np.eye(2, dtype=np.float32)[1 - bags.instance_labels] * 0.8 + 0.1  # the wrong way round
+        given["soft_labels"] = np.eye(2, dtype=np.float32)[1 - bags.instance_labels] * 0.8 + 0.1  # classes exchanged
     val = images(4, seed=9)
-    return model, objective, fit(model, bags, val, settings, device="cpu", objective=objective, folder=folder, **given)
+    return model, objective, fit(model, bags, val, settings, device="cpu", objective=objective, **given)
 
 
-def test_what_is_kept_is_the_mean_of_all_steps_then_a_running_one():
+def test_the_mean_is_over_all_steps_and_later_a_running_one():
     model = build_model(images(4), "log-mean", "cnn")
     objective = Averaged(model, momentum=0.75)
     start = {name: value.clone() for name, value in model.state_dict().items()}
@@ -236,7 +218,7 @@ def test_what_is_kept_is_the_mean_of_all_steps_then_a_running_one():
 
 
 @pytest.mark.parametrize("make", [Averaged, Distill])
-def test_the_mean_at_its_best_epoch_or_of_what_was_taught_at_its_last_is_left(make):
+def test_the_mean_of_the_best_epoch_or_after_distillation_of_the_last_is_kept(make):
     val = images(4, seed=9)
     model, objective, fitted = averaged(images(12), momentum=0.9, epochs=8, make=make)
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
@@ -247,7 +229,7 @@ def test_the_mean_at_its_best_epoch_or_of_what_was_taught_at_its_last_is_left(ma
     loss = model.head.losses(output, batch.segments, batch.target).mean().item()
     losses = [record["val_loss"] for record in fitted.history]
     assert loss == pytest.approx(losses[fitted.best_epoch], rel=1e-5)
-    if make is Distill:  # the wrong way round, so that bags are read worse and worse
+    if make is Distill:  # the classes are exchanged, so the validation loss rises
         assert (fitted.best_epoch, fitted.loss_name) == (7, "train_loss")
         assert losses[7] > min(losses)
     else:
@@ -255,44 +237,44 @@ def test_the_mean_at_its_best_epoch_or_of_what_was_taught_at_its_last_is_left(ma
 
 
 @pytest.mark.parametrize("make", [Averaged, Distill])
-def test_the_mean_goes_on_where_it_was(tmp_path, monkeypatch, make):
+def test_the_mean_continues_after_an_interruption(tmp_path, stop_after, make):
     bags = images()
     whole, _, _ = averaged(bags, tmp_path / "whole", make=make)
-    with stopped_before(3, monkeypatch):
-        averaged(bags, tmp_path / "stopped", make=make)
+    with pytest.raises(KeyboardInterrupt):
+        averaged(bags, tmp_path / "stopped", make=make, callbacks=[stop_after(3)])
     again, _, fitted = averaged(bags, tmp_path / "stopped", make=make)
     assert fitted.epochs == 6
     assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
 
 
-def test_what_is_taught_keeps_its_last_epoch_also_where_a_checkpoint_holds_a_better_one(tmp_path, monkeypatch):
+def test_distillation_keeps_its_last_epoch_even_if_a_checkpoint_has_a_better_one(tmp_path, monkeypatch, stop_after):
     bags = images()
     whole, _, _ = averaged(bags, make=Distill)
     monkeypatch.setattr(Distill, "keeps_last", False)
-    with stopped_before(3, monkeypatch):
-        averaged(bags, tmp_path, make=Distill)
+    with pytest.raises(KeyboardInterrupt):
+        averaged(bags, tmp_path, make=Distill, callbacks=[stop_after(3)])
     monkeypatch.setattr(Distill, "keeps_last", True)
     again, _, fitted = averaged(bags, tmp_path, make=Distill)
     assert fitted.best_epoch == 5
     assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
 
 
-def test_readers_see_no_instance_label():
+def test_averaged_training_sees_no_instance_labels():
     bags = images(8)
     scrambled = bags._with(instance_labels=np.random.default_rng(5).permutation(bags.instance_labels))
     one, other = (averaged(each)[0].state_dict() for each in (bags, scrambled))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_beliefs_are_learned_and_no_bag_label_is():
+def test_distillation_learns_soft_labels_and_no_bag_labels():
     bags = images(24)
     _, objective, _ = averaged(bags, epochs=20, make=Distill, mixed=0.0, momentum=0.8)
     wrong = evaluate(objective.mean, bags, "cpu").summary()["instance_accuracy"]
-    assert wrong < 0.2, "it was told the wrong way round"
+    assert wrong < 0.2, "the soft labels have the classes exchanged"
 
 
-def test_mixed_first_views_are_to_know_both_second_ones():
-    """Instances are rows of the identity: what is seen says of which two it was mixed, and in which parts."""
+def test_the_target_of_a_mixed_view_is_both_instances():
+    """Instances are rows of the identity, so that a mixed instance shows its two parts and their shares."""
     bags = images(6)
     bags = as_single_bags(bags._with(store=np.eye(24, dtype=np.float32)))
     model = build_model(bags, "log-mean", "mlp").eval()
@@ -316,17 +298,17 @@ def test_mixed_first_views_are_to_know_both_second_ones():
 
 
 def test_mixed_instances_have_mixed_soft_labels():
-    """Instances are rows of the identity: what is seen says of which two it was mixed, and in which parts."""
+    """Instances are rows of the identity, so that a mixed instance shows its two parts and their shares."""
     bags = images(6)
     bags = bags._with(store=np.eye(24, dtype=np.float32))
     soft_labels = np.random.default_rng(0).dirichlet([1, 1], 24).astype(np.float32)
     model = build_model(bags, "log-mean", "mlp").eval()
     model.normalise.mean.zero_()
     model.normalise.std.fill_(1)
-    seen, read = [], []
+    seen, predicted = [], []
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-    model.head.register_forward_hook(lambda module, given, output: read.append(output.instance_log_probs))
-    (batch,) = make_loader(bags.without_instance_labels(), torch.device("cpu"), None, soft_labels).in_order(9_999)
+    model.head.register_forward_hook(lambda module, given, output: predicted.append(output.instance_log_probs))
+    (batch,) = make_loader(bags.without_instance_labels(), torch.device("cpu"), soft_labels=soft_labels).in_order(9_999)
     torch.manual_seed(0)
     losses, _ = Distill(model, mixed=0.5).losses(model, batch, None)
     parts = seen[0]
@@ -334,8 +316,8 @@ def test_mixed_instances_have_mixed_soft_labels():
     assert ((parts > 0).sum(dim=1) <= 2).all()
     assert (parts.diagonal() >= 0.5).all()
     assert (parts.diagonal() < 1).sum() > 12
-    taught = parts @ torch.from_numpy(soft_labels)
-    expected = -(taught * read[0]).sum(dim=1).view(6, 4).mean(dim=1)
+    mixed_labels = parts @ torch.from_numpy(soft_labels)
+    expected = -(mixed_labels * predicted[0]).sum(dim=1).view(6, 4).mean(dim=1)
     torch.testing.assert_close(losses, expected)
 
 
@@ -346,33 +328,33 @@ def test_mixed_instances_have_mixed_soft_labels():
         (np.full((24, 2), 0.4), Distill, "each row sums to 1"),
         (np.full((24, 2), np.nan), Distill, "each row sums to 1"),
         ([[1.5, -0.5]] * 24, Distill, "none is below 0"),
-        (None, Distill, "Taught learns soft_labels"),
+        (None, Distill, "Distill learns soft_labels"),
         (np.full((24, 2), 0.5), Averaged, "Averaged learns no soft_labels"),
     ],
 )
-def test_wrong_beliefs_are_refused(soft_labels, make, message):
+def test_wrong_soft_labels_are_refused(soft_labels, make, message):
     bags = images()
     model = build_model(bags)
     with pytest.raises(InputError, match=message):
         fit(model, bags, bags, soft_labels=soft_labels, objective=make(model), device="cpu")
 
 
-def test_views_are_of_single_instances():
+def test_contrastive_learning_needs_single_instances():
     bags = images()
     model = build_model(bags)
-    with pytest.raises(InputError, match=r"Contrastive learns instances: give bags of one each, embedding.singles"):
+    with pytest.raises(InputError, match=r"Contrastive learns single instances: .*as_single_bags"):
         fit(model, bags, None, objective=Contrastive(model.backbone.out_features), device="cpu")
 
 
-def test_a_network_of_one_size_is_given_no_other():
+def test_views_of_another_size_are_refused_for_a_backbone_of_one_size():
     bags = images()
     settings = Settings(epochs=1, augment=(("resized-crop", {"side": 4}),))
-    with pytest.raises(InputError, match=r"the backbone mlp takes those of \d+x\d+ alone: leave `side` out"):
+    with pytest.raises(InputError, match=r"the backbone mlp only takes images of 8x8: leave `side` out"):
         fit(build_model(bags, backbone="mlp"), bags, bags, settings, device="cpu")
     fit(build_model(bags, backbone="cnn"), bags, bags, settings, device="cpu")
 
 
-def test_whole_steps_leave_the_smaller_last_one_out():
+def test_whole_steps_skip_the_smaller_last_step():
     bags, seen, sums = images(10), [], []
 
     class Watched(BagLoss):
@@ -385,5 +367,5 @@ def test_whole_steps_leave_the_smaller_last_one_out():
     settings = Settings(epochs=4, batch_bags=4, whole_steps=True)
     fitted = fit(build_model(bags), bags, bags, settings, device="cpu", objective=Watched())
     assert [len(bags) for bags in seen] == [4] * 8
-    assert len({bag for step in seen for bag in step}) == 10, "those left out come in other epochs"
-    assert fitted.history[0]["train_loss"] == pytest.approx(sum(sums[:2]) / 8), "a mean over the bags that were seen"
+    assert len({bag for step in seen for bag in step}) == 10, "the bags that are skipped come in other epochs"
+    assert fitted.history[0]["train_loss"] == pytest.approx(sum(sums[:2]) / 8), "the mean over the bags that were seen"

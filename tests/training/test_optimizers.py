@@ -1,4 +1,4 @@
-"""Muon against its formulas, written with singular values."""
+"""Muon against its formulas, computed by singular values."""
 
 import copy
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from majority.training.optimizers import Muon, orthogonal
+from majority.training.optimizers import Muon, orthogonalize
 
 
 def by_singular_values(matrix):
@@ -18,9 +18,9 @@ def by_singular_values(matrix):
 
 
 @pytest.mark.parametrize("shape", [(3, 8), (8, 3), (16, 16), (64, 27)])
-def test_orthogonal_is_the_polynomial_of_singular_values(shape):
+def test_orthogonalize_is_the_polynomial_of_singular_values(shape):
     matrices = torch.randn(4, *shape, generator=torch.Generator().manual_seed(0))
-    made = orthogonal(matrices)
+    made = orthogonalize(matrices)
     for matrix, one in zip(matrices, made, strict=True):
         torch.testing.assert_close(one.double(), by_singular_values(matrix), atol=1e-3, rtol=1e-3)
         values = torch.linalg.svdvals(one)
@@ -30,8 +30,8 @@ def test_orthogonal_is_the_polynomial_of_singular_values(shape):
 
 def test_steps_follow_the_formulas():
     torch.manual_seed(0)
-    first, alike = nn.Conv2d(3, 5, 3, bias=False), [nn.Conv2d(5, 5, 3) for _ in range(2)]
-    layers = nn.Sequential(first, nn.BatchNorm2d(5), nn.ReLU(), *alike, nn.Flatten(), nn.Linear(5, 2))
+    first, others = nn.Conv2d(3, 5, 3, bias=False), [nn.Conv2d(5, 5, 3) for _ in range(2)]
+    layers = nn.Sequential(first, nn.BatchNorm2d(5), nn.ReLU(), *others, nn.Flatten(), nn.Linear(5, 2))
     layers.to(memory_format=torch.channels_last)
     mine, rate, decay, momentum = copy.deepcopy(layers), 0.02, 0.1, 0.95
     optimizer = Muon(layers.parameters(), lr=rate, weight_decay=decay, momentum=momentum, fused=True)
@@ -47,14 +47,14 @@ def test_steps_follow_the_formulas():
         plain.step()
         for p, moment in zip(matrices, moments, strict=True):
             moment.copy_(momentum * moment + (1 - momentum) * p.grad)
-            ahead = (momentum * moment + (1 - momentum) * p.grad).flatten(1)
-            step = by_singular_values(ahead).view(p.shape).float() * 0.2 * max(ahead.shape) ** 0.5
+            direction = (momentum * moment + (1 - momentum) * p.grad).flatten(1)
+            step = by_singular_values(direction).view(p.shape).float() * 0.2 * max(direction.shape) ** 0.5
             p.data = (1 - rate * decay) * p.data - rate * step
         for one, other in zip(layers.parameters(), mine.parameters(), strict=True):
             torch.testing.assert_close(one.data, other.data, atol=2e-4, rtol=2e-3)
 
 
-def test_weights_without_a_slope_stay():
+def test_weights_without_a_gradient_stay():
     used, unused = nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(2, 3))
     optimizer = Muon([used, unused], lr=0.1)
     used.sum().backward()
@@ -63,7 +63,7 @@ def test_weights_without_a_slope_stay():
     assert not torch.equal(used, torch.ones(2, 3))
 
 
-def test_groups_have_their_own_settings_and_a_closure_gives_the_slopes():
+def test_groups_have_their_own_settings_and_a_closure_computes_the_gradients():
     weights = [nn.Parameter(torch.eye(3)) for _ in range(2)]
     optimizer = Muon([{"params": [weights[0]], "lr": 0.1}, {"params": [weights[1]], "lr": 0.2}], weight_decay=0)
 

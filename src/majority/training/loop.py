@@ -14,7 +14,7 @@ from torch import nn
 
 from ..data.bags import Bags
 from ..data.batches import Batch
-from ..data.device import choose_device, is_out_of_memory
+from ..data.device import choose_device, is_out_of_memory, make_current, seed_generators
 from ..data.streaming import make_loader
 from ..errors import TrainingError
 from ..model import Model
@@ -84,6 +84,7 @@ def fit(
     step_size = _equal_step_size(train, settings)
     to_compile = _modules_to_compile(model, train, settings) if capture and step_size is not None else []
     with (
+        make_current(chosen_device),
         torch.random.fork_rng(devices=[chosen_device] if on_gpu else []),
         cudnn_benchmark(on_gpu and step_size is not None),
         compiled(*to_compile),
@@ -128,7 +129,7 @@ class _Loop:
         network = nn.ModuleDict({"model": model, "objective": objective}).to(device)
         if model.spec.images:  # the memory layout of the stored images
             network.to(memory_format=torch.channels_last)
-        self.train = make_loader(train, device, keep, soft_labels)
+        self.train = make_loader(train, device, keep=keep, soft_labels=soft_labels)
         self.val = None if val is None else make_loader(val, device, beside=self.train)
         trainable = [weight for weight in network.parameters() if weight.requires_grad]
         rate, decay = settings.learning_rate, settings.weight_decay
@@ -202,9 +203,7 @@ class _Loop:
     def _run_steps(self, epoch: int) -> dict[str, Any]:
         """All steps of an epoch and its validation."""
         seed = _seed_of(self.settings.seed, epoch)  # for dropout and augmentation
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed all GPUs
-        if self.device.type == "cuda":
-            torch.cuda.manual_seed(seed)
+        seed_generators(self.device, seed)
         self.steps.sums.zero_()
         self.state.network.train()
         batches = self.next_batches or self._batches(epoch)

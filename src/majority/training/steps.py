@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.batches import BagLoader, Batch, ResidentLoader, Target
-from ..data.device import instances_per_pass
+from ..data.batches import BagLoader, Batch, ResidentBatch, ResidentLoader, Target
+from ..data.device import default_generator, instances_per_pass
 from ..data.segments import Segments
 from ..inference.evaluate import outputs
 from ..model import Model, in_float32
@@ -113,6 +113,7 @@ class CapturedSteps(Steps):
         if self.captured_step is None:
             super().step(batch)
         else:
+            assert isinstance(batch, ResidentBatch)
             self.captured_step(batch.index, batch.segments.keep, *batch.target)
 
     def validate(self) -> None:
@@ -128,7 +129,7 @@ class CapturedSteps(Steps):
         bags = len(labels)
         sizes = torch.full((bags,), self.step_size, device=self.device)
         segments = Segments(np.full(bags, self.step_size), sizes, keep)
-        super().step(Batch(np.arange(bags), self.store, index, segments, Target(labels, *more)))
+        super().step(ResidentBatch(np.arange(bags), self.store, index, segments, Target(labels, *more)))
 
     def _changed_tensors(self) -> dict[object, Tensor]:
         """All tensors that a step or a validation changes."""
@@ -143,10 +144,7 @@ def _seeded_augment(plan: tuple[AugmentStep, ...], device: torch.device) -> Call
     """The augmentations, drawing from the generator that every epoch seeds."""
     if not plan:
         return None
-    generator = torch.default_generator
-    if device.type == "cuda":
-        generator = torch.cuda.default_generators[torch.cuda.current_device()]
-    augment = Augment(plan)
+    augment, generator = Augment(plan), default_generator(device)
 
     def draw(images: Tensor) -> Tensor:
         return augment(images, generator)
