@@ -22,7 +22,7 @@ SCROLLS = """() => [...document.querySelectorAll("*")].filter(
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "digits"
-    Experiment(Data("digits", bags=80, bag_size=8), recipe="quick", epochs=2).run(folder, "cpu")
+    Experiment(Data("digits", bags=80, bag_size=8), recipe="quick", settings={"training.epochs": 2}).run(folder, "cpu")
     return folder / "report.html"
 
 

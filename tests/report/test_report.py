@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -32,7 +31,7 @@ HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "digits"
-    Experiment(Data("digits", bags=80, bag_size=8), recipe="quick", epochs=6).run(folder, "cpu")
+    Experiment(Data("digits", bags=80, bag_size=8), recipe="quick", settings={"training.epochs": 6}).run(folder, "cpu")
     return folder
 
 
@@ -56,7 +55,7 @@ def slides(names=HOSTILE):
 
 
 def page_of(folder, bags, backbone="mlp"):
-    parts = SimpleNamespace(train=bags, val=bags, test=None)
+    parts = {"train": bags, "val": bags}
     return write_report(folder, Classifier(build_model(bags, "count", backbone), "cpu"), parts).read_text()
 
 
@@ -215,7 +214,7 @@ def test_features_without_instance_labels_have_maps_and_no_gallery(elsewhere):
 def test_one_bag_is_called_so(elsewhere):
     bags = slides()
     classifier = Classifier(build_model(bags, "count", "mlp"), "cpu")
-    page = write_report(elsewhere, classifier, SimpleNamespace(train=bags, val=bags, test=bags.subset([0]))).read_text()
+    page = write_report(elsewhere, classifier, {"train": bags, "val": bags, "test": bags.subset([0])}).read_text()
     assert page.count("1 bag shown") == 2, "as bars and as maps"
 
 

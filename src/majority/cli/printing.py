@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ..errors import count_noun
 
-
-def console():
+if TYPE_CHECKING:
     from rich.console import Console
 
-    plain = {"markup": False, "emoji": False}  # names may hold brackets and colons
-    here = Console(**plain)
-    return here if here.is_terminal else Console(**plain, width=160)
+    from ..sources.custom.load import Check
+    from ..study import FinishedCell
+
+WIDTH_OF_LOGS = 160
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    terminal = Console(markup=False, emoji=False)  # names may hold brackets and colons
+    return terminal if terminal.is_terminal else Console(markup=False, emoji=False, width=WIDTH_OF_LOGS)
 
 
 def log(line: str) -> None:
     print(line, flush=True)
 
 
-def end_study(done, out: Path) -> None:
-    """The table of the cells that were trained, then a line for each that failed; exit 1 if any did."""
+def end_study(done: Sequence[FinishedCell], out: Path) -> None:
+    """Print the table of the cells that were trained, and a line per cell that failed; exit 1 if any failed."""
     from ..study import aggregate
     from ..study.workers import FAILURES
 
@@ -33,30 +42,30 @@ def end_study(done, out: Path) -> None:
     for cell in failed:
         print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
     if failed:
-        cure = f"details in {out / FAILURES}; the same command tries them again"
+        cure = f"details are in {out / FAILURES}; the same command tries them again"
         print(f"majority: {len(failed)} of {len(done)} cells failed: {cure}", file=sys.stderr)
         raise SystemExit(1)
 
 
-def print_folds(results: list[dict]) -> None:
-    """A line of means over the folds, and of how many instances they are."""
+def print_folds(results: list[dict[str, Any]]) -> None:
+    """Print the means over the folds, and how many instances they are based on."""
     from ..inference.metrics import coverage_note
     from ..study import aggregate
 
     print_rows(aggregate(results))
-    if said := coverage_note(*(result["test"] for result in results)):
-        log(f"note: {said}")
+    if note := coverage_note(*(result["test"] for result in results)):
+        log(f"note: {note}")
 
 
-def print_result(result: dict) -> None:
+def print_result(result: dict[str, Any]) -> None:
     if result["test"]:
         print_figures(result["test"], f"test bags of fold {result['fold']}")
     else:
         print_figures(result["val"], "validation bags")
-        log("there are no test bags: these figures are of the bags by which the epoch was chosen, and flatter it")
+        log("note: there are no test bags; these bags chose the epoch, so the figures are too optimistic")
 
 
-def print_figures(figures: dict, title: str) -> None:
+def print_figures(figures: dict[str, Any], title: str) -> None:
     from rich.table import Table
 
     from ..inference.metrics import coverage_note, no_learning_warning
@@ -67,13 +76,13 @@ def print_figures(figures: dict, title: str) -> None:
             shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
             table.add_row(name.replace("_", " "), shown)
     console().print(table)
-    if said := coverage_note(figures):
-        log(f"note: {said}")
-    if said := no_learning_warning(figures):
-        log(f"warning: {said}")
+    if note := coverage_note(figures):
+        log(f"note: {note}")
+    if warning := no_learning_warning(figures):
+        log(f"warning: {warning}")
 
 
-def print_check(found, source: str) -> None:
+def print_check(found: Check, source: str) -> None:
     from rich.table import Table
 
     from ..sources.custom.findings import group_by_cause
@@ -94,10 +103,10 @@ def note_trained_on(run: Path, source: str | None) -> None:
     from ..experiments.run_folder import is_trained_on, read_config
 
     if source is not None and is_trained_on(read_config(run), source):
-        log("note: the run was trained on bags of this source; they are among these")
+        log("note: the run was trained on bags of this source; they are among these bags")
 
 
-def print_rows(rows: list[dict]) -> None:
+def print_rows(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     from ..study.tables import FIGURES, format_figure

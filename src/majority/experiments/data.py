@@ -67,4 +67,5 @@ class Data:
 def fingerprints(parts: Parts, method: str) -> list[str | None]:
     """Hashes of what the method's training can see of each part."""
     visible = METHODS.find(method).head.sees_instance_labels
-    return [part and (part if visible else part.without_instance_labels()).fingerprint() for part in parts]
+    seen = [part if part is None or visible else part.without_instance_labels() for part in parts]
+    return [None if part is None else part.fingerprint() for part in seen]

@@ -100,7 +100,7 @@ class Experiment:
                 result = self._finish(folder, prepared, trained, device)
             else:
                 if not (folder / REPORT).exists():  # killed between the result and the page
-                    write_report(folder, open_classifier(folder, device), prepared.parts, prepared.source)
+                    write_report(folder, open_classifier(folder, device), prepared.parts.present(), prepared.source)
                 log(f"{folder} is finished (kept epoch {result['best_epoch'] + 1} of {result['epochs']})")
             for path in temporary_files(folder):
                 path.unlink()
@@ -170,7 +170,7 @@ class Experiment:
         figures: dict[str, Any] = {"test": {}}
         figures |= {part: reading.outcome().summary() for part, reading in readings.items()}
         write_json(folder / RESULT, figures | trained.summary() | self._about(prepared))
-        write_report(folder, classifier, parts, source, reading=readings.get("test", readings["val"]))
+        write_report(folder, classifier, parts.present(), source, reading=readings.get("test", readings["val"]))
         return read_json(folder / RESULT)
 
     # ------------------------------------------------------------------ their parts

@@ -52,8 +52,8 @@ def open_bags(
     classifier, parts, opened = reopen(folder, source, device)
     if parts.test is None and not all_parts:
         raise InputError(f"{folder} has no test bags: its source marks none; use --all, or give a SOURCE")
-    chosen = parts._asdict() if all_parts else {"test": parts.test}
-    return Opened(classifier, {part: bags for part, bags in chosen.items() if bags is not None}, opened)
+    chosen = {part: bags for part, bags in parts.present().items() if all_parts or part == "test"}
+    return Opened(classifier, chosen, opened)
 
 
 def reopen(folder: str | Path, source: str | None = None, device: str = "auto") -> tuple[Classifier, Parts, Source]:
@@ -93,13 +93,14 @@ def open_classifier(folder: Path, device: str = "auto") -> Classifier:
 def _read_options(classifier: Classifier, config: dict[str, Any], labels: bool, unlabelled: bool) -> ReadOptions:
     """Read other files in the same way as those that the classifier was trained on."""
     spec, columns, images = classifier.model.spec, config.get("columns"), config.get("images")
+    height, width, channels = spec.instance_shape if spec.images else (0, 0, 0)
     return ReadOptions(
         labels,
         unlabelled,
         training=False,
         classes=spec.classes,
-        image_size=spec.instance_shape[:2] if spec.images else None,
-        channels=spec.instance_shape[2] if spec.images else None,
+        image_size=(height, width) if spec.images else None,
+        channels=channels if spec.images else None,
         trained_images=ImageFileSummary(**images) if images else None,
         features=tuple(columns) if columns else None,
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from ..data.bags import Bags
 from ..files import read_json, read_lines
 from ..inference.classifier import Classifier
 from ..inference.reading import Reading
 from ..recipes.stages import Log, no_log
 from ..report.page import RunFacts, write_page
-from ..sources import Parts, Source
+from ..sources import Source
 from ..training.run_files import METRICS
 from .reopen import open_bags, reopen
 from .run_folder import RESULT, finished_file, is_trained_on, read_config
@@ -29,19 +31,20 @@ def report_run(
     folder = Path(folder)
     finished_file(folder, RESULT)
     if source is None:
-        return write_report(folder, *reopen(folder, device=device))
+        classifier, parts, opened = reopen(folder, device=device)
+        return write_report(folder, classifier, parts.present(), opened)
     classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, log=log)
     (others,) = bags.values()
     if not others.labelled:
         accuracy = "no accuracy" if others.instance_labels is None else "the accuracy of instances only"
         log(f"note: {source} has no bag labels: the page shows the predictions and {accuracy}")
-    return write_report(folder, classifier, Parts(None, None, others), opened, source)
+    return write_report(folder, classifier, {"test": others}, opened, source)
 
 
 def write_report(
     folder: Path,
     classifier: Classifier,
-    parts: Parts,
+    parts: Mapping[str, Bags],
     opened: Source | None = None,
     source: str | None = None,
     reading: Reading | None = None,

@@ -206,7 +206,7 @@ def linear_model(run: Run, model: Model) -> Model:
     spec = replace(model.spec, backbone=None)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(run.plan.own.head.seed)
-        layer = nn.Linear(*spec.instance_shape, len(spec.classes), bias=False)
+        layer = nn.Linear(spec.instance_shape[0], len(spec.classes), bias=False)
         linear = Model(spec, deepcopy(model.normalise), layer)
     linear.head.see_labels(torch.from_numpy(np.bincount(run.train.labels, minlength=len(spec.classes))))
     return linear

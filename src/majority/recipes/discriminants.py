@@ -11,67 +11,77 @@ from ..data.device import choose_device, instances_per_pass
 from ..inference.evaluate import all_batches
 from ..model import Model
 
-WIDEST = 4096  # features: a table of so many squared is held and taken apart
-VARIES = 1e-6  # of the most that any direction varies: less is rounding
-UNITS = 100  # features that vary so many times as much as others, or more, are in other units
+MOST_FEATURES = 4096  # a square matrix of this size is held in memory and decomposed
+SMALLEST_VARIANCE = 1e-6  # relative to the largest: directions that vary less are rounding errors
+MOST_SCALE = 100  # features whose deviations differ by more than this factor are in different units
 
 
 def is_applicable(bags: Bags) -> bool:
-    """Vectors that are not too wide, a bag of every label, and bags to see by how much those of one label differ."""
+    """Whether the instances are vectors of moderate width, every class is a label, and some label has two bags."""
     counts = np.bincount(bags.labels, minlength=len(bags.classes))
-    return bags.store.ndim == 2 and bags.store.shape[1] <= WIDEST and counts.min() > 0 and len(bags) > len(counts)
+    is_narrow = bags.store.ndim == 2 and bags.store.shape[1] <= MOST_FEATURES
+    return bool(is_narrow and counts.min() > 0 and len(bags) > len(counts))
 
 
 @torch.no_grad()
 def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (C, d) float32
-    """Weights of the features, as the model normalises them, for each label: how the mean of its bags differs from that
-    of others, in units of how much instances vary.
+    """One weight vector per label, for features as the model normalises them: how the mean of its bags differs from
+    that of other bags, in units of the variation of instances.
 
-    Bags are few and labels with them, but how instances vary is told by all of them, labels or not: Fisher's linear
-    discriminants need no more. What differs by chance alone is held back: in each direction, by the share that the
-    difference of bags with one label leads to expect. Directions of about the same variance are judged together, as
-    features of networks and principal components tell more where they vary more; units count for less.
+    This is Fisher's linear discriminant on bag means. Labelled bags are few, but the covariance of instances is
+    estimated from all of them. Differences that chance would explain are shrunk (empirical Bayes): in each direction,
+    by the share that the differences between bags of the same label lead to expect. Directions of similar variance are
+    judged together, because features of networks and principal components carry more information where they vary
+    more; units of measurement matter less.
     """
-    device = choose_device(device)
-    model.to(device)
+    chosen = choose_device(device)
+    model.to(chosen)
     width, classes = bags.store.shape[1], len(bags.classes)
-    zeros = lambda *shape: torch.zeros(*shape, dtype=torch.float64, device=device)
-    total, squares, of_label, of_bags = zeros(width), zeros(width, width), zeros(classes, width), zeros(width, width)
+
+    def zeros(*shape: int) -> Tensor:
+        return torch.zeros(*shape, dtype=torch.float64, device=chosen)
+
+    total, squares, label_means, bag_squares = (
+        zeros(width),
+        zeros(width, width),
+        zeros(classes, width),
+        zeros(width, width),
+    )
     deviations = model.normalise.std.double()
-    scale = (deviations / deviations.median()).clamp(1 / UNITS, UNITS).sqrt()
+    scale = (deviations / deviations.median()).clamp(1 / MOST_SCALE, MOST_SCALE).sqrt()
     most = instances_per_pass(bags.store.shape[1:])
-    for batch in all_batches(bags, device):
+    for batch in all_batches(bags, chosen):
         sums = zeros(len(batch.segments), width)
-        for piece, of_bag in zip(batch.pieces(most), batch.segments.ids.split(most), strict=True):
+        for piece, bag_ids in zip(batch.pieces(most), batch.segments.ids.split(most), strict=True):
             instances = model.normalise(piece).double() * scale
             total += instances.sum(dim=0)
             squares += instances.T @ instances
-            sums.index_add_(0, of_bag, instances)
+            sums.index_add_(0, bag_ids, instances)
         means = sums / batch.segments.sizes.unsqueeze(1)
-        of_label.index_add_(0, batch.target.labels, means)
-        of_bags += means.T @ means
+        label_means.index_add_(0, batch.target.labels, means)
+        bag_squares += means.T @ means
 
     n = len(bags.index)
     variances, directions = torch.linalg.eigh(squares / n - torch.outer(total, total) / n**2)
-    varies = variances > VARIES * variances[-1]
-    whitening = (directions[:, varies] / variances[varies].sqrt()).flip(1)  # (d, k), what varies most first
+    varies = variances > SMALLEST_VARIANCE * variances[-1]
+    whitening = (directions[:, varies] / variances[varies].sqrt()).flip(1)  # (d, k), largest variance first
 
-    counts = torch.from_numpy(np.bincount(bags.labels, minlength=classes)).to(of_label)
-    of_label /= counts.unsqueeze(1)
-    within = (of_bags - (of_label * counts.unsqueeze(1)).T @ of_label) / (len(bags) - classes)
-    chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) of a label's mean
-    apart = (of_label - of_label.mean(dim=0)) @ whitening  # (C, k)
-    seen = apart.square().sum(dim=0) / (classes - 1)
-    chance, seen = _among_neighbours(chance), _among_neighbours(seen)
-    apart = apart * torch.where(seen > chance, 1 - chance / seen, 0)  # where bags are all alike, nothing is seen
-    size = apart.square().sum(dim=1).mean().sqrt().clamp(min=1e-12)  # so that what is read varies by 1
+    counts = torch.from_numpy(np.bincount(bags.labels, minlength=classes)).to(label_means)
+    label_means /= counts.unsqueeze(1)
+    within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (len(bags) - classes)
+    by_chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) variance of a label's mean
+    apart = (label_means - label_means.mean(dim=0)) @ whitening  # (C, k)
+    observed = apart.square().sum(dim=0) / (classes - 1)
+    by_chance, observed = _mean_of_neighbours(by_chance), _mean_of_neighbours(observed)
+    apart = apart * torch.where(observed > by_chance, 1 - by_chance / observed, 0)  # 0 if all bags are equal
+    size = apart.square().sum(dim=1).mean().sqrt().clamp(min=1e-12)  # outputs have a deviation of about 1
     return (apart / size @ whitening.T * scale).float()
 
 
-def _among_neighbours(values: Tensor) -> Tensor:
-    """Means over a quarter of one's place to both sides, and two places at least.
+def _mean_of_neighbours(values: Tensor) -> Tensor:
+    """Mean over a window that reaches a quarter of the position, at least two positions, to both sides.
 
-    >>> _among_neighbours(torch.tensor([0.0, 0.0, 3.0, 0.0, 0.0, 0.0])).tolist()
+    >>> _mean_of_neighbours(torch.tensor([0.0, 0.0, 3.0, 0.0, 0.0, 0.0])).tolist()
     [1.0, 0.75, 0.6000000238418579, 0.6000000238418579, 0.75, 0.0]
     """
     place = torch.arange(len(values), device=values.device)

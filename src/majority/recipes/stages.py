@@ -85,9 +85,18 @@ class Run:
     ) -> Fitted:
         """One training: on the run's bags and by its plan, unless others are given."""
         train, val = bags or (self.train, self.val)
-        where = {"device": self.device, "folder": folder, "title": title, "eager": self.eager}
-        where |= {"callbacks": self.callbacks} if self.callbacks else {}
-        return fit(model, train, val, settings or self.plan.training, **where, **options)
+        return fit(
+            model,
+            train,
+            val,
+            settings or self.plan.training,
+            device=self.device,
+            folder=folder,
+            title=title,
+            eager=self.eager,
+            callbacks=self.callbacks,
+            **options,
+        )
 
     def seed_of(self, number: int) -> int:
         """The seed of training `number` in this run."""
@@ -105,7 +114,7 @@ class Run:
                 callback.on_stage_end(name, fitted)
         (folder / CHECKPOINT).unlink(missing_ok=True)
         fitted = Fitted(**read_json(folder / OUTCOME), history=read_lines(folder / METRICS))
-        trained.to(memory_format=torch.contiguous_format)  # the layout of weights that are read from a file
+        trained.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
         trained.load_state_dict(_read_weights(folder / WEIGHTS))
         loss = "validation loss" if fitted.loss_name == "val_loss" else "training loss"
         kept = f"kept epoch {fitted.best_epoch + 1} of {fitted.epochs}"

@@ -18,6 +18,10 @@ class Parts(NamedTuple):
     val: Bags
     test: Bags | None  # None where a source of your own marks no test bags
 
+    def present(self) -> dict[str, Bags]:
+        """The parts that there are, by name."""
+        return {name: bags for name, bags in self._asdict().items() if bags is not None}
+
 
 class Source(Protocol):
     """What `load` returns. `LabelledSet` and `CustomBags` implement it, so callers need not know which one they have.
