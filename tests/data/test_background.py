@@ -1,4 +1,4 @@
-"""A class that does not vote: formulas against plain ones, figures, files, bags made with it, the command, errors."""
+"""A background class does not vote: formulas against references, metrics, files, bags, the command, errors."""
 
 import itertools
 import json
@@ -21,9 +21,9 @@ from majority.methods.functional import share_divergence
 
 D, K = 6, 5  # features, classes with the background
 TEMPERATURES = {"count": (0.1, 0.1), "soft-count": (1.0, 0.1), "count-only": (0.1, None), "log-mean": (1.0, None)}
-ABLE = [*TEMPERATURES, "vote"]
+VOTING = [*TEMPERATURES, "vote"]
 SIZES = {"ragged": [3, 1, 7, 2], "equal": [4, 4, 4], "single instances": [1, 1]}
-every_able = pytest.mark.parametrize("name", ABLE)
+every_voting = pytest.mark.parametrize("name", VOTING)
 every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
 
 
@@ -66,10 +66,10 @@ def reference(name, logits, label, background, of="proportions"):
 
 @every_size
 @pytest.mark.parametrize(
-    ("name", "options"), [*((name, {}) for name in ABLE), ("count", {"of": "counts"}), ("log-mean", {"of": "counts"})]
+    ("name", "options"), [*((name, {}) for name in VOTING), ("count", {"of": "counts"}), ("log-mean", {"of": "counts"})]
 )
 @pytest.mark.parametrize("background", [Background(0), Background(2, phantom=0.0), Background(4, phantom=1.0)])
-def test_head_is_its_reference(name, options, background, sizes):
+def test_head_equals_its_reference(name, options, background, sizes):
     head, features, segments = make_head(name, background, **options), make_features(sum(sizes)), Segments(sizes)
     voters = [c for c in range(K) if c != background.index]
     labels = [voters[i % len(voters)] for i in range(len(sizes))]
@@ -94,7 +94,7 @@ def test_the_share_prior_is_the_divergence_of_two_coins():
     assert share_divergence(log_probs, 1, q).item() == pytest.approx(0, abs=1e-9)
 
 
-@every_able
+@every_voting
 def test_the_prior_is_added_to_every_bag(name):
     segments, features, target = Segments([3, 4]), make_features(7), Target(torch.tensor([1, 4]))
     plain, weighed = make_head(name, Background(2)), make_head(name, Background(2, share=0.4))
@@ -105,8 +105,8 @@ def test_the_prior_is_added_to_every_bag(name):
     assert penalty > 1e-3
 
 
-@every_able
-def test_bags_are_sets_and_do_not_see_each_other(name):
+@every_voting
+def test_bags_are_sets_and_independent_of_each_other(name):
     sizes, head = [3, 1, 5], make_head(name, Background(1))
     features = make_features(9)
     packed = head(features, Segments(sizes)).bag_log_probs
@@ -119,7 +119,7 @@ def test_bags_are_sets_and_do_not_see_each_other(name):
 @pytest.mark.parametrize("bias", [0.0, 1e4, -1e4], ids=["even", "all background", "no background"])
 @pytest.mark.parametrize("share", [None, 0.3])
 @pytest.mark.parametrize("phantom", [0.0, 0.25])
-@every_able
+@every_voting
 def test_losses_and_gradients_are_finite(name, sizes, bias, share, phantom):
     torch.manual_seed(0)
     head = create_head(name, D, K, Background(2, share, phantom=phantom))
@@ -138,24 +138,24 @@ def test_losses_and_gradients_are_finite(name, sizes, bias, share, phantom):
 
 
 def test_phantom_votes_make_a_bag_without_voters_undecided():
-    """Without them, proportions cannot tell a sure bag from one whose instances hardly vote at all."""
+    """Without them, proportions do not distinguish a decided bag from one whose instances hardly vote."""
     features, segments = make_features(8), Segments([8])
-    sure = {}
+    highest = {}
     for phantom in (0.0, 0.25):
         head = make_head("log-mean", Background(0, phantom=phantom))
         with torch.no_grad():
             head.classifier.bias[0] = 60.0
-        sure[phantom] = head(features, segments).bag_log_probs.exp().max().item()
-    assert sure[0.0] > 0.4
-    assert sure[0.25] == pytest.approx(1 / (K - 1), abs=1e-6)
+        highest[phantom] = head(features, segments).bag_log_probs.exp().max().item()
+    assert highest[0.0] > 0.4
+    assert highest[0.25] == pytest.approx(1 / (K - 1), abs=1e-6)
 
 
-# ---------------------------------------------------------------- figures
+# ---------------------------------------------------------------- metrics
 
 
 def test_hard_counts_leave_the_background_out():
     counts = np.array([[9, 1, 2], [0, 3, 3], [7, 0, 0]])
-    assert majority_of(counts, 0).tolist() == [2, 1, 0]  # nobody votes in the last: no majority
+    assert majority_of(counts, 0).tolist() == [2, 1, 0]  # the last has no votes: no majority
     assert majority_of(counts).tolist() == [0, 1, 0]
     confusion = np.array([[10, 2, 0], [1, 4, 1], [5, 0, 2]])
     labels, predicted = np.array([2, 1, 1]), np.array([2, 2, 1])
@@ -189,10 +189,10 @@ def test_bags_are_predicted_by_their_voters():
     assert found.majority.tolist() == ["c"]
     assert found.share.tolist() == pytest.approx([2 / 3])
     assert found.margin.tolist() == pytest.approx([1 / 3])
-    nobody = Bags.from_lists([np.eye(3, dtype=np.float32)[[1, 1]]], ["c"], "abc")
-    found = classifier.predict_bags(nobody)
+    no_votes = Bags.from_lists([np.eye(3, dtype=np.float32)[[1, 1]]], ["c"], "abc")
+    found = classifier.predict_bags(no_votes)
     assert (found.majority[0], found.share[0], found.margin[0]) == ("b", 0, 0)
-    assert evaluate(classifier.model, nobody, "cpu").summary()["bag_accuracy_by_count"] == 0
+    assert evaluate(classifier.model, no_votes, "cpu").summary()["bag_accuracy_by_count"] == 0
     assert fixed_classifier(background=False)[0].predict_bags(bags).majority.tolist() == ["b"]
 
 
@@ -221,7 +221,7 @@ def blobs(n_bags, seed, **more):
     return make_bags(store, classes, "abcd", **options | more)
 
 
-def test_made_bags_have_their_share_of_background_and_the_label_of_their_voters():
+def test_drawn_bags_have_a_share_of_background_and_the_label_of_their_voters():
     bags = blobs(300, seed=0, size=20, scenario=(0.5, 0.8), background_shares=(0.2, 0.9))
     counts = bags.class_counts()
     shares = counts[:, 2] / 20
@@ -238,13 +238,13 @@ def test_made_bags_have_their_share_of_background_and_the_label_of_their_voters(
     assert set(blobs(60, seed=1, winner_prior=[1, 0, 1], ties="resample", size=32).labels) == {0, 3}
 
 
-def test_a_bag_in_which_nobody_votes_has_a_majority_of_none():
+def test_a_bag_without_votes_has_a_majority_proportion_of_zero():
     truth = [["a", "c"], ["c", "c"]]
     bags = Bags.from_lists([np.ones((2, 3))] * 2, ["a", "b"], instance_labels=truth).with_background("c")
     assert bags.majority_proportions().tolist() == [1.0, 0.0]
 
 
-def test_training_finds_the_background_without_being_told_its_share():
+def test_training_finds_the_background_without_its_share():
     train, val, test = (blobs(n, seed) for seed, n in enumerate((60, 20, 40)))
     model = build_model(train, "log-mean", "mlp")
     fit(model, train, val, Settings(epochs=20, batch_bags=10), device="cpu")
@@ -297,8 +297,8 @@ def two_bags(labels=("a", "b")):
     return Bags.from_lists([np.ones((2, 3), np.float32)] * 2, labels, names=["slide-1", "slide-2"])
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in (*ABLE, "adjusted-mean")])
-def test_other_methods_refuse_it(name):
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in (*VOTING, "adjusted-mean")])
+def test_other_methods_do_not_take_a_background(name):
     with pytest.raises(InputError, match=f"method {name} cannot leave a background out.* count, .*, vote$"):
         build_model(two_bags().with_background("normal"), name)
 
@@ -306,28 +306,28 @@ def test_other_methods_refuse_it(name):
 @pytest.mark.parametrize(
     ("action", "message"),
     [
-        (lambda: two_bags().with_background("b"), r"bag 1 \(slide-2\) has the label b, the background.*leave bags"),
+        (lambda: two_bags().with_background("b"), r"bag 1 \(slide-2\) has the label b, the background.*leave out bags"),
         (lambda: two_bags(["a", "a"]).with_background("n"), "1 classes besides the background n: .* at least 2"),
         (lambda: Background(0, share=1.0), "background share 1.0: .* between 0 and 1"),
         (lambda: Background(0, phantom=-1.0), "background phantom -1.0"),
         (lambda: build_model(two_bags(), "vote", background_share=0.2), "no background: name it too"),
-        (lambda: blobs(4, 0, background="z"), "no class 'z' to be the background: take one of a, b, c, d"),
+        (lambda: blobs(4, 0, background="z"), "background 'z' is not a class: use one of a, b, c, d"),
         (lambda: blobs(4, 0, background_shares=(0.5, 1.0)), "background shares from 0.5 to 1 of bags of 16"),
-        (lambda: blobs(4, 0, background_shares=(0.97, 0.97)), "to 0.97 of bags of 16: use .* and leave voters"),
+        (lambda: blobs(4, 0, background_shares=(0.97, 0.97)), "to 0.97 of bags of 16: use .* some instances vote"),
         (lambda: blobs(40, 0, scenario=(0.4, 0.6), background_shares=(0.8, 0.94)), "no bag of 1 has a majority propo"),
-        (lambda: load_source("digits").make_parts(background="ten"), "no class 'ten' to be the background"),
+        (lambda: load_source("digits").make_parts(background="ten"), "background 'ten' is not a class"),
     ],
 )
-def test_wrong_backgrounds_are_refused(action, message):
+def test_wrong_backgrounds_are_errors(action, message):
     with pytest.raises(InputError, match=message):
         action()
 
 
-def test_a_model_trains_and_is_read_on_bags_with_its_own_background():
+def test_a_model_is_trained_and_evaluated_on_bags_with_its_background():
     marked = two_bags().with_background("n")
     model = build_model(marked, "count")
     unmarked = Bags(marked.store, marked.index, marked.offsets, marked.labels, marked.classes)
-    with pytest.raises(InputError, match="differ in the class that does not vote"):
+    with pytest.raises(InputError, match="different background"):
         fit(model, unmarked, marked, Settings(epochs=1), device="cpu")
     wrong = Bags(marked.store, marked.index, marked.offsets, [0, 2], marked.classes)
     with pytest.raises(InputError, match="bag 1 has the label n, the background"):

@@ -1,4 +1,4 @@
-"""Bags: every way to make them, every refusal, what they tell, parts of them, files."""
+"""Bags: constructors, errors, properties, parts and files."""
 
 import numpy as np
 import pytest
@@ -54,10 +54,10 @@ def assert_same(ours, theirs):
         assert one is None or one.tolist() == two.tolist(), name
 
 
-# ---------------------------------------------------------------- ways to make them
+# ---------------------------------------------------------------- constructors
 
 
-def test_a_bag_is_what_its_positions_say():
+def test_a_bag_has_the_instances_at_its_positions():
     bags = make()
     assert len(bags) == 4
     assert bags.sizes.tolist() == [3, 1, 4, 2]
@@ -65,7 +65,7 @@ def test_a_bag_is_what_its_positions_say():
     assert [bags.bag_of(i) for i in range(10)] == bags.ids.tolist()
     for i, positions in enumerate([[11, 0, 5], [5], [1, 2, 3, 4], [9, 9]]):
         assert np.array_equal(bags.bag(i), bags.store[positions])
-        assert np.shares_memory(bags.bag(i), bags.store) is (i in (1, 2))  # where positions are neighbours
+        assert np.shares_memory(bags.bag(i), bags.store) is (i in (1, 2))  # positions that are neighbours
     assert repr(bags) == "Bags(4 bags of 1 to 4, 10 instances of shape (5,), classes: cat, dog, owl)"
     assert repr(bags.subset([3])).startswith("Bags(1 bags of 2,")
 
@@ -89,7 +89,7 @@ def test_every_constructor_makes_the_same_bags(sizes, seed):
     ids = direct.ids[rows]
     columns = {name: values[rows] for name, values in flat.items()} | {"groups": direct.groups[ids]}
     table = Bags.from_table(store[rows], ids, labels[ids], "xyz", **columns)
-    first_seen = list(dict.fromkeys(ids.tolist()))  # bags stand in the order of their first row
+    first_seen = list(dict.fromkeys(ids.tolist()))  # bags are in the order of their first row
     in_bags = np.concatenate([rows[ids == i] for i in first_seen])  # and instances in the order of their rows
     expected = {name: values[in_bags] for name, values in flat.items()} | {"groups": direct.groups[first_seen]}
     offsets = np.cumsum([0, *direct.sizes[first_seen]])
@@ -112,48 +112,54 @@ def test_images_and_bags_of_one():
     assert np.array_equal(bags.instances(), store)
 
 
-def test_classes_are_named_by_labels_alone():
+def test_classes_are_those_of_bag_labels_only():
     bags = make(classes=None, labels=list("baca"), instance_labels=list("bbzaccaccc"))
     assert (bags.classes, bags.true_classes, bags.labels.tolist()) == (tuple("abc"), tuple("abcz"), [1, 0, 2, 0])
     assert bags.instance_labels.tolist() == [1, 1, 3, 0, 2, 2, 0, 2, 2, 2]
 
 
-# ---------------------------------------------------------------- refusals
+# ---------------------------------------------------------------- errors
 
 
-def spoiled(value):
+def store_with(value):
     store = fields()["store"].copy()
     store[2, 4] = value  # bag 2, its second instance
     store[8] = value  # in no bag
     return store
 
 
-REFUSALS = {
+ERRORS = {
     "empty bag": ({"offsets": [0, 3, 3, 8, 10]}, "bag 1 is empty: leave it out"),
     "offsets that end early": ({"offsets": [0, 3, 4, 8, 9]}, r"offsets must run from 0 to .* \(10\)"),
     "no bags": ({"offsets": [0], "index": np.empty(0, int)}, "offsets must run from 0"),
-    "offsets of floats": ({"offsets": [0.0, 10.0]}, "offsets has dtype float64 .*: give one row of integers"),
-    "index of floats": ({"index": np.zeros(10)}, "index has dtype float64 .*: give one row of integers"),
-    "position too high": ({"index": [0, 0, 0, 0, 0, 12, 0, 0, 0, 0]}, "bag 2, instance 1 points at position 12: .*11"),
-    "position negative": ({"index": [0, 0, -1, 0, 0, 0, 0, 0, 0, 0]}, "bag 0, instance 2 points at position -1"),
-    "NaN": ({"store": spoiled(np.nan)}, r"bag 2 \(three\), instance 1 holds NaN or infinity .*: mend or leave"),
-    "infinity": ({"store": spoiled(-np.inf)}, r"bag 2 \(three\), instance 1 holds NaN or infinity"),
+    "offsets of floats": ({"offsets": [0.0, 10.0]}, "offsets has dtype float64 .*: give a 1D array of integers"),
+    "index of floats": ({"index": np.zeros(10)}, "index has dtype float64 .*: give a 1D array of integers"),
+    "position too high": ({"index": [0, 0, 0, 0, 0, 12, 0, 0, 0, 0]}, "bag 2, instance 1 points to position 12: .*11"),
+    "position negative": ({"index": [0, 0, -1, 0, 0, 0, 0, 0, 0, 0]}, "bag 0, instance 2 points to position -1"),
+    "NaN": ({"store": store_with(np.nan)}, r"bag 2 \(three\), instance 1 holds NaN or infinity .*: correct or leave"),
+    "infinity": ({"store": store_with(-np.inf)}, r"bag 2 \(three\), instance 1 holds NaN or infinity"),
     "label too high": ({"labels": [2, 0, 3, 0]}, r"bag 2 \(three\) has label 3, outside the 3 classes \(cat, dog, owl"),
     "label negative": ({"labels": [2, -1, 1, 0], "names": None}, "bag 1 has label -1, outside .*: correct the label"),
     "label unknown": ({"labels": ["cat", "cow", "dog", "owl"]}, r"bag 1 \(two\) has label cow, outside the 3 classes"),
     "instance label": ({"instance_labels": [0] * 8 + [5, 0]}, r"bag 3 \(four\), instance 0 has label 5, outside"),
     "labels of floats": ({"labels": [2.0, 0, 1, 0]}, "labels have dtype float64: give class names .* or class numbers"),
-    "labels in a column": ({"labels": [[2], [0], [1], [0]]}, r"labels have shape \(4, 1\): give one row"),
+    "labels in a column": ({"labels": [[2], [0], [1], [0]]}, r"labels have shape \(4, 1\): give a 1D array"),
     "a label missing": ({"labels": ["cat", None, "dog", "owl"], "classes": None}, "labels hold None: give every bag"),
     "instance label of half": ({"instance_labels": [0.5] * 10}, "labels have dtype float64: give class names"),
     "classes named twice": ({"classes": ["cat", "dog", "cat"]}, "class cat is named twice"),
-    "too few labels": ({"labels": [2, 0, 1]}, "4 bags but 3 labels: give one for each bag"),
+    "too few labels": ({"labels": [2, 0, 1]}, "4 bags but 3 labels: give one per bag"),
     "too many groups": ({"groups": list("pqrst")}, "4 bags but 5 groups"),
     "too few names": ({"names": ["one"]}, "4 bags but 1 names"),
-    "too few instance labels": ({"instance_labels": [0] * 9}, "10 instances but 9 instance labels: give one for each"),
+    "too few instance labels": (
+        {"instance_labels": [0] * 9},
+        "10 instances but 9 instance labels: give one per instance",
+    ),
     "too few coordinates": ({"coordinates": np.zeros((4, 2))}, "10 instances but 4 coordinates"),
-    "coordinates of three": ({"coordinates": np.zeros((10, 3))}, r"coordinates have shape \(10, 3\): give an \(x, y\)"),
-    "whole-number vectors": ({"store": np.zeros((12, 5), int)}, r"shape \(5,\) and dtype int64: .*astype\('float32'\)"),
+    "coordinates of three": (
+        {"coordinates": np.zeros((10, 3))},
+        r"coordinates have shape \(10, 3\): give one \(x, y\)",
+    ),
+    "integer vectors": ({"store": np.zeros((12, 5), int)}, r"shape \(5,\) and dtype int64: .*astype\('float32'\)"),
     "float images": ({"store": np.zeros((12, 2, 2, 3))}, "dtype float64: give images as uint8"),
     "no channel": ({"store": np.zeros((12, 2, 2), np.uint8)}, r"shape \(2, 2\) and dtype uint8: give images as uint8"),
     "two channels": ({"store": np.zeros((12, 2, 2, 2), np.uint8)}, "images have 2 channels: give grey .* or colour"),
@@ -161,16 +167,16 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("changes", "message"), REFUSALS.values(), ids=REFUSALS.keys())
-def test_refusals_name_the_place_and_the_cure(changes, message):
+@pytest.mark.parametrize(("changes", "message"), ERRORS.values(), ids=ERRORS.keys())
+def test_errors_name_the_place_and_the_cure(changes, message):
     with pytest.raises(InputError, match=message) as caught:
         make(**changes)
     assert isinstance(caught.value, ValueError)
 
 
-def test_nan_is_found_beyond_the_first_chunk_and_only_where_used(monkeypatch):
+def test_nan_is_found_in_every_chunk_but_only_in_instances_of_bags(monkeypatch):
     monkeypatch.setattr("majority.data.stores.CHUNK", 4)
-    store = spoiled(np.nan)
+    store = store_with(np.nan)
     with pytest.raises(InputError, match=r"bag 2 \(three\), instance 1 holds NaN"):
         make(store=store)
     store[2] = 0
@@ -204,7 +210,7 @@ def indices(*positions):
         (lists([A, B], instance_labels=[[0, 0]]), "bag 1 has 1 instances and 0 instance labels"),
         (lists([A, B], coordinates=[[[0, 0]], [[0, 0]]]), r"bag 0 needs one \(x, y\) for each of its 2 instances"),
         (lists([A, B, B]), "3 bags but 2 labels"),
-        (table(labels=list("xyy")), r"bag b has two labels, x \(row 0\) and y \(row 2\): a bag has one label on all"),
+        (table(labels=list("xyy")), r"bag b has two labels, x \(row 0\) and y \(row 2\): all rows of a bag must"),
         (table(groups=[1, 1, 2]), r"bag b has two groups, 1 \(row 0\) and 2 \(row 2\)"),
         (table(labels=list("xy")), "3 bag ids but 2 labels"),
         (table(store=np.eye(4)), "3 bag ids but 4 instances"),
@@ -213,12 +219,12 @@ def indices(*positions):
         (indices([0.5]), "index has dtype float64"),
     ],
 )
-def test_lists_tables_and_indices_refuse(construct, message):
+def test_wrong_lists_tables_and_indices_are_errors(construct, message):
     with pytest.raises(InputError, match=message):
         construct()
 
 
-# ---------------------------------------------------------------- what they tell
+# ---------------------------------------------------------------- properties
 
 
 @settings(max_examples=50, deadline=None)
@@ -232,17 +238,17 @@ def test_counts_ties_and_majorities_are_those_of_a_plain_loop(sizes, seed):
     assert bags.tie_rate() == sum(sorted(row)[-1] == sorted(row)[-2] for row in counts) / len(sizes)
 
 
-def test_blind_bags_keep_all_but_the_instance_labels():
+def test_bags_without_instance_labels_keep_everything_else():
     bags = make()
-    blind = bags.without_instance_labels()
-    assert blind.store is bags.store
-    assert_same(blind, make(instance_labels=None))
+    hidden = bags.without_instance_labels()
+    assert hidden.store is bags.store
+    assert_same(hidden, make(instance_labels=None))
     assert bags.instance_labels is not None
-    with pytest.raises(InputError, match="carry no instance labels"):
-        blind.majority_proportions()
+    with pytest.raises(InputError, match="have no instance labels"):
+        hidden.majority_proportions()
 
 
-def test_fingerprint_is_of_what_bags_hold_and_blind_bags_hold_no_instance_labels(monkeypatch):
+def test_fingerprint_covers_all_that_training_sees(monkeypatch):
     own, store = make().fingerprint(), fields()["store"]
     other_pixel, unused = store.copy(), store.copy()
     other_pixel[9, 4] += 1e-6
@@ -250,10 +256,10 @@ def test_fingerprint_is_of_what_bags_hold_and_blind_bags_hold_no_instance_labels
     others = [make(labels=[2, 0, 1, 1]), make(store=other_pixel), make(store=store.astype(np.float64))]
     others += [make(offsets=[0, 3, 5, 8, 10]), make(index=[0, 11, 5, 5, 1, 2, 3, 4, 9, 9])]
     others += [make(classes=["cat", "dog", "emu"]), make().subset([0, 1, 2])]
-    truths = [make(instance_labels=[0] * 10), make(instance_labels=None)]
-    assert len({own, *(bags.fingerprint() for bags in others + truths)}) == 10
+    other_instance_labels = [make(instance_labels=[0] * 10), make(instance_labels=None)]
+    assert len({own, *(bags.fingerprint() for bags in others + other_instance_labels)}) == 10
     assert {bags.fingerprint() for bags in (make(store=unused), make().subset(range(4)))} == {own}
-    assert {bags.without_instance_labels().fingerprint() for bags in truths} == {
+    assert {bags.without_instance_labels().fingerprint() for bags in other_instance_labels} == {
         make().without_instance_labels().fingerprint()
     }
     grey, turned = images(), images().reshape(4, 3, 2, 1)  # the same bytes in another shape
@@ -288,7 +294,7 @@ def test_subset_keeps_order_repeats_bags_and_does_not_copy(chosen):
         ([0.0, 1.0], "the list of bags has dtype float64"),
     ],
 )
-def test_subset_refuses(chosen, message):
+def test_wrong_subsets_are_errors(chosen, message):
     with pytest.raises(InputError, match=message):
         make().subset(chosen)
 
@@ -298,11 +304,11 @@ fraction_lists = st.sampled_from([[1.0], [0.5, 0.5], [0.6, 0.2, 0.2], [0.9, 0.1]
 
 @settings(max_examples=200, deadline=None)
 @given(labels=st.lists(st.integers(0, 3), min_size=1, max_size=60), fractions=fraction_lists, seed=seeds)
-def test_split_deals_every_label_within_one_bag_of_its_fraction(labels, fractions, seed):
+def test_split_has_every_label_within_one_bag_of_its_fraction(labels, fractions, seed):
     try:
         parts = numbered(labels).split(fractions, seed)
-    except InputError as refusal:
-        assert "would be empty: give more bags" in str(refusal)  # noqa: PT017
+    except InputError as error:
+        assert "would be empty: give more bags" in str(error)  # noqa: PT017
         assert len(labels) * min(fractions) < 2
         return
     assert sorted(np.concatenate([part.instances().ravel() for part in parts])) == list(range(len(labels)))
@@ -313,7 +319,7 @@ def test_split_deals_every_label_within_one_bag_of_its_fraction(labels, fraction
         assert abs(off.sum()) < 2
 
 
-def test_split_has_the_fractions_asked_for_and_hangs_on_the_seed():
+def test_split_has_the_given_fractions_and_depends_on_the_seed():
     bags = numbered([i % 10 for i in range(1000)])
     one, again, other = (bags.split([0.6, 0.2, 0.2], seed) for seed in (3, 3, 4))
     assert [len(part) for part in one] == [600, 200, 200]
@@ -323,7 +329,7 @@ def test_split_has_the_fractions_asked_for_and_hangs_on_the_seed():
 
 @settings(max_examples=50, deadline=None)
 @given(groups=st.lists(st.integers(0, 12), min_size=4, max_size=60), seed=seeds)
-def test_split_never_cuts_a_group(groups, seed):
+def test_split_never_divides_a_group(groups, seed):
     bags = numbered([i % 3 for i in range(len(groups))], groups=[f"patient-{group}" for group in groups])
     if len(set(groups)) == 1:
         with pytest.raises(InputError, match="of 1 groups would be empty"):
@@ -335,7 +341,7 @@ def test_split_never_cuts_a_group(groups, seed):
 
 
 @pytest.mark.parametrize("fractions", [[0.5, 0.4], [1.5, -0.5], [1.0, 0.0], [[1.0]], [], [np.nan, 1.0]])
-def test_split_refuses_what_are_no_fractions(fractions):
+def test_wrong_fractions_are_errors(fractions):
     with pytest.raises(InputError, match="must be positive and sum to 1"):
         numbered([0, 1, 0, 1]).split(fractions)
 
@@ -344,7 +350,7 @@ def test_split_refuses_what_are_no_fractions(fractions):
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_saved_bags_come_back(tmp_path, in_place, monkeypatch):
+def test_saved_bags_are_loaded_unchanged(tmp_path, in_place, monkeypatch):
     monkeypatch.setattr("majority.data.stores.CHUNK", 3)
     colour = images(12, (4, 2, 3))
     part = make(instance_labels=["owl", "", "cow", "cat", *[None] * 5, "cow"]).subset([0, 3])
@@ -365,7 +371,7 @@ def test_objects_are_saved_as_text_without_pickle(tmp_path):
     assert Bags.load(folder).groups.tolist() == ["p", "7", "p", "None"]
 
 
-def test_save_writes_a_whole_folder_once_or_none(tmp_path, monkeypatch):
+def test_save_writes_a_complete_folder_or_none(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(np, "save", lambda *args, **more: 1 / 0)
         with pytest.raises(ZeroDivisionError):
@@ -382,7 +388,7 @@ class Trap:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("damage", "message"),
     [
         (lambda folder: (folder / "bags.json").unlink(), "bags holds no bags.json: give a folder that Bags.save wrote"),
         (lambda folder: (folder / "bags.json").write_text("{"), "bags is damaged .*: save the bags again"),
@@ -394,8 +400,8 @@ class Trap:
         (lambda folder: np.save(folder / "index.npy", np.zeros(9, int)), "bags is damaged .*offsets must run"),
     ],
 )
-def test_damaged_folders_are_refused(tmp_path, spoil, message):
-    spoil(make().save(tmp_path / "bags"))
+def test_damaged_folders_are_errors(tmp_path, damage, message):
+    damage(make().save(tmp_path / "bags"))
     with pytest.raises(InputError, match=message):
         Bags.load(tmp_path / "bags")
     with pytest.raises(InputError, match=r"absent holds no bags\.json"):

@@ -1,4 +1,4 @@
-"""The sampler behind the scenarios: proportions uniform among all that have this majority."""
+"""The sampler of the scenarios: proportions are uniform among all that have the given majority."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ STATISTICS = {
 @pytest.mark.parametrize(
     ("n", "s"), [(2, 0.3), (2, 1.0), (2, 1.7), (3, 0.5), (3, 1.5), (3, 2.2), (4, 2.0), (6, 4.1), (9, 2.5), (99, 46.3)]
 )
-def test_sampler_has_the_joint_law_of_rejection_sampling(n, s):
+def test_sampler_has_the_joint_distribution_of_rejection_sampling(n, s):
     ours, reference = slice_points(n, s, 8000), slice_points_by_rejection(n, s, 8000)
     for name, statistic in STATISTICS.items():
         assert ks_2samp(statistic(ours), statistic(reference)).pvalue > 1e-3, name
@@ -55,7 +55,7 @@ def test_sampler_has_the_joint_law_of_rejection_sampling(n, s):
 @pytest.mark.parametrize(
     ("n", "s"), [(2, 0.1), (5, 1.2), (9, 1.5), (9, 0.02), (9, 8.6), (30, 10.5), (99, 1.5), (99, 9.0), (99, 80.2)]
 )
-def test_sampler_has_the_exact_marginal_law(n, s):
+def test_sampler_has_the_exact_marginal_distribution(n, s):
     """x_1 has density f_{n-1}(s - u) on [0, 1], f_{n-1} the density of a sum of n - 1 uniforms: a B-spline."""
     grid = np.linspace(0, 1, 20_001)
     density = np.nan_to_num(BSpline.basis_element(np.arange(n), extrapolate=False)(s - grid))
@@ -74,7 +74,7 @@ def test_sampler_keeps_rows_of_different_majorities_apart():
             assert ks_2samp(statistic(mixed[majorities == m][:, 1:]), statistic(alone[:, 1:])).pvalue > 1e-3
 
 
-def test_sampler_law_does_not_hang_on_the_chunks(monkeypatch):
+def test_sampler_distribution_does_not_depend_on_the_chunks(monkeypatch):
     whole = sample_proportions(np.full(3000, 0.2), 10, np.random.default_rng(0))
     monkeypatch.setattr(scenarios, "TABLE_ENTRIES", 1000)
     pieces = sample_proportions(np.full(3000, 0.2), 10, np.random.default_rng(1))
@@ -100,8 +100,8 @@ def test_proportions_sum_to_one_and_stay_below_the_majority(n_classes, where, fr
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 8, 17, 64, 100])
-def test_proportions_at_whole_sums_are_fine(n_classes):
-    """(1 - m) / m is a whole number: every corner of the recursion is touched."""
+def test_proportions_at_integer_sums(n_classes):
+    """(1 - m) / m is an integer: every corner case of the recursion."""
     majorities = np.repeat(1 / np.arange(1, n_classes + 1), 20)
     proportions = sample_proportions(majorities, n_classes, np.random.default_rng(0))
     np.testing.assert_allclose(proportions.sum(axis=1), 1, atol=1e-11)
@@ -109,13 +109,13 @@ def test_proportions_at_whole_sums_are_fine(n_classes):
     np.testing.assert_allclose(proportions[-20:], 1 / n_classes)
 
 
-def test_two_classes_leave_no_choice_and_no_rows_are_no_problem():
+def test_two_classes_and_no_rows():
     assert sample_proportions(np.array([0.75]), 2, np.random.default_rng(0)).tolist() == [[0.75, 0.25]]
     assert sample_proportions(np.empty(0), 7, np.random.default_rng(0)).shape == (0, 7)
 
 
 @pytest.mark.parametrize("majority", [0.09, 1.01, np.nan])
-def test_proportions_refuse_what_is_no_majority(majority):
+def test_wrong_majorities_are_errors(majority):
     with pytest.raises(InputError, match=r"no majority among 10 classes: give proportions from 1/C to 1"):
         sample_proportions(np.array([0.5, majority]), 10, np.random.default_rng(0))
     with pytest.raises(InputError, match="give at least 2"):

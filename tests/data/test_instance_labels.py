@@ -1,4 +1,4 @@
-"""True classes that are known of some instances: how they are given, what Bags tell of them, figures over them."""
+"""True classes that are known for some instances: how they are given, properties of Bags, metrics."""
 
 import json
 
@@ -22,8 +22,8 @@ def bags_of(instance_labels, labels=LABELS, **more):
     return Bags(store, np.arange(len(store)), offsets, labels, instance_labels=instance_labels, **more)
 
 
-def partly(known, names=("cat", "dog", "cow")):
-    """Every third instance's class in turn, where `known` says so."""
+def partly_known(known, names=("cat", "dog", "cow")):
+    """The classes in turn, for the instances that are `known`."""
     return [names[i % len(names)] if known(i) else None for i in range(sum(SIZES))]
 
 
@@ -35,7 +35,7 @@ def sharp_model(bags):
     return model
 
 
-# ---------------------------------------------------------------- how they are given
+# ---------------------------------------------------------------- input
 
 
 GIVEN = {
@@ -73,12 +73,12 @@ def test_an_instance_without_a_number_is_unknown(given):
     assert by_name.classes == by_name.true_classes == ("0", "1")
 
 
-def test_minus_one_is_a_class_where_bags_have_it_as_their_label():
+def test_minus_one_is_a_class_if_it_is_a_bag_label():
     bags = Bags.from_table(np.eye(3), list("xxy"), [-1, -1, 1], instance_labels=[-1, 1, 1])
     assert (bags.classes, bags.instance_labels.tolist()) == (("-1", "1"), [0, 1, 1])
 
 
-def test_lists_of_which_some_know_nothing():
+def test_lists_of_which_some_are_unknown():
     lists = [["dog", "cat"], [np.nan], [None]]
     bags = Bags.from_lists([np.eye(2), np.ones((1, 2)), np.ones((1, 2))], ["dog", "cat", "cat"], instance_labels=lists)
     assert bags.instance_labels.tolist() == [1, 0, -1, -1]
@@ -87,14 +87,14 @@ def test_lists_of_which_some_know_nothing():
     assert bags.instance_labels.tolist() == [1, 0, -1, -1]
 
 
-def test_nothing_known_is_no_instance_labels():
+def test_instance_labels_are_none_if_all_are_unknown():
     assert bags_of([None] * sum(SIZES)).instance_labels is None
-    some = bags_of(partly(lambda i: i < 5))
+    some = bags_of(partly_known(lambda i: i < 5))
     assert some.subset([2, 4]).instance_labels is None
     assert some.subset([1, 2]).instance_labels.tolist() == [1, 2, 0, 1, *[-1] * 9]
 
 
-def test_whole_numbers_with_gaps_are_written_as_the_bags_are_also_where_a_class_never_wins():
+def test_integers_read_as_floats_match_the_classes_of_bags():
     codes, true_classes = encode_instance_labels(["0.0", "1.0", "2.0", ""], ("0", "1"), False, str)
     assert codes.tolist() == [0, 1, 2, -1]
     assert true_classes == ("0", "1", "2")
@@ -105,28 +105,30 @@ def test_whole_numbers_with_gaps_are_written_as_the_bags_are_also_where_a_class_
     assert (codes.tolist(), true_classes) == ([0, 1, 0, 2], ("1", "2", "3"))
 
 
-def test_names_that_share_none_with_the_bags_are_refused():
+def test_names_that_differ_from_all_bag_labels_are_errors():
     half = sum(SIZES) // 2
     for given in (["Cat"] * half + ["Dog"] * half, [0] * half + [1] * half):
-        with pytest.raises(InputError, match=r"classes of bags \(cat, dog\) share no name: write both alike, or leave"):
+        with pytest.raises(
+            InputError, match=r"classes of bags \(cat, dog\) share no name: use the same names for both, or leave"
+        ):
             bags_of(given)
 
 
-def test_numbers_outside_the_classes_are_refused():
+def test_numbers_outside_the_classes_are_errors():
     given = [0] * (sum(SIZES) - 1) + [2]
     with pytest.raises(InputError, match="bag 4, instance 5 has label 2, outside the 2 classes"):
         bags_of(given, labels=[0] * 5, classes=["cat", "dog"])
 
 
-# ---------------------------------------------------------------- what bags tell
+# ---------------------------------------------------------------- properties
 
 
-def test_counts_are_of_the_known_and_majorities_of_bags_known_in_full():
-    bags = bags_of(partly(lambda i: i < 6))
+def test_counts_need_known_instances_and_majorities_fully_known_bags():
+    bags = bags_of(partly_known(lambda i: i < 6))
     assert bags.true_classes == ("cat", "dog", "cow")
     assert bags.fully_known.tolist() == [True, True, False, False, False]
     assert bags.class_counts().tolist() == [[1, 0, 0], [1, 2, 1], [0, 0, 1], [0, 0, 0], [0, 0, 0]]
-    with pytest.raises(InputError, match=r"bag 2 has instances of unknown class.*take bags.subset\(bags.fully_known\)"):
+    with pytest.raises(InputError, match=r"bag 2 has instances of unknown class.*use bags.subset\(bags.fully_known\)"):
         bags.majority_proportions()
     with pytest.raises(InputError, match="bag 2 has instances of unknown class"):
         bags.tie_rate()
@@ -136,7 +138,7 @@ def test_counts_are_of_the_known_and_majorities_of_bags_known_in_full():
 
 
 def test_a_background_that_only_instances_have_becomes_a_class():
-    given = partly(lambda i: i % 5, ("cat", "dog", "ant", "void"))
+    given = partly_known(lambda i: i % 5, ("cat", "dog", "ant", "void"))
     plain = bags_of(given)
     bags = plain.with_background("void")
     assert (bags.classes, bags.true_classes) == (("cat", "dog", "void"), ("cat", "dog", "void", "ant"))
@@ -144,19 +146,19 @@ def test_a_background_that_only_instances_have_becomes_a_class():
     assert named(bags) == named(plain) == named(plain.with_background("new")) == given
 
 
-def test_blind_bags_do_not_tell_which_classes_there_are():
-    blind = bags_of(partly(lambda i: i % 2)).without_instance_labels()
-    assert blind.true_classes == blind.classes == ("cat", "dog")
-    assert blind.fingerprint() == bags_of(None).fingerprint()
-    assert bags_of(partly(lambda i: i % 2)).fingerprint() != bags_of(partly(lambda i: i % 4)).fingerprint()
+def test_bags_without_instance_labels_hide_the_classes_of_instances():
+    hidden = bags_of(partly_known(lambda i: i % 2)).without_instance_labels()
+    assert hidden.true_classes == hidden.classes == ("cat", "dog")
+    assert hidden.fingerprint() == bags_of(None).fingerprint()
+    assert bags_of(partly_known(lambda i: i % 2)).fingerprint() != bags_of(partly_known(lambda i: i % 4)).fingerprint()
 
 
-# ---------------------------------------------------------------- figures
+# ---------------------------------------------------------------- metrics
 
 
 @pytest.mark.parametrize("known", [lambda i: True, lambda i: i < 6, lambda i: i % 2], ids=["all", "some", "no bag"])
-def test_figures_are_over_the_known_and_a_class_that_cannot_be_answered_is_wrong(known):
-    given = partly(known)
+def test_metrics_use_known_instances_and_classes_without_a_bag_are_wrong(known):
+    given = partly_known(known)
     bags = bags_of(given)
     model = sharp_model(bags)
     with torch.no_grad():
@@ -172,11 +174,11 @@ def test_figures_are_over_the_known_and_a_class_that_cannot_be_answered_is_wrong
     assert outcome.confusion.sum() == outcome.calibration[:, 0].sum() == len(which)
     assert outcome.calibration[:, 2].sum() == accuracy_score(truth, guesses, normalize=False)
     over = []
-    for names, said, label in zip(
+    for names, predicted, label in zip(
         np.split(given, np.cumsum(SIZES)), np.split(guess, np.cumsum(SIZES)), LABELS, strict=False
     ):
         if all(names):
-            over.append(sum(said == label) - sum(names == label))
+            over.append(sum(predicted == label) - sum(names == label))
     assert figures.get("overestimation") == (pytest.approx(np.mean(over)) if over else None)
     if len(which) == len(given):
         assert "known_instances" not in figures
@@ -194,21 +196,12 @@ def test_figures_are_over_the_known_and_a_class_that_cannot_be_answered_is_wrong
 @pytest.mark.parametrize(
     ("given", "counts"),
     [
-        (partly(lambda i: i % 2, ("cat", "dog")), "11 have none and 0 one that"),
-        (partly(lambda i: True), "0 have none and 7 one that"),
+        (partly_known(lambda i: i % 2, ("cat", "dog")), "11 have .* and 0 have"),
+        (partly_known(lambda i: True), "0 have .* and 7 have"),
     ],
     ids=["partly known", "of no bag's label"],
 )
-def test_methods_that_are_told_the_classes_need_all(method, given, counts):
+def test_methods_that_see_instance_labels_need_all_of_them(method, given, counts):
     bags = bags_of(given)
-    with pytest.raises(InputError, match=f"method {method} .* of 22 instances {counts} is no bag's label: label all"):
+    with pytest.raises(InputError, match=f"method {method} .* of 22 instances {counts} .* no bag's label: label all"):
         fit(build_model(bags, method), bags, bags, Settings(epochs=1), device="cpu")
-
-
-def test_bags_saved_before_there_were_true_classes_are_read(tmp_path):
-    bags = Bags.from_lists([np.eye(2)] * 2, ["a", "b"], instance_labels=[["a", "b"], ["b", "b"]])
-    bags.save(tmp_path / "bags")
-    about = json.loads((tmp_path / "bags/bags.json").read_text())
-    del about["true_classes"]
-    (tmp_path / "bags/bags.json").write_text(json.dumps(about))
-    assert Bags.load(tmp_path / "bags").instance_labels.tolist() == [0, 1, 1, 1]

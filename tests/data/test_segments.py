@@ -1,4 +1,4 @@
-"""Segments: every operation against a loop over the bags, on both of its paths."""
+"""Segments: every operation against a loop over the bags, on both paths."""
 
 import math
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from majority.data.segments import Segments
 
-REFERENCES = {  # of one bag (size, ...)
+REFERENCES = {  # for one bag (size, ...)
     "sum": lambda bag: sum(bag),
     "mean": lambda bag: sum(bag) / len(bag),
     "max": lambda bag: torch.stack(list(bag)).max(dim=0).values,
@@ -31,7 +31,7 @@ both_paths = pytest.mark.parametrize("scattered", [False, True])
 
 
 def make_segments(sizes, scattered):
-    """`scattered` takes the way of ragged bags whatever the sizes."""
+    """`scattered` takes the path of ragged bags for all sizes."""
     segments = Segments(sizes)
     if scattered:
         segments.size = None
@@ -55,7 +55,7 @@ every_case = pytest.mark.parametrize(("name", "shape"), cases, ids=lambda value:
 @every_case
 @every_size
 @both_paths
-def test_operation_and_its_gradient_are_those_of_a_loop(name, shape, sizes, scattered):
+def test_operation_and_gradient_equal_those_of_a_loop(name, shape, sizes, scattered):
     values = random_values(sizes, shape).requires_grad_()
     out, expected = getattr(make_segments(sizes, scattered), name)(values), loop(name, values, sizes)
     torch.testing.assert_close(out, expected)
@@ -84,7 +84,7 @@ def some_rows(sizes, seed=0):
 @every_size
 @both_paths
 def test_rows_that_are_not_kept_change_nothing(name, shape, sizes, scattered):
-    """Neither the results nor, where they hold huge values, the gradients."""
+    """Neither the results nor the gradients, even if these rows hold huge values."""
     keep = some_rows(sizes)
     values = random_values(sizes, shape)
     values[~keep] = 1e200
@@ -92,7 +92,7 @@ def test_rows_that_are_not_kept_change_nothing(name, shape, sizes, scattered):
     segments = make_segments(sizes, scattered)
     segments.keep = keep
     out = getattr(segments, name)(values)
-    expected = getattr(make_segments(segments.counted.tolist(), scattered), name)(values[keep])
+    expected = getattr(make_segments(segments.kept_sizes.tolist(), scattered), name)(values[keep])
     torch.testing.assert_close(out[keep] if name == "softmax" else out, expected)
     assert name != "softmax" or not out[~keep].any()
     out.square().sum().backward()
@@ -101,10 +101,10 @@ def test_rows_that_are_not_kept_change_nothing(name, shape, sizes, scattered):
 
 
 @both_paths
-def test_keep_leaves_bags_their_rows(scattered):
+def test_keep_does_not_change_the_sizes_of_bags(scattered):
     segments = Segments([2, 2], keep=torch.tensor([True, False, True, True]))
     segments.size = None if scattered else segments.size
-    assert segments.counted.tolist() == [1, 2]
+    assert segments.kept_sizes.tolist() == [1, 2]
     assert segments.sizes.tolist() == [2, 2]
     assert segments.spread(torch.tensor([5, 6])).tolist() == [5, 5, 6, 6]
     assert segments.sum(torch.tensor([1, 2, 3, 4])).tolist() == [1, 7]
@@ -114,7 +114,7 @@ def test_keep_leaves_bags_their_rows(scattered):
 
 @settings(max_examples=40, deadline=None)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=9), seed=st.integers(0, 2**32 - 1))
-def test_any_sizes_give_what_a_loop_gives(sizes, seed):
+def test_any_sizes_equal_a_loop(sizes, seed):
     values = random_values(sizes, (3,), seed)
     for name in REFERENCES:
         torch.testing.assert_close(getattr(Segments(sizes), name)(values), loop(name, values, sizes))
@@ -134,7 +134,7 @@ def test_ids_and_spread_repeat_each_bag(sizes, scattered, shape):
     assert torch.equal(values.grad, torch.tensor(sizes).view(-1, *[1] * len(shape)).expand_as(values).double())
 
 
-def test_by_size_brings_equal_bags_together_and_keeps_the_order_of_rows():
+def test_by_size_groups_equal_bags_and_keeps_the_order_of_rows():
     sizes = [3, 2] * 40
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     groups, order = Segments(sizes).by_size
@@ -143,9 +143,9 @@ def test_by_size_brings_equal_bags_together_and_keeps_the_order_of_rows():
     assert order.tolist() == [row for i in bags for row in range(starts[i], starts[i] + sizes[i])]
 
 
-def test_equal_sizes_are_read_as_a_view():
+def test_equal_sizes_use_a_view():
     values = torch.randn(12, 5)
-    grouped = Segments([4, 4, 4])._grouped(values)
+    grouped = Segments([4, 4, 4])._grouped(values, 4)
     assert grouped.shape == (3, 4, 5)
     assert grouped.untyped_storage().data_ptr() == values.untyped_storage().data_ptr()
     assert Segments([4, 4, 4]).size == 4
@@ -153,7 +153,7 @@ def test_equal_sizes_are_read_as_a_view():
 
 
 @both_paths
-def test_whole_numbers_are_summed_as_such(scattered):
+def test_integers_are_summed_as_integers(scattered):
     total = make_segments([2, 2], scattered).sum(torch.tensor([[1, 2], [3, 4], [5, 6], [7, 8]]))
     assert total.dtype == torch.int64
     assert total.tolist() == [[4, 6], [12, 14]]
@@ -193,19 +193,19 @@ def test_huge_values_stay_finite(scattered, name, size):
 @both_paths
 @pytest.mark.parametrize("name", REFERENCES)
 @pytest.mark.parametrize("rows", [3, 5, 8])
-def test_a_wrong_number_of_rows_is_refused(scattered, name, rows):
+def test_a_wrong_number_of_rows_is_an_error(scattered, name, rows):
     with pytest.raises(ValueError, match=f"^{rows} rows do not fit segments of 4 rows"):
         getattr(make_segments([2, 2], scattered), name)(torch.zeros(rows, 2))
 
 
 @both_paths
 @pytest.mark.parametrize("bags", [1, 3])
-def test_a_wrong_number_of_bags_is_refused(scattered, bags):
+def test_a_wrong_number_of_bags_is_an_error(scattered, bags):
     with pytest.raises(ValueError, match=f"^{bags} values do not fit 2 segments"):
         make_segments([2, 2], scattered).spread(torch.zeros(bags, 2))
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [3, 0, 2], [2, -1], [[2, 2]]])
-def test_wrong_sizes_are_refused(sizes):
-    with pytest.raises(ValueError, match="segments need at least one size and sizes from 1 up"):
+def test_wrong_sizes_are_errors(sizes):
+    with pytest.raises(ValueError, match="segments need at least one size, and sizes of at least 1"):
         Segments(sizes)

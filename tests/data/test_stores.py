@@ -1,4 +1,4 @@
-"""Feature files and mapped files as one store: the same rows as in memory, few reads, clear refusals."""
+"""Feature files and mapped files as one store: the same rows as in memory, few reads, clear errors."""
 
 import os
 import pickle
@@ -22,7 +22,7 @@ SIZES = [40, 1, 70, 25, 9]
 
 
 def write(path, rows, coords=None):
-    """Features (and coordinates) in the format that the path's ending names."""
+    """Write features (and coordinates) in the format of the path's suffix."""
     arrays = {"features": rows} | ({} if coords is None else {"coords": coords})
     if path.suffix == ".npy":
         np.save(path, rows)
@@ -41,7 +41,7 @@ def features(n, d=6, seed=0, dtype=np.float16):
 
 
 def write_all(folder, kinds, sizes=SIZES, d=6):
-    """One file a size, of these kinds in turn, and all their rows together."""
+    """One file per size, of these kinds in turn, and all rows together."""
     rows = features(sum(sizes), d)
     parts = np.split(rows, np.cumsum(sizes)[:-1])
     names = [folder / f"{i}{kinds[i % len(kinds)]}" for i in range(len(sizes))]
@@ -78,7 +78,7 @@ def test_a_store_of_files_is_the_array_of_their_rows(tmp_path, kinds):
     gap=st.sampled_from([0, 12, 40, 10_000]),
     span=st.sampled_from([1, 30, 10_000]),
 )
-def test_any_rows_in_any_order_however_they_are_read(mixed, which, ascending, gap, span):
+def test_any_rows_in_any_order_with_any_read_size(mixed, which, ascending, gap, span):
     files, rows = mixed
     which = sorted(which) if ascending else which
     with pytest.MonkeyPatch.context() as patch:
@@ -88,13 +88,13 @@ def test_any_rows_in_any_order_however_they_are_read(mixed, which, ascending, ga
 
 
 @pytest.mark.parametrize("outside", [[-1, 0], [0, sum(SIZES)]])
-def test_positions_outside_are_refused(mixed, outside):
+def test_positions_outside_are_errors(mixed, outside):
     with pytest.raises(IndexError, match="of a store of 145 rows"):
         mixed[0][outside]
 
 
 class Counting(FeatureFiles):
-    """Notes each read as (file, first row, rows)."""
+    """Records each read as (file, first row, rows)."""
 
     def __init__(self, paths):
         super().__init__(paths)
@@ -104,18 +104,18 @@ class Counting(FeatureFiles):
         context = super().open_rows(file)
         outer = self
 
-        class Noted:
+        class Recorded:
             def __enter__(self):
-                fill = context.__enter__()
-                return lambda first, rows: (outer.reads.append((file, first, len(rows))), fill(first, rows))
+                read_rows = context.__enter__()
+                return lambda first, rows: (outer.reads.append((file, first, len(rows))), read_rows(first, rows))
 
             def __exit__(self, *failure):
                 return context.__exit__(*failure)
 
-        return Noted()
+        return Recorded()
 
 
-def test_neighbours_are_read_together_and_far_rows_alone(tmp_path):
+def test_neighbours_are_read_together_and_distant_rows_alone(tmp_path):
     paths, _ = write_all(tmp_path, (".npy",), sizes=[1000, 50], d=64)  # a row has 128 bytes, a gap 256 rows
     files = Counting(paths)
     files[np.r_[1000:1050, 0:1000]]  # two whole bags, in another order
@@ -165,7 +165,7 @@ def test_files_are_read_on_systems_without_preadv(tmp_path, monkeypatch, missing
         assert np.array_equal(store[:], rows)
 
 
-def test_other_ways_to_hold_features(tmp_path):
+def test_other_formats_of_features(tmp_path):
     rows = features(5)
     np.savez_compressed(tmp_path / "any-name.npz", embedding=rows)
     torch.save(torch.from_numpy(rows), tmp_path / "tensor.pt")
@@ -176,7 +176,7 @@ def test_other_ways_to_hold_features(tmp_path):
     assert FeatureFiles([tmp_path / "brain.pt"])[:].dtype == np.float32
 
 
-def test_coordinates_are_of_all_files_or_none(tmp_path):
+def test_coordinates_are_given_in_all_files_or_none(tmp_path):
     where = [np.arange(2 * n).reshape(n, 2) + n for n in (4, 3, 2)]
     kinds = (".h5", ".npz", ".pt")
     paths = [write(tmp_path / f"{i}{kinds[i]}", features(len(xy)), xy) for i, xy in enumerate(where)]
@@ -187,14 +187,14 @@ def test_coordinates_are_of_all_files_or_none(tmp_path):
         FeatureFiles([*paths, bare]).coordinates()
 
 
-def test_small_sets_are_held_in_memory_when_asked(mixed, monkeypatch):
+def test_small_stores_are_loaded_into_memory_on_request(mixed, monkeypatch):
     files, rows = mixed
     assert np.array_equal(files.load_if_small(), rows)
     monkeypatch.setattr(store_module, "IN_MEMORY_BYTES", rows.nbytes - 1)
     assert files.load_if_small() is files
 
 
-# ---------------------------------------------------------------- refusals
+# ---------------------------------------------------------------- errors
 
 
 def cut_short(path):
@@ -209,7 +209,7 @@ BAD_FILES = {
     "flat": (lambda f: write(f / "a.npy", GOOD[0]), r"a\.npy has features of shape \(6,\): save one row per instance"),
     "empty": (lambda f: write(f / "a.npy", GOOD[:0]), r"a\.npy is empty \(features of shape \(0, 6\)\)"),
     "empty h5": (lambda f: write(f / "a.h5", GOOD[:0]), r"a\.h5 is empty"),
-    "whole numbers": (lambda f: write(f / "a.h5", GOOD.astype(int)), r"dtype int64: save them as float16 or float32"),
+    "integers": (lambda f: write(f / "a.h5", GOOD.astype(int)), r"dtype int64: save them as float16 or float32"),
     "foreign bytes": (lambda f: write(f / "a.npy", GOOD.astype(">f4")), "dtype >f4, which is float32 in big-endian"),
     "objects": (lambda f: write(f / "a.npy", np.array([[{}]])), r"a\.npy cannot be read \(.*\): write the file again"),
     "no features": (lambda f: np.savez(f / "a.npz", a=GOOD, b=GOOD) or f / "a.npz", "holds a, b: name its array"),
@@ -225,7 +225,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize(("make", "message"), BAD_FILES.values(), ids=BAD_FILES.keys())
-def test_a_file_that_cannot_be_used_is_refused_by_name(tmp_path, make, message):
+def test_a_file_that_cannot_be_used_is_named(tmp_path, make, message):
     with pytest.raises(InputError, match=message):
         inspect_feature_file(make(tmp_path))
 
@@ -237,11 +237,13 @@ def test_an_h5_file_without_features_names_what_it_holds(tmp_path):
         inspect_feature_file(tmp_path / "a.h5")
 
 
-def test_files_that_do_not_go_together_are_refused(tmp_path):
+def test_incompatible_files_are_errors(tmp_path):
     one = inspect_feature_file(write(tmp_path / "one.npy", GOOD))
     assert (one.rows, one.width, one.dtype) == (40, 6, np.float16)
     wide, double = write(tmp_path / "wide.h5", features(3, 7)), write(tmp_path / "f.npy", GOOD.astype(np.float32))
-    with pytest.raises(InputError, match=r"wide\.h5 has 7 features, .*one\.npy has 6: take all files from one"):
+    with pytest.raises(
+        InputError, match=r"wide\.h5 has 7 features, .*one\.npy has 6: take all files from one feature extractor"
+    ):
         check_compatible(inspect_feature_file(wide), one)
     with pytest.raises(InputError, match=r"f\.npy has dtype float32, .*one\.npy has float16: convert"):
         FeatureFiles([one.path, double])
@@ -250,7 +252,7 @@ def test_files_that_do_not_go_together_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_a_file_that_changes_while_in_use_is_told(tmp_path, kind):
+def test_a_file_that_changes_while_in_use_is_an_error(tmp_path, kind):
     path = write(tmp_path / f"a{kind}", GOOD)
     files = FeatureFiles([path])
     write(path, GOOD[:20])
@@ -271,7 +273,7 @@ def test_without_h5py_the_message_says_what_to_install(tmp_path, monkeypatch):
 # ---------------------------------------------------------------- mapped files, and bags on such stores
 
 
-def test_mapped_files_are_read_past_their_map(tmp_path):
+def test_mapped_files_are_read_without_their_map(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (30, 4, 3, 1), dtype=np.uint8)
     np.save(tmp_path / "images.npy", images)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
@@ -282,7 +284,7 @@ def test_mapped_files_are_read_past_their_map(tmp_path):
     assert np.array_equal(rows[which], images[which])
     changed = np.load(tmp_path / "images.npy", mmap_mode="c")  # changes to it are not in the file
     np.save(tmp_path / "columns.npy", np.asfortranarray(images))
-    by_columns = np.load(tmp_path / "columns.npy", mmap_mode="r")  # a row of it lies here and there in the file
+    by_columns = np.load(tmp_path / "columns.npy", mmap_mode="r")  # its rows are not contiguous in the file
     for in_memory in (mapped[3:], changed, by_columns, images):
         assert wrap_memmap(in_memory) is in_memory
         assert not isinstance(in_memory, RowsOnDisk)
@@ -298,7 +300,7 @@ def test_rows_of_a_mapped_file_outlive_the_file(tmp_path):
     assert np.array_equal(rows[:], images)
 
 
-def test_the_fault_of_a_file_has_its_cure_apart(tmp_path):
+def test_an_error_about_a_file_has_its_cure_as_an_attribute(tmp_path):
     with pytest.raises(FeatureFileError) as raised:
         inspect_feature_file(write(tmp_path / "a: b.npy", GOOD[0]))
     assert (raised.value.what, raised.value.cure) == ("has features of shape (6,)", "save one row per instance, (n, d)")
@@ -306,7 +308,7 @@ def test_the_fault_of_a_file_has_its_cure_apart(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["files", "mapped"])
-def test_bags_on_disk_are_the_bags_in_memory(tmp_path, kind, monkeypatch):
+def test_bags_on_disk_equal_bags_in_memory(tmp_path, kind, monkeypatch):
     monkeypatch.setattr(store_module, "CHUNK", 33)
     paths, rows = write_all(tmp_path, ALL_KINDS)
     np.save(tmp_path / "all.npy", rows)
@@ -314,7 +316,7 @@ def test_bags_on_disk_are_the_bags_in_memory(tmp_path, kind, monkeypatch):
     make = lambda store: Bags(store, np.arange(145), np.cumsum([0, *SIZES]), [0, 1, 2, 0, 1], "abc")
     there, here = make(store), make(rows)
     assert isinstance(there.store, RowsOnDisk)
-    if kind == "mapped":  # it stays the file that it was when the bags were made
+    if kind == "mapped":  # the bags still read the file that they were made from
         np.save(tmp_path / "other.npy", rows + 1)
         (tmp_path / "other.npy").replace(tmp_path / "all.npy")
     for ours, theirs in ((there, here), (there.subset([4, 0, 2]), here.subset([4, 0, 2]))):

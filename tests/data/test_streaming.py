@@ -1,4 +1,4 @@
-"""Bags on disk: batches, training and predictions as in memory, bit for bit; read ahead; little memory."""
+"""Bags on disk: the same batches, training and predictions as in memory; reading ahead; little memory."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ SIZES = [3, 1, 12, 300, 7, 2, 30, 90, 5, 41, 8, 1]
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
-    """A file a bag, of three classes of blobs."""
+    """One file per bag, with blobs of three classes."""
     folder, rng = tmp_path_factory.mktemp("features"), np.random.default_rng(0)
     for i, size in enumerate(SIZES):
         rows = rng.normal(size=(size, 5)) + 2 * np.eye(5)[i % 3]
@@ -58,7 +58,7 @@ def assert_same_batches(streamed, resident, piece):
     assert count
 
 
-def test_a_store_that_bags_share_is_moved_to_the_device_once(both, monkeypatch):
+def test_a_shared_store_is_copied_to_the_device_once(both, monkeypatch):
     moved = []
     monkeypatch.setattr(batches, "as_tensor", lambda store: moved.append(id(store)) or torch.from_numpy(store))
     bags = both[1]
@@ -85,10 +85,10 @@ def test_stores_on_disk_are_streamed_and_others_not(both, tmp_path):
     limit=st.none() | st.integers(1, 320),
     piece=st.integers(1, 400),
 )
-def test_batches_are_those_of_bags_in_memory(both, batch_bags, seed, limit, piece):
+def test_batches_equal_those_of_bags_in_memory(both, batch_bags, seed, limit, piece):
     keep = np.random.default_rng(seed).random(sum(SIZES)) < 0.5
     soft_labels = np.random.default_rng(seed).random((sum(SIZES), 3))
-    streamed, resident = (make_loader(bags, CPU, keep, soft_labels) for bags in both)
+    streamed, resident = (make_loader(bags, CPU, keep=keep, soft_labels=soft_labels) for bags in both)
     epochs = (bags.shuffled(batch_bags, np.random.default_rng(seed), limit) for bags in (streamed, resident))
     assert_same_batches(*epochs, piece)
     assert_same_batches(streamed.in_order(piece), resident.in_order(piece), piece)
@@ -99,7 +99,7 @@ def same_weights(one, other):
 
 
 @pytest.mark.parametrize("limit", [None, 9])
-def test_training_and_predictions_are_those_of_bags_in_memory(both, limit, monkeypatch):
+def test_training_and_predictions_equal_those_of_bags_in_memory(both, limit, monkeypatch):
     monkeypatch.setattr("majority.data.device.BATCH_INSTANCES", 64)  # so that large bags come in pieces
     plan = Settings(epochs=3, batch_bags=4, warmup_epochs=1, max_instances=limit)
     models, fits = [], []
@@ -121,7 +121,7 @@ class Stopped(Exception):
     pass
 
 
-def test_a_run_stopped_in_the_middle_of_an_epoch_goes_on_to_the_same_end(both, tmp_path, monkeypatch):
+def test_a_run_stopped_within_an_epoch_continues_to_the_same_result(both, tmp_path, monkeypatch):
     bags, plan = both[0], Settings(epochs=4, batch_bags=3, warmup_epochs=1)
     whole, resumed = build_model(bags, "log-mean"), build_model(bags, "log-mean")
     fit(whole, bags, bags, plan, device="cpu")
@@ -146,7 +146,7 @@ def test_a_run_stopped_in_the_middle_of_an_epoch_goes_on_to_the_same_end(both, t
 # ---------------------------------------------------------------- reading
 
 
-def test_a_large_bag_is_read_in_pieces_and_a_batch_only_a_step_ahead(both, monkeypatch):
+def test_a_large_bag_is_read_in_pieces_and_only_the_next_batch_in_advance(both, monkeypatch):
     reads, real = [], StreamedLoader._read
     monkeypatch.setattr(StreamedLoader, "_read", lambda self, index: reads.append(len(index)) or real(self, index))
     streamed = make_loader(both[0], CPU)
@@ -161,7 +161,7 @@ def test_a_large_bag_is_read_in_pieces_and_a_batch_only_a_step_ahead(both, monke
     assert len(reads) == 6
 
 
-def test_a_batch_that_is_not_looked_at_does_not_shift_the_next(both):
+def test_a_batch_that_is_not_used_does_not_shift_the_next(both):
     for skipped in range(3):
         ours, theirs = (iter(make_loader(bags, CPU).in_order(64)) for bags in both)
         for _ in range(skipped):
@@ -169,7 +169,7 @@ def test_a_batch_that_is_not_looked_at_does_not_shift_the_next(both):
         assert torch.equal(next(ours).instances, next(theirs).instances)
 
 
-def test_the_next_job_is_done_while_this_one_is_in_use():
+def test_the_next_job_is_done_while_the_current_result_is_in_use():
     done = []
     results = prefetch(lambda job: done.append(job) or threading.current_thread().name, range(3))
     assert next(results).startswith("majority-read")
@@ -182,7 +182,7 @@ def test_the_next_job_is_done_while_this_one_is_in_use():
     assert list(prefetch(str, [])) == []
 
 
-def test_a_file_lost_while_training_is_told_and_leaves_no_thread(paths, tmp_path):
+def test_a_file_lost_during_training_is_an_error_and_leaves_no_thread(paths, tmp_path):
     copies = [tmp_path / path.name for path in paths]
     for path, copy in zip(paths, copies, strict=True):
         copy.write_bytes(path.read_bytes())
@@ -207,14 +207,15 @@ def resident(name):
 
 before = resident("VmRSS")
 bags = Bags.load(sys.argv[1], in_place=True)
-rows = sum(len(piece) for batch in make_loader(bags, torch.device("cpu")).in_order(4096) for piece in batch.pieces(4096))
+batches = make_loader(bags, torch.device("cpu")).in_order(4096)
+rows = sum(len(piece) for batch in batches for piece in batch.pieces(4096))
 bags.fingerprint()
 print(rows, resident("VmHWM") - before)
 """
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_a_mapped_store_is_used_without_growing_into_memory(tmp_path):
+def test_a_mapped_store_is_not_loaded_into_memory(tmp_path):
     store = np.ones((400_000, 256), np.float16)  # 195 MiB
     bags = Bags(store, np.arange(len(store)), [0, 10, 200_000, len(store)], ["a", "b", "a"])
     folder = bags.save(tmp_path / "bags")

@@ -1,4 +1,4 @@
-"""What is given from Python and cannot be used as it is: converted, or refused with the cure."""
+"""Input from Python that cannot be used as it is: it is converted, or an error names the cure."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ OTHER_ORDER = np.dtype("float32").newbyteorder()
 
 
 @pytest.mark.parametrize("dtype", [OTHER_ORDER, np.dtype("float64").newbyteorder(), np.longdouble])
-def test_numbers_that_torch_cannot_take_are_refused_with_their_cure(dtype):
+def test_dtypes_that_torch_does_not_have_are_errors(dtype):
     store = np.ones((4, 3), dtype)
     if store.dtype == np.float64:
         pytest.skip("a long double is a double here")
@@ -19,12 +19,12 @@ def test_numbers_that_torch_cannot_take_are_refused_with_their_cure(dtype):
     assert len(Bags.from_table(store.astype("float32"), ["p", "p", "q", "q"], ["a", "a", "b", "b"])) == 2
 
 
-def test_a_group_that_is_missing_is_named():
+def test_a_missing_group_is_an_error():
     with pytest.raises(InputError, match=r"bag p has no group \(row 0\): fill it in, or leave the bag out"):
         Bags.from_table(np.eye(3), ["p", "q", "q"], ["a", "b", "b"], groups=[np.nan, 1, 1])
 
 
-def test_names_that_are_text_and_numbers():
+def test_class_names_may_mix_text_and_numbers():
     mixed = np.array(["a", 1, 10, 9], object)
     bags = Bags.from_lists([np.ones((1, 2))] * 4, labels=mixed)
     assert bags.classes == ("1", "10", "9", "a")
@@ -35,7 +35,7 @@ def test_names_that_are_text_and_numbers():
     assert numbers.classes == ("2", "9", "10")
 
 
-def test_bags_and_groups_whose_names_are_text_and_numbers():
+def test_names_of_bags_and_groups_may_mix_text_and_numbers():
     ids, groups = np.repeat(np.array(["p", 1, "q", 2], object), 2), np.repeat(np.array([1, 1, "g", "g"], object), 2)
     bags = Bags.from_table(np.ones((8, 2)), ids, ["a", "a", "b", "b"] * 2, groups=groups)
     assert bags.names.tolist() == ["p", "1", "q", "2"]
@@ -51,22 +51,22 @@ def test_bags_and_groups_whose_names_are_text_and_numbers():
         pd.to_datetime(["2024-05-01", "2024-05-01", None, None, "2024-05-02"]),
     ],
 )
-def test_rows_without_a_bag_id_are_no_bag(ids):
+def test_rows_without_a_bag_id_are_errors(ids):
     with pytest.raises(InputError, match=r"row 2 has no bag id \((None|nan|<NA>|NaT)\): fill it in, or leave the row"):
         Bags.from_table(np.eye(5), ids, ["a", "a", "b", "b", "b"])
 
 
-def test_a_group_that_is_none_is_named():
+def test_a_group_that_is_none_is_an_error():
     with pytest.raises(InputError, match=r"bag q has no group \(row 1\)"):
         Bags.from_table(np.eye(3), ["p", "q", "q"], ["a", "b", "b"], groups=["g", None, None])
 
 
-def test_numbers_that_are_infinite_as_float32_are_refused():
+def test_numbers_that_are_infinite_as_float32_are_errors():
     with pytest.raises(InputError, match=r"bag 1 \(q\), instance 0 holds NaN or infinity \(as float32\)"):
         Bags.from_table(np.diag([1.0, 3e38, -1e39]), ["p", "p", "q"], ["a", "a", "b"])
 
 
-def test_fingerprints_tell_classes_from_those_of_instances_alone():
+def test_fingerprints_distinguish_classes_of_bags_from_classes_of_instances():
     truth = [np.array(["a", "c"])]
     bags = [Bags.from_lists([np.ones((2, 1))], ["a"], names, instance_labels=truth) for names in (None, ["a", "c"])]
     assert bags[0].true_classes == bags[1].true_classes

@@ -1,8 +1,9 @@
-"""A class that does not vote: instances may belong to it, bag labels never name it, counts leave it out."""
+"""A background class does not vote: instances may belong to it, but no bag is labelled with it and no count has it."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +13,13 @@ from ..errors import InputError
 
 @dataclass(frozen=True)
 class Background:
-    """Which class does not vote and, where it is known, which share of all instances is of it."""
+    """The class that does not vote and, if it is known, its share of all instances."""
 
     index: int  # among the classes
-    share: float | None = None  # prior; None: nothing is said about it
-    phantom: float = 0.25  # votes added to a bag, as a share of its size, where proportions of votes are compared
+    share: float | None = None  # prior; None: not known
+    phantom: float = 0.25  # votes added to each bag, as a share of its size, when proportions of votes are compared
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.share is not None and not 0 < self.share < 1:
             raise InputError(
                 f"background share {self.share}: give the share of all instances that do not vote, between 0 and 1"
@@ -27,8 +28,13 @@ class Background:
             raise InputError(f"background phantom {self.phantom}: it must be 0 or above")
 
 
-def place_background(name: str, classes: tuple[str, ...], labels: np.ndarray, describe) -> tuple[tuple[str, ...], int]:
-    """The classes with the background among them (last where it was not), and its number; no label may be it."""
+def add_background(
+    name: str, classes: tuple[str, ...], labels: np.ndarray, describe: Callable[[int], str]
+) -> tuple[tuple[str, ...], int]:
+    """Return the classes, with the background appended if it is not among them, and its number.
+
+    No bag may be labelled with it.
+    """
     if not name.strip():
         raise InputError("the background has no name: give one, such as normal")
     if name not in classes:
@@ -37,9 +43,9 @@ def place_background(name: str, classes: tuple[str, ...], labels: np.ndarray, de
     wrong = np.flatnonzero(labels == index)
     if len(wrong):
         raise InputError(
-            f"{describe(wrong[0])} has the label {name}, the background, and {len(wrong)} of {len(labels)} bags have: "
-            "the background does not vote and cannot win; label a bag with the class that most of its other "
-            "instances have, leave bags without any out, or name another background"
+            f"{describe(wrong[0])} has the label {name}, the background, as {len(wrong)} of {len(labels)} bags do: "
+            "the background does not vote and cannot win; label a bag with the most common class of its other "
+            "instances, leave out bags that have none, or name another background"
         )
     if len(classes) < 3:
         raise InputError(f"{len(classes) - 1} classes besides the background {name}: a majority needs at least 2")
@@ -53,9 +59,9 @@ def voter_counts(counts: np.ndarray, background: int | None) -> np.ndarray:  # (
 
 
 def majority_of(counts: np.ndarray, background: int | None = None) -> np.ndarray:
-    """(b, K) instances of each class -> (b,) the class with most votes, the first of those that tie.
+    """(b, K) instances of each class -> (b,) the class with the most votes; the first one wins ties.
 
-    A bag in which nobody votes has no majority: its class is the background.
+    A bag without votes has no majority: its class is the background.
 
     >>> majority_of(np.array([[9, 1, 2], [9, 0, 0]]), background=0).tolist()
     [2, 0]
@@ -66,9 +72,9 @@ def majority_of(counts: np.ndarray, background: int | None = None) -> np.ndarray
 
 
 def lead_of(counts: np.ndarray, background: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """(b, K) instances of each class -> (b,) the majority's share of the votes, and how far it is ahead of the next.
+    """(b, K) instances of each class -> (b,) the majority's share of the votes, and (b,) its lead over the runner-up.
 
-    Both are 0 where nobody votes.
+    Both are 0 in a bag without votes.
 
     >>> share, margin = lead_of(np.array([[9, 1, 3], [9, 0, 0]]), background=0)
     >>> share.tolist(), margin.tolist()

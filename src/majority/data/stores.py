@@ -202,10 +202,10 @@ def _map_rows(path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype) 
 
 def wrap_memmap(store: Store) -> Store:
     """Return `MappedRows` for a memory map of a whole file; any other store as it is."""
-    whole_file = isinstance(store, np.memmap) and isinstance(store.base, mmap.mmap)  # not a slice of one
-    if not (whole_file and store.mode in ("r", "r+") and store.flags.c_contiguous and store.filename is not None):
+    if not isinstance(store, np.memmap) or not isinstance(store.base, mmap.mmap):  # in memory, or a slice of a map
         return store
-    return MappedRows(store)
+    plain = store.mode in ("r", "r+") and store.flags.c_contiguous and store.filename is not None
+    return MappedRows(store) if plain else store
 
 
 def iterate_chunks(store: Store, positions: np.ndarray) -> Iterator[np.ndarray]:

@@ -76,9 +76,9 @@ class _OneBag:
 
     def __init__(self, rows: Tensor):
         self.rows = rows
-        self.counted = torch.ones_like(rows[:, 0]).sum(dim=0, keepdim=True)  # (1,)
+        self.kept_sizes = torch.ones_like(rows[:, 0]).sum(dim=0, keepdim=True)  # (1,)
 
-    def kept(self, values: Tensor, otherwise: float) -> Tensor:  # nothing is left out
+    def fill_dropped(self, values: Tensor, fill: float) -> Tensor:  # nothing is left out
         return values
 
     def spread(self, values: Tensor) -> Tensor:  # (1, ...) -> (n, ...)
