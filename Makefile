@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test test-matrix format clean
+.PHONY: run test test-matrix docs format clean
 
 run: $(VENV)/installed
 	$(BIN)/majority study digits --methods count,soft-count,count-only,log-mean,adjusted-mean,vote,naive --recipe quick --out runs/digits
@@ -19,6 +19,10 @@ test: $(VENV)/installed-dev
 test-matrix:
 	scripts/test_matrix.sh
 
+# The site, in site/: warnings, broken links and missing anchors are errors.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -26,6 +30,10 @@ format: $(VENV)/installed-dev
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c constraints.txt -e .
+	touch $@
+
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[docs]"
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

@@ -1,4 +1,4 @@
-"""Files outside docs/ as part of the site: raw results, examples, CONTRIBUTING and CHANGELOG.
+"""MkDocs hook: files outside docs/ as part of the site (raw results, examples, benchmarks, CONTRIBUTING, CHANGELOG).
 
 Pages link to them by their path in the repository, so that links also work where Markdown is read without the site.
 """
@@ -10,15 +10,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.structure.files import File
+
 ROOT = Path(__file__).parents[1]
-OUTSIDE = ("results/**/*.*", "examples/*.py", "benchmarks/*.py", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff")
+OUTSIDE = ("results/**/*.*", "examples/*.py", "benchmarks/*.py", "CONTRIBUTING.md", "CHANGELOG.md")
 LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the files outside docs/ under their path in the repository."""
-    from mkdocs.structure.files import File
-
     for pattern in OUTSIDE:
         for path in sorted(ROOT.glob(pattern)):
             place = path.relative_to(ROOT).as_posix()
@@ -29,7 +29,8 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Rewrite links between docs/ and the files outside it, from paths in the repository to paths in the site."""
     source = page.file.src_uri
-    folder = posixpath.dirname(source if _is_outside(source) else f"docs/{source}")
+    is_outside = (ROOT / source).is_file()
+    folder = posixpath.dirname(source if is_outside else f"docs/{source}")
 
     def rewrite(match: re.Match[str]) -> str:
         before, target, after = match.groups()
@@ -39,7 +40,3 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{before}{posixpath.relpath(place, posixpath.dirname(source) or '.')}{after}"
 
     return LINK.sub(rewrite, markdown)
-
-
-def _is_outside(place: str) -> bool:
-    return (ROOT / place).is_file()
