@@ -1,4 +1,4 @@
-"""Files given by path: good ones are read, bad ones refused with the file, the fault and the cure."""
+"""Files of labelled instances: valid ones are read, others refused with the file, the cause and the cure."""
 
 import io
 import zipfile
@@ -18,8 +18,8 @@ def images(n, *shape) -> np.ndarray:
 
 
 def arrays(**changes) -> dict:
-    """A good set of ten training and six test images; None takes an array out."""
-    good = {
+    """A valid set of ten training and six test images; None removes an array."""
+    valid = {
         "train_images": images(10, 4, 5, 3),
         "train_labels": (np.arange(10, dtype=np.uint8) % 3)[:, None],
         "val_images": images(2, 4, 5, 3),
@@ -27,7 +27,7 @@ def arrays(**changes) -> dict:
         "test_images": images(6, 4, 5, 3),
         "test_labels": (np.arange(6, dtype=np.uint8) % 3)[:, None],
     }
-    return {key: value for key, value in (good | changes).items() if value is not None}
+    return {key: value for key, value in (valid | changes).items() if value is not None}
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def save_mat(tmp_path):
     return write
 
 
-def test_train_and_test_are_merged_and_val_is_unused(save):
+def test_train_and_test_are_merged_and_val_is_not_used(save):
     content = arrays()
     labelled = sources.load(save(**content))
     assert repr(labelled) == "LabelledSet(mine: 16 instances of shape (4, 5, 3), 3 classes)"
@@ -84,24 +84,24 @@ def test_groups(save, kind):
 
 
 BAD_ARRAYS = [
-    ({"train_images": None}, "lacks train_images: MedMNIST's layout is"),
-    ({"train_labels": None}, "lacks train_labels"),
-    ({"test_images": None}, "lacks test_images"),
-    ({"test_labels": None}, "lacks test_labels"),
-    ({"train_images": images(10, 4, 5, 3) / 255}, r"train_images have dtype float64 .* save 8-bit \(uint8\)"),
+    ({"train_images": None}, "no array train_images: MedMNIST's layout is"),
+    ({"train_labels": None}, "no array train_labels"),
+    ({"test_images": None}, "no array test_images"),
+    ({"test_labels": None}, "no array test_labels"),
+    ({"train_images": images(10, 4, 5, 3) / 255}, r"train_images have dtype float64 .*uint8"),
     ({"train_images": images(10, 60)}, r"train_images have dtype uint8 and shape \(10, 60\)"),
-    ({"train_images": images(10, 4, 5, 4)}, r"shape \(10, 4, 5, 4\): save 8-bit \(uint8\) images, grey or in three"),
+    ({"train_images": images(10, 4, 5, 4)}, r"train_images .*shape \(10, 4, 5, 4\).*1 or 3 channels"),
     ({"train_images": images(10, 0, 5, 3)}, "at least one image"),
     ({"train_images": np.zeros((0, 4, 5, 3), np.uint8), "train_labels": np.zeros(0, int)}, "at least one image"),
     ({"test_images": images(6, 5, 4, 3)}, r"train_images are \(4, 5, 3\) each, test_images \(5, 4, 3\)"),
     ({"train_labels": np.arange(9) % 3}, r"train_labels have shape \(9,\).*each of the 10 images"),
-    ({"test_labels": np.zeros((6, 14), np.uint8)}, r"test_labels have shape \(6, 14\): save exactly one"),
+    ({"test_labels": np.zeros((6, 14), np.uint8)}, r"test_labels have shape \(6, 14\).*one for each of the 6 images"),
     ({"train_labels": np.linspace(0, 1, 10)}, "train_labels have dtype float64"),
     ({"train_labels": np.array(1)}, r"train_labels have shape \(\)"),
-    ({"train_labels": np.zeros(10, int), "test_labels": np.zeros(6, int)}, "single class 0"),
+    ({"train_labels": np.zeros(10, int), "test_labels": np.zeros(6, int)}, "only the class 0.*two classes"),
     ({"train_labels": np.array([{}] * 10)}, r"cannot be read .*pickle"),
-    ({"train_patients": np.arange(10)}, "lacks test_patients: give the patients of every split, or of none"),
-    ({"test_groups": np.arange(6)}, "lacks train_groups"),
+    ({"train_patients": np.arange(10)}, "no array test_patients.*patients of every split"),
+    ({"test_groups": np.arange(6)}, "no array train_groups"),
     ({"train_groups": np.arange(9), "test_groups": np.arange(6)}, r"train_groups have shape \(9,\)"),
     ({"train_groups": np.ones(10), "test_groups": np.arange(6)}, "train_groups have dtype float64"),
 ]
@@ -114,7 +114,7 @@ def test_bad_npz(save, changes, message):
     assert "mine.npz" in str(caught.value)
 
 
-def test_files_that_are_no_npz(tmp_path):
+def test_files_that_are_not_npz(tmp_path):
     path = tmp_path / "mine.npz"
     with io.BytesIO() as buffer:
         np.save(buffer, images(3, 2, 2))
@@ -129,7 +129,7 @@ def test_files_that_are_no_npz(tmp_path):
         sources.load(path)
 
 
-def test_mat_in_the_layout_of_svhn(save_mat):
+def test_a_mat_file_in_the_layout_of_svhn(save_mat):
     pictures = images(6, 4, 5, 3)
     path = save_mat(X=pictures.transpose(1, 2, 3, 0), y=np.array([[10], [1], [9], [10], [1], [9]], np.uint8))
     labelled = sources.load(path)
@@ -139,18 +139,18 @@ def test_mat_in_the_layout_of_svhn(save_mat):
 
 
 BAD_MATS = [
-    ({"y": np.ones(6)}, "lacks X"),
-    ({"Z": np.ones(6)}, "lacks X and y"),
+    ({"y": np.ones(6)}, "no X"),
+    ({"Z": np.ones(6)}, "no X and no y"),
     ({"X": images(6, 4), "y": np.ones(6)}, r"X has dtype uint8 and shape \(6, 4\)"),
     ({"X": images(4, 5, 3, 6) / 2, "y": np.ones(6)}, "images X have dtype float64"),
-    ({"X": images(6, 4, 5, 3), "y": np.ones(6)}, "three colours"),
+    ({"X": images(6, 4, 5, 3), "y": np.ones(6)}, "1 or 3 channels"),
     ({"X": images(4, 5, 3, 6), "y": np.ones(5)}, "exactly one for each of the 6 images"),
-    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 11, 1, 2])}, r"y\[3\] is 11: SVHN's labels run from 1 to 10"),
+    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 11, 1, 2])}, r"y\[3\] is 11.* 1 to 10"),
     ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 0, 1, 2])}, r"y\[3\] is 0"),
     ({"X": images(4, 5, 3, 6), "y": np.array([1, 2.5, 3, np.nan, 1, 2])}, r"y\[1\] is 2.5"),
     ({"X": images(4, 5, 3, 6), "y": np.array([{"a": 1}] * 6, object)}, "y has dtype object"),
     ({"X": images(4, 5, 3, 6), "y": "labels"}, "y has dtype"),
-    ({"X": images(4, 5, 3, 6), "y": np.ones(6)}, "single class 1"),
+    ({"X": images(4, 5, 3, 6), "y": np.ones(6)}, "only the class 1"),
 ]
 
 
@@ -162,7 +162,7 @@ def test_bad_mat(save_mat, content, message):
 
 
 @pytest.mark.parametrize("kind", ["npz", "mat"])
-def test_a_file_cut_or_changed_anywhere_is_refused_or_read_never_a_traceback(tmp_path, save, save_mat, kind):
+def test_a_truncated_or_changed_file_is_refused_or_read_but_never_a_traceback(tmp_path, save, save_mat, kind):
     path = save(**arrays()) if kind == "npz" else None
     if kind == "mat":
         path = tmp_path / "mine.mat"
@@ -186,19 +186,17 @@ def test_a_file_cut_or_changed_anywhere_is_refused_or_read_never_a_traceback(tmp
 
 
 def test_unknown_names_and_paths(tmp_path):
-    with pytest.raises(
-        InputError, match=r"no source 'cifar-10' \(did you mean cifar10\?\): take one of digits, .*path to"
-    ):
+    with pytest.raises(InputError, match=r"'cifar-10' \(did you mean cifar10\?\).*digits, .*path to.*MAJORITY_PLUGINS"):
         sources.load("cifar-10")
     with pytest.raises(InputError, match=r"did you mean pathmnist\?"):
         sources.load("PathMNIST")
-    with pytest.raises(InputError, match="no source 'xyzzy': take one of"):
+    with pytest.raises(InputError, match=r"no source 'xyzzy'.*digits"):
         sources.load("xyzzy")
     for absent in ("absent.npz", "folder/absent", tmp_path / "absent"):
         with pytest.raises(InputError, match=r"there is no file .*absent"):
             sources.load(absent)
     (tmp_path / "table.txt").write_text("a,b")
-    with pytest.raises(InputError, match=r"table\.txt is not a file that ends in \.npz, \.mat, \.csv or \.parquet"):
+    with pytest.raises(InputError, match=r"table\.txt .*\.npz, \.mat, \.csv or \.parquet"):
         sources.load(tmp_path / "table.txt")
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(InputError, match=r"folder\.npz: there are no feature files"):
