@@ -84,8 +84,8 @@ def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, _, err = here("study", *words, plugins="mine.py")  # workers begin in the same folder
     assert code == 0, err
-    for plugins in (run[0], ""):  # the page of a study needs figures alone
-        code, _, err = here("report", "STUDY", plugins=plugins)
+    for plugin in (run[0], ""):  # the page of a study needs figures alone
+        code, _, err = here("report", "STUDY", plugins=plugin)
         assert code == 0, err
         with (tmp_path / "STUDY/summary.csv").open() as file:
             assert {row["method"] for row in csv.DictReader(file)} == {"entropy", "log-mean"}
