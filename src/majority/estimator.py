@@ -151,7 +151,8 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> np.ndarray:  # (n,)
         """Class of each row."""
-        classes: np.ndarray = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        winners = self.predict_proba(X).argmax(axis=1)
+        classes: np.ndarray = self.classes_[winners]
         return classes
 
     def score(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> float:

@@ -180,7 +180,7 @@ def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tm
     weights = load_file(tmp_path / "run/best.safetensors")
     code, out, _ = majority(*words)
     assert code == 0
-    assert "note: begun on a GPU, this run goes on by the plan for it" in out
+    assert "note: this run was started on a GPU" in out
     again = load_file(tmp_path / "run/best.safetensors")
     assert all(torch.equal(value, again[name]) for name, value in weights.items())
 

@@ -20,7 +20,7 @@ from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, choose, mpem
 from majority.recipes.mpem import InstanceBatch, MpemSettings, distance_to_label, distances, select, typical_sums
-from majority.report.page import command
+from majority.report.command import train_command
 from majority.study import Study
 
 C, D = 4, 3
@@ -225,7 +225,7 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     assert [line.split(":")[0] for line in said[1:]] == ["stage first", "stage r0.3", "stage r1.0"]
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["plan"]["mpem"]["ratios"] == [0.3, 1.0]
-    assert "--backbone mlp --epochs 3 --ratios 0.3,1.0" in command(config)
+    assert "--backbone mlp --epochs 3 --ratios 0.3,1.0" in train_command(config)
     assert TINY.run(tmp_path, "cpu", said.append) == result
     assert "is finished" in said[-1]
     (tmp_path / "stages" / "first" / "best.safetensors").write_bytes(b"left behind by a kill")
