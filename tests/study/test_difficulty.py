@@ -174,7 +174,7 @@ def test_a_set_with_too_few_classes_is_refused_at_once(tmp_path):
 
 
 def test_a_run_from_before_these_knobs_is_the_same_run(tmp_path):
-    experiment = Experiment(Data("digits", bags=20, bag_size=8), epochs=1)
+    experiment = Experiment(Data("digits", bags=20, bag_size=8), settings={"training.epochs": 1})
     first = experiment.run(tmp_path, "cpu")
     config = read_json(tmp_path / "config.json")
     for knob in ("classes", "winner_ratio"):

@@ -85,7 +85,7 @@ def rows_of(out):
         return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
 
 
-def test_a_killed_study_leaves_no_process_and_goes_on_to_the_same_tables(start, majority, tmp_path):
+def test_a_killed_study_leaves_no_process_and_goes_on_to_the_same_tables(start, majority, tmp_path, request):
     out = tmp_path / "killed"
     study = start(*COMMAND, "--jobs", "2", "--out", out)
     wait_for(lambda: finished(out) and under_way(out))
@@ -98,11 +98,12 @@ def test_a_killed_study_leaves_no_process_and_goes_on_to_the_same_tables(start, 
     assert 0 < len(kept) < 4
     assert not (out / "table.csv").exists()
     assert majority("report", out)[0] == 0, "of what there is"
+    request.getfixturevalue("one_process")
     code, _, err = majority(*COMMAND, "--jobs", "1", "--out", out)
     assert code == 0, err
     assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
 
-    common = Experiment(TINY, recipe="quick", epochs=40)
+    common = Experiment(TINY, recipe="quick", settings={"training.epochs": 40})
     cells = Study(("digits",), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
     results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
     (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
@@ -122,7 +123,7 @@ def test_an_interrupted_study_says_how_to_go_on(start, tmp_path):
     assert not alive(workers)
 
 
-def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_path):
+def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_path, request):
     def save_set(classes):
         rng = np.random.default_rng(0)
         parts = {f"{part}_images": rng.integers(0, 256, (200, 8, 8), np.uint8) for part in ("train", "val", "test")}
@@ -145,6 +146,7 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
     assert len(rows_of(out)) == len((out / "results.jsonl").read_text().splitlines()) == 2
 
     save_set(classes=3)
+    request.getfixturevalue("one_process")
     code, printed, err = majority(*command)
     assert (code, err) == (0, "")
     assert len([line for line in printed.splitlines() if line.startswith("[")]) == 2
@@ -166,13 +168,13 @@ def test_a_study_is_one_command_s_at_a_time(majority, tmp_path, words):
 def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(tmp_path):
     wrong, victim, right = (tmp_path / name / "fold0" for name in ("wrong", "victim", "right"))
     cells = [
-        (wrong, Experiment(Data("digits", "large", data_seed="many"), recipe="quick", epochs=1)),
-        (victim, Experiment(TINY, recipe="quick", epochs=10_000)),
-        (right, Experiment(TINY, recipe="quick", epochs=1)),
+        (wrong, Experiment(Data("digits", "large", data_seed="many"), recipe="quick", settings={"training.epochs": 1})),
+        (victim, Experiment(TINY, recipe="quick", settings={"training.epochs": 10_000})),
+        (right, Experiment(TINY, recipe="quick", settings={"training.epochs": 1})),
     ]
 
     def watch(state, done):
-        if victim in state.running and victim in under_way(tmp_path):
+        if victim in state.running and (victim / "config.json").exists():
             os.kill(int(children(os.getpid())[-1]), signal.SIGKILL)  # others: of a compiler, once it was used
 
     ended = run_cells(cells, tmp_path, "cpu", jobs=1, watch=watch)

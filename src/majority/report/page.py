@@ -12,9 +12,9 @@ import numpy as np
 
 from ..data.bags import Bags
 from ..files import write_text
+from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
 from ..inference.metrics import coverage_note, no_learning_warning
-from ..inference.reading import Reading, read
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
 from ..recipes.plan import flatten
 from ..sources import Source, names
@@ -59,7 +59,7 @@ def write_page(
     parts: Mapping[str, Bags],  # of train, val and test, those that there are
     opened: Source | None = None,
     source: str | None = None,
-    reading: Reading | None = None,
+    reading: ClassifiedBags | None = None,
 ) -> Path:
     """Write the report of a finished run about its test bags, or about its validation bags if it has no test bags.
 
@@ -67,7 +67,7 @@ def write_page(
     test bags, and it gets a page of its own. `reading` saves a pass over the bags if they have been read already.
     """
     part = "test" if "test" in parts else "val"
-    reading = reading or read(classifier, parts[part], opened)
+    reading = reading or classify_bags(classifier, parts[part], opened)
     content = _content(facts, classifier, parts, part, reading, source)
     filters = {"percent": _percent, "signed": _signed, "number": _number}
     page = fill("template.html.jinja", content, filters=filters)
@@ -77,7 +77,12 @@ def write_page(
 
 
 def _content(
-    facts: RunFacts, classifier: Classifier, parts: Mapping[str, Bags], part: str, reading: Reading, source: str | None
+    facts: RunFacts,
+    classifier: Classifier,
+    parts: Mapping[str, Bags],
+    part: str,
+    reading: ClassifiedBags,
+    source: str | None,
 ) -> dict[str, Any]:
     config, result = facts.config, facts.result
     bags, classes = reading.bags, reading.classes
@@ -117,7 +122,7 @@ def _content(
     }
 
 
-def _truth_and_prediction(reading: Reading) -> dict[str, Any]:
+def _truth_and_prediction(reading: ClassifiedBags) -> dict[str, Any]:
     """The comparison of classes: by instance if the class of any instance is known, otherwise by bag."""
     bags, known = reading.bags, reading.bags.instance_labels is not None
     matrix, classes = reading.confusion(), reading.true_classes

@@ -1,14 +1,20 @@
-"""Pages from templates: what is not markup is escaped, what is not given is an error."""
+"""Pages from templates. Everything that is not markup is escaped, and a missing value is an error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..errors import count_noun
 
 
-def fill(template: str, content: dict, package: str = "majority.report", **filters: Callable) -> str:
-    """A template of this package, or of one that builds on it, with its content; filters by the names it uses."""
+def fill(
+    template: str,
+    content: dict[str, Any],
+    package: str = "majority.report",
+    filters: Mapping[str, Callable[..., str]] | None = None,
+) -> str:
+    """The page made from a template of `package` or of this package, with filters by name."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -18,5 +24,5 @@ def fill(template: str, content: dict, package: str = "majority.report", **filte
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count_noun": count_noun, **filters}
+    environment.filters |= {"count_noun": count_noun, **(filters or {})}
     return environment.get_template(template).render(content)

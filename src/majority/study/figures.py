@@ -13,7 +13,7 @@ from .comparison import Gap
 from .results import thin_out
 
 MAX_POINTS = 50  # per curve
-PLOTS = {"loss": ("train_loss", "val_loss"), "bags right": ("train_bag_accuracy", "val_bag_accuracy")}
+PLOTS = {"loss": ("train_loss", "val_loss"), "bag accuracy": ("train_bag_accuracy", "val_bag_accuracy")}
 
 
 def interval_plot(gaps: Sequence[Gap], label: str) -> str:
@@ -45,17 +45,17 @@ def small_curves(method: str, runs: Sequence[dict]) -> str:
     """Loss and bag accuracy by epoch, for training and validation bags; the curves of all runs overlap."""
     width, height, left, gap = 640, 250, 60, 60
     plot_width = (width - left - 20 - gap) / 2
-    last = max(run["curve"]["epoch"][-1] for run in runs) or 1
+    last = max(run["curve"]["epoch"][-1] for run in runs)
     parts = [text(method, x=8, y=24, font_size=26, font_weight=600, fill=INK)]
     for number, (title, names) in enumerate(PLOTS.items()):
         values = [value for run in runs for name in names for value in run["curve"][name]]
         ends = (0.0, 1.0) if number else (min(0.0, *values), max(values) or 1.0)
         start = left + number * (plot_width + gap)
-        axes = Axes(start, start + plot_width, 64, height - 40, (0, last), ends)
+        axes = Axes(start, start + plot_width, 64, height - 40, (0, last or 1), ends)
         parts.append(text(title, x=axes.left, y=54, font_size=22, fill=FAINT))
         parts += axes.horizontal_grid(((end, f"{end:.3g}") for end in ends), font_size=20, stroke_width=2)
         below = {"x": axes.right, "y": height - 8, "text_anchor": "end", "font_size": 20, "fill": FAINT}
-        parts.append(text(f"epoch {last}", **below))
+        parts.append(text(f"epoch {last + 1}", **below))
         for run in runs:
             for name, (stroke, dashes) in zip(names, SERIES.values(), strict=True):
                 look = {"fill": "none", "stroke": stroke, "stroke_width": 3, "opacity": 0.7}
@@ -74,5 +74,5 @@ def _kept_epoch(run: dict, name: str, axes: Axes) -> str:
     """A dot at the kept epoch, as high as the nearest point of the curve."""
     epochs, best = run["curve"]["epoch"], run["best_epoch"]
     nearest = min(range(len(epochs)), key=lambda i: abs(epochs[i] - best))
-    exact = tooltip(f"fold {run.get('fold', 0)}: best epoch {best}")
+    exact = tooltip(f"fold {run.get('fold', 0)}: kept epoch {best + 1}")
     return tag("circle", exact, cx=axes.x(best), cy=axes.y(run["curve"][name][nearest]), r=6, fill=INK)
