@@ -61,7 +61,7 @@ def test_instances_are_classified_one_by_one(images, batch_instances, monkeypatc
     assert len(set(names)) > 1
 
 
-def test_large_images_go_through_the_network_few_at_a_time(monkeypatch):
+def test_large_images_go_through_the_network_in_small_batches(monkeypatch):
     for name in ("BATCH_PIXELS", "CPU_PIXELS"):
         monkeypatch.setattr(device, name, 4 * 6 * 5)
     bags, seen = make_bags(images=True), []
@@ -71,13 +71,13 @@ def test_large_images_go_through_the_network_few_at_a_time(monkeypatch):
     np.testing.assert_allclose(classifier.predict_proba(bags.store), before, rtol=1e-4)
     evaluate(classifier.model, bags, "cpu")
     embed_bags(classifier.model, bags, "cpu")
-    assert max(seen) == 4, "also of a bag of 15"
+    assert max(seen) == 4, "even for a bag of 15"
     seen.clear()
     fit(classifier.model, bags, bags, Settings(epochs=1, batch_bags=1, max_instances=2), device="cpu")
     assert max(seen) == 4, "validation bags stay whole"
 
 
-def test_probabilities_have_the_method_s_temperature():
+def test_probabilities_have_the_temperature_of_the_method():
     bags = make_bags()
     cold, warm = (make_classifier(bags, method).predict_proba(bags.store) for method in ("count", "soft-count"))
     assert np.array_equal(cold.argmax(axis=1), warm.argmax(axis=1))
@@ -91,7 +91,7 @@ def test_no_instances_give_no_rows():
     assert classifier.predict(np.empty((0, 4), "float32")).shape == (0,)
 
 
-def test_instances_may_be_lists_of_another_float_type_and_locked():
+def test_instances_may_be_lists_of_another_float_type_and_read_only():
     bags = make_bags()
     classifier, locked = make_classifier(bags), bags.store.copy()
     locked.flags.writeable = False
@@ -135,7 +135,7 @@ def test_bags_of_other_instances_are_refused():
             fit(model, train, val, Settings(epochs=1), device="cpu")
 
 
-def test_a_method_that_needs_the_bag_classifies_bags_alone():
+def test_a_method_that_needs_the_bag_only_classifies_bags():
     bags = make_bags()
     classifier = Classifier(build_model(bags, "additive"), "cpu")
     with pytest.raises(
@@ -164,7 +164,7 @@ def test_bags_are_counted(batch_instances, monkeypatch):
         assert found.margin[i] == (first - second) / len(guesses)
 
 
-def test_one_class_has_no_runner_up():
+def test_a_single_class_has_the_full_margin():
     bags = Bags.from_lists([np.zeros((3, 2)), np.ones((1, 2))], ["only", "only"])
     found = Classifier(build_model(bags, "log-mean"), "cpu").predict_bags(bags)
     assert found.majority.tolist() == ["only", "only"]
@@ -205,7 +205,7 @@ class Tied(nn.Module):
         return self.second(self.first(x).relu())
 
 
-def test_a_backbone_of_one_s_own_must_be_passed_again(tmp_path):
+def test_a_custom_backbone_must_be_passed_again(tmp_path):
     bags = make_bags()
     classifier = make_classifier(bags, "log-mean", Tied())
     fit(classifier.model, bags, bags, Settings(epochs=1), device="cpu", folder=tmp_path / "run")
@@ -224,7 +224,9 @@ def test_a_backbone_of_one_s_own_must_be_passed_again(tmp_path):
 def test_damaged_files_are_refused(tmp_path, damage):
     path = make_classifier(make_bags()).save(tmp_path / "model.safetensors")
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(InputError, match=r"no safetensors file or is damaged .*: put a .* or train again in another"):
+    with pytest.raises(
+        InputError, match=r"model\.safetensors is no safetensors file or is damaged .*train again in another folder"
+    ):
         Classifier.load(path)
 
 
@@ -237,7 +239,7 @@ def test_files_of_other_formats_are_refused(tmp_path, notes):
         Classifier.load(tmp_path / "other.safetensors")
 
 
-def test_absent_files_are_refused(tmp_path):
+def test_missing_files_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"there is no classifier file .*none\.safetensors: train one first"):
         Classifier.load(tmp_path / "none.safetensors")
     with pytest.raises(InputError, match=r"there is no classifier file .*: give .*/best\.safetensors"):

@@ -12,11 +12,12 @@ from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
 from majority import Bags, InputError, Segments, build_model, evaluate
 from majority.data import device
-from majority.inference.evaluate import calibrate
 from majority.inference.metrics import (
     Outcome,
     calibration_error,
+    calibration_table,
     consistency_rate,
+    coverage_note,
     instance_accuracy,
     macro_f1,
     mean_iou,
@@ -52,7 +53,7 @@ def reference_consistency(labels, predicted, hard_counts):
 
 
 def expanded(confusion):
-    """One pair of true and predicted class an instance."""
+    """One pair of true and predicted class per instance."""
     pairs = [(t, p) for t, row in enumerate(confusion) for p, count in enumerate(row) for _ in range(count)]
     return zip(*pairs, strict=True)
 
@@ -60,8 +61,8 @@ def expanded(confusion):
 CONFUSIONS = {
     "all classes": [[5, 1, 0], [2, 7, 1], [0, 3, 4]],
     "one never predicted": [[5, 1, 0], [2, 7, 0], [1, 3, 0]],
-    "one not there": [[5, 1, 1], [2, 7, 1], [0, 0, 0]],
-    "one neither there nor predicted": [[5, 1, 0], [2, 7, 0], [0, 0, 0]],
+    "one that does not occur": [[5, 1, 1], [2, 7, 1], [0, 0, 0]],
+    "one that neither occurs nor is predicted": [[5, 1, 0], [2, 7, 0], [0, 0, 0]],
     "all wrong": [[0, 3], [2, 0]],
     "all right": [[3, 0, 0], [0, 2, 0], [0, 0, 1]],
     "one instance": [[0, 0], [0, 1]],
@@ -69,7 +70,7 @@ CONFUSIONS = {
 
 
 @pytest.mark.parametrize("confusion", CONFUSIONS.values(), ids=CONFUSIONS.keys())
-def test_instance_figures_are_scikit_learn_s(confusion):
+def test_instance_figures_are_those_of_scikit_learn(confusion):
     truth, guess = expanded(confusion)
     confusion = np.array(confusion)
     assert instance_accuracy(confusion) == pytest.approx(accuracy_score(truth, guess))
@@ -90,7 +91,7 @@ def test_consistency_and_overestimation_are_those_of_a_loop(rows):
 
 def test_consistency_of_ties_and_of_no_right_bag():
     tied = np.array([[2, 2, 0], [2, 2, 0]])
-    assert consistency_rate(np.array([0, 1]), np.array([0, 1]), tied) == 0.5  # class 0 has the name of both
+    assert consistency_rate(np.array([0, 1]), np.array([0, 1]), tied) == 0.5  # class 0 wins both ties
     assert consistency_rate(np.array([0, 1]), np.array([1, 0]), tied) is None
 
 
@@ -100,16 +101,14 @@ def test_calibration_error_is_that_of_a_loop(n, seed):
     rng = np.random.default_rng(seed)
     confidence = rng.random(n) ** rng.choice([0.1, 1, 4])
     right = rng.random(n) < confidence
-    table = torch.zeros(15, 3, dtype=torch.float64)
-    calibrate(table, torch.from_numpy(confidence), torch.from_numpy(right), torch.ones(n))
+    table = calibration_table(confidence, right)
     assert table[:, 0].sum() == n
-    assert calibration_error(table.numpy()) == pytest.approx(reference_calibration_error(confidence, right), abs=1e-12)
+    assert calibration_error(table) == pytest.approx(reference_calibration_error(confidence, right), abs=1e-12)
 
 
 def test_calibration_bins_are_of_equal_width_and_closed_above():
-    table = torch.zeros(15, 3, dtype=torch.float64)
-    confidence = torch.tensor([0.0, 0.066, 0.067, 0.5, 0.6, 0.601, 1.0])
-    calibrate(table, confidence, torch.ones(7, dtype=bool), torch.ones(7))
+    confidence = np.array([0.0, 0.066, 0.067, 0.5, 0.6, 0.601, 1.0], np.float32)
+    table = calibration_table(confidence, np.ones(7, bool))
     assert table[:, 0].tolist() == [2, 1, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1]
 
 
@@ -147,7 +146,7 @@ def sharp_model(bags, method):
 
 @pytest.mark.parametrize("batch_instances", [5, 8192])
 @pytest.mark.parametrize("method", ["count", "log-mean", "vote", "additive"])
-def test_evaluation_is_that_of_one_bag_after_the_other(method, batch_instances, monkeypatch):
+def test_evaluation_is_the_same_as_one_bag_at_a_time(method, batch_instances, monkeypatch):
     monkeypatch.setattr(device, "BATCH_INSTANCES", batch_instances)
     bags = make_bags()
     model = sharp_model(bags, method).eval()
@@ -197,40 +196,52 @@ def test_evaluation_is_that_of_one_bag_after_the_other(method, batch_instances, 
     json.dumps(figures)
 
 
-def test_blind_bags_are_evaluated_without_instance_figures():
+def test_bags_without_instance_labels_have_no_instance_figures():
     bags = make_bags()
     model = sharp_model(bags, "log-mean")
-    known, blind = evaluate(model, bags, "cpu"), evaluate(model, bags.without_instance_labels(), "cpu")
-    assert blind.confusion is blind.true_counts is blind.calibration is None
-    assert blind.summary() == {name: known.summary()[name] for name in blind.summary()}
-    assert "instance_accuracy" not in blind.summary()
+    with_labels, without = evaluate(model, bags, "cpu"), evaluate(model, bags.without_instance_labels(), "cpu")
+    assert without.confusion is without.true_counts is without.calibration is None
+    assert without.summary() == {name: with_labels.summary()[name] for name in without.summary()}
+    assert "instance_accuracy" not in without.summary()
 
 
 @pytest.mark.parametrize("classes", [tuple("abc"), tuple("abdc"), tuple("abcde")])
 def test_bags_of_other_classes_are_refused(classes):
     model = sharp_model(make_bags(), "log-mean")
-    with pytest.raises(InputError, match=r"^bags of classes .*, a model of .*: name the model's"):
+    with pytest.raises(
+        InputError, match=r"^the bags have classes .* and the model has .*: make the bags with the model's classes"
+    ):
         evaluate(model, make_bags(classes=classes), "cpu")
 
 
-def test_what_counts_show_is_no_doubt():
+def test_no_warning_if_the_counts_show_learning():
     figures = {"bag_accuracy": 0.53, "bag_accuracy_by_count": 0.93, "most_frequent_label": 0.5, "bags": 30}
     assert no_learning_warning(figures) is None, (
-        "instances are told apart, though the method's own mean of them is not right"
+        "instances are classified well, although the method's own mean is wrong"
     )
-    said = no_learning_warning(figures | {"bag_accuracy_by_count": 0.67})
-    assert "53 % of these 30 bags are predicted right (67 % by count), 50 % by always" in said
-    assert "53 % of these 30 bags are predicted right, 50 %" in no_learning_warning(
-        figures | {"bag_accuracy_by_count": 0.5}
-    )
+    warning = no_learning_warning(figures | {"bag_accuracy_by_count": 0.67})
+    assert "53 % of 30 bags are predicted correctly (67 % by counting instances), and 50 % by" in warning
+    assert "predicted correctly, and 50 %" in no_learning_warning(figures | {"bag_accuracy_by_count": 0.5})
     one = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 1}
-    assert "100 % of this 1 bag is predicted right, 100 % by" in no_learning_warning(one)
+    assert "100 % of 1 bag is predicted correctly, and 100 % by" in no_learning_warning(one)
 
 
-def test_doubt_is_not_about_few_bags_where_all_have_one_label():
-    assert no_learning_warning({"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 5_000}).startswith(
-        "nothing shows that"
-    )
-    assert no_learning_warning({"bag_accuracy": 1.0, "most_frequent_label": 0.9, "bags": 20}).startswith(
-        "too few bags to show"
-    )
+def test_few_bags_are_no_reason_if_all_have_the_same_label():
+    same = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 5_000}
+    assert no_learning_warning(same).startswith("no evidence")
+    few = {"bag_accuracy": 1.0, "most_frequent_label": 0.9, "bags": 20}
+    assert no_learning_warning(few).startswith("too few bags")
+
+
+def test_figures_that_need_bag_labels_have_no_warning():
+    assert no_learning_warning({"bags": 5, "instances": 20}) is None
+
+
+def test_the_coverage_is_the_sum_over_parts():
+    partly = {"instances": 90, "bags": 10, "known_instances": 20, "known_bags": 3, "instance_accuracy": 0.5}
+    full = {"instances": 30, "bags": 4, "instance_accuracy": 0.5, "overestimation": 0.1}
+    note = coverage_note(partly, full)
+    assert "50 of 120 instances" in note
+    assert "7 of 14 bags" in note
+    assert coverage_note(full) is None
+    assert "bags" not in coverage_note(partly)

@@ -173,4 +173,5 @@ def test_the_command_exports_a_run(command, tmp_path):
 def test_the_command_refuses_a_folder_without_a_run(command, tmp_path):
     code, _, complaint = command("export", tmp_path, "--out", tmp_path / "model.onnx")
     assert code == 2
-    assert "is no run folder" in complaint
+    assert "run folder" in complaint
+    assert "config.json" in complaint

@@ -1,4 +1,4 @@
-"""Prediction files as a user reads them: a row an instance or a row a bag, CSV or Parquet, written in pieces."""
+"""Prediction files as a user reads them: one row per instance or per bag, CSV or Parquet, written in pieces."""
 
 import subprocess
 import sys
@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from majority import Bags, Classifier, InputError, build_model
-from majority.inference import prediction_files as predictions
-from majority.inference.prediction_files import check_place, write_bag_predictions, write_predictions
+from majority.inference import prediction_files
+from majority.inference.prediction_files import check_output_path, write_bag_predictions, write_predictions
 
 
 def bags_of(sizes, **more):
@@ -24,7 +24,7 @@ def classifier():
     return Classifier(build_model(bags_of([3, 4])), device="cpu")
 
 
-def test_a_row_an_instance(tmp_path, classifier):
+def test_one_row_per_instance(tmp_path, classifier):
     bags = bags_of([3, 1, 5, 2], names=["p", "q", "r", "s"])
     assert write_predictions(tmp_path / "p.csv", classifier, {"test": bags}) == 11
     rows = pd.read_csv(tmp_path / "p.csv")
@@ -35,7 +35,7 @@ def test_a_row_an_instance(tmp_path, classifier):
     assert rows["class"].tolist() == classifier.classes[expected.argmax(axis=1)].tolist()
 
 
-def test_a_row_a_bag(tmp_path, classifier):
+def test_one_row_per_bag(tmp_path, classifier):
     bags = bags_of([3, 1, 5, 2])
     assert write_bag_predictions(tmp_path / "b.csv", classifier, {"test": bags}) == 4
     rows = pd.read_csv(tmp_path / "b.csv")
@@ -48,7 +48,7 @@ def test_a_row_a_bag(tmp_path, classifier):
 
 def test_parquet_holds_the_same_in_row_groups(tmp_path, classifier, monkeypatch):
     bags = bags_of([3_000] * 8, coordinates=[np.zeros((3_000, 2), int)] * 8)
-    monkeypatch.setattr(predictions, "ROWS_AT_ONCE", 10_000)
+    monkeypatch.setattr(prediction_files, "ROWS_PER_GROUP", 10_000)
     for name in ("p.csv", "p.parquet"):
         write_predictions(tmp_path / name, classifier, {"test": bags})
     left, right = pd.read_csv(tmp_path / "p.csv"), pd.read_parquet(tmp_path / "p.parquet")
@@ -64,7 +64,7 @@ def test_coordinates_keep_all_their_digits(tmp_path, classifier):
 
 
 def test_rows_are_written_while_others_are_predicted(tmp_path, classifier, monkeypatch):
-    """At no time more than a batch of probabilities is held."""
+    """Never more than one batch of probabilities is in memory."""
     held = []
     true = Classifier.stream
 
@@ -79,7 +79,7 @@ def test_rows_are_written_while_others_are_predicted(tmp_path, classifier, monke
     assert max(held) <= 8_192
 
 
-def test_nothing_is_left_of_a_file_that_was_not_finished(tmp_path, classifier, monkeypatch):
+def test_an_unfinished_file_is_removed(tmp_path, classifier, monkeypatch):
     def broken(self, bags):
         yield np.array([0]), np.full((bags.sizes[0], 2), 0.5, np.float32)
         raise RuntimeError("out of power")
@@ -97,8 +97,8 @@ from pathlib import Path
 from majority import Classifier
 from majority.data import stores
 from majority.inference.prediction_files import write_predictions
-from majority.sources.custom import Wish
-from majority.sources.custom.load import load_own
+from majority.sources.custom.load import load_custom
+from majority.sources.custom.request import ReadOptions
 
 def resident(name):
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -109,7 +109,7 @@ stores.CHUNK_VALUES = 2**22
 classifier = Classifier.load(run, "cpu")
 before = resident("VmRSS")
 for stores.IN_MEMORY_BYTES in (0, 2**30):
-    source = load_own(folder, Wish(labels=False, training=False, classes=tuple(classifier.classes)))
+    source = load_custom(folder, ReadOptions(labels=False, training=False, classes=tuple(classifier.classes)))
     rows = write_predictions(folder / "p.csv", classifier, {"all": source.bags}, source)
     print(rows, resident("VmHWM") - before)
 """
@@ -130,7 +130,7 @@ def test_memory_does_not_grow_with_features_on_disk(tmp_path):
     in_place, held = (line.split() for line in done.stdout.splitlines())
     assert int(in_place[0]) == int(held[0]) == 48 * 4_096
     assert float(in_place[1]) < 300
-    assert float(held[1]) > 384  # what is measured would be seen
+    assert float(held[1]) > 384  # the measurement shows it
 
 
 def table(bags, seed=0):
@@ -183,7 +183,8 @@ def test_evaluate_on_another_source(tmp_path, majority, run):
     table(6).assign(bag_label="up").to_csv(tmp_path / "new.csv", index=False)
     code, _, err = majority("evaluate", run, tmp_path / "new.csv")
     assert code == 2
-    assert "bag 0 has label up, the run knows left, right" in err
+    assert "bag 0 has label up" in err
+    assert "left, right" in err
     table(6).drop(columns="bag_label").to_csv(tmp_path / "new.csv", index=False)
     code, _, err = majority("evaluate", run, tmp_path / "new.csv")
     assert code == 2
@@ -218,7 +219,7 @@ def test_wrong_use(tmp_path, majority, run):
     assert "this model is for float vectors of shape (2,)" in err
 
 
-def test_in_a_folder_of_feature_files_a_csv_would_be_taken_for_labels_and_parquet_would_not(tmp_path):
-    check_place(tmp_path / "found.parquet", [str(tmp_path)])
+def test_a_csv_would_be_read_as_labels_in_a_folder_of_feature_files_and_parquet_would_not(tmp_path):
+    check_output_path(tmp_path / "found.parquet", [str(tmp_path)])
     with pytest.raises(InputError, match="where tables are labels: choose another folder"):
-        check_place(tmp_path / "found.csv", [str(tmp_path)])
+        check_output_path(tmp_path / "found.csv", [str(tmp_path)])

@@ -1,1 +1,1 @@
-"""A trained model on bags: figures, predictions, files."""
+"""What is done with a trained model: evaluation, predictions, files."""

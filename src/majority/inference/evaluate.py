@@ -1,9 +1,11 @@
-"""A model over whole sets of bags: streamed in batches, counted on the device, read once at the end."""
+"""One pass of a model over all bags, batch by batch, and `evaluate`: the figures of such a pass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,19 +17,28 @@ from ..data.streaming import stream_loader
 from ..errors import InputError
 from ..methods import BagOutput
 from ..model import Model
-from .metrics import CALIBRATION_BINS, Outcome
+from .metrics import Outcome, calibration_table, confusion_matrix
+
+
+class Predictions(NamedTuple):
+    """What a model predicts for bags and their instances."""
+
+    bags: np.ndarray  # (b,) class of each bag, by the method's aggregation
+    counts: np.ndarray  # (b, C) instances predicted as each class
+    instances: np.ndarray  # (n,) class of each instance
+    confidence: np.ndarray  # (n,) its probability
 
 
 @torch.inference_mode()
 def outputs(model: Model, batches: Iterable[Batch]) -> Iterator[tuple[Batch, BagOutput]]:
-    """Each batch's output in eval mode."""
+    """Yield each batch with the output of the model in eval mode."""
     model.eval()
     for batch in batches:
         yield batch, model.aggregate(batch_features(model, batch), batch.segments)
 
 
 def batch_features(model: Model, batch: Batch) -> Tensor:  # (n, d)
-    """A bag of any size, so many at a time through the backbone."""
+    """The features of all instances. Large batches go through the backbone in pieces."""
     most = instances_per_pass(model.spec.instance_shape, on_gpu=batch.target.labels.is_cuda)
     pieces = [model.features(piece) for piece in batch.pieces(most)]
     return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
@@ -38,47 +49,53 @@ def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:
     return stream_loader(bags, device).in_order(instances_per_pass(bags.store.shape[1:]))
 
 
-def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
-    """What the model makes of these bags; instance figures over the instances whose class is known."""
-    if bags.classes != model.spec.classes:
-        raise InputError(f"bags of classes {bags.classes}, a model of {model.spec.classes}: name the model's, in order")
+def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:
+    """Predict all bags and their instances in one pass. The model must be on the device."""
     model.spec.check(bags.store)
+    bag_classes, instance_classes, confidences = [], [], []
+    for _, output in outputs(model, all_batches(bags, device)):
+        log_confidence, instances = output.instance_log_probs.max(dim=1)  # (n,)
+        bag_classes.append(output.bag_log_probs.argmax(dim=1).cpu().numpy())
+        instance_classes.append(instances.cpu().numpy())
+        confidences.append(log_confidence.exp().float().cpu().numpy())
+    classes, n_classes = np.concatenate(instance_classes), len(model.spec.classes)
+    cells = np.bincount(bags.ids * n_classes + classes, minlength=len(bags) * n_classes)
+    counts = cells.reshape(len(bags), n_classes)
+    return Predictions(np.concatenate(bag_classes), counts, classes, np.concatenate(confidences))
+
+
+def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
+    """Compare the predictions of the model with the labels of the bags, and with instance labels where they are known.
+
+    >>> from majority import build_model
+    >>> bags = Bags.from_lists([np.zeros((3, 2)), np.ones((1, 2))], labels=["cat", "dog"])
+    >>> evaluate(build_model(bags, "log-mean"), bags).summary()["instances"]
+    4
+    """
+    if bags.classes != model.spec.classes:
+        cure = "make the bags with the model's classes, in the same order (classes=...)"
+        raise InputError(f"the bags have classes {bags.classes} and the model has {model.spec.classes}: {cure}")
     background = model.spec.background
     if background is not None:
         bags = bags.with_background(bags.classes[background.index])
-    device = choose_device(device)
-    model.to(device)
-    n_classes, n_true, some_known = len(bags.classes), len(bags.true_classes), bags.instance_labels is not None
-    predicted, hard_counts = [], []
-    confusion = torch.zeros(n_true * n_true + 1, dtype=torch.int64, device=device)  # the last: class not known
-    calibration = torch.zeros(CALIBRATION_BINS, 3, dtype=torch.float64, device=device)
-    for batch, output in outputs(model, all_batches(bags, device)):
-        confidence, guess = output.instance_log_probs.max(dim=1)  # (n,)
-        predicted.append(output.bag_log_probs.argmax(dim=1))
-        hard_counts.append(batch.segments.sum(_one_hot(guess, n_classes)))
-        if some_known:
-            truth = batch.target.instance_labels
-            known = truth != UNKNOWN
-            cells = torch.where(known, truth * n_true + guess, n_true * n_true)
-            confusion.index_add_(0, cells, torch.ones_like(cells))  # bincount would wait for the device
-            calibrate(calibration, confidence.exp(), guess == truth, known)
+    chosen_device = choose_device(device)
+    return compare(bags, predict(model.to(chosen_device), bags, chosen_device), bags.background)
+
+
+def compare(bags: Bags, predictions: Predictions, background: int | None) -> Outcome:
+    """Predictions of bags against all labels that are known."""
+    labels, true = bags.labels if bags.labelled else None, bags.instance_labels
+    if true is None:
+        return Outcome(labels, predictions.bags, predictions.counts, background=background)
+    n_true = max(len(bags.true_classes), predictions.counts.shape[1])
+    known = true != UNKNOWN
+    true, predicted, confidence = true[known], predictions.instances[known], predictions.confidence[known]
     return Outcome(
-        bags.labels if bags.labelled else None,
-        torch.cat(predicted).cpu().numpy(),
-        torch.cat(hard_counts).cpu().numpy(),
-        bags.class_counts() if some_known else None,
-        confusion[:-1].view(n_true, n_true).cpu().numpy() if some_known else None,
-        calibration.cpu().numpy() if some_known else None,
-        bags.background,
+        labels,
+        predictions.bags,
+        predictions.counts,
+        true_counts=bags.class_counts(),
+        confusion=confusion_matrix(true, predicted, n_true),
+        calibration=calibration_table(confidence, predicted == true),
+        background=background,
     )
-
-
-def _one_hot(classes: Tensor, n_classes: int) -> Tensor:  # (n,) -> (n, C)
-    return torch.nn.functional.one_hot(classes, n_classes)
-
-
-def calibrate(table: Tensor, confidence: Tensor, right: Tensor, known: Tensor) -> None:
-    """Add the known instances to the bins (0, 1/15], (1/15, 2/15], ... of their confidence."""
-    bins = (confidence * CALIBRATION_BINS).ceil().long().clamp(1, CALIBRATION_BINS) - 1
-    rows = torch.stack([torch.ones_like(confidence), confidence, right.to(confidence.dtype)], dim=1).double()
-    table.index_add_(0, bins, rows * known[:, None])

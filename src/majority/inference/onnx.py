@@ -1,4 +1,4 @@
-"""The instance classifier as one ONNX file: stored instances in, class probabilities out, checked before it is kept."""
+"""Export of the instance classifier as one ONNX file: stored instances in, class probabilities out."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,17 +26,16 @@ from .classifier import Classifier
 INPUT, OUTPUT = "instances", "probabilities"
 CHECKED_BATCHES = (1, 7)
 TOLERANCE = 1e-4
-EXPORTER = "torch.onnx"  # the logger that tells of operators nobody asked for
+EXPORTER = "torch.onnx"  # its logger reports operators that are not used here
 
 
 def export_onnx(classifier: Classifier, path: str | Path) -> Path:
     """Write the instance classifier as one .onnx file for any number of instances.
 
-    In: `instances`, uint8 (n, height, width, channels) or float32 (n, d), as stored; normalisation is inside.
-    Where float32 is too coarse for the features, they are float64.
-    Out: `probabilities`, float32 (n, classes). The class names are a JSON list under `classes` in the metadata, and
-    those of the features, where they came from a table, under `columns`.
-    Before the file is written, onnxruntime runs it on random instances and must agree with PyTorch to 1e-4.
+    The input `instances` is uint8 (n, height, width, channels) or float32 (n, d), as stored; the model normalises it.
+    If float32 is too coarse for the features, it is float64. The output `probabilities` is float32 (n, classes). The
+    metadata has the class names as a JSON list under `classes` and, for features from a table, their names under
+    `columns`. Before the file is written, onnxruntime runs it on random instances and must agree with PyTorch to 1e-4.
     """
     path = Path(path)
     if path.suffix != ".onnx" or not path.parent.is_dir():
@@ -43,12 +43,12 @@ def export_onnx(classifier: Classifier, path: str | Path) -> Path:
     spec = classifier.model.spec
     if classifier.model.head.needs_bag:
         raise InputError(
-            f"method {spec.method} classifies an instance only within its bag, and ONNX takes single instances: "
+            f"method {spec.method} classifies an instance only within its bag, and ONNX gets single instances: "
             "export a run of a method that classifies single instances"
         )
-    onnx, onnxruntime, _ = map(_package, ("onnx", "onnxruntime", "onnxscript"))
+    onnx, onnxruntime, _ = map(_import_package, ("onnx", "onnxruntime", "onnxscript"))
     network = _Probabilities(classifier.model).eval()
-    model = _translated(network, spec)
+    model = _to_onnx(network, spec)
     notes = {"classes": json.dumps(spec.classes), "majority": __version__}
     if classifier.columns is not None:
         notes["columns"] = json.dumps(classifier.columns)
@@ -60,11 +60,12 @@ def export_onnx(classifier: Classifier, path: str | Path) -> Path:
 
 
 class _Probabilities(nn.Module):
-    """A copy of the model on the CPU, with the images' usual memory layout: (n, ...) -> (n, C)."""
+    """A copy of the model on the CPU, in the default memory layout: (n, ...) -> (n, C)."""
 
     def __init__(self, model: Model):
         super().__init__()
-        self.model = copy.deepcopy(model).to("cpu", memory_format=torch.contiguous_format)
+        copied = copy.deepcopy(model).to("cpu")
+        self.model = copied.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
 
     def forward(self, instances: Tensor) -> Tensor:
         features = self.model.features(instances)
@@ -72,7 +73,7 @@ class _Probabilities(nn.Module):
 
 
 class _OneBag:
-    """Stands in for Segments: all rows are one bag, however many they are. The exporter drops what only bags need."""
+    """Used in place of Segments: all rows are one bag. The exporter drops operations that only the bag output needs."""
 
     def __init__(self, rows: Tensor):
         self.rows = rows
@@ -103,11 +104,11 @@ class _OneBag:
         return (values.mT @ values).unsqueeze(0)
 
 
-def _translated(network: _Probabilities, spec: ModelSpec):
-    """The network as an ONNX model whose first axis is free."""
+def _to_onnx(network: _Probabilities, spec: ModelSpec) -> Any:
+    """The network as an ONNX model for any number of instances."""
     example = torch.from_numpy(_random_instances(network.model, max(CHECKED_BATCHES)))
     try:
-        with torch.no_grad(), _quiet():
+        with torch.no_grad(), _without_warnings():
             program = torch.onnx.export(
                 network,
                 (example,),
@@ -121,28 +122,29 @@ def _translated(network: _Probabilities, spec: ModelSpec):
         reason = str(error).strip().splitlines()[0]
         raise InputError(
             f"backbone {spec.backbone or 'of your own'} cannot be written as ONNX ({reason}): "
-            "take operations that torch.onnx knows, for any number of instances"
+            "use operations that torch.onnx supports, for any number of instances"
         ) from error
+    assert program is not None
     return program.model_proto
 
 
-def _check_agreement(network: _Probabilities, session) -> None:
+def _check_agreement(network: _Probabilities, session: Any) -> None:
     for n in CHECKED_BATCHES:
         instances = _random_instances(network.model, n)
         with torch.no_grad():
             expected = network(torch.from_numpy(instances)).numpy()
         (found,) = session.run([OUTPUT], {INPUT: instances})
-        apart = np.abs(found - expected).max()
-        if not apart <= TOLERANCE:  # NaN is not
+        difference = np.abs(found - expected).max()
+        if not difference <= TOLERANCE:  # also refuses NaN
             raise InputError(
-                f"in onnxruntime the probabilities of {n} random instances are {apart:.2g} away from PyTorch's "
-                f"(at most {TOLERANCE:g} is allowed), so nothing was written: "
+                f"in onnxruntime the probabilities of {n} random instances differ by {difference:.2g} from those of "
+                f"PyTorch (at most {TOLERANCE:g} is allowed), so nothing was written: "
                 "try other versions of onnxruntime and torch"
             )
 
 
 def _random_instances(model: Model, n: int) -> np.ndarray:
-    """Images of noise, or vectors spread as those of training were."""
+    """Images of noise, or vectors with the mean and deviation of the training instances."""
     rng, spec = np.random.default_rng(n), model.spec
     if spec.images:
         return rng.integers(256, size=(n, *spec.instance_shape), dtype=np.uint8)
@@ -151,7 +153,7 @@ def _random_instances(model: Model, n: int) -> np.ndarray:
     return vectors.astype(np.float64 if needs_double(mean, std) else np.float32)
 
 
-def _package(name: str):
+def _import_package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
@@ -161,7 +163,7 @@ def _package(name: str):
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _without_warnings() -> Iterator[None]:
     logger = logging.getLogger(EXPORTER)
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -13,5 +13,6 @@ Weights = dict[str, Tensor]
 
 
 def write_weights(path: Path, weights: Weights, notes: dict[str, str] | None = None) -> None:
-    apart = {name: value.to("cpu", copy=True).contiguous() for name, value in weights.items()}  # shared ones too
-    write_atomically(path, lambda place: place.write_bytes(save(apart, notes)))
+    """Write weights and notes to one file. Weights that share memory are written once for each name."""
+    copies = {name: value.to("cpu", copy=True).contiguous() for name, value in weights.items()}
+    write_atomically(path, lambda place: place.write_bytes(save(copies, notes)))

@@ -1,1 +1,1 @@
-"""How one network is trained."""
+"""The training of one network."""

@@ -192,10 +192,10 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         try:
-            parameters = inspect.signature(self.function).parameters
+            parameters = len(inspect.signature(self.function).parameters)
         except (TypeError, ValueError):
-            parameters = {}
-        if len(parameters) < 2:
+            parameters = 0
+        if parameters < 2:
             raise InputError(f"augmentation {self.name!r}: give a Python function of images and a generator")
 
     @property

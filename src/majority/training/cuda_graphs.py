@@ -46,7 +46,7 @@ class Captured:
         held = [None if tensor is None else tensor.clone() for tensor in inputs]
         before = {name: tensor.clone() for name, tensor in self.state().items()}
         draws = torch.cuda.get_rng_state()
-        side = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch does not annotate it
+        side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(WARM_UPS):

@@ -128,7 +128,7 @@ class _Loop:
         self.model, self.settings, self.device, self.objective = model, settings, device, objective
         network = nn.ModuleDict({"model": model, "objective": objective}).to(device)
         if model.spec.images:  # the memory layout of the stored images
-            network.to(memory_format=torch.channels_last)
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
         self.train = make_loader(train, device, keep=keep, soft_labels=soft_labels)
         self.val = None if val is None else make_loader(val, device, beside=self.train)
         trainable = [weight for weight in network.parameters() if weight.requires_grad]

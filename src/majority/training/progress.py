@@ -45,8 +45,8 @@ class ProgressBar(Callback):
         description, losses = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[losses]}")
         columns = (description, BarColumn(), MofNCompleteColumn(), losses, TimeRemainingColumn())
         # What callbacks print is moved above the bar, unless it goes to a file.
-        options = {"transient": True, "redirect_stdout": sys.stdout.isatty()}
-        self.progress = Progress(*columns, console=Console(stderr=True), **options)
+        to_terminal = sys.stdout.isatty()
+        self.progress = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=to_terminal)
         self.task = self.progress.add_task(title or "", total=total, completed=done, losses="")
         self.progress.start()
 

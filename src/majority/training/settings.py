@@ -66,5 +66,5 @@ class Settings:
             raise InputError(f"{name} is {value!r}: {cure}")
 
 
-def _is_number(kind: type, value: Any, minimum: float) -> bool:
+def _is_number(kind: type[Any], value: Any, minimum: float) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool) and bool(minimum <= value < float("inf"))

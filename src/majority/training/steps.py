@@ -54,7 +54,7 @@ class Steps:
         with self._autocast():
             losses, right = self.objective.losses(self.model, batch, self.augment)
         self.state.optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(losses.mean())
+        losses.mean().backward()
         self.state.optimizer.step()
         self.objective.after_step(self.model)
         self.sums[0] += losses.detach().sum()
