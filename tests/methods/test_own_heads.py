@@ -47,8 +47,8 @@ class Pair(Count):
     ("head", "message"),
     [
         (Scores, r"instance_log_probs are no log-probabilities: take log_softmax"),
-        (Narrow, r"instance_log_probs has shape \(\d+, 2\): give \(\d+, 3\), a column a class"),
-        (Mean, r"losses of 2 bags are \(\): return one a bag, not their mean"),
+        (Narrow, r"instance_log_probs has shape \(\d+, 2\): give \(\d+, 3\)"),
+        (Mean, r"losses of 2 bags are \(\): return one per bag"),
         (OfInstances, r"losses of 2 bags are \(\d+,\)"),
         (Nothing, "losses of 2 bags are NoneType"),
         (Pair, "forward returns a tuple: return a BagOutput"),

@@ -14,7 +14,7 @@ from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.reopen import reopen
 from majority.experiments.run_report import report_run, write_report
-from majority.inference.reading import read
+from majority.inference.classified_bags import classify_bags
 from majority.plots.colours import PALETTE
 from majority.plots.figures import box, box_plot, confusion_matrix, curves, instance_map, nice_ticks
 from majority.plots.pictures import png
@@ -136,7 +136,7 @@ def test_colours_differ_to_normal_and_colour_blind_eyes():
 
 def test_bars_and_classes_are_the_outcome(run):
     classifier, parts, _ = reopen(run, device="cpu")
-    reading, outcome = read(classifier, parts.test), evaluate(classifier.model, parts.test, "cpu")
+    reading, outcome = classify_bags(classifier, parts.test), evaluate(classifier.model, parts.test, "cpu")
     assert np.array_equal(reading.counts, outcome.hard_counts)
     assert np.array_equal(reading.predicted, outcome.predicted)
     assert np.array_equal(reading.confusion(), outcome.confusion)
@@ -223,7 +223,7 @@ def test_classes_known_of_some_instances_are_compared_and_the_rest_left_out(else
     truth = ["cat", "dog", "ghost", "cat", *[""] * 4, "dog", "", "", "ghost"]
     bags = Bags.from_indices(store, np.arange(12).reshape(3, 4), ["cat", "dog", "cat"], instance_labels=truth)
     classifier = Classifier(build_model(bags, "count", "tiny"), "cpu")
-    reading, outcome = read(classifier, bags), evaluate(classifier.model, bags, "cpu")
+    reading, outcome = classify_bags(classifier, bags), evaluate(classifier.model, bags, "cpu")
     assert np.array_equal(reading.confusion(), outcome.confusion)
     assert reading.outcome().summary() == outcome.summary()
     wrong = [name not in ("", classifier.classes[guess]) for name, guess in zip(truth, reading.guess, strict=True)]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from majority import Bags
-from majority.inference.reading import Reading
+from majority.inference.classified_bags import ClassifiedBags
 from majority.report import sections
 
 CLASSES = ("a", "b", "c")
@@ -18,7 +18,7 @@ def reading(guesses, labels, truth=None, index=None, confidence=None):
     bags = Bags(store, index, offsets, labels, CLASSES, instance_labels=truth)
     counts = np.stack([np.bincount(bag, minlength=3) for bag in guesses])
     confidence = np.linspace(0.9, 0.5, len(guess)) if confidence is None else np.array(confidence)
-    return Reading(bags, CLASSES, counts.argmax(axis=1), counts, guess, confidence)
+    return ClassifiedBags(bags, CLASSES, counts.argmax(axis=1), counts, guess, confidence)
 
 
 def test_confusions_are_the_largest_counts_as_shares_of_the_true_class():

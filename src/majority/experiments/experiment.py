@@ -13,8 +13,8 @@ from ..data.bags import Bags
 from ..data.device import choose_device
 from ..errors import InputError, unknown_name
 from ..files import read_json, write_json, write_lines
+from ..inference.classified_bags import classify_bags
 from ..inference.classifier import Classifier
-from ..inference.reading import read
 from ..methods import DEFAULT_METHOD, METHODS, check_options
 from ..model import Model, build_model
 from ..recipes import DEFAULT, RECIPES, Plan, Run, TaskInfo, Trained, choose, find_recipe, temporary_files
@@ -166,7 +166,7 @@ class Experiment:
         classifier = Classifier(trained.model, device, source.columns)
         classifier.save(folder / CLASSIFIER, about={"source": self.data.source})
         evaluated = {"val": parts.val} if parts.test is None else {"test": parts.test, "val": parts.val}
-        readings = {part: read(classifier, bags, source) for part, bags in evaluated.items()}
+        readings = {part: classify_bags(classifier, bags, source) for part, bags in evaluated.items()}
         figures: dict[str, Any] = {"test": {}}
         figures |= {part: reading.outcome().summary() for part, reading in readings.items()}
         write_json(folder / RESULT, figures | trained.summary() | self._about(prepared))

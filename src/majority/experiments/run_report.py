@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ..data.bags import Bags
 from ..files import read_json, read_lines
+from ..inference.classified_bags import ClassifiedBags
 from ..inference.classifier import Classifier
-from ..inference.reading import Reading
 from ..recipes.stages import Log, no_log
 from ..report.page import RunFacts, write_page
 from ..sources import Source
@@ -47,7 +47,7 @@ def write_report(
     parts: Mapping[str, Bags],
     opened: Source | None = None,
     source: str | None = None,
-    reading: Reading | None = None,
+    reading: ClassifiedBags | None = None,
 ) -> Path:
     """Write the page of a finished run from its bags, or from those of another source."""
     config = read_config(folder)
