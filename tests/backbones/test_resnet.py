@@ -1,4 +1,4 @@
-"""ResNet-18 has torchvision's layout, and takes its weights from a file."""
+"""ResNet-18: the layout of torchvision, and weights from a file."""
 
 import sys
 from pathlib import Path
@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from majority.backbones import create_backbone, features_of
-from majority.backbones.resnet import Conv3x3, ResNet18, halving_conv, load_weights
+from majority.backbones import count_features, create_backbone
+from majority.backbones.resnet import Conv3x3, ResNet18, blockwise_conv, load_weights
 from majority.errors import InputError
 
 # Each convolution of torchvision's resnet18: name, outputs, inputs, kernel; and the batch norm that follows it.
@@ -47,7 +47,7 @@ def no_gradients():
 
 @pytest.fixture(scope="module")
 def published() -> ResNet18:
-    """A net of the paper's kind whose batch norm statistics are not the trivial ones."""
+    """A network as in the paper, with non-trivial batch norm statistics."""
     torch.manual_seed(0)
     net = ResNet18((3, 32, 32))
     net.train()(torch.randn(4, 3, 32, 32))
@@ -87,7 +87,7 @@ def test_initial_weights_follow_torchvision():
 @pytest.mark.parametrize("side", [8, 28, 32, 64])
 def test_any_size_and_channels(name, channels, side):
     net = create_backbone(name, (channels, side, side)).eval()
-    assert features_of(net, (channels, side, side)) == net.out_features == 512
+    assert count_features(net, (channels, side, side)) == net.out_features == 512
     features = net(torch.rand(1, channels, side, side))
     assert features.shape == (1, 512)
     assert features.isfinite().all()
@@ -99,7 +99,7 @@ def test_large_and_oblong_images(published):
 
 
 def test_one_instance_can_be_trained_on():
-    """32 x 32 ends at one position a channel, of which plain batch norm has no deviation."""
+    """A 32 x 32 image ends as one position per channel, which has no standard deviation for plain batch norm."""
     net = create_backbone("resnet18", (3, 32, 32)).train()
     with torch.enable_grad():
         net(torch.rand(1, 3, 32, 32)).sum().backward()
@@ -107,11 +107,11 @@ def test_one_instance_can_be_trained_on():
 
 
 def test_stem_must_be_known():
-    with pytest.raises(InputError, match="no stem 'large': take one of imagenet, small"):
+    with pytest.raises(InputError, match="no stem 'large': use one of imagenet, small"):
         ResNet18((3, 32, 32), stem="large")
 
 
-def test_vectors_are_refused():
+def test_vectors_are_errors():
     with pytest.raises(InputError, match="resnet18 needs images, these instances are vectors of 12 values: use mlp"):
         create_backbone("resnet18", (12,))
 
@@ -120,12 +120,12 @@ def test_vectors_are_refused():
 
 
 @pytest.mark.parametrize("suffix", [".safetensors", ".pth"])
-def test_weights_come_back_from_a_file(published, tmp_path, suffix):
+def test_weights_are_loaded_from_a_file(published, tmp_path, suffix):
     path = tmp_path / f"weights{suffix}"
     with_classifier = published.state_dict() | {"fc.weight": torch.zeros(1000, 512), "fc.bias": torch.zeros(1000)}
     if suffix == ".pth":
         old = {name: value for name, value in with_classifier.items() if not name.endswith("num_batches_tracked")}
-        torch.save(old, path)  # as torchvision's oldest files are
+        torch.save(old, path)  # as in torchvision's oldest files
     else:
         save_file(with_classifier, path)
     other = ResNet18((3, 32, 32)).eval()
@@ -134,7 +134,7 @@ def test_weights_come_back_from_a_file(published, tmp_path, suffix):
     torch.testing.assert_close(other(images), published(images), rtol=0, atol=0)
 
 
-def test_colour_weights_make_of_grey_what_they_make_of_it_repeated(published, tmp_path):
+def test_colour_weights_on_grey_equal_those_on_repeated_grey(published, tmp_path):
     save_file(published.state_dict(), tmp_path / "colour.safetensors")
     grey = ResNet18((1, 32, 32)).eval()
     load_weights(grey, tmp_path / "colour.safetensors")
@@ -151,15 +151,18 @@ def without(weights, name):
     [
         (lambda weights: without(weights, "layer3.0.bn1.bias"), "lacks layer3.0.bn1.bias: give weights of the same"),
         (lambda weights: {}, "lacks conv1.weight and 99 more"),
-        (lambda weights: weights | {"head.weight": torch.zeros(2)}, "does not, head.weight: give weights of the same"),
+        (
+            lambda weights: weights | {"head.weight": torch.zeros(2)},
+            "does not have, head.weight: give weights of the same",
+        ),
         (
             lambda weights: weights | {"conv1.weight": torch.zeros(64, 3, 3, 3)},
-            r"conv1.weight has shape \(64, 3, 3, 3\), this backbone's has \(64, 3, 7, 7\): .* same stem",
+            r"conv1.weight has shape \(64, 3, 3, 3\), in this backbone \(64, 3, 7, 7\): .* same stem",
         ),
     ],
     ids=["one missing", "empty", "foreign", "other stem"],
 )
-def test_weights_that_do_not_fit_are_refused_and_nothing_is_changed(published, tmp_path, change, message):
+def test_weights_that_do_not_fit_are_errors_and_change_nothing(published, tmp_path, change, message):
     path = tmp_path / "weights.pth"
     torch.save(change(published.state_dict()), path)
     net = ResNet18((3, 32, 32))
@@ -174,17 +177,17 @@ class NotATensor:
 
 
 @pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
-def test_damaged_and_pickled_files_are_refused(tmp_path, name):
+def test_damaged_files_are_errors(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(b"no weights at all")
-    with pytest.raises(InputError, match=rf"{name} could not be read .*: it must hold tensors by name"):
+    with pytest.raises(InputError, match=rf"{name} cannot be read .*: it must hold tensors by name"):
         load_weights(ResNet18((3, 32, 32)), path)
 
 
-def test_files_with_other_things_are_refused(tmp_path):
+def test_files_with_other_content_are_errors(tmp_path):
     net = ResNet18((1, 8, 8))
     torch.save(NotATensor(), tmp_path / "pickled.pth")
-    with pytest.raises(InputError, match="could not be read"):
+    with pytest.raises(InputError, match="cannot be read"):
         load_weights(net, tmp_path / "pickled.pth")
     torch.save({"epoch": 3, "state_dict": {}}, tmp_path / "checkpoint.pth")
     with pytest.raises(InputError, match=r"does not hold tensors by name: save model.state_dict\(\) alone"):
@@ -208,7 +211,7 @@ def test_weights_of_any_module(tmp_path):
 
 
 def filled(net: nn.Module) -> nn.Module:
-    """The same weights and statistics for any net of these names, from numpy alone."""
+    """Fill any network with these parameter names with the same weights and statistics, from numpy."""
     random = np.random.RandomState(0)
     for name, value in net.state_dict().items():
         if value.ndim:
@@ -224,7 +227,7 @@ def filled(net: nn.Module) -> nn.Module:
 @pytest.mark.parametrize("side", [32, 64])
 @pytest.mark.parametrize("mode", ["eval", "train"])
 def test_equals_torchvision(mode, side):
-    """The file holds every eighth feature that torchvision 0.26's resnet18, so filled, made of these images."""
+    """The file holds every eighth feature of these images by torchvision 0.26's resnet18, filled in the same way."""
     theirs = np.load(Path(__file__).with_name("torchvision-resnet18.npz"))[f"{mode}{side}"]
     images = np.random.RandomState(side).standard_normal((4, 3, side, side)).astype(np.float32)
     ours = filled(ResNet18((3, side, side))).train(mode == "train")(torch.from_numpy(images))
@@ -234,30 +237,30 @@ def test_equals_torchvision(mode, side):
 def test_a_timm_model_by_name():
     pytest.importorskip("timm", exc_type=Exception)
     net = create_backbone("timm:resnet18", (1, 32, 32))
-    assert net(torch.rand(2, 1, 32, 32)).shape == (2, features_of(net, (1, 32, 32))) == (2, 512)
+    assert net(torch.rand(2, 1, 32, 32)).shape == (2, count_features(net, (1, 32, 32))) == (2, 512)
     with pytest.raises(InputError, match="timm has no model 'resnet1812'"):
         create_backbone("timm:resnet1812", (1, 32, 32))
 
 
-def test_without_timm_its_names_are_refused(monkeypatch):
+def test_without_timm_its_names_are_errors(monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(InputError, match="timm:resnet50 needs the package timm, which is not installed: pip install"):
         create_backbone("timm:resnet50", (3, 32, 32))
 
 
-def test_timm_is_asked_for_features_of_these_channels(monkeypatch):
-    asked = {}
+def test_timm_models_are_created_with_the_channels_of_the_images(monkeypatch):
+    given = {}
 
     def create_model(name, **options):
-        asked.update(options, name=name)
+        given.update(options, name=name)
         return nn.Flatten()
 
     models = ["tiny"]
     fake = SimpleNamespace(is_model=models.__contains__, list_models=lambda _: models, create_model=create_model)
     monkeypatch.setitem(sys.modules, "timm", fake)
     net = create_backbone("timm:tiny", (2, 8, 8))
-    assert asked == {"name": "tiny", "pretrained": False, "num_classes": 0, "in_chans": 2}
-    assert features_of(net, (2, 8, 8)) == 128
+    assert given == {"name": "tiny", "pretrained": False, "num_classes": 0, "in_chans": 2}
+    assert count_features(net, (2, 8, 8)) == 128
     with pytest.raises(InputError, match=r"timm has no model 'tin' \(it has tiny\)"):
         create_backbone("timm:tin", (2, 8, 8))
     with pytest.raises(InputError, match="timm:tiny needs images"):
@@ -269,7 +272,7 @@ def test_timm_is_asked_for_features_of_these_channels(monkeypatch):
 def test_the_stem_for_gpus_is_the_same_convolution(channels, height, width):
     conv = torch.nn.Conv2d(channels, 64, 7, stride=2, padding=3, bias=False).double()
     images = torch.randn(2, channels, height, width, dtype=torch.float64)
-    torch.testing.assert_close(halving_conv(images, conv.weight), conv(images))
+    torch.testing.assert_close(blockwise_conv(images, conv.weight), conv(images))
 
 
 @torch.enable_grad()

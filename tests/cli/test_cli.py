@@ -36,8 +36,8 @@ def test_whether_bags_show_that_anything_was_learned(majority, tmp_path, rate, l
     words = ["--recipe", "quick", "--bags", "80", "--bag-size", "8", "--epochs", "12", "--scenario", "large"]
     code, out, _ = majority("train", "digits", *words, "--learning-rate", rate, "--out", tmp_path / "run")
     assert code == 0
-    assert ("warning: nothing shows that anything was learned" in out) is not learned
-    assert ("Caution: nothing shows that anything" in (tmp_path / "run/report.html").read_text()) is not learned
+    assert ("warning: no evidence that the model has learned" in out) is not learned
+    assert ("Caution: no evidence that the model has learned" in (tmp_path / "run/report.html").read_text()) is not learned
 
 
 def test_a_refused_backbone_leaves_nothing(majority, tmp_path):
@@ -120,7 +120,7 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["train", "digist"], "digits"),
         (
             ["train", "digits", "--method", "counting"],
-            "no method 'counting' (did you mean count?): take one of count",
+            "no method 'counting' (did you mean count?): use one of count",
         ),
         (["train", "digits", "--recipe", "soup"], "there is no recipe 'soup'"),
         (["train", "digits", "--scenario", "tiny"], "tiny"),

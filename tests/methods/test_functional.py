@@ -1,4 +1,4 @@
-"""The formulas on packed log-probabilities, each against one written out bag by bag in numpy, in float64."""
+"""The formulas on packed log-probabilities, each against a loop over bags in numpy, in float64."""
 
 import itertools
 import math
@@ -45,7 +45,7 @@ def reference_vote(p):
 @every_size
 @pytest.mark.parametrize("temperature", [0.1, 1.0, 7.0])
 @pytest.mark.parametrize("of", ["proportions", "counts"])
-def test_count_is_its_reference(sizes, temperature, of):
+def test_count_equals_its_reference(sizes, temperature, of):
     log_probs = random_log_probs(sizes)
     out = count_log_probs(torch.from_numpy(log_probs), Segments(sizes), temperature, of)
     expected = bag_by_bag(lambda p: reference_count(p, temperature, of), log_probs, sizes)
@@ -53,7 +53,7 @@ def test_count_is_its_reference(sizes, temperature, of):
 
 
 @every_size
-def test_mean_is_its_reference_and_count_without_temperature(sizes):
+def test_mean_equals_its_reference_and_count_without_temperature(sizes):
     log_probs = random_log_probs(sizes)
     segments, values = Segments(sizes), torch.from_numpy(log_probs)
     expected = bag_by_bag(lambda p: np.log(sum(p) / len(p)), log_probs, sizes)
@@ -64,13 +64,13 @@ def test_mean_is_its_reference_and_count_without_temperature(sizes):
 
 @every_size
 @pytest.mark.parametrize("n_classes", [2, 5])
-def test_vote_is_its_reference(sizes, n_classes):
+def test_vote_equals_its_reference(sizes, n_classes):
     log_probs = random_log_probs(sizes, n_classes)
     out = vote_scores(torch.from_numpy(log_probs), Segments(sizes))
     np.testing.assert_allclose(out, bag_by_bag(reference_vote, log_probs, sizes), rtol=1e-7, atol=1e-10)
 
 
-def test_vote_of_two_classes_is_the_chance_to_win():
+def test_vote_of_two_classes_is_the_probability_to_win():
     """Against 200,000 elections of 25 voters; an odd number cannot tie."""
     log_probs = random_log_probs([25], n_classes=2, scale=1.0, seed=3)
     rng = np.random.default_rng(0)
@@ -86,14 +86,14 @@ def test_vote_of_two_classes_is_the_chance_to_win():
     temperature=st.sampled_from([None, 0.01, 0.1, 1.0]),
     of=st.sampled_from(["proportions", "counts"]),
 )
-def test_sure_instances_are_counted(counts, temperature, of):
-    """The winner is the class of most instances, and log-probabilities are those of the counts."""
+def test_one_hot_instances_are_counted(counts, temperature, of):
+    """The winner is the most common class, and the log-probabilities are those of the counts."""
     classes = np.repeat(np.arange(len(counts)), counts)
-    sure = torch.full((len(classes), len(counts)), -100.0)
-    sure[torch.arange(len(classes)), torch.from_numpy(classes)] = 0.0
-    out = count_log_probs(sure, Segments([len(classes)]), temperature, of)[0]
+    one_hot = torch.full((len(classes), len(counts)), -100.0)
+    one_hot[torch.arange(len(classes)), torch.from_numpy(classes)] = 0.0
+    out = count_log_probs(one_hot, Segments([len(classes)]), temperature, of)[0]
     assert counts[int(out.argmax())] == max(counts)
-    assert counts[int(vote_scores(sure, Segments([len(classes)]))[0].argmax())] == max(counts)
+    assert counts[int(vote_scores(one_hot, Segments([len(classes)]))[0].argmax())] == max(counts)
     if temperature is not None:
         amounts = np.array(counts) / (sum(counts) if of == "proportions" else 1)
         np.testing.assert_allclose(out, log_softmax(amounts / temperature), rtol=1e-4, atol=1e-4)
@@ -129,7 +129,7 @@ def test_values_and_gradients_are_finite(formula, kind, sizes):
 
 
 @every_formula
-def test_float32_is_near_float64_on_large_bags(formula):
+def test_float32_is_close_to_float64_on_large_bags(formula):
     log_probs = torch.from_numpy(random_log_probs([30_000, 10_000], scale=1.0))
     segments = Segments([30_000, 10_000])
     torch.testing.assert_close(
@@ -145,20 +145,20 @@ def test_gradients_pass_gradcheck(formula, sizes):
 
 
 @pytest.mark.parametrize("wrong", [1, 30, 1000, 100_000])
-def test_a_sure_and_wrong_bag_keeps_its_gradient(wrong):
-    """With no variance but 1e-6 the score is -lead^2 / 2e-6; torch's own log_ndtr loses this slope in float32."""
+def test_a_confidently_wrong_bag_keeps_its_gradient(wrong):
+    """With a variance of only 1e-6 the score is -lead^2 / 2e-6; torch.special.log_ndtr loses this slope in float32."""
     p = torch.tensor([0.0, 1.0]).repeat(wrong, 1)
     scores = vote_scores(p.log(), Segments([wrong]))
     assert scores[0, 0].item() == pytest.approx(-(wrong**2) / 2e-6, rel=1e-4)
 
-    lead = torch.tensor(-1e3 * wrong, requires_grad=True)  # in deviations
-    (slope,) = torch.autograd.grad(functional._LogNdtr.apply(lead), lead)
+    lead = torch.tensor(-1e3 * wrong, requires_grad=True)  # in standard deviations
+    (slope,) = torch.autograd.grad(functional.log_ndtr(lead), lead)
     assert slope.item() == pytest.approx(1e3 * wrong, rel=1e-4)
 
 
-def test_log_ndtr_has_the_normal_law_s_slope():
+def test_log_ndtr_and_its_slope_equal_those_of_scipy():
     z = torch.tensor([-30.0, -5.0, -1.0, 0.0, 2.0, 6.0, 50.0], dtype=torch.float64, requires_grad=True)
-    out = functional._LogNdtr.apply(z)
+    out = functional.log_ndtr(z)
     x = z.detach().numpy()
     np.testing.assert_allclose(out.detach(), norm.logcdf(x), rtol=1e-12, atol=1e-300)
     slopes = np.exp(norm.logpdf(x) - norm.logcdf(x))

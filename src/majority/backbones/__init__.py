@@ -1,21 +1,23 @@
-"""Backbones: from normalised instances to features. Each has `out_features`; any nn.Module can stand in."""
+"""Backbones: networks from normalised instances to features. Any module that returns (n, features) can be used too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from ..errors import InputError, unknown_name
+from ..errors import InputError
+from ..plugins import Registry, register
 from .norm import BatchNorm1d, BatchNorm2d
 from .resnet import ResNet18
 
 
 class MLP(nn.Module):
-    """Two hidden layers on vectors, or on images laid out flat."""
+    """Two hidden layers, for vectors or flattened images."""
 
     def __init__(self, shape: tuple[int, ...], width: int = 128):
         super().__init__()
@@ -30,7 +32,7 @@ class MLP(nn.Module):
 
 
 class Linear(nn.Module):
-    """Nothing before the head: it reads vectors as they are."""
+    """No layers: the head is applied to the vectors themselves."""
 
     def __init__(self, shape: tuple[int, ...]):
         super().__init__()
@@ -41,7 +43,7 @@ class Linear(nn.Module):
 
 
 class CNN(nn.Module):
-    """Three 3x3 convolutions with batch norm, halving twice, then the mean over positions: for small images."""
+    """Three 3x3 convolutions with batch norm and two poolings, then the mean over positions: for small images."""
 
     def __init__(self, shape: tuple[int, ...], width: int = 32):
         super().__init__()
@@ -59,16 +61,16 @@ class CNN(nn.Module):
 
 
 class Tiny(nn.Module):
-    """Two 3x3 convolutions with batch norm, halving twice, then a layer that sees where things are: for tiny images."""
+    """Two 3x3 convolutions with batch norm and pooling, then a dense layer over all positions: for tiny images."""
 
     def __init__(self, shape: tuple[int, ...], width: int = 16, hidden: int = 128):
         super().__init__()
-        channels, height, side = shape
+        channels, *sides = shape
         layers: list[nn.Module] = []
         for inputs, outputs in ((channels, width), (width, 2 * width)):
             layers += [nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), BatchNorm2d(outputs), nn.ReLU()]
             layers += [nn.MaxPool2d(2, ceil_mode=True)]
-        quarter = [-(-length // 4) for length in (height, side)]
+        quarter = [-(-side // 4) for side in sides]
         layers += [nn.Flatten(), nn.Linear(2 * width * quarter[0] * quarter[1], hidden, bias=False)]
         layers += [BatchNorm1d(hidden), nn.ReLU()]
         self.out_features = hidden
@@ -78,50 +80,72 @@ class Tiny(nn.Module):
         return self.layers(x)
 
 
-class Backbone(NamedTuple):
-    create: Callable[..., nn.Module]
+@dataclass(frozen=True)
+class Backbone:
+    """A network under a name: `create(shape)` returns a module from instances of this shape to (n, features).
+
+    `majority.register(backbone)` makes it known to `--backbone` and `build_model`.
+
+    >>> backbone = Backbone("flat", lambda shape: nn.Flatten(), "the pixels themselves", takes="images")
+    >>> backbone.create((3, 8, 8))(torch.zeros(2, 3, 8, 8)).shape
+    torch.Size([2, 192])
+    """
+
+    name: str
+    create: Callable[..., nn.Module]  # shape is (d,) or (channels, height, width)
     about: str
+    takes: Literal["images", "vectors", "both"] = "both"
 
 
-BACKBONES = {
-    "mlp": Backbone(MLP, "two hidden layers of 128, for vectors and tiny images"),
-    "linear": Backbone(Linear, "the head alone, on vectors"),
-    "tiny": Backbone(Tiny, "two 3x3 convolutions and a hidden layer, for tiny images"),
-    "cnn": Backbone(CNN, "three 3x3 convolutions, for small images on a CPU"),
-    "resnet18": Backbone(ResNet18, "the paper's network: ImageNet's stem, at any image size"),
-    "resnet18-small": Backbone(partial(ResNet18, stem="small"), "ResNet-18 with a 3x3 stem and no pooling"),
-}
-TIMM = "timm:"  # what a name of timm's starts with
+BACKBONES: Registry[Backbone] = Registry("backbone", Backbone)
+for backbone in (
+    Backbone("mlp", MLP, "two hidden layers of 128, for vectors and tiny images"),
+    Backbone("linear", Linear, "the head alone, on vectors", takes="vectors"),
+    Backbone("tiny", Tiny, "two 3x3 convolutions and a hidden layer, for tiny images", takes="images"),
+    Backbone("cnn", CNN, "three 3x3 convolutions, for small images on a CPU", takes="images"),
+    Backbone("resnet18", ResNet18, "the paper's network: ResNet-18 for images of any size", takes="images"),
+    Backbone(
+        "resnet18-small",
+        partial(ResNet18, stem="small"),
+        "ResNet-18 with a 3x3 stem and no pooling",
+        takes="images",
+    ),
+):
+    register(backbone)
+
+TIMM = "timm:"  # prefix of the names of timm's models
 
 
 def check_backbone(name: str) -> None:
-    if name not in BACKBONES and not name.startswith(TIMM):
-        raise unknown_name("backbone", name, BACKBONES, f", or {TIMM}NAME")
+    """Raise an InputError if there is no backbone of this name."""
+    if not name.startswith(TIMM):
+        BACKBONES.find(name, f", or {TIMM}NAME")
 
 
-def create_backbone(name: str, shape: tuple[int, ...], **options) -> nn.Module:
-    """A fresh backbone for instances of this shape, (d,) or (channels, height, width).
+def create_backbone(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
+    """Create an untrained backbone for instances of this shape, (d,) or (channels, height, width).
 
     >>> create_backbone("cnn", (3, 32, 32)).out_features
     128
     """
     check_backbone(name)
-    if name not in ("mlp", "linear") and len(shape) != 3:
+    takes = "images" if name.startswith(TIMM) else BACKBONES[name].takes
+    if takes == "images" and len(shape) != 3:
         raise InputError(f"backbone {name} needs images, these instances are vectors of {shape[0]} values: use mlp")
-    if name == "linear" and len(shape) == 3:
-        raise InputError("backbone linear reads vectors, these instances are images: use mlp")
+    if takes == "vectors" and len(shape) == 3:
+        raise InputError(f"backbone {name} needs vectors, these instances are images: use mlp")
     if name.startswith(TIMM):
-        return _from_timm(name.removeprefix(TIMM), shape, **options)
+        return _create_timm(name.removeprefix(TIMM), shape, **options)
     return BACKBONES[name].create(shape, **options)
 
 
-def _from_timm(name: str, shape: tuple[int, ...], **options) -> nn.Module:
+def _create_timm(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
     try:
         import timm
     except ImportError:
         raise InputError(
             f"backbone {TIMM}{name} needs the package timm, which is not installed: "
-            f"pip install timm, or take one of {', '.join(BACKBONES)}"
+            f"pip install timm, or use one of {', '.join(BACKBONES)}"
         ) from None
     if not timm.is_model(name):
         close = ", ".join(timm.list_models(f"*{name}*")[:5])
@@ -130,14 +154,16 @@ def _from_timm(name: str, shape: tuple[int, ...], **options) -> nn.Module:
 
 
 @torch.no_grad()
-def features_of(backbone: nn.Module, shape: tuple[int, ...]) -> int:
-    """How many features a module gives: asked of it, or found by one instance of zeros."""
-    if hasattr(backbone, "out_features"):
-        return backbone.out_features
+def count_features(backbone: nn.Module, shape: tuple[int, ...]) -> int:
+    """Return the number of features of a module: its `out_features`, or the width of its output for one instance."""
+    if isinstance(out_features := getattr(backbone, "out_features", None), int):
+        return out_features
     training = backbone.training
     out = backbone.eval()(torch.zeros(1, *shape))
     backbone.train(training)
     if not isinstance(out, Tensor) or out.ndim != 2:
         shown = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise InputError(f"the backbone gives {shown} for one instance of shape {shape}: it must give (n, features)")
+        raise InputError(
+            f"the backbone returns {shown} for one instance of shape {shape}: it must return (n, features)"
+        )
     return out.shape[1]

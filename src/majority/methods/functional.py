@@ -1,8 +1,12 @@
-"""The formulas, pure, on (values, segments). Everything is float32 or wider: bf16 cannot count past 256."""
+"""The formulas of the methods as pure functions of (values, segments).
+
+Everything is computed in float32 or wider: bfloat16 cannot count beyond 256.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,14 +21,14 @@ def count_log_probs(
     of: str = "proportions",
     phantom: float | None = None,
 ) -> Tensor:
-    """(n, C) -> (b, C): the bag's class from its instances' soft counts N.
+    """(n, C) -> (b, C): log-probabilities of the bag's class from the soft counts N of its instances.
 
-    With a temperature, log softmax(N / size / temperature), or of N / temperature where ``of="counts"``;
-    without one, the log of the proportions themselves. With ``phantom`` votes, rows may sum to less than one
-    (the rest does not vote) and proportions are those of ``vote_log_proportions``.
+    With a temperature: log softmax(N / size / temperature), or log softmax(N / temperature) if ``of="counts"``.
+    Without one: the log of the proportions N / size. With ``phantom`` votes, rows may sum to less than one (the rest
+    does not vote), and the proportions are those of ``vote_log_proportions``.
 
-    The two instances of the paper's introduction: their summed confidences (0.8, 0.6, 0.6) name class 0,
-    which neither instance has. Sharpened to near one-hot they can be counted, and class 0 is out.
+    The example has the two instances of the paper's introduction. Their summed confidences (0.8, 0.6, 0.6) predict
+    class 0, which neither instance has. Sharpened to nearly one-hot they can be counted, and class 0 is out.
 
     >>> confidences = torch.tensor([[0.4, 0.5, 0.1], [0.4, 0.1, 0.5]])
     >>> two = Segments([2])
@@ -43,21 +47,28 @@ def count_log_probs(
         return mean_log_probs(instance_log_probs, segments)
     counts = segments.sum(instance_log_probs.exp())  # (b, C)
     if of == "proportions":
-        counts = counts / segments.counted.unsqueeze(1)
+        counts = counts / segments.kept_sizes.unsqueeze(1)
     return (counts / temperature).log_softmax(dim=1)
 
 
 def mean_log_probs(instance_log_probs: Tensor, segments: Segments) -> Tensor:
-    """(n, C) -> (b, C): log of the mean probability, stable where a class is next to impossible."""
-    return segments.logsumexp(instance_log_probs) - segments.counted.to(instance_log_probs.dtype).log().unsqueeze(1)
+    """(n, C) -> (b, C): log of the mean probability, also if a class is nearly impossible.
+
+    >>> log_probs = torch.tensor([[0.0, -200.0], [0.0, -200.0], [-200.0, 0.0]])
+    >>> mean_log_probs(log_probs, Segments([2, 1]))
+    tensor([[   0., -200.],
+            [-200.,    0.]])
+    """
+    sizes = segments.kept_sizes.to(instance_log_probs.dtype)
+    return segments.logsumexp(instance_log_probs) - sizes.log().unsqueeze(1)
 
 
 def vote_log_proportions(vote_log_probs: Tensor, segments: Segments, phantom: float) -> Tensor:
-    """(n, C) -> (b, C): log of each class's share of a bag's votes, where rows sum to less than one.
+    """(n, C) -> (b, C): log of each class's share of a bag's votes; rows may sum to less than one.
 
-    The shares of what votes do not change when every instance votes a thousand times less, so they cannot tell
-    a bag of voters from one of next to none. Phantom votes can: `phantom` times the bag's size, spread evenly over
-    the classes, make a bag in which few vote undecided.
+    The shares do not change if every instance votes a thousand times less. They cannot distinguish a bag of voters
+    from a bag with hardly any. Phantom votes can: `phantom` times the size of the bag, spread evenly over the classes,
+    leave a bag with few votes undecided.
 
     >>> votes = torch.tensor([[0.6, 0.2], [0.2, 0.2]])
     >>> two = Segments([2])
@@ -69,15 +80,20 @@ def vote_log_proportions(vote_log_probs: Tensor, segments: Segments, phantom: fl
     """
     log_shares = mean_log_probs(vote_log_probs, segments)
     if phantom > 0:
-        each = torch.full_like(log_shares, math.log(phantom / log_shares.shape[1]))
-        log_shares = torch.logaddexp(log_shares, each)
+        phantom_share = torch.full_like(log_shares, math.log(phantom / log_shares.shape[1]))
+        log_shares = torch.logaddexp(log_shares, phantom_share)
     return log_shares.log_softmax(dim=1)
 
 
 def share_divergence(instance_log_probs: Tensor, background: int, share: float) -> Tensor:
-    """(n, K) -> (): Kullback-Leibler divergence of a given share from the mean probability q of the background.
+    """(n, K) -> (): Kullback-Leibler divergence of the given share from the mean probability q of the background.
 
-    KL((share, 1 - share) || (q, 1 - q)) grows without bound as q nears 0 or 1: nobody votes, everybody votes.
+    KL((share, 1 - share) || (q, 1 - q)) is 0 if q is the share. It grows without bound as q approaches 0 (all
+    instances vote) or 1 (none does).
+
+    >>> probs = torch.tensor([[0.6, 0.2, 0.2], [0.2, 0.4, 0.4]])
+    >>> [round(share_divergence(probs.log(), background=0, share=s).item(), 4) for s in (0.4, 0.8)]
+    [0.0, 0.3348]
     """
     log_n = math.log(len(instance_log_probs))
     log_masses = instance_log_probs.logsumexp(dim=0) - log_n  # (K,)
@@ -87,9 +103,9 @@ def share_divergence(instance_log_probs: Tensor, background: int, share: float) 
 
 
 def expected_shares(label_shares: Tensor, winner_share: Tensor | float) -> Tensor:
-    """(..., C) shares of bags that have each label -> (..., C) shares of all instances that are of each class.
+    """(..., C) share of bags with each label -> (..., C) expected share of instances of each class.
 
-    Where a bag's winner holds `winner_share` of it and the other classes, over all bags, hold the rest evenly.
+    The winner of a bag is assumed to hold `winner_share` of it; over all bags, the other classes share the rest evenly.
 
     >>> expected_shares(torch.tensor([0.5, 0.5, 0.0]), 0.6)
     tensor([0.4000, 0.4000, 0.2000])
@@ -99,31 +115,46 @@ def expected_shares(label_shares: Tensor, winner_share: Tensor | float) -> Tenso
 
 
 def vote_scores(instance_log_probs: Tensor, segments: Segments) -> Tensor:
-    """(n, C) -> (b, C): log-likelihood that each class wins when every instance casts one random vote.
+    """(n, C) -> (b, C): log-likelihood that each class wins if every instance casts one random vote.
 
-    Votes are independent draws from the instances' probabilities p. The lead of y over a rival k has
-    mean sum(p_y - p_k) and variance sum(p_y (1 - p_y) + p_k (1 - p_k) + 2 p_y p_k) (all terms positive,
-    so nothing cancels); taken as normal, and rivals as independent, the score sums log Phi(mean / sd).
+    Votes are independent draws from the probabilities p of the instances. The lead of y over a rival k has
+    mean sum(p_y - p_k) and variance sum(p_y (1 - p_y) + p_k (1 - p_k) + 2 p_y p_k): no term is negative, so nothing
+    cancels. With leads treated as normal and rivals as independent, the score is the sum of log Phi(mean / sd).
+
+    >>> probs = torch.tensor([[0.8, 0.1, 0.1], [0.8, 0.1, 0.1], [0.1, 0.8, 0.1]])
+    >>> vote_scores(probs.log(), Segments([3])).softmax(dim=1)
+    tensor([[0.7505, 0.2294, 0.0201]])
     """
     p = instance_log_probs.exp()
     counts = segments.sum(p)  # (b, C)
-    own = segments.sum(p * (1 - p))  # (b, C)
+    variances = segments.sum(p * (1 - p))  # (b, C) of the count of each class
     lead = counts.unsqueeze(2) - counts.unsqueeze(1)  # (b, C, C)
-    variance = own.unsqueeze(2) + own.unsqueeze(1) + 2 * segments.gram(p) + 1e-6
-    against = _LogNdtr.apply(lead / variance.sqrt())
-    itself = torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
-    return against.masked_fill(itself, 0.0).sum(dim=2)
+    variance = variances.unsqueeze(2) + variances.unsqueeze(1) + 2 * segments.gram(p) + 1e-6
+    log_win = log_ndtr(lead / variance.sqrt())  # (b, C, C) against each rival
+    diagonal = torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
+    return log_win.masked_fill(diagonal, 0.0).sum(dim=2)
+
+
+def log_ndtr(z: Tensor) -> Tensor:
+    """log Phi(z), with a gradient that is exact for every z.
+
+    The gradient of torch.special.log_ndtr is a difference of squares of z: noise or NaN below about -1,000 in float32.
+
+    >>> z = torch.tensor([0.0, -1e4], requires_grad=True)
+    >>> log_ndtr(z).sum().backward()
+    >>> z.grad
+    tensor([7.9788e-01, 1.0000e+04])
+    """
+    return _LogNdtr.apply(z)  # type: ignore[no-untyped-call]  # torch does not annotate it
 
 
 class _LogNdtr(torch.autograd.Function):
-    """log Phi(z). torch's own gradient is a difference of squares of z: noise or NaN below about -1,000 in float32."""
-
     @staticmethod
-    def forward(ctx, z: Tensor) -> Tensor:
+    def forward(ctx: Any, z: Tensor) -> Tensor:
         ctx.save_for_backward(z)
         return torch.special.log_ndtr(z)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> Tensor:
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (z,) = ctx.saved_tensors
         return gradient * (math.sqrt(2 / math.pi) / torch.special.erfcx(z * -math.sqrt(0.5)))

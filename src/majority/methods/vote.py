@@ -1,4 +1,4 @@
-"""vote: a likelihood without temperatures. Each instance votes at random by its confidences; the label must win."""
+"""vote: a likelihood without temperatures. Each instance casts a random vote by its confidences; the label must win."""
 
 from __future__ import annotations
 

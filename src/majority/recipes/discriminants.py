@@ -35,6 +35,8 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     more; units of measurement matter less.
     """
     chosen = choose_device(device)
+    if chosen.type == "mps":
+        chosen = torch.device("cpu")  # MPS has no float64
     model.to(chosen)
     width, classes = bags.store.shape[1], len(bags.classes)
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from ..data.bags import Bags
-from ..data.device import choose_device
+from ..data.device import choose_device, widest_float
 from ..errors import InputError
 from ..inference.evaluate import all_batches, batch_features
 from ..model import Model
@@ -98,14 +98,15 @@ def distance_to_label(model: Model, bags: Bags, device: str = "auto") -> np.ndar
 def typical_sums(batch: InstanceBatch, n_classes: int) -> tuple[Tensor, Tensor]:
     """(C, d) sum and (C,) number of the features where label, bag prediction and instance prediction agree."""
     typical = batch.bag_right & (batch.predicted == batch.label)
-    features, classes = batch.features[typical].double(), batch.label[typical]
+    dtype = widest_float(batch.features.device)
+    features, classes = batch.features[typical].to(dtype), batch.label[typical]
     sums = features.new_zeros(n_classes, features.shape[1]).index_add(0, classes, features)
     return sums, torch.bincount(classes, minlength=n_classes)
 
 
 def distances(batch: InstanceBatch, means: Tensor) -> Tensor:
     """(n,) Euclidean distance to the mean of the bag's label; -1 for instances that are no candidates."""
-    distance = (batch.features.double() - means[batch.label]).norm(dim=1)
+    distance = (batch.features.to(means.dtype) - means[batch.label]).norm(dim=1)
     return torch.where((batch.predicted != batch.label) & distance.isfinite(), distance, -1.0)
 
 

@@ -1,4 +1,4 @@
-"""The counting heads, vote, naive and the reference lines: against plain formulas, at their limits, and trained."""
+"""The counting heads, vote, naive and the reference lines: references, limits, and training."""
 
 import itertools
 import math
@@ -26,7 +26,7 @@ LABEL_METHODS = [name for name, method in METHODS.items() if not method.head.see
 def make_head(name, **options):
     torch.manual_seed(0)
     head = create_head(name, D, C, **options).double().eval()
-    torch.nn.init.normal_(head.classifier.weight)  # logits that differ more than those of fresh weights
+    torch.nn.init.normal_(head.classifier.weight)  # logits that differ more than those of initial weights
     return head
 
 
@@ -36,17 +36,17 @@ def make_features(n, seed=1):
 
 def make_target(sizes, seed=2):
     generator = torch.Generator().manual_seed(seed)
-    pick = lambda n: torch.randint(C, (n,), generator=generator)
-    return Target(pick(len(sizes)), pick(sum(sizes)))
+    labels, instance_labels = (torch.randint(C, (n,), generator=generator) for n in (len(sizes), sum(sizes)))
+    return Target(labels, instance_labels)
 
 
-# ---------------------------------------------------------------- references: one bag, plain formulas
+# ---------------------------------------------------------------- references for one bag
 
 TEMPERATURES = {"count": (0.1, 0.1), "soft-count": (1.0, 0.1), "count-only": (0.1, None), "log-mean": (1.0, None)}
 
 
 def reference(name, logits, label, truth, of="proportions"):
-    """Logits (size, C), the bag's label, its instances' classes -> instance and bag log-probabilities, loss."""
+    """Logits (size, C), label of the bag, classes of its instances -> instance and bag log-probabilities, loss."""
     t1, t2 = TEMPERATURES.get(name, (1.0, None))
     instances = log_softmax(logits / t1, axis=1)
     p = np.exp(instances)
@@ -74,7 +74,7 @@ def reference(name, logits, label, truth, of="proportions"):
 @pytest.mark.parametrize(
     ("name", "options"), [*((name, {}) for name in HEADS), ("count", {"of": "counts"}), ("log-mean", {"of": "counts"})]
 )
-def test_head_is_its_reference(name, options, sizes):
+def test_head_equals_its_reference(name, options, sizes):
     head, features, segments = make_head(name, **options), make_features(sum(sizes)), Segments(sizes)
     target = make_target(sizes)
     output = head(features, segments)
@@ -89,7 +89,7 @@ def test_head_is_its_reference(name, options, sizes):
     np.testing.assert_allclose(losses.detach(), expected, rtol=1e-7, atol=1e-9)
 
 
-def test_vote_reads_its_loss_from_scores_that_are_no_probabilities():
+def test_the_loss_of_vote_uses_unnormalised_scores():
     head, segments = make_head("vote"), Segments([3, 4])
     output = head(make_features(7), segments)
     assert torch.equal(output.bag_log_probs, output.bag_scores.log_softmax(dim=1))
@@ -113,7 +113,7 @@ def test_bag_loss_ignores_instance_labels():
     assert [name for name in METHODS if METHODS[name].head.sees_instance_labels] == ["proportion", "supervised"]
 
 
-# ---------------------------------------------------------------- bags are sets, apart from each other
+# ---------------------------------------------------------------- bags are sets and independent of each other
 
 
 @every_head
@@ -131,7 +131,7 @@ def test_order_within_a_bag_does_not_matter(name, sizes):
 
 @every_head
 @every_size
-def test_a_bag_does_not_see_the_others(name, sizes):
+def test_a_bag_does_not_depend_on_the_others(name, sizes):
     head, features, target = make_head(name), make_features(sum(sizes)), make_target(sizes)
     packed = head(features, Segments(sizes))
     losses = head.losses(packed, Segments(sizes), target)
@@ -182,7 +182,7 @@ def test_outputs_losses_and_gradients_are_finite(name, options, sizes, scale):
 
 
 def small_bags(seed=0, n_bags=12, sizes=(1, 2, 5, 9)):
-    """Vectors with instance labels of their own, and labels that are not always those of most instances."""
+    """Vectors with random instance labels, and bag labels that are not always the most common class."""
     rng = np.random.default_rng(seed)
     sizes = rng.choice(sizes, size=n_bags)
     lists = [rng.normal(size=(size, D)).astype(np.float32) for size in sizes]
@@ -210,8 +210,8 @@ def test_gradients_reach_the_backbone_and_heads_compute_in_float32(name, bf16):
 
 
 @pytest.mark.parametrize("sizes", [[2001], [2001, 7]], ids=str)
-def test_bf16_does_not_reach_the_counting(sizes):
-    """1,001 instances of class 0 and 1,000 of class 1 differ by one, which bf16 cannot tell."""
+def test_counts_are_not_computed_in_bf16(sizes):
+    """1,001 instances of class 0 and 1,000 of class 1 differ by one, which bf16 cannot represent."""
     bags = small_bags()
     model = build_model(bags, "count", torch.nn.Identity(), of="counts", bag_temperature=1.0)
     with torch.no_grad():
@@ -230,25 +230,25 @@ def test_bf16_does_not_reach_the_counting(sizes):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("majority", {}, "there is no method 'majority': take one of count, soft-count, .*, supervised, or register"),
+        ("majority", {}, "there is no method 'majority': use one of count, soft-count, .*, supervised, or register"),
         (
             "count",
             {"temperature": 1},
             "method count has no option 'temperature': it takes instance_temperature, bag_te",
         ),
         ("vote", {"of": "counts"}, "method vote has no option 'of': it takes none"),
-        ("count", {"of": "count"}, r"method count: of='count': take 'proportions' \(as published\) or 'counts'"),
+        ("count", {"of": "count"}, r"method count: of='count': use 'proportions' .* or 'counts'"),
         ("count", {"instance_temperature": None}, "method count: instance_temperature is None: it must be above 0"),
         ("count", {"instance_temperature": 0}, "method count: instance_temperature is 0: it must be above 0"),
         ("log-mean", {"bag_temperature": -1.0}, "method log-mean: bag_temperature is -1.0: it must be above 0"),
     ],
 )
-def test_wrong_names_and_options_are_refused(name, options, message):
+def test_wrong_names_and_options_are_errors(name, options, message):
     with pytest.raises(InputError, match=message):
         create_head(name, D, C, **options)
 
 
-def test_every_method_has_its_name_and_says_what_it_is():
+def test_every_method_has_a_name_and_a_description():
     for name, method in METHODS.items():
         assert METHODS.find(name) is method
         assert method.name == name
@@ -260,7 +260,7 @@ def test_every_method_has_its_name_and_says_what_it_is():
 
 
 def blobs(n_bags, scenario, seed, n_classes=4):
-    """Normal blobs 2.8 apart with deviation 0.4: all but separable."""
+    """Normal blobs 2.8 apart with standard deviation 0.4: almost separable."""
     rng = np.random.default_rng(seed)
     classes = np.arange(2000) % n_classes
     store = (2 * np.eye(n_classes, 6)[classes] + 0.4 * rng.normal(size=(2000, 6))).astype(np.float32)
@@ -275,22 +275,22 @@ def trained(name, scenario, n_bags):
 
 
 @every_head
-def test_large_majorities_teach_the_instances(name):
+def test_large_majorities_are_enough_to_classify_instances(name):
     figures = trained(name, "large", n_bags=60)
     assert figures["instance_accuracy"] >= (0.98 if name in ("proportion", "supervised") else 0.95)
     assert figures["bag_accuracy_by_count"] >= 0.95
     assert figures["consistency_rate"] >= 0.95
 
 
-def test_small_majorities_part_counting_from_giving_everyone_the_label():
-    """Naive fits the mixture in its bags: at majorities of 40 to 50 % it is sure of nothing, and wrong more often."""
+def test_small_majorities_separate_counting_from_naive():
+    """Naive fits the mixture of its bags: at majorities of 40 to 50 % it is underconfident and wrong more often."""
     figures = {name: trained(name, (0.4, 0.5), n_bags=100) for name in ("count", "vote", "log-mean", "naive")}
     naive = figures.pop("naive")
     assert naive["calibration_error"] > 0.4
-    for name, own in figures.items():
-        assert own["instance_accuracy"] > max(0.98, naive["instance_accuracy"]), name
-        assert own["bag_accuracy_by_count"] > 0.9, name
-        assert own["calibration_error"] < 0.1, name
+    for name, figures_of_method in figures.items():
+        assert figures_of_method["instance_accuracy"] > max(0.98, naive["instance_accuracy"]), name
+        assert figures_of_method["bag_accuracy_by_count"] > 0.9, name
+        assert figures_of_method["calibration_error"] < 0.1, name
 
 
 # ---------------------------------------------------------------- instance labels cannot leak
@@ -309,23 +309,23 @@ def scrambled(bags, seed):
 
 
 @pytest.mark.parametrize("name", ["count", "supervised"])
-def test_a_loss_is_given_instance_labels_only_where_its_head_says_so(name, monkeypatch):
+def test_a_loss_gets_instance_labels_only_if_its_head_declares_it(name, monkeypatch):
     given, head = [], METHODS[name].head
     losses = head.losses
     monkeypatch.setattr(
         head, "losses", lambda self, out, segments, target: given.append(target) or losses(self, out, segments, target)
     )
     weights_after_fit(name, small_bags(0), small_bags(1, n_bags=5))
-    assert len(given) == 1 + 2 * (3 + 1)  # a trial, then two epochs of three steps and a look at the validation bags
+    assert len(given) == 1 + 2 * (3 + 1)  # a trial, then two epochs of three steps and one validation
     assert {target.instance_labels is None for target in given} == {name == "count"}
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_instance_labels_reach_only_the_reference_lines(name):
     train, val = small_bags(0), small_bags(1, n_bags=5)
-    own = weights_after_fit(name, train, val)
+    weights = weights_after_fit(name, train, val)
     other = weights_after_fit(name, scrambled(train, 5), scrambled(val, 6))
-    same = all(torch.equal(own[key], other[key]) for key in own)
+    same = all(torch.equal(weights[key], other[key]) for key in weights)
     assert same is (name in LABEL_METHODS)
     if name not in LABEL_METHODS:
         with pytest.raises(InputError, match=f"method {name} is a reference line.* instance labels"):
