@@ -1,4 +1,4 @@
-"""Pages on a small screen and without a pointer: words large enough, boxes that scroll, what an image is."""
+"""Pages on a small screen and without a pointer: readable words, boxes that scroll, names of images."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def test_words_in_drawings_can_be_read_on_a_phone(phone):
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_a_box_that_scrolls_takes_the_keyboard_s_focus_and_has_a_name(phone):
+def test_a_box_that_scrolls_takes_keyboard_focus_and_has_a_name(phone):
     boxes = phone.evaluate(SCROLLS)
     assert len(boxes) > 2
     for focus, role, name in boxes:
@@ -62,13 +62,13 @@ def test_a_box_that_scrolls_takes_the_keyboard_s_focus_and_has_a_name(phone):
         assert name
 
 
-def test_on_paper_drawings_fit_the_page(phone):
+def test_printed_drawings_fit_the_page(phone):
     phone.emulate_media(media="print")
     edges = phone.locator("svg:visible").evaluate_all("all => all.map(one => one.getBoundingClientRect().right)")
     assert max(edges) <= 390
 
 
-def test_which_an_image_is_can_be_read_without_a_pointer(run, opened):
+def test_names_of_images_can_be_read_without_a_pointer(run, opened):
     page = opened(run)
     gallery = page.locator("#gallery article").first
     hints = gallery.locator("rect title").evaluate_all("all => all.map(one => one.textContent)")

@@ -1,4 +1,4 @@
-"""What makes it hard: one knob at a time, the bags as asked, tables and plots from results."""
+"""What makes learning hard: one variable at a time, its bags, tables and plots from results."""
 
 import csv
 from dataclasses import asdict
@@ -15,7 +15,6 @@ from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.reopen import reopen
 from majority.files import read_json, write_json
-from majority.plots.lines import Line, Point, line_plot
 from majority.study import difficulty
 from majority.study.difficulty import AXES, BASE, FOLDS, METHODS
 
@@ -46,12 +45,12 @@ def synthetic() -> list[dict]:
 
 
 @pytest.mark.parametrize("name", AXES)
-def test_an_axis_varies_its_knob_alone(name):
+def test_an_axis_changes_only_its_variable(name):
     axis = AXES[name]
     points = axis.points()
-    assert [point[axis.knob] for point in points] == list(axis.values)
+    assert [point[axis.variable] for point in points] == list(axis.values)
     for point in points:
-        others = {knob: value for knob, value in point.items() if knob not in {axis.knob, *axis.fixed}}
+        others = {name: value for name, value in point.items() if name not in {axis.variable, *axis.fixed}}
         assert others.items() <= BASE.items()
         assert axis.fixed.items() <= point.items()
         assert point.keys() == BASE.keys()
@@ -68,10 +67,11 @@ def test_a_shared_point_is_run_once_and_every_cell_sees_as_many_bags():
         assert experiment.epochs * experiment.data.bags == difficulty.BAGS_SEEN
 
 
-def test_an_axis_beside_another_has_its_values():
+def test_an_axis_has_the_values_of_its_reference():
     for axis in AXES.values():
-        if axis.beside:
-            assert (axis.knob, axis.values) == (AXES[axis.beside].knob, AXES[axis.beside].values)
+        if axis.reference:
+            reference = AXES[axis.reference]
+            assert (axis.variable, axis.values) == (reference.variable, reference.values)
 
 
 def parts_of(name: str) -> list:
@@ -98,8 +98,8 @@ def test_the_first_class_wins_as_many_times_as_asked():
         assert (abs(wins - expected) < 5 * np.sqrt(expected)).all()
 
 
-def test_more_room_between_winner_and_rivals_along_the_majority_axis():
-    leads = [difficulty._measured(Data("digits", **point))["margin"] for point in AXES["majority"].points()]
+def test_the_lead_of_the_majority_grows_along_its_axis():
+    leads = [difficulty._bag_statistics(Data("digits", **point))["margin"] for point in AXES["majority"].points()]
     assert all(low < high for low, high in pairwise(leads))
 
 
@@ -110,7 +110,7 @@ def test_only_the_axis_of_ties_has_tied_bags():
 
 
 def test_rows_of_results():
-    table = difficulty.rows(synthetic())
+    table = difficulty.make_rows(synthetic())
     row = next(row for row in table if (row["axis"], row["value"], row["method"]) == ("bags", 50, "log-mean"))
     assert row["n"] == 2
     assert row["instance_accuracy"] == pytest.approx(0.81)
@@ -122,13 +122,6 @@ def test_rows_of_results():
     tied = [row for row in table if row["axis"] == "ties"]
     assert {row["value"] for row in tied} == {8, 16}
     assert all(row["tie_rate"] > 0.05 for row in tied)
-
-
-def test_no_axis_shows_shares_below_0_or_above_1():
-    far = Line("count", "#000", [Point(0, 0.1, 0.4), Point(1, 0.9, 0.4)])
-    drawn = ElementTree.fromstring(line_plot(["few", "many"], [far], "bags", "accuracy"))
-    texts = [text.text for text in drawn.iter(f"{SVG}text")]
-    assert [text for text in texts if text[-1].isdigit()] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
 
 
 def test_tables_and_plots_are_written(tmp_path):
@@ -145,7 +138,7 @@ def test_tables_and_plots_are_written(tmp_path):
         means = [row for row in written if row["axis"] == name and row["method"] in METHODS]
         assert len(list(drawn.iter(f"{SVG}circle"))) == len(means)
         dashed = [line for line in drawn.iter(f"{SVG}polyline") if line.get("stroke-dasharray") != "none"]
-        assert len(dashed) == (len(METHODS) if axis.beside else 0)
+        assert len(dashed) == (len(METHODS) if axis.reference else 0)
 
 
 @pytest.mark.usefixtures("one_process")

@@ -24,7 +24,7 @@ def train_command(config: dict[str, Any]) -> str:
     options = {"method": config["method"], "recipe": plan.get("recipe"), "like": config.get("like")}
     options |= {"background_share": config.get("background_share"), "seed": plan.get("training", {}).get("seed")}
     settings = _settings_to_repeat(config)
-    options |= {option: settings.pop(name) for option, name in SHORTHANDS.items() if settings.get(name) is not None}
+    options |= {option: settings.pop(name) for option, name in SHORTHANDS.items() if settings.get(name)}
     for name, value in (options | data).items():
         if value is None or value is False or value == []:
             continue
