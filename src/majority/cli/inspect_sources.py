@@ -29,6 +29,7 @@ def list_names() -> None:
     from ..methods import METHODS
     from ..recipes import DEFAULT, RECIPES
     from ..sources import describe
+    from ..training.augment import AUGMENTATIONS
 
     table = Table(title="sources", title_justify="left")
     for column in ("name", "here", "instances", "shape", "classes", "licence", "where"):
@@ -50,6 +51,7 @@ def list_names() -> None:
     for title, entries in {
         "methods": {name: method.about for name, method in METHODS.items()},
         "backbones": {name: backbone.about for name, backbone in BACKBONES.items()},
+        "augmentations": {name: augmentation.about for name, augmentation in AUGMENTATIONS.items()},
         "recipes": default | {name: recipe.about for name, recipe in RECIPES.items()},
     }.items():
         table = Table("name", "about", title=title, title_justify="left")
