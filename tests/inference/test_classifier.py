@@ -127,11 +127,11 @@ def test_bags_of_other_instances_are_refused():
     bags = make_bags(images=True)
     larger = bags._with(store=np.repeat(bags.store, 2, axis=1))
     model = build_model(bags, "log-mean", "cnn")
-    refused = lambda: pytest.raises(InputError, match=r"shape \(12, 5, 1\) .* is for uint8 images of shape \(6, 5, 1\)")
-    with refused():
+    message = r"shape \(12, 5, 1\) .* uint8 images of shape \(6, 5, 1\)"
+    with pytest.raises(InputError, match=message):
         evaluate(model, larger, "cpu")
     for train, val in ((larger, bags), (bags, larger)):
-        with refused():
+        with pytest.raises(InputError, match=message):
             fit(model, train, val, Settings(epochs=1), device="cpu")
 
 
@@ -210,9 +210,7 @@ def test_a_custom_backbone_must_be_passed_again(tmp_path):
     classifier = make_classifier(bags, "log-mean", Tied())
     fit(classifier.model, bags, bags, Settings(epochs=1), device="cpu", folder=tmp_path / "run")
     path = classifier.save(tmp_path / "own.safetensors")
-    with pytest.raises(
-        InputError, match=r"backbone of its maker's own: pass that module, load\(path, backbone=module\)"
-    ):
+    with pytest.raises(InputError, match=r"backbone: .*load\(path, backbone=module\)"):
         Classifier.load(path, "cpu")
     back = Classifier.load(path, "cpu", backbone=Tied())
     assert np.array_equal(back.predict_proba(bags.store), classifier.predict_proba(bags.store))

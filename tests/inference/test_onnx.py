@@ -49,11 +49,11 @@ def session_of(path):
 )
 def test_onnxruntime_agrees_with_pytorch(shape, backbone, more, tmp_path):
     classifier, store = make_classifier(shape, backbone, **more)
-    layouts = lambda: [parameter.stride() for parameter in classifier.model.parameters()]
-    before = layouts()
+    before = [parameter.stride() for parameter in classifier.model.parameters()]
     path = export_onnx(classifier, tmp_path / "model.onnx")
     assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]  # one file, nothing beside it
-    assert layouts() == before  # the classifier itself is left alone
+    after = [parameter.stride() for parameter in classifier.model.parameters()]
+    assert after == before, "the classifier itself does not change"
     session = session_of(path)
     (given,), (found,) = session.get_inputs(), session.get_outputs()
     assert (given.name, given.type) == ("instances", "tensor(uint8)" if len(shape) == 3 else "tensor(float)")

@@ -174,8 +174,8 @@ def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 300)
     store = (80 * labels[:, None, None, None] + rng.integers(0, 64, (300, 16, 16, 3))).astype(np.uint8)
-    make_some = lambda n: make_bags(store, labels, ["a", "b", "c"], n_bags=n, size=8, scenario="large", rng=rng)
-    train, val = make_some(16), make_some(8)
+    options = {"size": 8, "scenario": "large", "rng": rng}
+    train, val = (make_bags(store, labels, ["a", "b", "c"], n_bags=n, **options) for n in (16, 8))
     views = tuple(AUGMENTATIONS)
     settings = Settings(8, 4, whole_steps=True, optimizer=optimizer, augment=views, precision="bf16")
     model = build_model(train, "log-mean", "resnet18-small")

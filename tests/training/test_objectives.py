@@ -1,5 +1,7 @@
 """Objectives other than the method's own loss: what they minimise, what they keep, and which labels they see."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -115,7 +117,7 @@ def test_the_two_views_are_drawn_separately():
     model = build_model(bags, "log-mean", "cnn")
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
     (batch,) = make_loader(as_single_bags(bags), torch.device("cpu")).in_order(9_999)
-    augment = lambda images: Augment(VIEWS)(images, torch.default_generator)
+    augment = partial(Augment(VIEWS), generator=torch.default_generator)
     Contrastive(model.backbone.out_features).losses(model, batch, augment)
     first, second = seen[0].chunk(2)
     assert (first != second).flatten(1).any(dim=1).all()

@@ -35,38 +35,40 @@ class Captured:
             self._capture(shapes, inputs)
         if self.failed:
             return self.function(*inputs)
-        held, graph = self.graphs[shapes]
-        for own, tensor in zip(held, inputs, strict=True):
-            if own is not None and tensor is not None:
-                own.copy_(tensor)
+        static_inputs, graph = self.graphs[shapes]
+        for static, tensor in zip(static_inputs, inputs, strict=True):
+            if static is not None and tensor is not None:
+                static.copy_(tensor)
         return graph.replay()
 
     def _capture(self, shapes: tuple, inputs: tuple[Tensor | None, ...]) -> None:
         start = time.perf_counter()
-        held = [None if tensor is None else tensor.clone() for tensor in inputs]
-        before = {name: tensor.clone() for name, tensor in self.state().items()}
-        draws = torch.cuda.get_rng_state()
+        static_inputs = [None if tensor is None else tensor.clone() for tensor in inputs]
+        saved = {name: tensor.clone() for name, tensor in self.state().items()}
+        rng_state = torch.cuda.get_rng_state()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(WARM_UPS):
-                self.function(*held)
+                self.function(*static_inputs)
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         try:
             with torch.cuda.graph(graph, pool=self.pool):
-                self.function(*held)
-            self.graphs[shapes] = held, graph
+                self.function(*static_inputs)
+            self.graphs[shapes] = static_inputs, graph
         except RuntimeError as error:
             self.failed = True
             generator = torch.cuda.default_generators[torch.cuda.current_device()]
             generator.graphsafe_set_state(generator.clone_state())  # else it would still wait for the capture to end
             reason = str(error).splitlines()[0]
-            print(f"majority: a step could not be captured ({reason}): it runs eagerly, slower", file=sys.stderr)
+            print(
+                f"majority: a step could not be captured ({reason}): it runs eagerly, which is slower", file=sys.stderr
+            )
         with torch.no_grad():
             for name, tensor in self.state().items():  # new tensors, such as the moments of an optimizer, start at 0
-                tensor.copy_(before[name]) if name in before else tensor.zero_()
-        torch.cuda.set_rng_state(draws)
+                tensor.copy_(saved[name]) if name in saved else tensor.zero_()
+        torch.cuda.set_rng_state(rng_state)
         torch.cuda.synchronize()
         self.seconds += time.perf_counter() - start
 
