@@ -1,4 +1,4 @@
-"""Bags from what Python users hold: lists of arrays, tensors, pandas frames."""
+"""Bags from Python objects: lists of arrays, tensors, pandas frames."""
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,7 @@ def frame():
     return table.assign(bag=bags, label=np.repeat(LABELS, [2, 4, 1])).sample(frac=1, random_state=1)
 
 
-def test_from_a_frame():
+def test_from_a_data_frame():
     table = frame()
     bags = Bags.from_table(table[["a", "b", "c"]], table["bag"], table["label"].astype("category"), groups=table["bag"])
     assert sorted(bags.names) == ["p", "q", "r"]
@@ -46,7 +46,7 @@ def test_from_a_frame():
     assert dict(zip(bags.names, bags.labels.tolist(), strict=True)) == {"p": 0, "q": 1, "r": 0}
 
 
-def test_from_tensors_by_table():
+def test_from_a_table_of_tensors():
     store, ids = torch.rand(6, 3), torch.tensor([0, 0, 1, 1, 2, 2])
     bags = Bags.from_table(
         store, ids, torch.tensor([5, 5, 9, 9, 5, 5]), instance_labels=torch.tensor([5, 9, 9, 9, 5, 5])

@@ -1,4 +1,4 @@
-"""The cache of decoded images when commands are killed, when two work at once, and when the disk is full."""
+"""The cache of decoded images: killed commands, simultaneous commands, a full disk."""
 
 import errno
 import json
@@ -21,15 +21,15 @@ import sys, time
 from pathlib import Path
 from majority.sources.custom import images
 
-true, go_on = images.decoded, Path(sys.argv[2])
+decode, go_on = images.decode, Path(sys.argv[2])
 
 def slowly(path, shape):
-    pixels = true(path, shape)
+    pixels = decode(path, shape)
     while not go_on.exists():
         time.sleep(0.01)
     return pixels
 
-images.decoded = slowly
+images.decode = slowly
 names = sorted(f"images/{bag}-{i}.png" for bag in range(4) for i in range(3))
 print(images.load_images(Path(sys.argv[1]), names).store.sum())
 """
@@ -48,8 +48,8 @@ def place(tmp_path, make):
 
 
 @pytest.fixture
-def filling(tmp_path, place, cache):
-    """Start a command that decodes images and waits amid its work, its pixels half written."""
+def start_decoding(tmp_path, place, cache):
+    """Start a command that decodes images and waits, its pixels half written."""
     started = []
 
     def start():
@@ -69,42 +69,42 @@ def filling(tmp_path, place, cache):
         process.wait()
 
 
-def kinds(cache):
+def suffixes(cache):
     return sorted(path.suffix for path in cache.iterdir())
 
 
-def test_what_kills_left_behind_goes_when_images_are_kept(cache, place, filling):
+def test_files_of_killed_commands_are_removed(cache, place, start_decoding):
     for _ in range(3):
-        process = filling()
+        process = start_decoding()
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    assert kinds(cache) == [".lock"] * 3 + [".npy"] * 3
+    assert suffixes(cache) == [".lock"] * 3 + [".npy"] * 3
     assert len(load_source(place).bags) == 4
-    assert kinds(cache) == [".json", ".npy"]
+    assert suffixes(cache) == [".json", ".npy"]
 
 
-def test_pixels_that_another_command_is_filling_are_left_alone(tmp_path, cache, place, filling):
-    process = filling()
+def test_pixels_that_another_command_is_writing_are_not_removed(tmp_path, cache, place, start_decoding):
+    process = start_decoding()
     store = load_source(place).bags.store
-    assert kinds(cache) == [".json", ".lock", ".npy", ".npy"]
+    assert suffixes(cache) == [".json", ".lock", ".npy", ".npy"]
     (tmp_path / "go on").touch()
     assert int(process.communicate(timeout=60)[0]) == store.sum()
     assert process.returncode == 0
-    assert kinds(cache) == [".json", ".npy"]
+    assert suffixes(cache) == [".json", ".npy"]
     assert np.array_equal(load_source(place).bags.store, store)
 
 
-def test_pixels_of_other_sizes_and_manifests_are_left_alone(tmp_path, cache, place):
+def test_pixels_of_other_sizes_and_manifests_are_not_removed(tmp_path, cache, place):
     load_source(place, image_size=6)
     (tmp_path / "other.csv").write_text(place.read_text())
     load_source(tmp_path / "other.csv")
     load_source(place)
     Image.new("RGB", (8, 8)).save(tmp_path / "images/0-0.png")
     load_source(place)
-    assert kinds(cache) == [".json"] * 3 + [".npy"] * 3
+    assert suffixes(cache) == [".json"] * 3 + [".npy"] * 3
 
 
-def test_many_commands_at_once_agree_and_leave_one_file(tmp_path, cache, place):
+def test_simultaneous_commands_agree_and_leave_one_file(tmp_path, cache, place):
     (tmp_path / "go on").touch()
     words = [sys.executable, "-c", SLOW, place, tmp_path / "go on"]
     processes = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(4)]
@@ -112,42 +112,42 @@ def test_many_commands_at_once_agree_and_leave_one_file(tmp_path, cache, place):
     assert [process.returncode for process in processes] == [0] * 4
     assert len(sums) == 1
     Image.new("RGB", (8, 8)).save(tmp_path / "images/0-0.png")
-    load_source(place)  # whoever kept last may have found another's file locked still
-    assert kinds(cache) == [".json", ".npy"]
+    load_source(place)  # the last command may have found a file that was still locked
+    assert suffixes(cache) == [".json", ".npy"]
 
 
-def refuse_for_want_of_room(*_, **__):
+def raise_disk_full(*_, **__):
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_full_disk_leaves_the_pixels_in_memory(cache, place, majority, monkeypatch):
+def test_on_a_full_disk_the_pixels_stay_in_memory(cache, place, majority, monkeypatch):
     pixels = load_source(place, image_size=6).bags.store
     before = set(cache.iterdir())
-    monkeypatch.setattr(os, "posix_fallocate", refuse_for_want_of_room, raising=False)
+    monkeypatch.setattr(os, "posix_fallocate", raise_disk_full, raising=False)
     assert majority("check", place)[0] == 0
     assert load_source(place).bags.store.shape == (12, 8, 8, 3)
     assert set(cache.iterdir()) == before
-    assert np.array_equal(load_source(place, image_size=6).bags.store, pixels)  # of those that were kept
+    assert np.array_equal(load_source(place, image_size=6).bags.store, pixels)  # from the cache
 
 
-def test_room_for_all_pixels_is_taken_before_they_are_decoded(cache, place, monkeypatch):
-    """A map of a file with holes in it would be the end of the process where the disk fills up."""
+def test_disk_space_is_reserved_before_images_are_decoded(cache, place, monkeypatch):
+    """Writing to a memory map of a sparse file kills the process if the disk is full."""
     for system in ("Linux", "macOS"):
         if system == "macOS":
             monkeypatch.delattr(os, "posix_fallocate", raising=False)
-        with ImageCache(place, (64, 64, 3)).replaced(300) as target:
+        with ImageCache(place, (64, 64, 3)).replace(300) as target:
             (file,) = cache.glob("*.npy")
             assert file.stat().st_blocks * 512 >= target.nbytes
             assert np.load(file).shape == target.shape
 
 
-def test_where_the_note_has_no_room_the_pixels_are_used_and_not_kept(cache, place, monkeypatch):
-    monkeypatch.setattr(Path, "write_text", refuse_for_want_of_room)
+def test_pixels_without_space_for_their_note_are_used_but_not_kept(cache, place, monkeypatch):
+    monkeypatch.setattr(Path, "write_text", raise_disk_full)
     assert load_source(place).bags.store.shape == (12, 8, 8, 3)
-    assert kinds(cache) == []
+    assert suffixes(cache) == []
 
 
-def test_what_another_version_kept_is_made_again(cache, place):
+def test_the_cache_of_another_version_is_rebuilt(cache, place):
     load_source(place)
     (note,), (pixels,) = cache.glob("*.json"), cache.glob("*.npy")
     note.write_text(json.dumps(json.loads(note.read_text()) | {"format": 0}))
@@ -155,7 +155,7 @@ def test_what_another_version_kept_is_made_again(cache, place):
     assert [path.name for path in cache.glob("*.npy")] != [pixels.name]
 
 
-def test_an_image_replaced_by_one_of_as_many_bytes_is_read_again(tmp_path, cache, make):
+def test_an_image_replaced_by_one_of_the_same_size_is_read_again(tmp_path, cache, make):
     place, image = tmp_path / "bags.csv", tmp_path / "images/0-0.tif"
     make.images(tmp_path, bags=4, suffix=".tif").to_csv(place, index=False)
     before, size = load_source(place).bags.store[0], image.stat().st_size
