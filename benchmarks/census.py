@@ -222,8 +222,8 @@ def write_tables(out: Path) -> None:
 
 
 def draw(out: Path, groups: dict) -> None:
-    """What is a winner worth? A figure a source with a ceiling; a line is of the folds that all of its points have."""
-    steps = {"clusters": "no labels:\nclusters named", "census": "winners:\ncensus", "proportion": "proportions"}
+    """One figure per source with a ceiling; the points of a line are means over the folds that all of them have."""
+    steps = {"clusters": "clusters, named\nby bag labels", "census": "majorities:\ncensus", "proportion": "proportions"}
     steps |= {"supervised": "all labels"}
     for source in {key[0] for key in groups}:
         lines = []
@@ -235,7 +235,9 @@ def draw(out: Path, groups: dict) -> None:
                 points = [Point(at, *_mean_and_std(shared[step])) for at, step in enumerate(steps) if step in of]
                 lines.append(Line(scenario.capitalize(), colour(place), points))
         if lines:
-            drawn = line_plot(list(steps.values()), lines, f"{source}: what is told", "instance accuracy")
+            drawn = line_plot(
+                list(steps.values()), lines, f"{source}: labels that training is given", "instance accuracy"
+            )
             (out / f"worth-{source}.svg").write_text(drawn)
 
 
