@@ -68,22 +68,24 @@ def test_the_page_says_why_its_epoch_was_kept():
 
 def test_bars_and_classes_agree_with_the_outcome(run):
     classifier, parts, _ = reopen(run, device="cpu")
-    reading, outcome = classify_bags(classifier, parts.test), evaluate(classifier.model, parts.test, "cpu")
-    assert np.array_equal(reading.counts, outcome.hard_counts)
-    assert np.array_equal(reading.predicted, outcome.predicted)
-    assert np.array_equal(reading.confusion(), outcome.confusion)
-    assert reading.outcome().summary() == outcome.summary()
-    shown = sections.bars(reading).shown
+    classified, outcome = classify_bags(classifier, parts.test), evaluate(classifier.model, parts.test, "cpu")
+    assert np.array_equal(classified.counts, outcome.hard_counts)
+    assert np.array_equal(classified.predicted, outcome.predicted)
+    assert np.array_equal(classified.confusion(), outcome.confusion)
+    assert classified.outcome().summary() == outcome.summary()
+    shown = sections.bars(classified).shown
     assert [bag["correct"] for bag in shown] == sorted(bag["correct"] for bag in shown)  # wrong bags first
     for bag in shown:
         number = int(bag["name"])
         assert bag["framed_count"] == outcome.hard_counts[number, bag["label"]]
         assert bag["true_count"] == outcome.true_counts[number, bag["label"]]
         assert sum(piece["count"] for piece in bag["segments"]) + bag["rest"] == bag["size"]
-    table = sections.class_table(outcome.confusion, reading.classes)
+    table = sections.class_table(outcome.confusion, classified.classes)
     f1 = [row["f1"] for row in table if row["f1"] is not None]
     assert np.mean(f1) == pytest.approx(outcome.summary()["macro_f1"])
-    assert sections.overestimation_boxes(reading)[0].quantiles == tuple(outcome.summary()["overestimation_quantiles"])
+    assert sections.overestimation_boxes(classified)[0].quantiles == tuple(
+        outcome.summary()["overestimation_quantiles"]
+    )
 
 
 def test_the_page_has_the_accuracy_and_the_command_of_the_run(report, run):
@@ -118,14 +120,14 @@ def test_only_instances_with_a_known_class_are_compared(copied_run):
     truth = ["cat", "dog", "ghost", "cat", *[""] * 4, "dog", "", "", "ghost"]
     bags = Bags.from_indices(store, np.arange(12).reshape(3, 4), ["cat", "dog", "cat"], instance_labels=truth)
     classifier = Classifier(build_model(bags, "count", "tiny"), "cpu")
-    reading, outcome = classify_bags(classifier, bags), evaluate(classifier.model, bags, "cpu")
-    assert np.array_equal(reading.confusion(), outcome.confusion)
-    assert reading.outcome().summary() == outcome.summary()
-    wrong = [name not in ("", classifier.classes[guess]) for name, guess in zip(truth, reading.guess, strict=True)]
-    assert reading.wrong_instances().tolist() == wrong
-    true_counts = {bag["name"]: bag.get("true_count") for bag in sections.bars(reading).shown}
+    classified, outcome = classify_bags(classifier, bags), evaluate(classifier.model, bags, "cpu")
+    assert np.array_equal(classified.confusion(), outcome.confusion)
+    assert classified.outcome().summary() == outcome.summary()
+    wrong = [name not in ("", classifier.classes[guess]) for name, guess in zip(truth, classified.guess, strict=True)]
+    assert classified.wrong_instances().tolist() == wrong
+    true_counts = {bag["name"]: bag.get("true_count") for bag in sections.bars(classified).shown}
     assert true_counts == {"0": 2, "1": None, "2": None}
-    assert [of.n for of in sections.overestimation_boxes(reading)] == [1, 1]
+    assert [of.n for of in sections.overestimation_boxes(classified)] == [1, 1]
     page = page_of(copied_run, bags, "tiny")
     assert "not trained on the class ghost" in page
     mosaics = page[page.index('id="mosaics"') : page.index('id="gallery"')]

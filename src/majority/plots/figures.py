@@ -19,38 +19,40 @@ NAME_LENGTH = 14
 
 
 def learning_curves(title: str, series: Mapping[str, Sequence[float]], best_epoch: int, percent: bool = False) -> str:
-    """One line per series over the epochs, with the best epoch marked; `percent` for values between 0 and 1."""
+    """One line per series over the epochs, with the best epoch marked; `percent` for values between 0 and 1.
+
+    `best_epoch` counts from 0, as in result.json; the drawing counts from 1.
+    """
     width, height = 460, 250
     values = np.concatenate([np.asarray(line, float) for line in series.values()])
-    epochs = max(len(line) for line in series.values())
+    epochs, kept = max(len(line) for line in series.values()), best_epoch + 1
     ticks = np.linspace(0, 1, 6).tolist() if percent else nice_ticks(min(values.min(), 0), values.max())
-    epoch_range = (0, epochs - 1) if epochs > 1 else slots(1)
+    epoch_range = (1, epochs) if epochs > 1 else (0.5, 1.5)
     axes = Axes(52, width - 14, 34, height - 38, epoch_range, (ticks[0], ticks[-1]))
     parts = [text(title, x=axes.left, y=18, font_size=14, font_weight=600, fill=INK)]
     parts += axes.horizontal_grid((tick, f"{tick:.0%}" if percent else f"{tick:g}") for tick in ticks)
-    for epoch in sorted({round(tick) for tick in nice_ticks(0, max(epochs - 1, 1)) if tick <= epochs - 1}):
+    for epoch in sorted({1, *(round(tick) for tick in nice_ticks(0, epochs) if 1 <= tick <= epochs)}):
         place = {"x": axes.x(epoch), "y": axes.bottom + 17, "text_anchor": "middle"}
         parts.append(text(epoch, **place, font_size=12, fill=FAINT))
     parts.append(text("epoch", x=axes.right, y=height - 4, text_anchor="end", font_size=12, fill=FAINT))
-    parts.append(axes.vertical(best_epoch, stroke=INK, stroke_dasharray="2 3"))
+    parts.append(axes.vertical(kept, stroke=INK, stroke_dasharray="2 3"))
     for number, (name, line) in enumerate(series.items()):
         stroke, dashes = SERIES[name]
-        points = [(axes.x(epoch), axes.y(value)) for epoch, value in enumerate(line)]
+        points = [(axes.x(epoch), axes.y(value)) for epoch, value in enumerate(line, start=1)]
         route = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         look = {"fill": "none", "stroke": stroke, "stroke_width": 2, "stroke_dasharray": dashes}
         parts.append(tag("polyline", points=route, **look))
         if len(points) <= MAX_MARKED_EPOCHS:
-            for epoch, (x, y) in enumerate(points):
-                exact = tooltip(f"{name}, epoch {epoch}: {line[epoch]:.4g}")
+            for i, (x, y) in enumerate(points):
+                exact = tooltip(f"{name}, epoch {i + 1}: {line[i]:.4g}")
                 parts.append(tag("circle", exact, cx=x, cy=y, r=3, fill=stroke))
         key = axes.right - 190 + number * 96
         parts.append(tag("line", x1=key, x2=key + 20, y1=14, y2=14, **look))
         parts.append(text(name, x=key + 25, y=18, font_size=12, fill=INK))
-    best = axes.x(best_epoch)
-    anchor, offset = ("end", -5) if best > width * 0.7 else ("start", 5)
+    anchor, offset = ("end", -5) if axes.x(kept) > width * 0.7 else ("start", 5)
     halo = {"stroke": "#fff", "stroke_width": 4, "paint_order": "stroke", "font_size": 12, "fill": INK}
-    parts.append(text(f"kept: {best_epoch}", x=best + offset, y=axes.bottom - 8, text_anchor=anchor, **halo))
-    return svg(width, height, parts, f"{title} by epoch, epoch {best_epoch} kept")
+    parts.append(text(f"kept: {kept}", x=axes.x(kept) + offset, y=axes.bottom - 8, text_anchor=anchor, **halo))
+    return svg(width, height, parts, f"{title} by epoch, kept epoch {kept} of {epochs}")
 
 
 def confusion_matrix(matrix: np.ndarray, classes: Sequence[str], rows: str, columns: str) -> str:

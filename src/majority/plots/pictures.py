@@ -17,7 +17,6 @@ MAX_LINES = 3  # of the text below a caption
 
 
 class Tile(NamedTuple):
-    position: int  # in the store
     predicted: int
     caption: str
     tooltip: str
@@ -25,17 +24,16 @@ class Tile(NamedTuple):
     below: str = ""  # text below the caption
 
 
-def mosaic(store: np.ndarray, tiles: Sequence[Tile], columns: int, side: int, label: str) -> str:
-    """The tiles row by row; the longer side of a tile has `side` pixels."""
-    height, width = store.shape[1:3]
+def mosaic(images: np.ndarray, tiles: Sequence[Tile], columns: int, side: int, label: str) -> str:
+    """The images, (n, h, w, 1 or 3) uint8, row by row as tiles; the longer side of a tile has `side` pixels."""
+    height, width, channels = images.shape[1:]
     tile_height, tile_width = (max(1, round(side * edge / max(height, width))) for edge in (height, width))
     column_width = tile_width + GAP
     letters = max(4, column_width // 6)
     below = [wrap_lines(shorten(tile.below, MAX_LINES * letters), letters) for tile in tiles]
     row_height = tile_height + GAP + CAPTION * (1 + max(map(len, below)))
     rows = -(-len(tiles) // columns)
-    sheet = np.full((rows * row_height, columns * column_width, store.shape[3]), 255, np.uint8)
-    images = store[[tile.position for tile in tiles]]  # (n, height, width, channels)
+    sheet = np.full((rows * row_height, columns * column_width, channels), 255, np.uint8)
     marks = []
     for i, tile in enumerate(tiles):
         x, y = (i % columns) * column_width + GAP // 2, (i // columns) * row_height + GAP // 2

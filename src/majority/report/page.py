@@ -56,19 +56,20 @@ def write_page(
     folder: Path,
     facts: RunFacts,
     classifier: Classifier,
-    parts: Mapping[str, Bags],  # of train, val and test, those that there are
+    parts: Mapping[str, Bags],  # train, val, test; not every run has all of them
     opened: Source | None = None,
     source: str | None = None,
-    reading: ClassifiedBags | None = None,
+    classified: ClassifiedBags | None = None,
 ) -> Path:
     """Write the report of a finished run about its test bags, or about its validation bags if it has no test bags.
 
     `opened` is the source of the bags; it knows the paths of images. If another `source` is named, its bags are the
-    test bags, and it gets a page of its own. `reading` saves a pass over the bags if they have been read already.
+    test bags, and it gets a page of its own. `classified` saves a pass over these bags if there are predictions
+    for them already.
     """
     part = "test" if "test" in parts else "val"
-    reading = reading or classify_bags(classifier, parts[part], opened)
-    content = _content(facts, classifier, parts, part, reading, source)
+    classified = classified or classify_bags(classifier, parts[part], opened)
+    content = _content(facts, classifier, parts, part, classified, source)
     filters = {"percent": _percent, "signed": _signed, "number": _number}
     page = fill("template.html.jinja", content, filters=filters)
     path = folder / REPORT if source is None else _page_path(folder, source)
@@ -81,18 +82,18 @@ def _content(
     classifier: Classifier,
     parts: Mapping[str, Bags],
     part: str,
-    reading: ClassifiedBags,
+    classified: ClassifiedBags,
     source: str | None,
 ) -> dict[str, Any]:
     config, result = facts.config, facts.result
-    bags, classes = reading.bags, reading.classes
+    bags, classes = classified.bags, classified.classes
     part_name, part_names = PART_NAMES[part], PART_NAMES
     figures = result.get(part) or {}
     title = [Path(config["data"]["source"]).name, config["method"]]
     if source is not None:
         part_name = str(Path(*_absolute(source).parts[-2:]))
         part_names = {part: f"{part_name} (this page)"}
-        figures = reading.outcome().summary()
+        figures = classified.outcome().summary()
         title.append(part_name)
     has_images = bags.store.ndim == 4
     return {
@@ -100,7 +101,7 @@ def _content(
         "part": part_name,
         "source_hash": None if source is None else _source_hash(source),
         "trained_on": facts.trained_on,
-        "background": None if reading.background is None else classes[reading.background],
+        "background": None if classified.background is None else classes[classified.background],
         "about": _about(config, result, classifier),
         "command": train_command(config),
         "settings": _all_settings(config),
@@ -111,22 +112,24 @@ def _content(
         "curves": _curves(facts.history, result["best_epoch"]),
         "kept": _why_kept(result),
         "classes": sections.class_keys(classes),
-        "predicted_classes": sections.predicted_classes(reading),
-        **_truth_and_prediction(reading),
-        "wrong_bags": int((~reading.right).sum()),
-        "bars": sections.bars(reading),
-        "maps": sections.maps(reading) if bags.coordinates is not None else None,
-        "mosaics": sections.mosaics(reading) if has_images else None,
-        "gallery": sections.gallery(reading) if has_images else None,
-        "never_predicted": [name for name, count in zip(classes, reading.counts.sum(axis=0), strict=True) if not count],
+        "predicted_classes": sections.predicted_classes(classified),
+        **_truth_and_prediction(classified),
+        "wrong_bags": int((~classified.right).sum()),
+        "bars": sections.bars(classified),
+        "maps": sections.maps(classified) if bags.coordinates is not None else None,
+        "mosaics": sections.mosaics(classified) if has_images else None,
+        "gallery": sections.gallery(classified) if has_images else None,
+        "never_predicted": [
+            name for name, count in zip(classes, classified.counts.sum(axis=0), strict=True) if not count
+        ],
     }
 
 
-def _truth_and_prediction(reading: ClassifiedBags) -> dict[str, Any]:
+def _truth_and_prediction(classified: ClassifiedBags) -> dict[str, Any]:
     """The comparison of classes: by instance if the class of any instance is known, otherwise by bag."""
-    bags, known = reading.bags, reading.bags.instance_labels is not None
-    matrix, classes = reading.confusion(), reading.true_classes
-    unknown = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in reading.classes]
+    bags, known = classified.bags, classified.bags.instance_labels is not None
+    matrix, classes = classified.confusion(), classified.true_classes
+    unknown = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in classified.classes]
     has_boxes = bags.labelled and bool(bags.fully_known.any())
     return {
         "known": known,
@@ -136,7 +139,7 @@ def _truth_and_prediction(reading: ClassifiedBags) -> dict[str, Any]:
         "class_table": sections.class_table(matrix, classes),
         "confused": sections.most_confused(matrix, classes),
         "matrix": _matrix(matrix, classes, known),
-        "boxes": box_plot(sections.overestimation_boxes(reading), SURPLUS) if has_boxes else None,
+        "boxes": box_plot(sections.overestimation_boxes(classified), SURPLUS) if has_boxes else None,
         "boxes_left_out": max(0, len(set(bags.labels[bags.fully_known].tolist())) - sections.MAX_BOXES),
     }
 

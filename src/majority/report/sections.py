@@ -58,10 +58,10 @@ def without_common_prefix(classes: tuple[str, ...]) -> list[str]:
 # ---------------------------------------------------------------------- classes
 
 
-def predicted_classes(reading: ClassifiedBags) -> list[dict[str, Any]]:
+def predicted_classes(classified: ClassifiedBags) -> list[dict[str, Any]]:
     """For each class, the number of bags with this predicted majority and of instances predicted as it."""
-    keys, instances = class_keys(reading.classes), reading.counts.sum(axis=0)
-    bags = np.bincount(reading.counted, minlength=len(keys))
+    keys, instances = class_keys(classified.classes), classified.counts.sum(axis=0)
+    bags = np.bincount(classified.counted, minlength=len(keys))
     return [key | {"bags": int(bags[i]), "instances": int(instances[i])} for i, key in enumerate(keys)]
 
 
@@ -96,13 +96,13 @@ def most_confused(matrix: np.ndarray, classes: tuple[str, ...]) -> list[dict[str
     ]
 
 
-def overestimation_boxes(reading: ClassifiedBags) -> list[Box]:
+def overestimation_boxes(classified: ClassifiedBags) -> list[Box]:
     """The box of all bags whose instances all have a known class, then one per label, for the most frequent labels."""
-    bags, full = reading.bags, reading.bags.fully_known
+    bags, full = classified.bags, classified.bags.fully_known
     labels = bags.labels[full]
-    over = overestimation(labels, reading.counts[full], bags.class_counts()[full])
+    over = overestimation(labels, classified.counts[full], bags.class_counts()[full])
     frequent = np.argsort(-np.bincount(labels), kind="stable")[:MAX_BOXES]
-    names = without_common_prefix(reading.classes)
+    names = without_common_prefix(classified.classes)
     by_class = [(names[number], over[labels == number]) for number in sorted(frequent.tolist())]
     boxes = [Box.from_values(name, values) for name, values in by_class if len(values)]
     return [Box.from_values("all bags", over), *boxes]
@@ -111,101 +111,108 @@ def overestimation_boxes(reading: ClassifiedBags) -> list[Box]:
 # ---------------------------------------------------------------------- bags
 
 
-def bars(reading: ClassifiedBags) -> Section:
-    order = reading.order
-    return Section([_bar(reading, bag) for bag in order[:MAX_BARS].tolist()], len(order))
+def bars(classified: ClassifiedBags) -> Section:
+    order = classified.order
+    return Section([_bar(classified, bag) for bag in order[:MAX_BARS].tolist()], len(order))
 
 
-def mosaics(reading: ClassifiedBags) -> Section:
-    bags, names, wrong = reading.bags, without_common_prefix(reading.classes), reading.wrong_instances()
+def mosaics(classified: ClassifiedBags) -> Section:
+    bags, names, wrong = classified.bags, without_common_prefix(classified.classes), classified.wrong_instances()
     shown = []
-    for bag in reading.order[:MAX_MOSAICS].tolist():
-        positions = _evenly_spaced(reading.instances_of(bag), MAX_MOSAIC_TILES)
-        tiles = [_tile(reading, i, names[reading.guess[i]], wrong[i]) for i in positions.tolist()]
-        summary = _bag_summary(reading, bag)
+    for bag in classified.order[:MAX_MOSAICS].tolist():
+        positions = _evenly_spaced(classified.instances_of(bag), MAX_MOSAIC_TILES)
+        tiles = [_tile(classified, i, names[classified.guess[i]], wrong[i]) for i in positions.tolist()]
+        summary = _bag_summary(classified, bag)
         label = f"{len(tiles)} instances of bag {summary['name']}"
-        drawing = mosaic(bags.store, tiles, MOSAIC_COLUMNS, MOSAIC_SIDE, label)
+        images = bags.store[bags.index[positions]]
+        drawing = mosaic(images, tiles, MOSAIC_COLUMNS, MOSAIC_SIDE, label)
         shown.append(summary | {"drawing": drawing, "drawn": len(tiles), "descriptions": _descriptions(tiles)})
     return Section(shown, len(bags))
 
 
-def maps(reading: ClassifiedBags) -> Section:
-    coordinates = reading.bags.coordinates
+def maps(classified: ClassifiedBags) -> Section:
+    coordinates = classified.bags.coordinates
     assert coordinates is not None
     shown = []
-    for bag in reading.order[:MAX_MAPS].tolist():
-        positions = _evenly_spaced(reading.instances_of(bag), MAX_MAP_INSTANCES)
-        drawing = instance_map(coordinates[positions].astype(float), reading.guess[positions], reading.classes)
-        shown.append(_bag_summary(reading, bag) | {"drawing": drawing, "drawn": len(positions)})
-    return Section(shown, len(reading.bags))
+    for bag in classified.order[:MAX_MAPS].tolist():
+        positions = _evenly_spaced(classified.instances_of(bag), MAX_MAP_INSTANCES)
+        drawing = instance_map(coordinates[positions].astype(float), classified.guess[positions], classified.classes)
+        shown.append(_bag_summary(classified, bag) | {"drawing": drawing, "drawn": len(positions)})
+    return Section(shown, len(classified.bags))
 
 
-def gallery(reading: ClassifiedBags) -> list[dict[str, Any]]:
+def gallery(classified: ClassifiedBags) -> list[dict[str, Any]]:
     """For each predicted class, the images with the highest and the lowest confidence; no image occurs twice."""
-    wrong = reading.wrong_instances()
-    numbers = np.unique(reading.guess).tolist()
+    wrong = classified.wrong_instances()
+    numbers = np.unique(classified.guess).tolist()
     each = min(GALLERY_COLUMNS, max(2, MAX_GALLERY_TILES // (2 * len(numbers))))
-    keys = class_keys(reading.classes)
+    keys = class_keys(classified.classes)
     rows = []
     for number in numbers:
-        members = np.flatnonzero(reading.guess == number)
-        members = members[np.unique(reading.bags.index[members], return_index=True)[1]]
-        members = members[np.argsort(-reading.confidence[members], kind="stable")]
+        members = np.flatnonzero(classified.guess == number)
+        members = members[np.unique(classified.bags.index[members], return_index=True)[1]]
+        members = members[np.argsort(-classified.confidence[members], kind="stable")]
         least = members[max(each, len(members) - each) :][::-1]
         strips = {}
         for title, chosen in {"most confident": members[:each], "least confident": least}.items():
             if len(chosen):
                 tiles = [
-                    _tile(reading, i, f"{reading.confidence[i]:.0%}", wrong[i], bag_below=True) for i in chosen.tolist()
+                    _tile(classified, i, f"{classified.confidence[i]:.0%}", wrong[i], bag_below=True)
+                    for i in chosen.tolist()
                 ]
-                label = f"{title} images of class {reading.classes[number]}"
-                drawing = mosaic(reading.bags.store, tiles, each, GALLERY_SIDE, label)
+                label = f"{title} images of class {classified.classes[number]}"
+                images = classified.bags.store[classified.bags.index[chosen]]
+                drawing = mosaic(images, tiles, each, GALLERY_SIDE, label)
                 strips[title] = {"drawing": drawing, "descriptions": _descriptions(tiles)}
         rows.append(keys[number] | {"strips": strips, "count": len(members)})
     return rows
 
 
-def _bag_summary(reading: ClassifiedBags, bag: int) -> dict[str, Any]:
+def _bag_summary(classified: ClassifiedBags, bag: int) -> dict[str, Any]:
     """What is written about a bag; `framed` is its label or, without labels, its predicted majority."""
-    label, predicted, counted = (int(of[bag]) for of in (reading.bags.labels, reading.predicted, reading.counted))
-    framed = label if reading.bags.labelled else counted
-    share, margin = (float(of[bag]) for of in reading.lead)
+    label, predicted, counted = (
+        int(of[bag]) for of in (classified.bags.labels, classified.predicted, classified.counted)
+    )
+    framed = label if classified.bags.labelled else counted
+    share, margin = (float(of[bag]) for of in classified.lead)
     return {
-        "name": reading.bag_name(bag),
+        "name": classified.bag_name(bag),
         "label": label,
         "predicted": predicted,
         "counted": counted,
         "correct": label == predicted,
-        "size": int(reading.bags.sizes[bag]),
+        "size": int(classified.bags.sizes[bag]),
         "framed": framed,
-        "framed_count": int(reading.counts[bag, framed]),
+        "framed_count": int(classified.counts[bag, framed]),
         "share": share,
         "margin": margin,
     }
 
 
-def _bar(reading: ClassifiedBags, bag: int) -> dict[str, Any]:
+def _bar(classified: ClassifiedBags, bag: int) -> dict[str, Any]:
     """One segment per class for the largest counts and the framed class, in class order; one for all others."""
-    counts, summary = reading.counts[bag], _bag_summary(reading, bag)
+    counts, summary = classified.counts[bag], _bag_summary(classified, bag)
     largest = np.argsort(-counts, kind="stable")[:MAX_SEGMENTS].tolist()
     apart = sorted({number for number in [*largest, summary["framed"]] if counts[number]})
     segments = [{"number": number, "count": int(counts[number])} for number in apart]
     rest = summary["size"] - sum(segment["count"] for segment in segments)
-    truth = reading.bags.instance_labels
-    of_bag = None if truth is None else truth[reading.instances_of(bag)]
+    truth = classified.bags.instance_labels
+    of_bag = None if truth is None else truth[classified.instances_of(bag)]
     if of_bag is not None and (of_bag != UNKNOWN).all():
         summary["true_count"] = int((of_bag == summary["framed"]).sum())
     return summary | {"segments": segments, "rest": rest}
 
 
-def _tile(reading: ClassifiedBags, i: int, caption: str, wrong: bool, bag_below: bool = False) -> Tile:
-    bags, predicted = reading.bags, int(reading.guess[i])
-    bag = reading.bag_name(bags.bag_of(i))
-    tooltip = f"bag {bag}, {reading.instance_name(i)}\n{reading.classes[predicted]}, {reading.confidence[i]:.1%}"
-    truth = reading.truth(i)
+def _tile(classified: ClassifiedBags, i: int, caption: str, wrong: bool, bag_below: bool = False) -> Tile:
+    bags, predicted = classified.bags, int(classified.guess[i])
+    bag = classified.bag_name(bags.bag_of(i))
+    tooltip = (
+        f"bag {bag}, {classified.instance_name(i)}\n{classified.classes[predicted]}, {classified.confidence[i]:.1%}"
+    )
+    truth = classified.truth(i)
     if truth is not None:
         tooltip += f"; true class {truth}"
-    return Tile(int(bags.index[i]), predicted, caption, tooltip, bool(wrong), bag if bag_below else "")
+    return Tile(predicted, caption, tooltip, bool(wrong), bag if bag_below else "")
 
 
 def _descriptions(tiles: list[Tile]) -> list[str]:
