@@ -149,6 +149,8 @@ def check_keep(keep: np.ndarray, bags: Bags) -> None:
 
 
 def check_callbacks(callbacks: Sequence[Callback]) -> None:
+    if isinstance(callbacks, Callback):
+        raise InputError("callbacks is a single callback: give a list, callbacks=[callback]")
     for callback in callbacks:
         if not isinstance(callback, Callback):
             found = f"the class {callback.__name__}" if isinstance(callback, type) else type(callback).__name__
