@@ -52,7 +52,7 @@ def methods():
     METHODS.update(shipped)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     if not CHROMIUM.exists():
         pytest.skip(f"no {CHROMIUM}: the page is not opened in a browser")
