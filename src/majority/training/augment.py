@@ -181,9 +181,17 @@ def _draw(images: Tensor, generator: torch.Generator) -> Tensor:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """A named augmentation. `register` adds one; `Settings(augment=...)` uses it by its name.
+    """A named augmentation: `register` adds it, and `Settings(augment=...)` uses it by its name.
 
-    The function takes images and a generator, as described above, and then settings with defaults.
+    The function takes float images (n, channels, height, width) in 0..1, with any number of channels, and a generator
+    on the same device, from which it must draw all its random numbers. Further parameters are its settings; they need
+    defaults. It returns the changed images.
+
+    >>> def darken(images, generator, lowest=0.5):
+    ...     factor = torch.rand(len(images), 1, 1, 1, generator=generator, device=images.device)
+    ...     return images * (lowest + (1 - lowest) * factor)
+    >>> Augmentation("darken", darken, "darker images").settings
+    {'lowest': 0.5}
     """
 
     name: str

@@ -26,7 +26,7 @@ from .state import TrainingState
 
 
 class Steps:
-    """Results are added to `sums` on the device, so that no step waits for the device."""
+    """Runs training steps and validation. Their results are added to `sums` on the device, so that no step waits for it."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Steps:
         return 0.0
 
     def step(self, batch: Batch) -> None:
-        """Train on a batch."""
+        """One step of the optimizer on a batch."""
         with self._autocast():
             losses, right = self.objective.losses(self.model, batch, self.augment)
         self.state.optimizer.zero_grad(set_to_none=True)
@@ -62,7 +62,7 @@ class Steps:
 
     @torch.no_grad()
     def validate(self) -> None:
-        """Predict all validation bags."""
+        """One pass over all validation bags."""
         assert self.val is not None
         model, sizes = self.objective.product(self.model), self.val.bags.sizes
         ragged = sizes.min() < sizes.max()  # batches of many shapes are not worth compiling for
