@@ -26,7 +26,7 @@ from .state import TrainingState
 
 
 class Steps:
-    """Runs training steps and validation. Their results are added to `sums` on the device, so that no step waits for it."""
+    """Runs training steps and validation. Results are added to `sums` on the device, so that no step waits for it."""
 
     def __init__(
         self,
