@@ -142,8 +142,11 @@ def test_a_background_that_only_instances_have_becomes_a_class():
     plain = bags_of(given)
     bags = plain.with_background("void")
     assert (bags.classes, bags.true_classes) == (("cat", "dog", "void"), ("cat", "dog", "void", "ant"))
-    named = lambda bags: [None if code < 0 else bags.true_classes[code] for code in bags.instance_labels]
-    assert named(bags) == named(plain) == named(plain.with_background("new")) == given
+
+    def class_names(bags):
+        return [None if code < 0 else bags.true_classes[code] for code in bags.instance_labels]
+
+    assert class_names(bags) == class_names(plain) == class_names(plain.with_background("new")) == given
 
 
 def test_bags_without_instance_labels_hide_the_classes_of_instances():

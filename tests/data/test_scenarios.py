@@ -263,7 +263,7 @@ def test_ties_as_errors():
         ),
         ({"with_replacement": True, "shared": False}, "with_replacement .* shared=False .* choose one"),
         ({"ties": "coin"}, "ties='coin' is unknown: use one of lowest, resample, error"),
-        ({"n_bags": 0}, "0 bags were asked for: give at least 1"),
+        ({"n_bags": 0}, "0 bags are too few: give at least 1"),
         ({"size": 0}, "a bag of 0 instances is empty"),
         ({"n_classes": 2, "scenario": "small"}, "small is empty for 2 classes"),
         (

@@ -313,14 +313,15 @@ def test_bags_on_disk_equal_bags_in_memory(tmp_path, kind, monkeypatch):
     paths, rows = write_all(tmp_path, ALL_KINDS)
     np.save(tmp_path / "all.npy", rows)
     store = FeatureFiles(paths) if kind == "files" else np.load(tmp_path / "all.npy", mmap_mode="r")
-    make = lambda store: Bags(store, np.arange(145), np.cumsum([0, *SIZES]), [0, 1, 2, 0, 1], "abc")
-    there, here = make(store), make(rows)
-    assert isinstance(there.store, RowsOnDisk)
+    on_disk, in_memory = (
+        Bags(some, np.arange(145), np.cumsum([0, *SIZES]), [0, 1, 2, 0, 1], "abc") for some in (store, rows)
+    )
+    assert isinstance(on_disk.store, RowsOnDisk)
     if kind == "mapped":  # the bags still read the file that they were made from
         np.save(tmp_path / "other.npy", rows + 1)
         (tmp_path / "other.npy").replace(tmp_path / "all.npy")
-    for ours, theirs in ((there, here), (there.subset([4, 0, 2]), here.subset([4, 0, 2]))):
-        assert ours.store is there.store
+    for ours, theirs in ((on_disk, in_memory), (on_disk.subset([4, 0, 2]), in_memory.subset([4, 0, 2]))):
+        assert ours.store is on_disk.store
         assert ours.fingerprint() == theirs.fingerprint()
         assert np.array_equal(ours.bag(1), theirs.bag(1))
         assert all(torch.equal(a, b) for a, b in zip(standardisation(ours), standardisation(theirs), strict=True))
@@ -342,10 +343,10 @@ def test_bags_of_a_mapped_file_can_be_pickled(tmp_path, monkeypatch):
     rows = features(6_000)
     np.save("all.npy", rows)
     bags = Bags(np.load("all.npy", mmap_mode="r"), np.arange(6), [0, 2, 6], ["x", "y"])
-    there = pickle.dumps(bags)
+    pickled = pickle.dumps(bags)
     monkeypatch.chdir("/")
-    assert len(there) < 10_000 < rows.nbytes, "the file is named, not copied"
-    again = pickle.loads(there)
+    assert len(pickled) < 10_000 < rows.nbytes, "the file is named, not copied"
+    again = pickle.loads(pickled)
     assert np.array_equal(again.instances(), rows[:6])
     assert np.array_equal(again.store[rows[:, 0] > 0], rows[rows[:, 0] > 0])
     assert np.array_equal(again.store[3], rows[3])

@@ -1,1 +1,1 @@
-"""Bags, where their instances lie, how they are split and brought to a device."""
+"""Bags: their instances in memory or on disk, how they are split, and batches of them on a device."""

@@ -106,10 +106,7 @@ class Bags:
         groups: Column | None = None,
         names: Column | None = None,
     ) -> Bags:
-        """Make bags from one array, tensor or frame of instances per bag.
-
-        Instance labels and coordinates, if given, are lists with one entry per bag too.
-        """
+        """Make bags from one array, tensor or frame per bag; likewise for instance labels and coordinates."""
         arrays = [as_array(bag) for bag in instances]
         check_bag_arrays(arrays, names, instance_labels, coordinates)
         offsets = offsets_of([len(array) for array in arrays])
@@ -146,15 +143,8 @@ class Bags:
         """
         ids, label_column = as_array(bag_ids), as_array(labels)
         rows = group_rows(ids)
-        for what, values in {
-            "labels": label_column,
-            "instances": store,
-            "instance labels": instance_labels,
-            "groups": groups,
-            "coordinates": coordinates,
-        }.items():
-            if values is not None and len(values) != len(ids):
-                raise InputError(f"{len(ids)} bag ids but {len(values)} {what}: give one per instance")
+        columns = {"instance labels": instance_labels, "groups": groups, "coordinates": coordinates}
+        check_lengths({"labels": labels, "instances": store, **columns}, len(ids), "bag id")
         group_column = None if groups is None else as_array(groups)
         check_one_value_per_bag({"label": label_column, "group": group_column}, ids, rows)
         return cls(

@@ -162,7 +162,7 @@ def make_bags(
     if with_replacement and not shared:
         raise InputError("with_replacement repeats instances and shared=False forbids it: choose one of them")
     if n_bags < 1:
-        raise InputError(f"{n_bags} bags were asked for: give at least 1")
+        raise InputError(f"{n_bags} bags are too few: give at least 1")
     voting = np.arange(len(classes))
     voters: int | np.ndarray = size  # per bag; (b,) if some instances do not vote
     if background is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from typing import Any, Protocol
 
 import numpy as np
@@ -87,7 +87,7 @@ def check_positions(index: np.ndarray, offsets: np.ndarray, stored: int) -> None
         )
 
 
-def check_lengths(columns: Mapping[str, Column | None], expected: int, unit: str) -> None:
+def check_lengths(columns: Mapping[str, Sized | None], expected: int, unit: str) -> None:
     for what, values in columns.items():
         if values is not None and len(values) != expected:
             raise InputError(f"{expected} {unit}s but {len(values)} {what}: give one per {unit}")
