@@ -124,7 +124,7 @@ def _is_registered(name: str | Path) -> bool:
 def _load_labelled(name_or_path: str | Path, image_size: int | None, features: Sequence[str] | None) -> LabelledSet:
     if image_size or features:
         option = "an image size" if image_size else "features"
-        raise InputError(f"{option} given for {name_or_path}: only a manifest of your own takes it; leave it out")
+        raise InputError(f"{option} given for {name_or_path}: it applies only to a manifest of your own; leave it out")
     if _is_registered(name_or_path):
         return _load_named(SOURCES[str(name_or_path)])
     path = Path(name_or_path).expanduser()

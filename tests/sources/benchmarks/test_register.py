@@ -85,6 +85,15 @@ def test_the_command_lists_and_checks_it(plugin, majority):
     assert "left 100, right 100" in out
 
 
+def test_a_run_on_it_is_trained_and_evaluated(plugin, majority, tmp_path):
+    words = ("--recipe", "quick", "--bags", 20, "--epochs", 1, "--device", "cpu", "--out", tmp_path / "run")
+    code, _, err = majority("train", "clouds", *words)
+    assert code == 0, err
+    code, out, err = majority("evaluate", tmp_path / "run")
+    assert code == 0, err
+    assert "instance accuracy" in out
+
+
 def test_the_command_lists_a_source_without_facts(majority):
     register(NamedSource("stripes", load_stripes))
     code, out, err = majority("list")

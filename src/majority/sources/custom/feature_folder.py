@@ -135,7 +135,7 @@ def _read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tupl
     bags["bag"] = bags["bag"].str.normalize(UNICODE_FORM)
     check_filled(bags, table, bags.columns, findings)
     normalise_splits(bags, table, findings)
-    check_consistent(bags, table, "bag", bags.columns[1:], "a bag has only one; correct the rows", findings)
+    check_consistent(bags, table, "bag", bags.columns[1:], "keep one value per bag", findings)
     first = bags.drop_duplicates("bag")
     row_of = dict(zip(first["bag"], first.index, strict=True))
     repeated = bags["bag"][bags.index.difference(first.index)]

@@ -14,7 +14,7 @@ MAX_ODD = 0.1  # up to this share of the images is called odd and listed
 MAX_LISTED = 3
 FEW_LEVELS = 64  # of 256: what remains of a 14-bit camera image that was written as 16 bits
 NOT_READ = {  # field of an ImageFileInfo -> what the image has, and the cure
-    "pages": ("further pages", "only the first page is used; write the right page into its own file"),
+    "pages": ("further pages", "only the first page is used; write the page that you need into its own file"),
     "bands": (
         "bands besides grey or colour, such as alpha or infrared",
         "these are not used; write images of the three bands that distinguish the classes",

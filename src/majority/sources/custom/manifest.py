@@ -48,7 +48,7 @@ def read_manifest(path: Path, options: ReadOptions, findings: Findings) -> Conte
     if has_images:
         resolved = frame.assign(path=frame["path"].map(resolve_aliases(path.parent, frame["path"])))
     bag_columns = [name for name in used if name in ("bag_label", "split", "group")]
-    cure = "all rows of a bag have the same; correct the rows"
+    cure = "give all rows of a bag the same value"
     check_consistent(frame, path, "bag", bag_columns, cure, findings)
     bags = frame.drop_duplicates("bag")[["bag", *bag_columns]].rename(columns={"bag_label": "label"})
     if options.labels:
