@@ -369,7 +369,7 @@ def test_the_example_runs(capsys):
     runpy.run_path(str(EXAMPLE), run_name="__main__")
     printed = capsys.readouterr().out
     assert "bag accuracy" in printed
-    share = float(printed.split("single digits right: ")[1].split("%")[0])
+    share = float(printed.split("instance accuracy ")[1].split("%")[0])
     assert share > 70
 
 

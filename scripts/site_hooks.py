@@ -1,4 +1,4 @@
-"""MkDocs hook: files outside docs/ as part of the site (raw results, examples, benchmarks, CONTRIBUTING, CHANGELOG).
+"""MkDocs hooks: files outside docs/ as part of the site (raw results, examples, benchmarks, CONTRIBUTING, CHANGELOG).
 
 Pages link to them by their path in the repository, so that links also work where Markdown is read without the site.
 """
@@ -40,3 +40,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{before}{posixpath.relpath(place, posixpath.dirname(source) or '.')}{after}"
 
     return LINK.sub(rewrite, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep a mean and its deviation on one line."""
+    return html.replace(" ± ", "\u00a0±\u00a0")
