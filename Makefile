@@ -1,9 +1,9 @@
-# `make run`: environment, install, the digits study. `make test`: environment, install, lint, tests, doctests.
+# `make run`: environment, install, the digits study. `make test`: environment, install, static checks, tests, doctests.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test format clean
+.PHONY: run test test-matrix docs format clean
 
 run: $(VENV)/installed
 	$(BIN)/majority study digits --methods count,soft-count,count-only,log-mean,adjusted-mean,vote,naive --recipe quick --out runs/digits
@@ -11,7 +11,17 @@ run: $(VENV)/installed
 test: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=90
+
+# Python 3.11 to 3.13 and the lowest declared versions; `scripts/test_matrix.sh 3.12` runs one of them.
+test-matrix:
+	scripts/test_matrix.sh
+
+# The site, in site/: warnings, broken links and missing anchors are errors.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
@@ -22,9 +32,13 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet -c constraints.txt -e .
 	touch $@
 
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[docs]"
+	touch $@
+
 $(VENV)/installed-dev: $(VENV)/installed
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) runs build dist site .matrix .mypy_cache .ruff_cache .coverage* src/*.egg-info

@@ -4,8 +4,8 @@
 
 200 training bags of 32 a fold, scenario various among the voters, recipe quick (mlp, 40 epochs), test bags of
 folds 0 to 2 (n = 3 a row, one seed). One core of an Arm Neoverse-N1 shared with other work: 221 s of processor time.
-log-mean without a prior: instance accuracy 0.941 (varied shares) and 0.954 (constant), without phantom votes 0.722 and
-0.727; with a prior of 0.6 where 0.3 is true, 0.806. All rows and what they mean: docs/background.md.
+log-mean without a prior: instance accuracy 0.941 (varied shares) and 0.954 (constant), without phantom votes 0.721 and
+0.727; with a prior of 0.6 where 0.3 is true, 0.806. All rows and what they mean: docs/benchmarks/background.md.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from statistics import mean, stdev
 import numpy as np
 
 from majority import Settings, build_model, evaluate, fit, load_source
+from majority.experiments.run_folder import environment
 from majority.files import write_json
-from majority.runs import environment
 
 BACKGROUND, NEVER_WINS = 0, 9  # digits
 FOLDS = (0, 1, 2)

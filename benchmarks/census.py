@@ -39,19 +39,20 @@ from safetensors.torch import load_file
 from speed import commit
 
 from majority import Bags, build_model, evaluate, fit
-from majority.cli import folds_of, settings_of
-from majority.embedding import embedded, singles
+from majority.cli.options import parse_folds, parse_settings
+from majority.data.device import choose_device
+from majority.experiments.run_folder import environment
 from majority.files import append_line, read_json, read_lines, write_json
-from majority.inference import choose_device
 from majority.methods import DEFAULT_METHOD
 from majority.model import Model
-from majority.recipes import RECIPES, Material, Plan, Run, census
+from majority.plots.colours import colour
+from majority.plots.lines import Line, Point, line_plot
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
+from majority.recipes.embedding import as_single_bags, embed_bags
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
-from majority.report.colours import colour
-from majority.report.lines import Line, Point, line_plot
-from majority.runs import environment, plan_as_now
 from majority.sources import Parts, load
-from majority.training import Fitted
+from majority.study.results import with_current_names
+from majority.training.state import Fitted
 
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
 LINES = ("census", "clusters", "heads", "discriminants", "proportion", "supervised", "augmented")
@@ -83,7 +84,7 @@ class Cell:
             self.work.mkdir(parents=True, exist_ok=True)
             write_json(kept, asked)
         there = read_json(kept) if kept.exists() else {}
-        if {recipe: plan_as_now(plan) for recipe, plan in there.items()} != asked:
+        if there != asked:
             what = "was made by another plan, or by one that it does not name"
             raise SystemExit(f"{self.work} {what}: choose another --work, or remove that folder")
 
@@ -93,16 +94,16 @@ class Cell:
     def trained(self, method: str, plan: Plan, folder: Path) -> dict:
         """Test figures of a training by a recipe's plan."""
         title = f"{self.source} {self.scenario} {method} fold {self.fold}"
-        parts, say = self.parts, lambda line: print(f"  {line}", flush=True)
+        parts, log = self.parts, lambda line: print(f"  {line}", flush=True)
         fresh = lambda number=0: self.model(plan, method, run.seed_of(number))
-        run = Run(folder, parts.train, parts.val, plan, fresh, title, self.device, say=say)
+        run = Run(folder, parts.train, parts.val, plan, fresh, title, self.device, log=log)
         trained = RECIPES[plan.recipe].train(run)
         return evaluate(trained.model, parts.test, self.device).summary() | trained.summary() | {"plan": plan.as_dict()}
 
     def from_one_body(self, method: str) -> dict:
         """All stages of census, from the body that any line has left."""
-        start = next(self.work.glob(f"[!.]*/{STAGES}/start/{OUTCOME}"), None)
-        own = self.work / method / STAGES / "start"
+        start = next(self.work.glob(f"[!.]*/{STAGES}/pretrain/{OUTCOME}"), None)
+        own = self.work / method / STAGES / "pretrain"
         if start is not None and not (own / OUTCOME).exists():
             unfinished = self.work / f".{method}"
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -114,19 +115,19 @@ class Cell:
 
     def body(self) -> Model:
         model = self.model(self.plan, DEFAULT_METHOD)
-        start = next(self.work.glob(f"[!.]*/{STAGES}/start/{WEIGHTS}"), None)
+        start = next(self.work.glob(f"[!.]*/{STAGES}/pretrain/{WEIGHTS}"), None)
         if start is None:
             raise SystemExit(f"there is no body in {self.work}: run the line census first")
         model.backbone.load_state_dict(load_file(start))
         return model
 
     def features(self) -> Parts:
-        if self.plan.census.start is None:
+        if self.plan.own.pretrain is None:
             return self.parts
         kept = self.work / "features.npz"
         if not kept.exists():
             model = self.body()
-            stores = {name: embedded(model, part, self.device).store for name, part in self.parts._asdict().items()}
+            stores = {name: embed_bags(model, part, self.device).store for name, part in self.parts._asdict().items()}
             np.savez(kept, **{name: store.astype(np.float16) for name, store in stores.items()})
         stores = np.load(kept)
         as_features = lambda name, part: part._with(store=stores[name].astype(np.float32), index=_places(part))
@@ -136,17 +137,17 @@ class Cell:
 def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
     """A linear head on features as they are."""
     alone = census.head_alone(cell.model(cell.plan, method, seed), features.train)
-    settings = cell.plan.changed(seed=seed).census.head
+    settings = cell.plan.with_seed(seed).own.head
     fitted = fit(alone, features.train, features.val, settings, device=cell.device, title=None)
     return _read(cell, features, alone, fitted)
 
 
 def on_discriminants(cell: Cell, features: Parts, method: str, seed: int) -> dict:
-    material = Material(cell.source, features.train.store.shape[1:])
-    plan = RECIPES["census"].plan(material).changed(seed=seed)
+    task = TaskInfo(cell.source, features.train.store.shape[1:])
+    plan = RECIPES["census"].plan(task).with_seed(seed)
     model = build_model(features.train, method, plan.backbone)
     run = Run(cell.work, features.train, features.val, plan, lambda: model, "", cell.device)
-    linear = census.linear_reader(run, model)
+    linear = census.linear_model(run, model)
     return _read(cell, features, linear, census.head_on_discriminants(run, linear, folder=None, title=None))
 
 
@@ -180,7 +181,7 @@ def clusters(cell: Cell, features: Parts, seed: int, rounds: int = 50) -> dict:
 
 
 def _directions(bags: Bags, where: torch.device) -> torch.Tensor:  # (instances in the bags, d)
-    store = bags.store[singles(bags).index]
+    store = bags.store[as_single_bags(bags).index]
     flat = torch.from_numpy(store.reshape(len(store), -1)).to(where).float()
     return torch.nn.functional.normalize(flat, dim=1)
 
@@ -221,8 +222,8 @@ def write_tables(out: Path) -> None:
 
 
 def draw(out: Path, groups: dict) -> None:
-    """What is a winner worth? A figure a source with a ceiling; a line is of the folds that all of its points have."""
-    steps = {"clusters": "no labels:\nclusters named", "census": "winners:\ncensus", "proportion": "proportions"}
+    """One figure per source with a ceiling; the points of a line are means over the folds that all of them have."""
+    steps = {"clusters": "clusters, named\nby bag labels", "census": "majorities:\ncensus", "proportion": "proportions"}
     steps |= {"supervised": "all labels"}
     for source in {key[0] for key in groups}:
         lines = []
@@ -234,7 +235,9 @@ def draw(out: Path, groups: dict) -> None:
                 points = [Point(at, *_mean_and_std(shared[step])) for at, step in enumerate(steps) if step in of]
                 lines.append(Line(scenario.capitalize(), colour(place), points))
         if lines:
-            drawn = line_plot(list(steps.values()), lines, f"{source}: what is told", "instance accuracy")
+            drawn = line_plot(
+                list(steps.values()), lines, f"{source}: labels that training is given", "instance accuracy"
+            )
             (out / f"worth-{source}.svg").write_text(drawn)
 
 
@@ -268,7 +271,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="*")
     parser.add_argument("--scenarios", default="small,various,large")
-    parser.add_argument("--folds", type=folds_of, default="2-4")
+    parser.add_argument("--folds", type=parse_folds, default="2-4")
     parser.add_argument("--lines", default=",".join(LINES))
     parser.add_argument("--method", default=DEFAULT_METHOD, help="of census")
     parser.add_argument("--seeds", type=int, default=3, help="of heads and clusters")
@@ -281,24 +284,24 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
-    settings, lines = settings_of(options.set), options.lines.split(",")
+    settings, lines = parse_settings(options.set, {}), options.lines.split(",")
     if not set(lines) <= set(LINES):
         parser.error(f"--lines {options.lines}: take some of {','.join(LINES)}")
     about = {"commit": options.commit or commit(), "environment": environment()}
     for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
         parts = load(source).make_parts(scenario=scenario, fold=fold)
         source = Path(source).stem
-        material = Material(source, parts.train.store.shape[1:], on_gpu)
+        task = TaskInfo(source, parts.train.store.shape[1:], on_gpu)
         of_both = {name: value for name, value in settings.items() if not name.startswith("census.")}
-        plan = RECIPES["census"].plan(material).with_settings(settings)
-        augmented = RECIPES["augmented"].plan(material).with_settings(of_both)
+        plan = RECIPES["census"].plan(task).with_settings(settings)
+        augmented = RECIPES["augmented"].plan(task).with_settings(of_both)
         work = options.work / source / scenario / f"fold{fold}"
         cell = Cell(source, scenario, fold, parts, plan, augmented, work, options.device)
         for line, method, seed, train in _to_do(cell, lines, options.method, options.seeds):
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
             there = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
             asked = _as_read(cell.plan_of(line).as_dict())
-            if any(plan_as_now(row.get("plan", asked)) != asked for row in there):
+            if any(with_current_names(row).get("plan", asked) != asked for row in there):
                 what = f"{line} of {source} {scenario} fold {fold}"
                 raise SystemExit(f"{options.out / RUNS} has {what} by another plan: choose another --out")
             if there:
@@ -317,19 +320,19 @@ def _as_read(content: dict) -> dict:
 
 
 def _to_do(cell: Cell, lines: list[str], of_census: str, seeds: int):
-    has_start = cell.plan.census.start is not None
+    pretrained = cell.plan.own.pretrain is not None
     for line in lines:
         if line == "clusters":
             for seed in range(seeds):
                 yield line, None, seed, lambda seed=seed: clusters(cell, cell.features(), seed)
-        elif line == "heads" and has_start:
+        elif line == "heads" and pretrained:
             for method, seed in product(HEADS, range(seeds)):
                 yield line, method, seed, lambda m=method, seed=seed: head(cell, cell.features(), m, seed)
-        elif line == "discriminants" and has_start:
+        elif line == "discriminants" and pretrained:
             for seed in range(seeds):
                 train = lambda seed=seed: on_discriminants(cell, cell.features(), of_census, seed)
                 yield line, of_census, seed, train
-        elif line == "augmented" and has_start:
+        elif line == "augmented" and pretrained:
             yield line, OF_AUGMENTED, 0, lambda: cell.trained(OF_AUGMENTED, cell.augmented, cell.work / "augmented")
         elif line in ("census", "proportion", "supervised"):
             method = of_census if line == "census" else line

@@ -35,11 +35,11 @@ import numpy as np
 from speed import commit
 
 from majority import Bags, build_model, fit
+from majority.data.stores import FeatureFiles
 from majority.errors import InputError
+from majority.experiments.run_folder import environment
 from majority.files import write_json
-from majority.runs import environment
-from majority.settings import Settings
-from majority.store import FeatureFiles
+from majority.training.settings import Settings
 
 N_CLASSES, MAJORITY, BATCH_BAGS = 5, 0.6, 16
 

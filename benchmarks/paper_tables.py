@@ -36,14 +36,17 @@ from speed import commit
 
 from majority import evaluate
 from majority.errors import InputError
-from majority.experiments import Data, Experiment, reopen
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.experiments.reopen import reopen
 from majority.files import append_line, read_lines
-from majority.metrics import overestimation
-from majority.study import Done, run_cells
-from majority.study.results import gather, source_name
-from majority.training import METRICS
+from majority.inference.metrics import overestimation
+from majority.study import FinishedCell, run_cells
+from majority.study.results import read_results, source_name
+from majority.training.run_files import METRICS
 
 EPOCHS = 1_500
+TINY = {"backbone": "mlp", "training.epochs": 2}
 SCENARIOS = ("small", "various", "large")
 MAIN = ("count", "log-mean", "output-mean", "soft-count")
 REPORT_SECONDS, SPEED_SECONDS = 15, 60  # between two lines of progress; over which the speed is measured
@@ -59,12 +62,13 @@ class Grid:
     sources: Sequence[str]
     folds: Sequence[int]
     methods: Sequence[str]
-    settings: dict = field(default_factory=dict)  # of the experiment, where they are not the paper's
+    changes: dict = field(default_factory=dict)  # of the experiment, where it is not the paper's
 
     def experiments(self) -> Iterator[Experiment]:
         for fold, source, method, scenario in product(self.folds, self.sources, self.methods, SCENARIOS):
-            settings = {"recipe": "paper", "epochs": EPOCHS} | self.settings
-            yield Experiment(Data(source, scenario, fold), method, **settings)
+            changes = {"recipe": "paper"} | self.changes
+            settings = {"training.epochs": EPOCHS} | changes.pop("settings", {})
+            yield Experiment(Data(source, scenario, fold), method, settings=settings, **changes)
 
 
 CIFAR = ["cifar10"]
@@ -75,11 +79,11 @@ BLOCKS = {
         Grid(CIFAR, [0], ["feature-mean", "attention", "additive"]),
         Grid(CIFAR, [0], ["additive-transmil"], {"method_options": {"attention": "published"}}),
         Grid(CIFAR, [0], ["count-only", "adjusted-mean"]),
-        Grid(CIFAR, [0], ["feature-max", "feature-pnorm", "feature-lse"], {"patience": 300}),
+        Grid(CIFAR, [0], ["feature-max", "feature-pnorm", "feature-lse"], {"settings": {"training.patience": 300}}),
     ],
     "d": [
         Grid(CIFAR, [0], ["count"], {"method_options": {"of": "counts"}}),
-        Grid(CIFAR, [0], ["count"], {"recipe": "mpem", "ratios": (0.3, 0.5, 0.7)}),
+        Grid(CIFAR, [0], ["count"], {"recipe": "mpem", "settings": {"mpem.ratios": (0.3, 0.5, 0.7)}}),
     ],
     "e": [
         Grid(["oct_kermany_7801.npz"], range(3), MAIN),  # split by patient: the file names them
@@ -94,7 +98,7 @@ def cells_of(block: str, tiny: bool = False) -> dict[str, Experiment]:
     experiments = [experiment for grid in BLOCKS[block] for experiment in grid.experiments()]
     if tiny:
         experiments = [
-            replace(one, data=replace(one.data, source="digits", bags=8, bag_size=8), backbone="mlp", epochs=2)
+            replace(one, data=replace(one.data, source="digits", bags=8, bag_size=8), settings=one.settings | TINY)
             for one in experiments
         ]
     return {_name(experiment): experiment for experiment in experiments}
@@ -104,9 +108,15 @@ def _name(experiment: Experiment) -> str:
     data, words = experiment.data, [experiment.method]
     words += [f"{option}-{value}" for option, value in experiment.method_options.items()]
     words += [experiment.recipe] if experiment.recipe != "paper" else []
-    words += [f"patience-{experiment.patience}"] if experiment.patience else []
+    patience = experiment.settings.get("training.patience")
+    words += [f"patience-{patience}"] if patience else []
     words += [f"seed-{experiment.seed}"] if experiment.seed else []
     return f"{Path(data.source).stem}/{data.scenario}/{'-'.join(words)}/fold{data.fold}"
+
+
+def _planned(experiment: Experiment) -> int:
+    """The epochs of one training."""
+    return experiment.settings["training.epochs"]
 
 
 class Stopped(Exception):
@@ -177,7 +187,7 @@ class Queue:
         needed = START_SECONDS + SLOWER_ALONE * epochs / speed if speed else 0.0
         return time.monotonic() + needed < self.deadline
 
-    def _train(self, name: str) -> Done:
+    def _train(self, name: str) -> FinishedCell:
         def watch(state, done) -> None:
             if time.monotonic() > self.deadline:
                 raise Stopped  # run_cells ends its process
@@ -186,9 +196,9 @@ class Queue:
         try:
             return run_cells([(folder, self.cells[name])], self.work / "failures" / name, self.device, 1, watch)[0]
         except InputError as error:
-            return Done(folder, failure=str(error))
+            return FinishedCell(folder, failure=str(error))
 
-    def _end(self, name: str, done: Done) -> None:
+    def _end(self, name: str, done: FinishedCell) -> None:
         took = time.monotonic() - self.running[name]
         if done.failure:
             self.failed.append(name)
@@ -219,7 +229,9 @@ class Queue:
 
     def _epochs_left(self, name: str) -> int:
         experiment = self.cells[name]
-        return max(0, experiment.epochs * (1 + len(experiment.ratios or ())) - self._epochs_of(name))
+        return max(
+            0, _planned(experiment) * (1 + len(experiment.settings.get("mpem.ratios", ()))) - self._epochs_of(name)
+        )
 
     def _say(self, line: str) -> None:
         print(f"{time.monotonic() - self.began:6.0f} s  {line}", flush=True)
@@ -230,7 +242,7 @@ def raw_line(name: str, folder: Path, device: str) -> dict:
     classifier, parts, _ = reopen(folder, device=device)
     outcomes = {part: evaluate(classifier.model, getattr(parts, part), device) for part in ("train", "test")}
     surplus = {part: overestimation(o.labels, o.hard_counts, o.true_counts).tolist() for part, o in outcomes.items()}
-    (line,) = gather(folder)
+    (line,) = read_results(folder)
     return line | {"cell": name, "train": outcomes["train"].summary(), "overestimation_per_bag": surplus}
 
 
@@ -283,7 +295,7 @@ def main() -> None:
     finished, cells = finished_cells(options.out), {}
     for block in blocks:
         every = cells_of(block, options.tiny)
-        missing = {name: one for name, one in every.items() if (name, one.epochs) not in finished}
+        missing = {name: one for name, one in every.items() if (name, _planned(one)) not in finished}
         print(f"block {block}: {len(missing)} of {len(every)} cells to run", flush=True)
         cells |= missing
     cells = dict(list(cells.items())[: options.limit])

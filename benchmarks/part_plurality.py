@@ -6,7 +6,7 @@ Bags of ten classes hold a majority proportion m. The rest is shared equally by 
 ("equal"), or one rival holds 0.8 m (all of the rest where that is less) and the other eight share what is
 left ("rival"). Parts are drawn without replacement. Of 100,000 parts a cell, the percentage in which another
 class has more instances than the bag's label ("beaten"), and in which the label shares the top ("tied").
-The table stands in docs/training.md. It depends on numpy's generator and the seed alone, not on the machine.
+The tables in docs/benchmarks/large-bags.md depend on numpy's generator and the seed only, not on the machine.
 """
 
 from __future__ import annotations

@@ -11,22 +11,23 @@ are reported for it come from folds 2 to 4.
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
 from majority import build_model, evaluate, fit
-from majority.augment import lawful
+from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.recipes import Plan
-from majority.runs import environment
-from majority.settings import Settings
+from majority.recipes.label_preserving import label_preserving
 from majority.sources import load
+from majority.training.settings import Settings
 
 RUNS = [(method, scenario, fold) for scenario, fold in (("small", 0), ("large", 1)) for method in ("count", "log-mean")]
 
 
 def plans(source: str) -> dict[str, Plan]:
-    flips = tuple(name for name in ("flip", "rotate90") if name in lawful(source))
+    flips = tuple(name for name in ("flip", "rotate90") if name in label_preserving(source))
     base = Settings(
         epochs=100,
         batch_bags=32,
@@ -38,17 +39,20 @@ def plans(source: str) -> dict[str, Plan]:
         compile=True,
     )
     small = Plan("trial", "resnet18-small", "data", base)
+
+    def changed(plan: Plan = small, **training) -> Plan:
+        return replace(plan, training=replace(plan.training, **training))
+
+    imagenet = replace(small, backbone="resnet18")
     return {
         "small stem": small,
-        "small stem, cutout": small.changed(augment=(*base.augment, "cutout")),
-        "imagenet stem, 200 epochs": small.changed("resnet18", epochs=200),
-        "small stem, rate 5e-4": small.changed(learning_rate=5e-4),
-        "small stem, rate 5e-4, 16 bags a step": small.changed(learning_rate=5e-4, batch_bags=16),
-        "small stem, rate 5e-4, 64 bags a step, 200 epochs": small.changed(
-            learning_rate=5e-4, batch_bags=64, epochs=200
-        ),
-        "imagenet stem, constant rate 3e-4, 64 bags a step, 300 epochs": small.changed(
-            "resnet18", epochs=300, learning_rate=3e-4, schedule="constant", batch_bags=64, weight_decay=0.0
+        "small stem, cutout": changed(augment=(*base.augment, "cutout")),
+        "imagenet stem, 200 epochs": changed(imagenet, epochs=200),
+        "small stem, rate 5e-4": changed(learning_rate=5e-4),
+        "small stem, rate 5e-4, 16 bags per step": changed(learning_rate=5e-4, batch_bags=16),
+        "small stem, rate 5e-4, 64 bags per step, 200 epochs": changed(learning_rate=5e-4, batch_bags=64, epochs=200),
+        "imagenet stem, constant rate 3e-4, 64 bags per step, 300 epochs": changed(
+            imagenet, epochs=300, learning_rate=3e-4, schedule="constant", batch_bags=64, weight_decay=0.0
         ),
     }
 
@@ -66,7 +70,8 @@ def main() -> None:
     for name, plan in plans(Path(options.source).stem).items():
         if options.only and options.only not in name:
             continue
-        plan = plan.changed(epochs=options.epochs)
+        if options.epochs:
+            plan = plan.with_settings({"training.epochs": options.epochs})
         for method, scenario, fold in RUNS:
             if (name, method, scenario, fold) in done:
                 continue

@@ -15,9 +15,9 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from majority import build_model, evaluate, fit
+from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
-from majority.recipes import RECIPES, Material
-from majority.runs import environment
+from majority.recipes import RECIPES, TaskInfo
 from majority.sources import load
 
 LOOPS = {"fast": {"compile": True}, "plain": {"precision": "float32", "compile": False}}
@@ -41,8 +41,11 @@ def main() -> None:
             for seed in range(options.seeds):
                 if (method, loop, seed) in done:
                     continue
-                plan = RECIPES["paper"].plan(Material(options.source))
-                plan = plan.changed(options.backbone, epochs=options.epochs, seed=seed, **LOOPS[loop])
+                plan = RECIPES["paper"].plan(TaskInfo(options.source))
+                changes = {f"training.{name}": value for name, value in LOOPS[loop].items()}
+                changes |= {"training.epochs": options.epochs}
+                changes |= {"backbone": options.backbone} if options.backbone else {}
+                plan = plan.with_seed(seed).with_settings(changes)
                 model = build_model(parts.train, method, plan.backbone, pixels=plan.pixels, seed=seed)
                 fitted = fit(model, parts.train, parts.val, plan.training, eager=loop == "plain")
                 row = {"source": options.source, "method": method, "loop": loop, "seed": seed}

@@ -8,7 +8,7 @@ published  a straightforward loop in the published way: a DataLoader without wor
 eager      `majority.fit(..., eager=True)`: resident data, bf16, every kernel launched from Python
 shipped    `majority.fit(...)` as it comes for 1,500 epochs: captured and compiled steps, one read an epoch
 floor      the network's forward and backward alone (and the validation images' forward), captured and compiled, on
-           random float images that are already there: no gather, no normalisation, no bag loss, no optimiser
+           random float images that are already there: no gather, no normalisation, no bag loss, no optimizer
 
 An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags. Beside the loops:
 how the shipped one grows with bags and their size, and how fast predictions stream. The file is written after
@@ -24,6 +24,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,15 +32,15 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from majority import Bags, Classifier, build_model, fit
-from majority.capture import compiled
+from majority.data.device import BATCH_INSTANCES, choose_device
+from majority.data.segments import Segments
+from majority.experiments.run_folder import environment
 from majority.files import write_json
-from majority.inference import BATCH_INSTANCES, choose_device
 from majority.model import Model
-from majority.recipes import RECIPES, Material
-from majority.runs import environment
-from majority.segments import Segments
-from majority.settings import Settings
-from majority.training import COMPILED_FROM
+from majority.recipes import RECIPES, TaskInfo
+from majority.training.cuda_graphs import compiled
+from majority.training.loop import COMPILED_FROM
+from majority.training.settings import Settings
 
 N_CLASSES = 10
 
@@ -54,12 +55,12 @@ def random_bags(sizes: np.ndarray, side: int, seed: int, stored: int = 60_000) -
 
 
 def paper_settings(epochs: int, **changes) -> Settings:
-    return RECIPES["paper"].plan(Material("random")).changed(epochs=epochs, **changes).training
+    return replace(RECIPES["paper"].plan(TaskInfo("random")).training, epochs=epochs, **changes)
 
 
 def as_shipped(train: Bags, epochs: int, **changes) -> Settings:
     """A few epochs of what a run of the recipe's full length would do."""
-    whole = RECIPES["paper"].plan(Material("random")).training.epochs
+    whole = RECIPES["paper"].plan(TaskInfo("random")).training.epochs
     return paper_settings(epochs, compile=whole * len(train.index) >= COMPILED_FROM, **changes)
 
 
@@ -94,7 +95,7 @@ class OneBagAtATime(Dataset):
 
 def epoch_of_published_way(train: Bags, val: Bags, test: Bags, backbone: str, device: torch.device) -> dict:
     model = build_model(train, "count", backbone, pixels="published").to(device)
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-4)
     loaders = [DataLoader(OneBagAtATime(bags), 64, shuffle=bags is train) for bags in (train, val, test)]
     _reset_peak()
     start = time.perf_counter()
@@ -108,9 +109,9 @@ def epoch_of_published_way(train: Bags, val: Bags, test: Bags, backbone: str, de
                 output = model.head(features, segments)
                 loss = torch.nn.functional.nll_loss(output.bag_log_probs, labels.to(device))
             if model.training:
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 loss.backward()
-                optimiser.step()
+                optimizer.step()
             loss.item()
     return {"seconds": time.perf_counter() - start, "peak_gib": _peak_gib()}
 

@@ -18,19 +18,19 @@ import numpy as np
 from speed import commit
 
 from majority import build_model, evaluate
-from majority.cli import folds_of
-from majority.embedding import singles
+from majority.cli.options import parse_folds
+from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.methods import DEFAULT_METHOD
-from majority.recipes import RECIPES, Material, Plan, Run
-from majority.runs import environment
+from majority.recipes import RECIPES, Plan, Run, TaskInfo
+from majority.recipes.embedding import as_single_bags
 from majority.sources import Parts, load
 
 
 def as_vectors(parts: Parts, components: int) -> Parts:
     """The same bags, the pixels of each instance as so many principal components."""
     store = parts.train.store.reshape(len(parts.train.store), -1).astype(np.float32)
-    known = store[singles(parts.train).index]
+    known = store[as_single_bags(parts.train).index]
     lengths, directions = np.linalg.eigh(np.cov(known, rowvar=False))
     directions = directions[:, lengths > 1e-6 * lengths[-1]][:, ::-1][:, :components].astype(np.float32)
     vectors = (store - known.mean(axis=0)) @ directions
@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--scenarios", default="small,various,large")
-    parser.add_argument("--folds", type=folds_of, default="0-2")
+    parser.add_argument("--folds", type=parse_folds, default="0-2")
     parser.add_argument("--recipes", default="quick,census")
     parser.add_argument("--components", type=int, default=64)
     parser.add_argument("--out", type=Path, required=True)
@@ -62,7 +62,7 @@ def main() -> None:
         for recipe in options.recipes.split(","):
             key = {"source": source, "scenario": scenario, "fold": fold, "components": options.components}
             key |= {"recipe": recipe, "method": DEFAULT_METHOD}
-            plan = RECIPES[recipe].plan(Material(source, (options.components,), on_gpu=False))
+            plan = RECIPES[recipe].plan(TaskInfo(source, (options.components,), on_gpu=False))
             key["plan"] = json.loads(json.dumps(plan.as_dict()))
             if any(key.items() <= row.items() for row in read_lines(options.out)):
                 continue

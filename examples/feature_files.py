@@ -1,9 +1,9 @@
-"""Feature files, one a bag, and a table of labels -> a classifier of single rows: what most will run on day one.
+"""Train a classifier of single rows from feature files, one per bag, and a table of labels.
 
     python examples/feature_files.py
 
-Here the features are the pixels of scikit-learn's digits; with your own, begin at `load_source`. The same from
-the command: `majority check slides`, `majority train slides`, `majority predict RUN new-slides`.
+The features here are the pixels of scikit-learn's digits. With your own files, start at `load_source`. The same on the
+command line: `majority check slides`, `majority train slides`, `majority predict RUN new-slides`.
 """
 
 import csv
@@ -17,7 +17,7 @@ import majority
 
 
 def write_digits(folder: Path) -> None:
-    """300 bags of 32 digits: a .npy file each, and labels.csv with bag, label and split."""
+    """Write 300 bags of 32 digits: one .npy file per bag, and labels.csv with bag, label and split."""
     with (folder / "labels.csv").open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["bag", "label", "split"])
@@ -29,8 +29,8 @@ def write_digits(folder: Path) -> None:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         write_digits(folder)
 
         start = time.perf_counter()

@@ -1,9 +1,9 @@
-"""Images listed in a manifest, a row an image -> a classifier of single images, and a table of predictions.
+"""Train a classifier of single images from a manifest with one row per image, and write its predictions.
 
     python examples/images_in_bags.py
 
-Here the images are scikit-learn's digits written out as PNG files; with your own, begin at `load_source`. The same
-from the command: `majority check bags.csv`, `majority train bags.csv`, `majority predict RUN new.csv`.
+The images here are scikit-learn's digits, written as PNG files. With your own images, start at `load_source`. The same
+on the command line: `majority check bags.csv`, `majority train bags.csv`, `majority predict RUN new.csv`.
 """
 
 import tempfile
@@ -13,12 +13,11 @@ from pathlib import Path
 from write_digits import write_digits
 
 import majority
-from majority.predictions import write_predictions
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as place:
-        manifest = write_digits(Path(place))
+    with tempfile.TemporaryDirectory() as folder:
+        manifest = write_digits(Path(folder))
 
         start = time.perf_counter()
         source = majority.load_source(manifest)
@@ -31,8 +30,8 @@ def main() -> None:
             f"bag accuracy {figures['bag_accuracy']:.3f}, instance accuracy {figures['instance_accuracy']:.3f} on "
             f"{len(test)} test bags, {time.perf_counter() - start:.1f} s from files to figures"
         )
-        out = Path(place) / "predictions.csv"
-        write_predictions(out, majority.Classifier(model), {"test": test}, source)
+        out = Path(folder) / "predictions.csv"
+        majority.write_predictions(out, majority.Classifier(model), {"test": test}, source)
         print("".join(out.read_text().splitlines(keepends=True)[:4]), end="")
 
 

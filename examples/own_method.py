@@ -1,21 +1,20 @@
-"""One's own method in one file: a head, one line to name it, and the loop, command and metrics are yours.
+"""Your own method in one file: a head and one line that registers it. Everything else is shared.
 
     python examples/own_method.py
 
-The command knows it where the environment variable MAJORITY_PLUGINS names this file:
+The command knows the method if the environment variable MAJORITY_PLUGINS names this file:
 
     export MAJORITY_PLUGINS=examples/own_method.py
     majority train digits --method entropy --recipe quick --out run
     majority predict run --out classes.csv
 
-The method here is `entropy`: log-mean, plus a push of every instance towards one class. Lower entropy makes mean
-confidences more like counts, which is what the counting network does with a temperature.
+The method `entropy` is log-mean with a penalty on the entropy of each instance. Low entropy makes mean probabilities
+similar to counts, which the counting network achieves with a temperature.
 """
 
 import majority
-from majority.methods import METHODS, BagOutput, Method, Target
+from majority import BagOutput, Method, Segments, Target, register
 from majority.methods.count import Count
-from majority.segments import Segments
 
 
 class Entropy(Count):
@@ -29,7 +28,7 @@ class Entropy(Count):
         return super().losses(output, segments, target) + self.weight * segments.mean(entropy)
 
 
-METHODS["entropy"] = Method("entropy", Entropy, "log-mean with low entropy")
+register(Method("entropy", Entropy, "log-mean with a penalty on entropy"))
 
 
 def main() -> None:

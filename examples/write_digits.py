@@ -1,9 +1,9 @@
-"""Handwritten digits as a practitioner's data: a folder of PNG files and a manifest, bags.csv, a row an image.
+"""Write handwritten digits as a folder of PNG files and a manifest, bags.csv, with one row per image.
 
     python examples/write_digits.py digits
 
-300 bags of 16 digits (from scikit-learn, no download), 200 to train on, 50 to validate, 50 to test. The column
-`label`, each image's true digit, is for evaluation alone; training sees `bag_label`.
+300 bags of 16 digits (from scikit-learn, no download): 200 for training, 50 for validation, 50 for testing. The column
+`label`, the true digit of each image, is for evaluation only; training uses `bag_label`.
 """
 
 import csv
@@ -27,8 +27,8 @@ def write_digits(folder: Path) -> Path:
             for i in range(len(bags)):
                 name, bag_label = f"{split}{i}", bags.classes[bags.labels[i]]
                 (folder / name).mkdir(exist_ok=True)
-                truth = bags.instance_labels[bags.offsets[i] : bags.offsets[i + 1]]
-                for j, (pixels, digit) in enumerate(zip(bags.bag(i), truth, strict=True)):
+                true_digits = bags.instance_labels[bags.offsets[i] : bags.offsets[i + 1]]
+                for j, (pixels, digit) in enumerate(zip(bags.bag(i), true_digits, strict=True)):
                     path = f"{name}/{j}.png"
                     Image.fromarray(pixels[:, :, 0]).save(folder / path)  # grey, 8 x 8
                     table.writerow([name, bag_label, split, path, bags.classes[digit]])

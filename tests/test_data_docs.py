@@ -1,4 +1,4 @@
-"""docs/data.md runs as it is written."""
+"""The pages about your own data run as they are written."""
 
 import re
 import shlex
@@ -8,44 +8,68 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from majority import cli
-from majority.augment import LAWFUL
+from majority.cli.app import main
+from majority.recipes.label_preserving import LABEL_PRESERVING
 
-ROOT = Path(__file__).parents[1]
-BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = Path(__file__).parents[1] / "docs/how-to"
+BLOCK = re.compile(r'^```(\w+)(?: title="(\S+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(autouse=True)
-def _elsewhere(tmp_path, monkeypatch):
+def _in_a_new_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_every_block_of_the_data_page(tmp_path, monkeypatch, capsys):
+def run_page(name, monkeypatch, capsys):
+    """Write the CSV blocks of a page, run its Python code and its commands, in order."""
     names = {}
-    for kind, name, text in BLOCK.findall((ROOT / "docs/data.md").read_text()):
-        if kind == "csv":
-            Path(name).write_text(text)
-        elif kind == "python":
+    blocks = BLOCK.findall((PAGES / name).read_text())
+    assert blocks
+    for language, file, text in blocks:
+        if language == "csv":
+            Path(file).write_text(text)
+        elif language == "python":
             exec(text, names)
         else:
+            assert language == "sh"
             for line in text.splitlines():
                 monkeypatch.setattr(sys, "argv", shlex.split(line))
                 with pytest.raises(SystemExit) as stopped:
-                    cli.main()
+                    main()
                 assert not stopped.value.code, (line, capsys.readouterr().err)
+
+
+def test_the_page_about_tables(monkeypatch, capsys):
+    run_page("tables.md", monkeypatch, capsys)
     rows = pd.read_csv("predictions.csv")
     assert rows.columns.tolist() == ["part", "bag", "instance", "class", "p(stroma)", "p(tumour)"]
     assert len(rows) == 10
     assert pd.read_parquet("by-bag.parquet")["bag"].tolist() == ["s1", "s2", "s3", "s4", "s5", "s6"]
+
+
+def test_the_page_about_known_classes(monkeypatch, capsys):
+    run_page("known-classes.md", monkeypatch, capsys)
+    assert Path("labelled-run/result.json").exists()
+
+
+def test_the_page_about_images(monkeypatch, capsys):
+    run_page("images.md", monkeypatch, capsys)
+    assert Path("picture-run/report.html").exists()
+
+
+def test_the_page_about_feature_files(monkeypatch, capsys):
+    run_page("feature-files.md", monkeypatch, capsys)
     assert (pd.read_csv("slides.csv")["share"] > 0.5).all()
     assert Path("slide-folds/fold2/result.json").exists()
 
 
-def test_the_table_of_what_may_be_done_to_images_is_the_programs():
-    rows = re.findall(r"^\| (`[a-z].*?) \|(.*)\|$", (ROOT / "docs/data.md").read_text(), re.MULTILINE)
-    said = {name: cells for names, cells in rows for name in re.findall(r"`(\w+)`", names) if name in LAWFUL}
-    assert {*LAWFUL} - {*said} == {"organcmnist", "organsmnist"}, "and the like"
-    for name, cells in said.items():
-        allowed = [view in LAWFUL[name] for view in ("flip", "rotate90", "colour", "grey")]
+def test_the_table_of_augmentations_is_that_of_the_program():
+    rows = re.findall(r"^\| (`[a-z].*?) \|(.*)\|$", (PAGES / "images.md").read_text(), re.MULTILINE)
+    written = {
+        name: cells for names, cells in rows for name in re.findall(r"`(\w+)`", names) if name in LABEL_PRESERVING
+    }
+    assert {*LABEL_PRESERVING} - {*written} == {"organcmnist", "organsmnist"}, "and the other organ sets"
+    for name, cells in written.items():
+        allowed = [view in LABEL_PRESERVING[name] for view in ("flip", "rotate90", "colour", "grey")]
         assert [cell.strip() == "yes" for cell in cells.split("|")] == allowed, name

@@ -1,4 +1,4 @@
-"""The tutorial and the examples, executed as a reader would."""
+"""README, pages and examples: their commands and code are executed, their links and tables checked."""
 
 import csv
 import io
@@ -9,101 +9,137 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 import torch
+import typer
 from PIL import Image
 
-from majority.methods import METHODS, Method, Target, create_head
-from majority.segments import Segments
+from majority.cli.app import app
+from majority.data.batches import Target
+from majority.data.segments import Segments
+from majority.methods import METHODS, Method, create_head
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PACKAGE = ROOT / "src" / "majority"
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "results/README.md")]
+PAGES += sorted(DOCS.rglob("*.md"))
 ENVIRONMENT = os.environ | {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     "OMP_NUM_THREADS": "1",
 }
 
 
-def fenced(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
+def fenced(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def run_lines(majority, block: str) -> None:
+    """Run each line of a block with the command in this process."""
+    for line in block.splitlines():
+        name, *words = shlex.split(line, comments=True)
+        assert name == "majority"
+        code, out, err = majority(*words)
+        assert code == 0, f"{line}: {out[-2000:]}{err[-2000:]}"
+
+
+def write_colour_manifest(path: Path, bags: int, names: tuple[str, str], folder: str) -> None:
+    """Bags of one red or blue image each, of slightly different sizes."""
+    Path(folder).mkdir(parents=True)
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["bag", "bag_label", "path"])
+        for bag in range(bags):
+            image = Image.new("RGB", (20 + bag % 3, 30), ("red", "blue")[bag % 2])
+            image.save(f"{folder}/{bag}.png")
+            table.writerow([bag, names[bag % 2], f"{folder}/{bag}.png"])
+
+
+# ---------------------------------------------------------------------- commands and code
+
+
+def test_the_commands_of_the_readme_lead_from_a_csv_to_predictions(tmp_path, majority, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (header,) = {block.splitlines()[0] for block in fenced(ROOT / "README.md", "csv")}
+    write_colour_manifest(Path("slides.csv"), 40, ("lepidic", "acinar"), "tiles")
+    assert Path("slides.csv").read_text().splitlines()[0] == header
+    (block,) = fenced(ROOT / "README.md", "sh")
+    assert len(block.splitlines()) == 5
+    run_lines(majority, block)
+    with Path("classes.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["class"] for row in rows] == ["lepidic", "acinar"] * 20
+    assert Path("run/report.html").exists()
+    assert Path("model.onnx").exists()
 
 
 def test_the_tutorial_runs_from_images_to_a_report(tmp_path, majority, monkeypatch):
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    commands = [line[2:] for block in fenced("tutorial.md", "console") for line in block.splitlines()]
+    tutorial = DOCS / "get-started/tutorial.md"
+    commands = [line[2:] for block in fenced(tutorial, "console") for line in block.splitlines()]
     assert len(commands) == 10
     for command in commands[:2]:
         environment = ENVIRONMENT | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
         done = subprocess.run(command, shell=True, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
-    for command in commands[2:]:  # without the seconds that a process takes to start
-        name, *words = shlex.split(command)
-        assert name == "majority"
-        code, said, err = majority(*words)
-        assert code == 0, f"{command}: {said[-2000:]}{err[-2000:]}"
+    run_lines(majority, "\n".join(commands[2:]))  # in this process: a new one takes seconds to start
     with (tmp_path / "classes.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 300 * 16
     with (tmp_path / "digits" / "bags.csv").open() as file:
-        truth = {row["path"]: row["label"] for row in csv.DictReader(file)}
-    right = [row["class"] == truth[row["path"]] for row in rows]
-    assert sum(right) / len(right) > 0.9
+        true_class = {row["path"]: row["label"] for row in csv.DictReader(file)}
+    correct = [row["class"] == true_class[row["path"]] for row in rows]
+    assert sum(correct) / len(correct) > 0.9
     assert (tmp_path / "run" / "report.html").stat().st_size > 50_000
     assert (tmp_path / "model.onnx").exists()
-    for said in run_snippets():
-        assert re.fullmatch(r"\[?'?\d'?\]?", said)
+    for printed in run_tutorial_snippets():
+        assert re.fullmatch(r"\[?'?\d'?\]?", printed)
 
 
-def run_snippets() -> list[str]:
-    """What the tutorial's Python prints, of the ONNX file and of the run, where they are in this folder."""
-    printed = []
-    for snippet in fenced("tutorial.md", "python"):
-        with redirect_stdout(io.StringIO()) as said:
+def run_tutorial_snippets() -> list[str]:
+    """The output of the tutorial's Python code for the ONNX file and for the run of the current folder."""
+    outputs = []
+    for snippet in fenced(DOCS / "get-started/tutorial.md", "python"):
+        with redirect_stdout(io.StringIO()) as printed:
             exec(snippet, {"__name__": "__main__"})
-        printed.append(said.getvalue().strip())
-    assert len(printed) == 2
-    return printed
+        outputs.append(printed.getvalue().strip())
+    assert len(outputs) == 2
+    return outputs
 
 
-def test_the_tutorial_s_python_takes_colour_images_of_any_size(tmp_path, majority, monkeypatch):
+def test_the_python_code_of_the_tutorial_takes_colour_images_of_any_size(tmp_path, majority, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    Path("digits/test0").mkdir(parents=True)
-    with open("bags.csv", "w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["bag", "bag_label", "path"])
-        for bag in range(40):
-            colour = ("red", "blue")[bag % 2]
-            Image.new("RGB", (20 + bag % 3, 30), colour).save(f"digits/test0/{bag}.png")
-            table.writerow([bag, colour, f"digits/test0/{bag}.png"])
+    write_colour_manifest(Path("bags.csv"), 40, ("red", "blue"), "digits/test0")
     words = ("--recipe", "quick", "--image-size", 16, "--epochs", 10, "--out", "run")
     assert majority("train", "bags.csv", *words)[0] == 0
     assert majority("export", "run")[0] == 0
-    assert run_snippets() == ["red", "['red']"]
+    assert run_tutorial_snippets() == ["red", "['red']"]
 
 
-def test_the_recipes_of_the_command_from_python(tmp_path, majority, monkeypatch, capsys):
+def test_the_recipes_of_the_command_can_be_used_from_python(tmp_path, majority, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    section = (ROOT / "docs" / "training.md").read_text().split("### The recipes of the command, from Python")[1]
+    section = (DOCS / "how-to/scikit-learn.md").read_text().split("## Use the recipes of the command")[1]
     blocks = re.findall(r"```(\w+)\n(.*?)```", section.split("\n## ")[0], re.DOTALL)
     assert [language for language, _ in blocks] == ["python", "sh", "python"]
     (_, write), (_, train), (_, use) = blocks
     names = {"__name__": "__main__"}
     exec(write, names)
-    name, *words = shlex.split(train)
-    assert name == "majority"
-    assert majority(*words)[0] == 0
+    run_lines(majority, train)
     exec(use, names)
-    said = re.findall(r"\d+", capsys.readouterr().out.splitlines()[-1])
-    assert said[0] == "0"  # the first five digits show 0 to 4
-    assert len(said) == 5
+    predicted = re.findall(r"\d+", capsys.readouterr().out.splitlines()[-1])
+    assert predicted[0] == "0"  # the first five digits show 0 to 4
+    assert len(predicted) == 5
 
 
-EXAMPLES = {path.name for path in (ROOT / "examples").glob("*.py")} - {"sklearn_arrays.py"}  # test_estimator.py has it
+EXAMPLES = {path.name for path in (ROOT / "examples").glob("*.py")} - {"sklearn_arrays.py"}  # test_estimator.py runs it
 
 
 @pytest.mark.usefixtures("methods")
@@ -117,15 +153,13 @@ def test_examples_run(script, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.strip()
 
 
-def test_the_method_that_contributors_are_shown_works_as_it_stands(monkeypatch):
+def test_the_method_in_contributing_works_as_it_is_written(monkeypatch):
     section = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a method")[1].split("\n## ")[0]
-    file, import_line, entry = re.findall(r"```(?:python)?\n(.*?)```", section, re.DOTALL)
-    init = (ROOT / "src/majority/methods/__init__.py").read_text()
-    assert import_line in init
-    assert f"        {entry}" in init
+    file, line = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     names = {"__name__": "majority.methods.shown", "__package__": "majority.methods"}
     exec(file, names)
-    (shown,) = eval(entry, {"Method": Method, "Vote": names["Vote"]})
+    shown = eval(line, {"Method": Method, "Vote": names["Vote"]})
+    assert (shown.name, shown.about, shown.settings) == ("vote", METHODS["vote"].about, METHODS["vote"].settings)
     outputs = {}
     for method in (METHODS["vote"], shown):
         monkeypatch.setitem(METHODS, "vote", method)
@@ -137,20 +171,64 @@ def test_the_method_that_contributors_are_shown_works_as_it_stands(monkeypatch):
     torch.testing.assert_close(*outputs.values())
 
 
-def test_every_link_of_the_documents_leads_somewhere():
-    for page in [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        ROOT / "results/README.md",
-        *(ROOT / "docs").glob("*.md"),
-    ]:
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-            if not target.startswith("http"):
-                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def test_the_reference_of_the_command_line_has_every_command_and_option():
+    page = (DOCS / "reference/commands.md").read_text()
+    for name, command in typer.main.get_command(app).commands.items():
+        assert f"`majority {name}" in page
+        for parameter in command.params:
+            for option in parameter.opts:
+                if option.startswith("--"):
+                    assert f"`{option}" in page, f"majority {name} {option}"
 
 
-def test_the_architecture_page_names_every_room():
-    page = (ROOT / "docs" / "architecture.md").read_text()
-    named = re.findall(r"^\| `([\w/]+\.py)` \|", page, re.MULTILINE)
-    package = ROOT / "src" / "majority"
-    assert sorted(named) == sorted(str(path.relative_to(package)) for path in package.rglob("*.py"))
+# ---------------------------------------------------------------------- links
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as the site and common Markdown viewers make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = [re.sub(r"[`*]", "", heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)]
+    return {re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def test_every_link_leads_to_a_file_and_to_a_heading_in_it():
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", page.read_text()):
+            if "://" in target:
+                continue
+            file = (page.parent / target).resolve() if target else page
+            assert file.is_file(), f"{page.relative_to(ROOT)} links to {target}"
+            if anchor:
+                assert anchor in anchors(file), f"{page.relative_to(ROOT)} links to {target}#{anchor}"
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
+    listed = re.findall(r"([\w/-]+\.md)$", navigation, re.MULTILINE)
+    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
+    assert sorted(listed) == sorted([*pages, "results/README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+
+
+# ---------------------------------------------------------------------- architecture
+
+
+def test_the_architecture_page_has_every_package_in_the_order_of_imports():
+    page = (DOCS / "concepts/architecture.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| `([\w.]+)/?` \|", page, re.MULTILINE)
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"}
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert sorted(name.removesuffix(".py") for _, name in rows) == sorted(modules | packages)
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    levels = {}
+    for level, name in rows:
+        levels.setdefault(int(level), set()).add(name.removesuffix(".py"))
+    assert [levels[level] for level in sorted(levels)] == [set(layer.split(" | ")) for layer in layers]
+
+
+def test_the_architecture_page_names_files_that_exist():
+    section = (DOCS / "concepts/architecture.md").read_text().split("## Where to find")[1].split("\n## ")[0]
+    files = re.findall(r"`([\w/.]+\.(?:py|csv|jinja))`", section)
+    assert len(files) > 10
+    for file in files:
+        assert (PACKAGE / file).is_file(), file

@@ -1,37 +1,40 @@
-"""Files are whole or not there, also where two commands write one."""
+"""Files are complete or absent, also when two commands write the same one, on every system."""
 
 import errno
 import os
+import subprocess
+import sys
 
 import pytest
 
 from majority.errors import InputError
-from majority.files import write_atomically
+from majority.files import append, hold_lock, read_lines, write_atomically, write_text
 
 
-def test_a_file_that_is_being_written_is_left_to_its_writer(tmp_path):
+def test_a_second_writer_of_a_file_is_refused(tmp_path):
     path = tmp_path / "predictions.csv"
 
-    def write(place):
-        place.write_text("first\n")
-        with pytest.raises(InputError, match=r"predictions.csv is being written by another command: wait, or choose"):
-            write_atomically(path, lambda place: place.write_text("second\n"))
+    def write(draft):
+        draft.write_text("first\n")
+        with pytest.raises(InputError, match=r"predictions.csv is being written by another command"):
+            write_atomically(path, lambda draft: draft.write_text("second\n"))
 
     write_atomically(path, write)
     assert path.read_text() == "first\n"
     assert [file.name for file in tmp_path.iterdir()] == ["predictions.csv"]
-    write_atomically(path, lambda place: place.write_text("third\n"))
+    write_atomically(path, lambda draft: draft.write_text("third\n"))
     assert path.read_text() == "third\n"
 
 
-def test_what_a_kill_left_is_replaced_and_what_fails_leaves_nothing(tmp_path):
+def test_leftovers_of_a_killed_writer_are_replaced_and_a_failure_leaves_nothing(tmp_path):
     path = tmp_path / "report.html"
     (tmp_path / ".report.html.unfinished").write_text("half of a longer p")
-    write_atomically(path, lambda place: place.write_text("whole"))
+    (tmp_path / ".report.html.lock").touch()
+    write_atomically(path, lambda draft: draft.write_text("whole"))
     assert path.read_text() == "whole"
 
-    def fails(place):
-        place.write_text("half")
+    def fails(draft):
+        draft.write_text("half")
         raise EOFError
 
     with pytest.raises(EOFError):
@@ -43,28 +46,76 @@ def test_what_a_kill_left_is_replaced_and_what_fails_leaves_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("fault", "cure"),
     [
-        (errno.ENOSPC, "make room and repeat the command"),
-        (errno.EDQUOT, "make room and repeat the command"),
-        (errno.EFBIG, "make room and repeat the command"),
-        (errno.EACCES, "make that place writable, or choose another"),
+        (errno.ENOSPC, "free disk space"),
+        (errno.EDQUOT, "free disk space"),
+        (errno.EFBIG, "free disk space"),
+        (errno.EACCES, "make it writable, or choose another"),
     ],
 )
-def test_a_full_disk_has_another_cure_than_a_place_that_is_closed(tmp_path, fault, cure):
-    def fails(place):
+def test_a_full_disk_has_another_cure_than_a_closed_folder(tmp_path, fault, cure):
+    def fails(draft):
         raise OSError(fault, os.strerror(fault))
 
     with pytest.raises(InputError, match=rf"report.html cannot be written \({os.strerror(fault)}\): {cure}"):
         write_atomically(tmp_path / "report.html", fails)
 
 
-def test_a_writer_that_begins_as_another_ends_keeps_its_file(tmp_path, monkeypatch):
-    path, replace = tmp_path / "report.html", os.replace
+@pytest.mark.parametrize("path", ["nowhere/report.html", "file/report.html", "/proc/report.html"])
+def test_a_folder_that_cannot_be_written_is_one_message_and_is_not_created(tmp_path, path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match=r"report.html cannot be written \((No such|Not a dir|.*denied)"):
+        write_text(tmp_path / path, "whole")
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
-    def replace_and_begin(draft, place):
-        replace(draft, place)
-        draft.write_text("begun by another")
 
-    monkeypatch.setattr(os, "replace", replace_and_begin)
-    write_atomically(path, lambda place: place.write_text("whole"))
-    assert path.read_text() == "whole"
-    assert (tmp_path / ".report.html.unfinished").read_text() == "begun by another"
+def test_a_lock_file_that_is_removed_before_it_is_locked_is_no_lock(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl", reason="Windows does not remove open files")
+    path, flock, removed = tmp_path / ".lock", fcntl.flock, []
+
+    def remove_first(descriptor, how):
+        if not removed:
+            removed.append(path.unlink())
+        flock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", remove_first)
+    with hold_lock(path):
+        assert removed
+        assert path.exists()
+        with pytest.raises(BlockingIOError), hold_lock(path):
+            pass
+
+
+LOCKED = """
+import sys, os
+from pathlib import Path
+from majority.files import hold_lock
+with hold_lock(Path(sys.argv[1])):
+    print("locked", flush=True)
+    if sys.argv[2] == "die":
+        os._exit(9)
+    sys.stdin.read()
+"""
+
+
+def test_a_lock_is_seen_by_other_processes_and_ends_with_its_process(tmp_path):
+    path = tmp_path / ".lock"
+    words = [sys.executable, "-c", LOCKED, path]
+    with subprocess.Popen([*words, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "locked\n"
+        with pytest.raises(BlockingIOError), hold_lock(path):
+            pass
+        assert path.exists(), "a process that is refused leaves the lock of the holder"
+    assert not path.exists()
+    assert subprocess.run([*words, "die"], stdout=subprocess.DEVNULL).returncode == 9
+    assert path.exists()
+    with hold_lock(path):
+        pass
+    assert not path.exists()
+
+
+def test_text_is_the_same_bytes_on_every_system_and_an_incomplete_line_is_left_out(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    write_text(path, '{"caf\u00e9 \ud800": 1}\n')
+    append(path, '{"b": 2}\n{"c"')
+    assert path.read_bytes() == '{"café ?": 1}\n{"b": 2}\n{"c"'.encode()
+    assert read_lines(path) == [{"café ?": 1}, {"b": 2}]

@@ -9,43 +9,51 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from majority import InputError, MajorityLabelClassifier, plugins
+from majority.methods import METHODS
 from majority.plugins import _LOADED, PLUGINS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
-NO_METHOD = "from majority.methods import METHODS; METHODS['a'] = METHODS['vote'].head"
+NO_METHOD = "from majority import register; register('vote')"
 TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 
 
-def command(*words, plugins="", cwd=None):
-    environment = os.environ | {"MAJORITY_PLUGINS": str(plugins), "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, "-m", "majority", *map(str, words)]
-    return subprocess.run(line, env=environment, cwd=cwd, capture_output=True, text=True)
+def python(*words, plugins, cwd=None):
+    environment = os.environ | {PLUGINS: str(plugins)}
+    return subprocess.run([sys.executable, *words], env=environment, cwd=cwd, capture_output=True, text=True)
 
 
-@pytest.fixture
-def here(majority, methods, monkeypatch):
-    """The same in this process, which takes no seconds to start."""
-    shipped = dict(methods)
+@pytest.fixture(scope="module")
+def here(majority):
+    """Run the command with these plugins in this process, which takes no seconds to start."""
+    shipped = dict(METHODS)
+
+    def restore():
+        METHODS.clear()
+        METHODS.update(shipped)
+        _LOADED.clear()
 
     def run(*words, plugins=""):
-        monkeypatch.setenv(PLUGINS, str(plugins))
-        methods.clear()
-        methods.update(shipped)
-        _LOADED.clear()
-        return majority(*words)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(PLUGINS, str(plugins))
+            restore()
+            result = majority(*words)
+            restore()
+            return result
 
     return run
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(here, tmp_path_factory):
     """A file with a method, and a run that was trained with it."""
     folder = tmp_path_factory.mktemp("own")
     plugin = shutil.copy(EXAMPLE, folder / "mine.py")
-    done = command("train", "digits", "--method", "entropy", *TINY, "--out", folder / "run", plugins=plugin)
-    assert done.returncode == 0, done.stderr
+    code, _, err = here("train", "digits", "--method", "entropy", *TINY, "--out", folder / "run", plugins=plugin)
+    assert code == 0, err
     return plugin, folder / "run"
 
 
@@ -67,7 +75,7 @@ def test_a_run_without_its_method_tells_the_cure(run, here):
     code, _, err = here("evaluate", run[1])
     assert code == 2
     assert "there is no method 'entropy'" in err
-    assert err.endswith("or import your own, or name its file in MAJORITY_PLUGINS\n")
+    assert err.endswith("or register your own, in a file that MAJORITY_PLUGINS names\n")
 
 
 def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
@@ -76,8 +84,8 @@ def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, _, err = here("study", *words, plugins="mine.py")  # workers begin in the same folder
     assert code == 0, err
-    for plugins in (run[0], ""):  # the page of a study needs figures alone
-        code, _, err = here("report", "STUDY", plugins=plugins)
+    for plugin in (run[0], ""):  # the page of a study needs figures alone
+        code, _, err = here("report", "STUDY", plugins=plugin)
         assert code == 0, err
         with (tmp_path / "STUDY/summary.csv").open() as file:
             assert {row["method"] for row in csv.DictReader(file)} == {"entropy", "log-mean"}
@@ -87,11 +95,14 @@ def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
 
 def test_several_files_are_run_in_their_order_and_listed(here, tmp_path, monkeypatch):
     lines = [
-        "from majority.methods import METHODS, Method",
-        "METHODS['a'] = Method('a', METHODS['vote'].head, 'one of my own')",
+        "from majority import Method, register",
+        "from majority.methods import METHODS",
+        "register(Method('a', METHODS['vote'].head, 'one of my own'))",
     ]
     (tmp_path / "first.py").write_text("\n".join(lines))
-    (tmp_path / "second.py").write_text("from majority.methods import METHODS\nMETHODS['b'] = METHODS['a']")
+    (tmp_path / "second.py").write_text(
+        "\n".join([*lines[:2], "register(Method('b', METHODS['a'].head, METHODS['a'].about))"])
+    )
     monkeypatch.chdir(tmp_path)
     code, said, err = here("list", plugins=os.pathsep.join(["first.py", "", "second.py"]))
     assert code == 0, err
@@ -101,32 +112,32 @@ def test_several_files_are_run_in_their_order_and_listed(here, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        (None, "nowhere.py", "MAJORITY_PLUGINS names nowhere.py, and there is no such Python file: mend the path"),
-        ("a: 1", "mine.yaml", "MAJORITY_PLUGINS names mine.yaml, and there is no such Python file: mend the path"),
-        ("1 / 0", "mine.py", "mine.py of MAJORITY_PLUGINS fails (ZeroDivisionError: division by zero): mend the file"),
+        (None, "nowhere.py", "MAJORITY_PLUGINS names nowhere.py, and there is no such Python file: correct the path"),
+        ("a: 1", "mine.yaml", "MAJORITY_PLUGINS names mine.yaml, and there is no such Python file: correct the path"),
+        ("1 / 0", "mine.py", "mine.py of MAJORITY_PLUGINS fails (ZeroDivisionError: division by zero): fix the file"),
         ("def (", "mine.py", "mine.py of MAJORITY_PLUGINS fails (SyntaxError: "),
         ("import no_such_thing", "mine.py", "fails (ModuleNotFoundError: No module named 'no_such_thing')"),
         ("raise SystemExit(3)", "mine.py", "mine.py of MAJORITY_PLUGINS fails (SystemExit: 3)"),
         (
             NO_METHOD,
             "mine.py",
-            "mine.py of MAJORITY_PLUGINS: METHODS['a'] is no Method: give Method(NAME, HEAD, ABOUT)",
+            "mine.py of MAJORITY_PLUGINS fails (InputError: register() got an object of type str: give a ",
         ),
     ],
 )
-def test_a_file_that_is_missing_or_fails_is_one_message(content, name, message, tmp_path):
+def test_a_file_that_is_missing_or_fails_is_one_message(content, name, message, here, tmp_path, monkeypatch):
     if content:
         (tmp_path / name).write_text(content)
-    done = command("list", plugins=name, cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    monkeypatch.chdir(tmp_path)
+    code, printed, err = here("list", plugins=name)
+    assert (code, printed) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
 
 
 WIDE = """
 from torch import nn
-from majority.methods import METHODS, Method
+from majority import Method, register
 from majority.methods.count import Count
 
 class Wide(Count):
@@ -138,7 +149,7 @@ class Wide(Count):
     def forward(self, features, segments):
         return super().forward((features if self.hidden is None else self.hidden(features)) * self.power, segments)
 
-METHODS["wide"] = Method("wide", Wide, "one of my own")
+register(Method("wide", Wide, "one of my own"))
 """
 
 
@@ -181,28 +192,29 @@ def test_a_value_that_one_s_own_method_fails_on_is_one_message(option, said, wid
 
 def test_debug_shows_where_a_file_fails(tmp_path):
     (tmp_path / "mine.py").write_text("\n\n1 / 0")
-    assert 'mine.py", line 3' in command("--debug", "list", plugins="mine.py", cwd=tmp_path).stderr
+    shown = python("-m", "majority", "--debug", "list", plugins="mine.py", cwd=tmp_path)
+    assert 'mine.py", line 3' in shown.stderr
 
 
-def test_processes_that_others_start_know_the_method(tmp_path):
+def test_processes_that_others_start_know_the_method():
     """As those of scikit-learn with n_jobs: nobody imports the file there."""
-    code = """
-import numpy as np
-from majority import MajorityLabelClassifier
-X = np.random.default_rng(0).normal(size=(40, 3))
-groups = np.arange(40) // 4
-y = np.repeat(np.arange(10) % 2, 4)
-print(MajorityLabelClassifier(method="entropy", epochs=1).fit(X, y, groups=groups).predict(X).shape)
-"""
-    run = lambda plugins: subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | {PLUGINS: str(plugins)}, capture_output=True, text=True
-    )
-    assert run(EXAMPLE).stdout == "(40,)\n"
-    assert "there is no method 'entropy'" in run("").stderr
+    create = "import majority; print(type(majority.create_head('entropy', 3, 2)).__name__)"
+    assert python("-c", create, plugins=EXAMPLE).stdout == "Entropy\n"
+
+
+@pytest.mark.usefixtures("methods")
+def test_the_estimator_knows_the_method(monkeypatch):
+    X, y, groups = np.random.default_rng(0).normal(size=(40, 3)), np.repeat(np.arange(10) % 2, 4), np.arange(40) // 4
+    estimator = MajorityLabelClassifier(method="entropy", epochs=1)
+    with pytest.raises(InputError, match="there is no method 'entropy'"):
+        estimator.fit(X, y, groups=groups)
+    monkeypatch.setenv(PLUGINS, str(EXAMPLE))
+    monkeypatch.setattr(plugins, "_LOADED", set())
+    assert estimator.fit(X, y, groups=groups).predict(X).shape == (40,)
 
 
 def test_a_file_that_asks_for_a_method_of_a_later_one_is_told_once(here, tmp_path):
-    (tmp_path / "first.py").write_text("from majority.methods import find_method; find_method('later')")
+    (tmp_path / "first.py").write_text("from majority.methods import METHODS; METHODS.find('later')")
     code, _, err = here("list", plugins=tmp_path / "first.py")
     assert code == 2
     assert err.count("there is no method 'later'") == err.count("of MAJORITY_PLUGINS fails") == 1

@@ -1,29 +1,36 @@
-"""Tables in results/ are those of the runs beside them: they are made again."""
+"""Tables and plots in results/ and in the pages are made again from the raw files and compared."""
 
+import json
+import re
 import shutil
 import sys
 from pathlib import Path
+from statistics import mean, stdev
 
 import pytest
 
+from majority.study import difficulty
+from majority.study.results import read_results
+
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "results"
+RESULTS, DOCS = ROOT / "results", ROOT / "docs"
 PAPER, DIGITS = "# The published protocol, as far as measured", "# Every method but additive-transmil on digits"
+SCENARIOS = ("small", "various", "large")
 
 
 @pytest.mark.parametrize(
     ("folder", "runs", "title"), [("paper", "paper-*.jsonl", PAPER), ("digits", "results.jsonl", DIGITS)]
 )
-def test_a_studys_tables_are_those_of_its_runs(majority, tmp_path, folder, runs, title):
+def test_the_tables_of_a_study_are_those_of_its_runs(majority, tmp_path, folder, runs, title):
     for file in (RESULTS / folder).glob(runs):
         shutil.copy(file, tmp_path)
     assert majority("report", tmp_path)[0] == 0
-    made = {file.name for file in tmp_path.glob("*tables.*")} | {"summary.csv"}
-    there = {file.name for file in (RESULTS / folder).iterdir()}
-    assert {"tables.md", "summary.csv"} <= made & there
-    for name in made & there:
+    written = {file.name for file in tmp_path.glob("*tables.*")} | {"summary.csv"}
+    committed = {file.name for file in (RESULTS / folder).iterdir()}
+    assert {"tables.md", "summary.csv"} <= written & committed
+    for name in written & committed:
         first, rest = (tmp_path / name).read_text().split("\n", 1)
-        if first.startswith("# "):  # a page's title is its folder's name
+        if first.startswith("# "):  # the title of a page is the name of its folder
             first = title
         assert f"{first}\n{rest}" == (RESULTS / folder / name).read_text(), name
 
@@ -35,13 +42,13 @@ def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path, folde
 
     shutil.copy(RESULTS / folder / "runs.jsonl", tmp_path)
     write_tables(tmp_path)
-    made = {file.name for file in tmp_path.iterdir()}
-    assert made == {file.name for file in (RESULTS / folder).iterdir()}
-    for name in made:
+    written = {file.name for file in tmp_path.iterdir()}
+    assert written == {file.name for file in (RESULTS / folder).iterdir()}
+    for name in written:
         assert (tmp_path / name).read_text() == (RESULTS / folder / name).read_text(), name
 
 
-def test_the_command_of_census_on_digits_finds_its_runs_done(monkeypatch, tmp_path):
+def test_the_command_of_census_on_digits_finds_its_runs_finished(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
     from census import main
 
@@ -52,7 +59,99 @@ def test_the_command_of_census_on_digits_finds_its_runs_done(monkeypatch, tmp_pa
     assert (tmp_path / "runs.jsonl").read_text() == (RESULTS / "census/runs.jsonl").read_text()
 
 
-def test_no_file_names_a_machines_own_place():
-    places = [f"/{name}/" for name in ("tmp", "home", "work", "root", "Users")]
+def test_the_table_and_plots_of_what_makes_bags_hard_are_those_of_its_runs(tmp_path):
+    difficulty.write(read_results(RESULTS / "difficulty/results.jsonl"), tmp_path)
+    assert (tmp_path / "difficulty.csv").read_text() == (RESULTS / "difficulty/difficulty.csv").read_text()
+    plots = {path.name for path in tmp_path.glob("*.svg")}
+    assert plots == {path.name for path in (DOCS / "figures").glob("difficulty-*.svg")}
+    for name in plots:
+        assert (tmp_path / name).read_text() == (DOCS / "figures" / name).read_text(), name
+
+
+def test_no_file_names_a_folder_of_a_machine():
+    folders = [f"/{name}/" for name in ("tmp", "home", "work", "root", "Users")]
     for file in RESULTS.rglob("*.*"):
-        assert not any(place in file.read_text() for place in places), file
+        assert not any(folder in file.read_text() for folder in folders), file
+
+
+# ---------------------------------------------------------------------- tables in the pages
+
+
+def read(file: str) -> list[dict]:
+    return [json.loads(line) for line in (RESULTS / file).read_text().splitlines()]
+
+
+def cells(rows: list[dict], folds: range) -> list[str]:
+    """Mean and deviation of the instance accuracy over folds, one cell per scenario."""
+    accuracy = {(row["scenario"], row["fold"]): row.get("test", row)["instance_accuracy"] for row in rows}
+    by_scenario = [[accuracy[scenario, fold] for fold in folds] for scenario in SCENARIOS]
+    return [f"{mean(values):.3f} ± {stdev(values):.3f}" for values in by_scenario]
+
+
+def census_row(source: str, line: str = "census", folds: range = range(2, 5)) -> list[str]:
+    rows = read("census/runs.jsonl")
+    return cells([row for row in rows if (row["source"], row["line"]) == (source, line)], folds)
+
+
+def digits_row(method: str, folds: range = range(2, 5)) -> list[str]:
+    return cells([row for row in read("digits/results.jsonl") if row["method"] == method], folds)
+
+
+def vectors_row(source: str, recipe: str) -> list[str]:
+    rows = read("recipes/vectors.jsonl")
+    return cells([row for row in rows if (row["source"], row["recipe"]) == (source, recipe)], range(3))
+
+
+def table_rows(page: Path) -> list[list[str]]:
+    lines = [line for line in page.read_text().splitlines() if line.startswith("| ")]
+    return [[cell.strip().replace("**", "") for cell in line.strip("| ").split(" | ")] for line in lines]
+
+
+def test_the_results_of_the_readme_are_those_of_the_raw_files():
+    shown = [row[1:] for row in table_rows(ROOT / "README.md") if any("±" in cell for cell in row)]
+    expected = [digits_row("count"), census_row("digits"), census_row("digits", "supervised")]
+    expected += [census_row(source) for source in ("cifar10", "svhn28", "pathmnist")]
+    assert shown == expected
+
+
+def test_the_figures_of_what_to_expect_are_those_of_the_raw_files():
+    page = DOCS / "get-started/what-to-expect.md"
+    with_deviation = [[cell for cell in row if "±" in cell] for row in table_rows(page)]
+    shown = [row for row in with_deviation if row]
+    expected = [census_row("digits", folds=range(5)), digits_row("adjusted-mean", range(5))]
+    expected += [vectors_row(source, recipe) for source in ("digits", "pathmnist") for recipe in ("census", "quick")]
+    expected += [census_row(source) for source in ("cifar10", "svhn28", "pathmnist")]
+    assert shown == expected
+
+
+def test_the_table_of_digits_is_that_of_the_study():
+    rows = {tuple(row[1:3]): row[4:8] for row in table_rows(RESULTS / "digits/table.md")[1:]}
+    page = [row for row in table_rows(DOCS / "benchmarks/digits.md") if len(row) == 6][1:]
+    assert len(page) == len(rows) == 48
+    for scenario, method, *figures in page:
+        assert figures == rows[scenario.lower(), method.strip("`")], (scenario, method)
+
+
+def test_the_table_of_the_background_class_is_that_of_its_runs():
+    rows = json.loads((RESULTS / "background/digits.json").read_text())["rows"]
+    page = [row for row in table_rows(DOCS / "benchmarks/background.md") if len(row) == 7][1:]
+    for row, shown in zip(rows, page, strict=True):
+        values = {name: [run[name] for run in row["runs"]] for name in row["mean"]}
+        expected = [
+            f"{mean(values[name]):.3f} ± {stdev(values[name]):.3f}" for name in ("instance_accuracy", "voter_accuracy")
+        ]
+        expected += [f"{mean(values[name]):.3f}" for name in ("background_precision", "background_recall")]
+        prior = row["condition"]["prior"]
+        assert shown[1:] == [row["condition"]["shares"], "none" if prior is None else str(prior), *expected], shown[0]
+
+
+def test_the_fold_by_fold_tables_of_census_are_those_of_its_runs():
+    page = (DOCS / "benchmarks/census.md").read_text()
+    for source, title in {"cifar10": "CIFAR-10 (32x32)", "svhn28": "SVHN", "pathmnist": "PathMNIST"}.items():
+        section = page.split(f"\n## {title}")[1].split("\n## ")[0]
+        rows = [row for row in read("census/runs.jsonl") if (row["source"], row["line"]) == (source, "census")]
+        for fold in (2, 3, 4):
+            (shown,) = re.findall(rf"^\| `census`, fold {fold}\b[^|]*\| (.*) \|$", section, re.MULTILINE)
+            accuracy = {row["scenario"]: row["instance_accuracy"] for row in rows if row["fold"] == fold}
+            assert shown.split(" | ") == [f"{accuracy[scenario]:.3f}" for scenario in SCENARIOS], (source, fold)
+        assert f"| {' | '.join(f'**{cell}**' for cell in census_row(source))} |" in section

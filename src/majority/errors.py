@@ -1,4 +1,4 @@
-"""The two ways in which a person's request can fail. Everything else is a bug and keeps its traceback."""
+"""The two kinds of errors that a user can cause or solve. Any other exception is a bug and keeps its traceback."""
 
 from __future__ import annotations
 
@@ -7,26 +7,39 @@ from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """Bad input or wrong use: the message says what is wrong, where, and the cure."""
+    """Bad input or wrong use. The message says what is wrong, where, and how to solve it."""
 
 
 class TrainingError(RuntimeError):
-    """Training went wrong (a loss that is not finite, say); nothing bad was saved."""
+    """Training failed, for example because the loss is not finite. Nothing invalid was saved."""
 
 
-def no_such(kind: str, name: str, known: Iterable[str], more: str = "") -> InputError:
+def unknown_name(kind: str, name: str, known: Iterable[str], more: str = "") -> InputError:
+    """Return the error for a name that does not exist.
+
+    >>> print(unknown_name("method", "vot", ["count", "vote"], ", or register your own"))
+    there is no method 'vot' (did you mean vote?): use one of count, vote, or register your own
     """
-    >>> print(no_such("method", "vot", ["count", "vote"], ", or one of your own"))
-    there is no method 'vot' (did you mean vote?): take one of count, vote, or one of your own
+    names = list(known)
+    similar = closest(name, names)
+    guess = f" (did you mean {similar}?)" if similar else ""
+    return InputError(f"there is no {kind} {name!r}{guess}: use one of {', '.join(names)}{more}")
+
+
+def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the most similar known name, ignoring case; None if no similarity reaches the cutoff.
+
+    >>> closest("Vot", ["count", "vote"])
+    'vote'
     """
-    known = list(known)
-    close = nearest(name, known)
-    guess = f" (did you mean {close}?)" if close else ""
-    return InputError(f"there is no {kind} {name!r}{guess}: take one of {', '.join(known)}{more}")
+    by_lower_case = {each.lower(): each for each in known}
+    similar = difflib.get_close_matches(name.lower(), by_lower_case, n=1, cutoff=cutoff)
+    return by_lower_case[similar[0]] if similar else None
 
 
-def nearest(name: str, known: Iterable[str], alike: float = 0.6) -> str | None:
-    """The known name that is written most alike, whatever its capitals; None where none is alike enough."""
-    lower = {each.lower(): each for each in known}
-    close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=alike)
-    return lower[close[0]] if close else None
+def count_noun(number: int, noun: str) -> str:
+    """
+    >>> count_noun(1, "bag"), count_noun(1200, "bag")
+    ('1 bag', '1,200 bags')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

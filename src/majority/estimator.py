@@ -1,14 +1,15 @@
-"""MajorityLabelClassifier: scikit-learn's contract, with bag ids as groups; and bag_accuracy, its scorer."""
+"""MajorityLabelClassifier, a scikit-learn estimator that takes bag ids as groups, and its scorer bag_accuracy."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
@@ -17,33 +18,33 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from .bag_checks import missing
-from .bags import Bags
-from .classifier import Classifier
+from .data.bags import Bags
+from .data.device import BATCH_INSTANCES
+from .data.segments import Segments
+from .data.validation import find_missing
 from .errors import InputError
-from .inference import BATCH_INSTANCES
-from .methods import DEFAULT_METHOD, find_method
+from .inference.classifier import Classifier
+from .methods import DEFAULT_METHOD, METHODS
 from .model import build_model
-from .segments import Segments
-from .settings import Settings
-from .training import fit
+from .training.loop import fit
+from .training.settings import Settings
 
-OWN_LABELS = 0.9  # of the rows that a model is surest of, how many have the class it says, where labels are rows' own
-FEW_ROWS = 20  # below which that says nothing
-FLOATS = [np.float64, np.float32]  # X of another kind becomes the first
+SURE_AND_RIGHT = 0.9  # if rows have labels of their own, the model's surest half agrees with them more often than this
+FEWEST_ROWS = 20  # with fewer rows this is not checked
+FLOATS = [np.float64, np.float32]  # other types of X are converted to the first
 CURE = (
-    "pass groups=bag_ids (inside a Pipeline, GridSearchCV and their like after "
-    "sklearn.set_config(enable_metadata_routing=True); inside cross_val_score then as params={'groups': bag_ids}); "
-    "where each row is truly of its label, say so: groups=range(len(X))"
+    "pass groups=bag_ids (for a Pipeline, GridSearchCV and others, first call "
+    "sklearn.set_config(enable_metadata_routing=True); for cross_val_score, then pass params={'groups': bag_ids}); "
+    "if each row really has its own label, pass groups=range(len(X))"
 )
 
 
 class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
-    """An instance classifier trained on bags: `fit(X, y, groups=bag_ids)`, y the bag's label on each of its rows.
+    """An instance classifier trained on bags: `fit(X, y, groups=bag_ids)`, where y repeats the bag's label on each row.
 
-    X is a table of vectors. Without groups each row is its own bag, and this is an ordinary classifier; a warning
-    says so where the labels look like those of bags. `predict` and `predict_proba` classify single rows;
-    `score(X, y, groups)` is bag accuracy.
+    X is a table of vectors. Without groups, each row is its own bag and this is an ordinary classifier; a warning is
+    given if the labels look like labels of bags. `predict` and `predict_proba` classify single rows;
+    `score(X, y, groups)` is the bag accuracy.
 
     >>> X = np.array([[0.0], [0.1], [9.0], [9.1], [9.0], [0.2]] * 5)
     >>> y = ["low", "low", "low", "high", "high", "high"] * 5
@@ -52,9 +53,9 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     >>> model.predict([[0.0], [9.0]]).tolist(), model.score(X, y, groups=bags)
     (['low', 'high'], 1.0)
 
-    **Model selection** needs scikit-learn's metadata routing: without it, GridSearchCV hands groups to the
-    splitter alone and every row would be trained on with its bag's label. With it, groups are asked for here
-    and by `bag_accuracy` without further words (`set_fit_request(groups=False)` would stop that).
+    **Model selection** needs scikit-learn's metadata routing: without it, GridSearchCV passes groups only to the
+    splitter, and every row would be trained with its bag's label. With it, this estimator and `bag_accuracy` request
+    groups by default (`set_fit_request(groups=False)` switches that off).
 
     >>> import sklearn
     >>> from sklearn.model_selection import GridSearchCV, GroupKFold
@@ -63,37 +64,37 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     ...     search.fit(X, y, groups=bags).best_params_
     {'epochs': 30}
 
-    `validation_fraction` of the bags is held out, and the epoch with their lowest loss is kept. Where those would
-    be fewer than the classes, or a class would lose all its training bags, or the fraction is 0, nothing is held
-    out: every bag is trained on and the epoch with the training bags' lowest loss is kept.
+    `validation_fraction` of the bags is held out, and the epoch with their lowest loss is kept. Nothing is held out if
+    the fraction is 0, if fewer bags than classes would be held out, or if a class would lose all its training bags;
+    then every bag is used for training and the epoch with the lowest training loss is kept.
 
-    Training may use a GPU (`device`); afterwards the model lies on the CPU and infers in float64.
+    Training may use a GPU (`device`). Afterwards the model is on the CPU and predicts in float64.
 
-    Attributes: `classes_`, `n_features_in_`, `feature_names_in_` (of a data frame), `classifier_` (a
-    `majority.Classifier`: save it, export it), `best_epoch_`, `history_` (a record an epoch) and
-    `validation_bags_` (how many were held out).
+    Attributes: `classes_`, `n_features_in_`, `feature_names_in_` (if X is a data frame), `classifier_` (a
+    `majority.Classifier`, which can be saved and exported), `best_epoch_`, `history_` (one record per epoch) and
+    `validation_bags_` (how many bags were held out).
     """
 
-    # With metadata routing on, groups are never lost by having forgotten to ask for them.
-    __metadata_request__fit: ClassVar[dict] = {"groups": True}
-    __metadata_request__score: ClassVar[dict] = {"groups": True, "sample_weight": None}  # a Pipeline passes both
+    # With metadata routing switched on, groups are requested without a call of set_fit_request.
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__score: ClassVar[dict[str, bool | None]] = {"groups": True, "sample_weight": None}
 
     def __init__(
         self,
         method: str = DEFAULT_METHOD,
         *,
-        method_options: Mapping | None = None,
-        backbone: str | nn.Module = "auto",  # an mlp, or a module that gives (n, features)
+        method_options: Mapping[str, Any] | None = None,
+        backbone: str | nn.Module = "auto",  # auto is an mlp; or a module that returns (n, features)
         epochs: int = 20,
         batch_bags: int = 16,
         learning_rate: float = 3e-3,
         weight_decay: float = 1e-2,
-        patience: int | None = None,  # epochs without a better loss before stopping
-        max_instances: int | None = None,  # of a bag in a step: a fresh random part of larger bags
+        patience: int | None = None,  # stop after this many epochs without a lower loss
+        max_instances: int | None = None,  # larger bags: a new random subset in each step
         validation_fraction: float = 0.2,
         random_state: int | np.random.RandomState | None = None,
-        device: str = "cpu",  # to train on; or auto, cuda
-    ):
+        device: str = "cpu",  # to train on: auto, cpu, cuda, cuda:N, mps
+    ) -> None:
         self.method = method
         self.method_options = method_options
         self.backbone = backbone
@@ -107,21 +108,21 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X, y, groups: Sequence | None = None) -> MajorityLabelClassifier:
-        """Train; `groups` holds the bag id of each row, and rows of one bag need not be neighbours."""
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> MajorityLabelClassifier:
+        """Train. `groups` holds the bag id of each row; the rows of a bag need not be consecutive."""
         _refuse_missing(y, "label")
-        X, y = validate_data(self, X, y, dtype=FLOATS)
-        check_classification_targets(y)
-        if find_method(self.method).head.needs_bag:
+        rows, labels = validate_data(self, X, y, dtype=FLOATS)
+        check_classification_targets(labels)
+        if METHODS.find(self.method).head.needs_bag:
             raise InputError(
-                f"method {self.method} classifies an instance only within its bag, and predict(X) knows no bags: "
-                "take a method that classifies single instances"
+                f"method {self.method} classifies an instance only within its bag, but predict(X) gets no bags: "
+                "use a method that classifies single instances"
             )
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        bags = _bags(X, codes, [str(name) for name in self.classes_], groups)
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        bags = _make_bags(rows, codes, [str(name) for name in self.classes_], groups)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         train, held_out = self._split(bags, seed)
-        backbone = copy.deepcopy(self.backbone)  # a module of the caller's stays untrained
+        backbone = copy.deepcopy(self.backbone)  # the caller's module stays untrained
         model = build_model(train, self.method, backbone, seed=seed, **self.method_options or {})
         names = ("epochs", "batch_bags", "learning_rate", "weight_decay", "patience", "max_instances")
         settings = Settings(**{name: getattr(self, name) for name in names}, seed=seed)
@@ -130,36 +131,37 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         self.best_epoch_ = fitted.best_epoch
         self.history_ = fitted.history
         self.validation_bags_ = len(held_out or ())
-        self._trained_on_bags = len(bags) < len(X)
+        self._trained_on_bags = len(bags) < len(rows)
         if groups is None:
-            self._doubt_labels(held_out if held_out and len(held_out) >= FEW_ROWS else bags)
+            self._warn_of_bag_labels(held_out if held_out and len(held_out) >= FEWEST_ROWS else bags)
         return self
 
-    def predict_proba(self, X) -> np.ndarray:  # (n, C)
-        """Probability of each class, in the order of `classes_`, for each row."""
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:  # (n, C)
+        """Probability of each class for each row, in the order of `classes_`."""
         check_is_fitted(self)
         return self._probabilities(validate_data(self, X, dtype=FLOATS, reset=False))
 
     def _probabilities(self, X: np.ndarray) -> np.ndarray:  # (n, C)
-        model = copy.deepcopy(self.classifier_.model).double().eval()  # rows are rounded alike in every batch
+        model = copy.deepcopy(self.classifier_.model).double().eval()  # a row gives the same result in every batch
         with torch.inference_mode():
             pieces = torch.tensor(X).split(BATCH_INSTANCES)
             features = (model.backbone(model.normalise(piece)) for piece in pieces)
             outputs = [model.head(piece, Segments(np.ones(len(piece)))) for piece in features]
             return torch.cat([output.instance_log_probs for output in outputs]).exp().numpy()
 
-    def predict(self, X) -> np.ndarray:  # (n,)
+    def predict(self, X: ArrayLike) -> np.ndarray:  # (n,)
         """Class of each row."""
         winners = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[winners]
+        classes: np.ndarray = self.classes_[winners]
+        return classes
 
-    def score(self, X, y, groups: Sequence | None = None) -> float:
-        """Share of bags whose most common predicted class (the first on ties) is their label."""
+    def score(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> float:
+        """Share of bags whose most common predicted class (the first one on ties) is their label."""
         predicted = self.predict(X)
         if groups is None and self._trained_on_bags:
             warnings.warn(
-                "score got no groups, so this is the share of single rows whose predicted class is y, and not bag "
-                f"accuracy: {CURE}",
+                "score got no groups, so this is the share of rows whose predicted class is y, not the bag accuracy: "
+                f"{CURE}",
                 UserWarning,
                 stacklevel=2,
             )
@@ -168,38 +170,39 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     def _split(self, bags: Bags, seed: int) -> tuple[Bags, Bags | None]:
         fraction = self.validation_fraction
         if not 0 <= fraction < 1:
-            raise InputError(f"validation_fraction is {fraction}: it must be from 0 up and below 1")
+            raise InputError(f"validation_fraction is {fraction}: it must be 0 or more and below 1")
         if fraction * len(bags) < len(bags.classes):
             return bags, None
         train, held_out = bags.split([1 - fraction, fraction], seed)
         lost_a_class = len(np.unique(train.labels)) < len(bags.classes)
         return (bags, None) if lost_a_class else (train, held_out)
 
-    def _doubt_labels(self, rows: Bags) -> None:
-        """Warn where even the rows that the model is surest of often have another label, as rows in bags do."""
+    def _warn_of_bag_labels(self, rows: Bags) -> None:
+        """Warn if even the rows that the model is surest of often have another label, as rows of bags have."""
         probabilities = self._probabilities(rows.instances())
         surest = probabilities.max(axis=1).argsort()[len(rows) // 2 :]
         share = (probabilities.argmax(axis=1) == rows.labels)[surest].mean()
-        if len(rows) >= FEW_ROWS and share < OWN_LABELS:
+        if len(rows) >= FEWEST_ROWS and share < SURE_AND_RIGHT:
             warnings.warn(
-                "fit got no groups, so every row was taken as truly of its label; but of the half of the rows that the "
-                f"model is surest of fewer than {OWN_LABELS:.0%} are, as if y held labels of bags: {CURE}",
+                "fit got no groups, so every row was treated as an instance of its label. But of the half of the rows "
+                f"that the model is surest of, fewer than {SURE_AND_RIGHT:.0%} have the predicted label, as if y held "
+                f"labels of bags: {CURE}",
                 UserWarning,
                 stacklevel=3,
             )
 
 
 class BagAccuracy:
-    """Scorer: share of bags whose most common predicted class is their label. It asks metadata routing for groups.
+    """Scorer: share of bags whose most common predicted class is their label. It requests groups by metadata routing.
 
-    `bag_accuracy(estimator, X, y, groups)`, for any classifier of rows.
+    `bag_accuracy(estimator, X, y, groups)` works with any classifier of rows.
     """
 
-    def __call__(self, estimator, X, y, groups: Sequence | None = None) -> float:
+    def __call__(self, estimator: Any, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> float:
         if groups is None:
             raise InputError(
-                "bag_accuracy got no groups: pass groups=bag_ids and, for GridSearchCV and its like, first call "
-                "sklearn.set_config(enable_metadata_routing=True)"
+                "bag_accuracy got no groups: pass groups=bag_ids (for GridSearchCV and others, first call "
+                "sklearn.set_config(enable_metadata_routing=True))"
             )
         return _bag_accuracy(y, estimator.predict(X), groups)
 
@@ -215,37 +218,37 @@ class BagAccuracy:
 bag_accuracy = BagAccuracy()
 
 
-def _bags(X: np.ndarray, codes: np.ndarray, names: list[str], groups: Sequence | None) -> Bags:
+def _make_bags(rows: np.ndarray, codes: np.ndarray, names: list[str], groups: ArrayLike | None) -> Bags:
     if groups is not None:
-        return Bags.from_table(X, _bag_ids(groups, len(X)), np.asarray(names)[codes], names)
-    return Bags(X, np.arange(len(X)), np.arange(len(X) + 1), codes, names)
+        return Bags.from_table(rows, _bag_ids(groups, len(rows)), np.asarray(names)[codes], names)
+    return Bags(rows, np.arange(len(rows)), np.arange(len(rows) + 1), codes, names)
 
 
-def _bag_ids(groups: Sequence, rows: int) -> np.ndarray:
-    ids = column_or_1d(groups)
+def _bag_ids(groups: ArrayLike, rows: int) -> np.ndarray:
+    ids: np.ndarray = column_or_1d(groups)
     if len(ids) != rows:
         raise InputError(f"{rows} rows but {len(ids)} groups: give the bag id of each row")
     _refuse_missing(ids, "bag id")
     return ids.astype(str) if ids.dtype == object else ids
 
 
-def _refuse_missing(values: Sequence | None, what: str) -> None:
+def _refuse_missing(values: ArrayLike | None, what: str) -> None:
     if values is None:
-        return  # scikit-learn says that y is needed
-    values = np.asarray(values, dtype=object).ravel()
-    if len(rows := missing(values)):
-        raise InputError(f"row {rows[0]} has no {what} ({values[rows[0]]}): give every row the {what} of its bag")
+        return  # scikit-learn has a message for a missing y
+    column = np.asarray(values, dtype=object).ravel()
+    if len(rows := find_missing(column)):
+        raise InputError(f"row {rows[0]} has no {what} ({column[rows[0]]}): give every row the {what} of its bag")
 
 
-def _bag_accuracy(y: Sequence, predicted: np.ndarray, groups: Sequence | None) -> float:
+def _bag_accuracy(y: ArrayLike, predicted: np.ndarray, groups: ArrayLike | None) -> float:
     _refuse_missing(y, "label")
-    y = column_or_1d(y)
-    check_consistent_length(y, predicted)
+    labels: np.ndarray = column_or_1d(y)
+    check_consistent_length(labels, predicted)
     if groups is None:
-        return float(accuracy_score(y, predicted))
+        return float(accuracy_score(labels, predicted))
     classes, codes = np.unique(predicted, return_inverse=True)
     votes = np.eye(len(classes), dtype=np.float32)[codes]  # (n, C)
-    bags = Bags.from_table(votes, _bag_ids(groups, len(y)), y.astype(str))
+    bags = Bags.from_table(votes, _bag_ids(groups, len(labels)), labels.astype(str))
     counts = np.add.reduceat(bags.instances(), bags.offsets[:-1])  # (b, C)
-    labels = y[bags.index[bags.offsets[:-1]]]  # (b,)
-    return float((classes[counts.argmax(axis=1)] == labels).mean())
+    bag_labels = labels[bags.index[bags.offsets[:-1]]]  # (b,)
+    return float((classes[counts.argmax(axis=1)] == bag_labels).mean())

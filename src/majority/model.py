@@ -1,42 +1,43 @@
-"""Model: normalisation, backbone, head. What it was made of stands in its `spec`, so that a file can re-make it."""
+"""Model: normalisation, backbone and head. Its `spec` describes it, so that it can be rebuilt from a file."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .backbones import create_backbone, features_of
-from .background import Background
-from .bags import Bags
+from .backbones import count_features, create_backbone
+from .data.background import Background
+from .data.bags import Bags
+from .data.segments import Segments
+from .data.stores import Store, iterate_chunks
 from .errors import InputError
-from .methods import DEFAULT_METHOD, BagOutput, create_head
-from .segments import Segments
-from .store import chunks
+from .methods import DEFAULT_METHOD, BagOutput, Head, create_head
 
-# Channel means and deviations that the paper's program uses for every data set.
+# Channel means and standard deviations that the paper's program uses for every data set.
 PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 
 
-Augmentation = Callable[[Tensor], Tensor]  # float images (n, c, h, w) in 0..1 -> the same
+Augmentation = Callable[[Tensor], Tensor]  # float images (n, c, h, w) in 0..1 -> images of the same shape
 
-LARGE = 1e4  # deviation: of a column with more, say of ids, nothing follows for what the others may differ by
-TINY_IMAGE = 12  # pixels a side up to which an mlp is as good as a cnn and far faster
+LARGE = 1e4  # standard deviations above this, such as those of ids, do not affect the rounding limit of other columns
+TINY_IMAGE = 12  # images of up to this many pixels per side: an mlp is as accurate as a cnn and far faster
 
 
 @dataclass(frozen=True)
 class ModelSpec:
     method: str
-    backbone: str | None  # None: a module of the caller's own
+    backbone: str | None  # None: a module given by the caller
     classes: tuple[str, ...]
     instance_shape: tuple[int, ...]  # (height, width, channels) of uint8 images, or (d,) of float vectors
-    channels: int | None  # that the backbone sees; grey is repeated where this is 3
-    method_options: dict = field(default_factory=dict)
-    background: Background | None = None  # a class that does not vote
+    channels: int | None  # channels that the backbone sees; 3 for grey images means that grey is repeated
+    method_options: dict[str, Any] = field(default_factory=dict)
+    background: Background | None = None  # the class that does not vote
 
     @property
     def images(self) -> bool:
@@ -44,34 +45,37 @@ class ModelSpec:
 
     @property
     def backbone_shape(self) -> tuple[int, ...]:
-        return (self.channels, *self.instance_shape[:2]) if self.images else self.instance_shape
+        return self.instance_shape if self.channels is None else (self.channels, *self.instance_shape[:2])
 
-    def check(self, instances: np.ndarray) -> None:
-        """Refuse instances of another kind or shape than those it was built for."""
-        kind = instances.dtype == np.uint8 if self.images else np.issubdtype(instances.dtype, np.floating)
-        if instances.shape[1:] != self.instance_shape or not kind:
-            need = "uint8 images" if self.images else "float vectors"
+    def check(self, instances: Store) -> None:
+        """Raise an InputError if the instances have another type or shape than the model."""
+        right_type = instances.dtype == np.uint8 if self.images else np.issubdtype(instances.dtype, np.floating)
+        if instances.shape[1:] != self.instance_shape or not right_type:
+            expected = "uint8 images" if self.images else "float vectors"
             raise InputError(
                 f"instances have shape {tuple(instances.shape[1:])} and dtype {instances.dtype}: "
-                f"this model is for {need} of shape {self.instance_shape}"
+                f"this model is for {expected} of shape {self.instance_shape}"
             )
 
-    def as_dict(self) -> dict:
+    def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, fields: dict) -> ModelSpec:
+    def from_dict(cls, fields: dict[str, Any]) -> ModelSpec:
         background = fields.get("background")
-        whole = {key: tuple(fields[key]) for key in ("classes", "instance_shape")}
-        return cls(**fields | whole | {"background": background and Background(**background)})
+        tuples = {key: tuple(fields[key]) for key in ("classes", "instance_shape")}
+        return cls(**fields | tuples | {"background": background and Background(**background)})
 
 
 class Normalise(nn.Module):
-    """Stored instances, standardised: uint8 (n, h, w, c) becomes (n, channels, h, w), vectors keep their shape."""
+    """Standardise stored instances: uint8 (n, h, w, c) becomes (n, channels, h, w); vectors keep their shape."""
+
+    mean: Tensor  # (channels,) float32; of vectors (d,) float64: their differences may be much smaller than the mean
+    std: Tensor  # (channels,) or (d,)
 
     def __init__(self, mean: Tensor, std: Tensor):
         super().__init__()
-        self.register_buffer("mean", mean)  # of vectors in double precision: their differences may be far smaller
+        self.register_buffer("mean", mean)
         self.register_buffer("std", std.float())
 
     def forward(self, x: Tensor, augment: Augmentation | None = None) -> Tensor:
@@ -81,17 +85,30 @@ class Normalise(nn.Module):
         x = x.permute(0, 3, 1, 2).float() / 255
         if augment is not None:
             x = augment(x)
-        return (x - self.mean[:, None, None]) / self.std[:, None, None]  # grey broadcasts to the mean's channels
+        return (x - self.mean[:, None, None]) / self.std[:, None, None]  # grey is broadcast to the mean's channels
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Normalise:
+        """Called by `.to(device)`."""
+        try:
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch does not annotate it
+        except TypeError:  # MPS has no float64
+            self.mean = self.mean.float()
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return self
 
 
 class Model(nn.Module):
+    """From stored instances to the classes of instances and bags."""
+
     def __init__(self, spec: ModelSpec, normalise: Normalise, backbone: nn.Module):
         super().__init__()
         self.spec = spec
         self.normalise = normalise
         self.backbone = backbone
-        self.n_features = features_of(backbone, spec.backbone_shape)
-        self.head = create_head(spec.method, self.n_features, len(spec.classes), spec.background, **spec.method_options)
+        self.n_features = count_features(backbone, spec.backbone_shape)
+        self.head: Head = create_head(
+            spec.method, self.n_features, len(spec.classes), spec.background, **spec.method_options
+        )
 
     def forward(self, instances: Tensor, segments: Segments, augment: Augmentation | None = None) -> BagOutput:
         """Stored instances (n, ...) -> instance and bag log-probabilities."""
@@ -105,8 +122,8 @@ class Model(nn.Module):
             return self.head(features, segments)
 
 
-def in_float32(tensor: Tensor) -> AbstractContextManager:
-    """Counts and losses stay in float32, whatever the network runs in."""
+def in_float32(tensor: Tensor) -> AbstractContextManager[object]:
+    """Compute counts and losses in float32 even if the network uses another precision."""
     device = tensor.device.type
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
@@ -120,25 +137,25 @@ def build_model(
     seed: int = 0,
     background_share: float | None = None,
     normalise: Normalise | None = None,
-    **method_options,
+    **method_options: Any,
 ) -> Model:
-    """A fresh model for these bags: `backbone` by name or any module that gives (n, features).
+    """Build an untrained model for these bags. `backbone` is a name or any module that returns (n, features).
 
-    `pixels` is "data" (mean and deviation of the training instances) or "published" (the paper's constants,
-    grey repeated to three channels). Where the bags have a background, `background_share` says how much of all
-    instances it is. `normalise`, of another model of these bags, saves going through them again.
+    `pixels` is "data" (mean and standard deviation of the training instances) or "published" (the paper's constants;
+    grey is repeated to three channels). If the bags have a background, `background_share` is its share of all
+    instances. `normalise` from another model of the same bags saves a pass over them.
     """
     background = None
     if train.background is not None:
         background = Background(train.background, background_share)
     elif background_share is not None:
-        raise InputError("a background share, but no background: name it too, bags.with_background(NAME)")
+        raise InputError("background_share is given without a background: name it with bags.with_background(NAME)")
     shape = train.store.shape[1:]
     images = len(shape) == 3
     if backbone == "auto":
         backbone = "cnn" if images and min(shape[:2]) > TINY_IMAGE else "mlp"
     if pixels not in ("data", "published"):
-        raise InputError(f"pixels={pixels!r}: take 'data' or 'published'")
+        raise InputError(f"pixels={pixels!r}: use 'data' or 'published'")
     if normalise is not None:
         mean, std = normalise.mean.cpu().clone(), normalise.std.cpu().clone()
     elif images and pixels == "published":
@@ -150,42 +167,51 @@ def build_model(
     spec = ModelSpec(method, name, train.classes, tuple(shape), channels, method_options, background)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        module = create_backbone(name, spec.backbone_shape) if name else backbone
+        module = create_backbone(backbone, spec.backbone_shape) if isinstance(backbone, str) else backbone
         model = Model(spec, Normalise(mean, std), module)
     model.head.see_labels(torch.from_numpy(np.bincount(train.labels, minlength=len(train.classes))))
     return model
 
 
 def rebuild_model(spec: ModelSpec, backbone: nn.Module | None = None) -> Model:
-    """An untrained model of this make; its weights and normalisation come from a file."""
-    if spec.backbone is None and backbone is None:
-        raise InputError("this model has a backbone of its maker's own: pass that module, load(path, backbone=module)")
-    width = spec.channels if spec.images else spec.instance_shape[0]
-    blank = Normalise(torch.zeros(width, dtype=torch.float32 if spec.images else torch.float64), torch.ones(width))
+    """Build an untrained model from its spec; the weights and the normalisation are then loaded from a file."""
+    width = spec.instance_shape[0] if spec.channels is None else spec.channels
+    dtype = torch.float32 if spec.images else torch.float64
     with torch.random.fork_rng(devices=[]):
-        named = spec.backbone is not None
-        return Model(spec, blank, create_backbone(spec.backbone, spec.backbone_shape) if named else backbone)
+        if spec.backbone is not None:
+            backbone = create_backbone(spec.backbone, spec.backbone_shape)
+        elif backbone is None:
+            raise InputError("this model was built with a module as its backbone: pass it, load(path, backbone=module)")
+        return Model(spec, Normalise(torch.zeros(width, dtype=dtype), torch.ones(width)), backbone)
 
 
 def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each channel (pixels in 0..1) or feature over the instances in these bags.
+    """Return mean and standard deviation of each channel (pixels in 0..1) or feature over the instances of these bags.
 
-    Of one that does not vary the deviation is its size, or 1 if that is more: what is new in it later stays small.
+    A constant column gets its absolute value, or at least 1, as its standard deviation, so that new values in it stay
+    small.
     """
     used = np.unique(bags.index)
     images = bags.store.ndim == 4
-    shift, total, squares, n = None, 0.0, 0.0, 0
-    for block in chunks(bags.store, used):
-        block = block.reshape(-1, block.shape[-1]).astype(np.float64)  # (pixels or instances, columns)
-        block /= 255 if images else 1
-        shift = block[0].copy() if shift is None else shift  # sums of squares would drown small differences
-        block -= shift
-        total, n = total + block.sum(axis=0), n + len(block)
-        squares = squares + np.square(block, out=block).sum(axis=0)
+    shift = _as_columns(bags.store[used[:1]], images)[0].copy()  # sums of squares would lose small differences
+    total, squares, n = np.zeros(len(shift)), np.zeros(len(shift)), 0
+    for chunk in iterate_chunks(bags.store, used):
+        columns = _as_columns(chunk, images)
+        columns -= shift
+        total, n = total + columns.sum(axis=0), n + len(columns)
+        squares = squares + np.square(columns, out=columns).sum(axis=0)
     mean = shift + total / n
     std = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
-    exact = 1e-12 if bags.store.dtype == np.float64 else 1e-7
-    rounding = exact * np.abs(mean) + 1e-12 * min(std.max(), LARGE)  # what a constant, or the zero of a sum, differs by
-    rounding = np.maximum(rounding, np.finfo(np.float32).tiny)  # by which less could not be divided
+    # Smaller differences are rounding errors: of a constant, or of a sum that is zero.
+    precision = 1e-12 if bags.store.dtype == np.float64 else 1e-7
+    rounding = precision * np.abs(mean) + 1e-12 * min(std.max(), LARGE)
+    rounding = np.maximum(rounding, np.finfo(np.float32).tiny)  # float32 cannot be divided by less
     std = np.where(std > rounding, std, np.maximum(np.abs(mean), 1))
     return torch.from_numpy(mean.astype(np.float32) if images else mean), torch.from_numpy(std)
+
+
+def _as_columns(instances: np.ndarray, images: bool) -> np.ndarray:
+    """Return a new array (pixels or instances, channels or features) of float64; pixels in 0..1."""
+    columns = instances.reshape(-1, instances.shape[-1]).astype(np.float64)
+    columns /= 255 if images else 1
+    return columns

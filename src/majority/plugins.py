@@ -1,4 +1,8 @@
-"""MAJORITY_PLUGINS: Python files of your own, run before names are judged, so that every process knows your methods."""
+"""Registries: everything that has a name in `majority list`. `register()` adds to them, from our files and from yours.
+
+The environment variable MAJORITY_PLUGINS names Python files of your own. They are run before a name is looked up, in
+every process, so that the command and its workers know what the files register.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,56 @@ import os
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
-from .errors import InputError
+from .errors import InputError, unknown_name
 
 PLUGINS = "MAJORITY_PLUGINS"
-_LOADED: set[str] = set()  # values of it
+_LOADED: set[str] = set()  # values of the variable whose files were run
+
+
+class Entry(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class Registry(dict[str, E]):
+    """Entries of one type by name, in the order in which they were registered."""
+
+    def __init__(self, kind: str, entry_type: type[E]):
+        super().__init__()
+        self.kind, self.entry_type = kind, entry_type
+        _REGISTRIES.append(self)
+
+    def add(self, entry: E) -> None:
+        if not (isinstance(entry.name, str) and entry.name and not set(entry.name) & set("/\\,\0")):
+            raise InputError(f"{self.kind} {entry.name!r}: give a name without slashes and commas")
+        self[entry.name] = entry
+
+    def find(self, name: str, more: str = "") -> E:
+        """The entry of this name; where there is none, the files of MAJORITY_PLUGINS are run first."""
+        if name not in self:
+            load_plugins()
+        if name not in self:
+            own = f"{more}, or register your own, in a file that {PLUGINS} names"
+            raise unknown_name(self.kind, name, self, own)
+        return self[name]
+
+
+_REGISTRIES: list[Registry[Any]] = []
+
+
+def register(entry: E) -> E:
+    """Make a method, backbone, augmentation, source or recipe known by its name; an earlier one of that name goes."""
+    for registry in _REGISTRIES:
+        if isinstance(entry, registry.entry_type):
+            registry.add(entry)
+            return entry
+    known = " or ".join(registry.entry_type.__name__ for registry in _REGISTRIES)
+    raise InputError(f"register() got an object of type {type(entry).__name__}: give a {known}")
 
 
 def load_plugins() -> None:
@@ -18,29 +67,26 @@ def load_plugins() -> None:
     places = os.environ.get(PLUGINS, "")
     if places in _LOADED:
         return
-    _LOADED.add(places)  # before they run: one may ask for a method
+    _LOADED.add(places)  # before they run: one may look up a method
     try:
-        _load(places)
+        for place in filter(None, places.split(os.pathsep)):
+            _run_file(place)
     except InputError:
         _LOADED.discard(places)
         raise
 
 
-def _load(places: str) -> None:
-    for place in filter(None, places.split(os.pathsep)):
-        path = Path(place).expanduser()
-        if path.suffix != ".py" or not path.is_file():
-            raise InputError(f"{PLUGINS} names {place}, and there is no such Python file: mend the path")
-        spec = spec_from_file_location(f"majority_plugin_{path.stem}", path)
-        module = module_from_spec(spec)
-        sys.modules[spec.name] = module
-        try:
-            spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:
-            cure = f"mend the file, or take it out of {PLUGINS} (`majority --debug` shows the traceback)"
-            raise InputError(f"{path} of {PLUGINS} fails ({type(error).__name__}: {error}): {cure}") from error
-        from .methods import METHODS, Method  # not before there is need: they are slow to import
-
-        for name, method in METHODS.items():
-            if not isinstance(method, Method):
-                raise InputError(f"{path} of {PLUGINS}: METHODS[{name!r}] is no Method: give Method(NAME, HEAD, ABOUT)")
+def _run_file(place: str) -> None:
+    path = Path(place).expanduser()
+    if path.suffix != ".py" or not path.is_file():
+        raise InputError(f"{PLUGINS} names {place}, and there is no such Python file: correct the path")
+    spec = spec_from_file_location(f"majority_plugin_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        cure = f"fix the file, or take it out of {PLUGINS} (`majority --debug` shows the traceback)"
+        raise InputError(f"{path} of {PLUGINS} fails ({type(error).__name__}: {error}): {cure}") from error

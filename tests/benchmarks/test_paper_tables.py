@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from majority.errors import InputError
-from majority.runs import LOCK, claimed
-from majority.study import Done
+from majority.experiments.run_folder import LOCK, run_lock
+from majority.study import FinishedCell
 
 ROOT = Path(__file__).parents[2]
 TINY = ("--tiny", "--jobs", "1", "--device", "cpu", "--commit", "abc")
@@ -30,7 +30,7 @@ def run(tables, monkeypatch, capsys):
 
     def in_this_process(cells, out, device, jobs, watch):
         watch(None, None)
-        return [Done(folder, experiment.run(folder, device)) for folder, experiment in cells]
+        return [FinishedCell(folder, experiment.run(folder, device)) for folder, experiment in cells]
 
     monkeypatch.setattr(tables, "run_cells", in_this_process)
 
@@ -78,7 +78,7 @@ def wait_for_workers(work):
     for lock in work.rglob(LOCK):
         while True:
             try:
-                with claimed(lock.parent):
+                with run_lock(lock.parent):
                     break
             except InputError:
                 time.sleep(0.05)
@@ -92,7 +92,7 @@ def test_a_finished_cell_is_not_run_again_and_a_failure_stops_no_other(tables, r
 
     def the_second_fails(cells, *more):
         trained.append(cells[0][1].data.scenario)
-        return [Done(cells[0][0], failure="no reason")] if len(trained) == 1 else train(cells, *more)
+        return [FinishedCell(cells[0][0], failure="no reason")] if len(trained) == 1 else train(cells, *more)
 
     monkeypatch.setattr(tables, "run_cells", the_second_fails)
     with pytest.raises(SystemExit, match="failed: digits/various/count-of-counts/fold0"):

@@ -1,19 +1,20 @@
-"""adjusted-mean against the formula written plainly, and what it is for."""
+"""adjusted-mean against a reference in numpy, and its purpose: classes that rarely win."""
 
 import numpy as np
 import pytest
 import torch
 
 from majority import Settings, build_model, evaluate, fit, load_source
-from majority.background import Background
-from majority.methods import Target, create_head
-from majority.segments import Segments
+from majority.data.background import Background
+from majority.data.batches import Target
+from majority.data.segments import Segments
+from majority.methods import create_head
 
 SIZES = [3, 1, 7, 4]
 
 
-def plain(head, features, label_counts, winner_share):
-    """One bag at a time, in float64."""
+def reference(head, features, label_counts, winner_share):
+    """A loop over bags, in float64."""
     weight, bias = (t.detach().double().numpy() for t in (head.classifier.weight, head.classifier.bias))
     f = (np.array(label_counts) + 1) / (np.sum(label_counts) + len(label_counts))
     expected = winner_share * f + (1 - winner_share) * (1 - f) / (len(f) - 1)
@@ -26,7 +27,7 @@ def plain(head, features, label_counts, winner_share):
 
 
 @pytest.mark.parametrize("winner_share", [0.25, 0.6, 1.0])
-def test_it_is_the_plain_formula(winner_share):
+def test_it_equals_its_reference(winner_share):
     torch.manual_seed(0)
     counts = [9, 4, 0, 2]
     head = create_head("adjusted-mean", 6, 4).eval()
@@ -34,13 +35,13 @@ def test_it_is_the_plain_formula(winner_share):
     head.winner_share.fill_(winner_share)
     features = np.random.default_rng(0).normal(size=(15, 6))
     output = head(torch.from_numpy(features).float(), Segments(SIZES))
-    expected = plain(head, features, counts, winner_share)
+    expected = reference(head, features, counts, winner_share)
     np.testing.assert_allclose(output.bag_log_probs.detach(), expected, rtol=1e-4, atol=1e-5)
     losses = head.losses(output, Segments(SIZES), Target(torch.tensor([0, 3, 2, 1])))
     np.testing.assert_allclose(losses.detach(), -expected[range(4), [0, 3, 2, 1]], rtol=1e-4, atol=1e-5)
 
 
-def test_where_winners_hold_all_it_is_log_mean():
+def test_it_equals_log_mean_if_winners_hold_all_instances():
     torch.manual_seed(0)
     adjusted, plain = create_head("adjusted-mean", 6, 4), create_head("log-mean", 6, 4)
     plain.load_state_dict(adjusted.state_dict(), strict=False)
@@ -51,7 +52,7 @@ def test_where_winners_hold_all_it_is_log_mean():
     torch.testing.assert_close(one, other)
 
 
-def test_the_winners_share_follows_what_is_seen_in_training_alone():
+def test_the_winner_share_is_estimated_only_in_training():
     torch.manual_seed(0)
     head, segments, target = create_head("adjusted-mean", 6, 4), Segments(SIZES), Target(torch.tensor([0, 3, 2, 1]))
     output = head(5 * torch.randn(15, 6), segments)
@@ -63,8 +64,8 @@ def test_the_winners_share_follows_what_is_seen_in_training_alone():
     assert torch.equal(head.winner_share, before)
 
 
-def test_with_a_background_shares_are_of_those_that_vote():
-    """The plain formula on the columns that vote, each bag's probabilities over what votes."""
+def test_with_a_background_shares_are_shares_of_the_votes():
+    """The same formula on the columns of voting classes."""
     torch.manual_seed(0)
     head = create_head("adjusted-mean", 6, 4, Background(2))
     head.see_labels(torch.tensor([9, 4, 0, 2]))
@@ -80,12 +81,12 @@ def test_with_a_background_shares_are_of_those_that_vote():
         score = votes / votes.sum() * f / expected
         np.testing.assert_allclose(row[voters], np.log(score / score.sum()), rtol=1e-4, atol=1e-5)
         assert row[2] == -np.inf
-    held = np.mean([bag[:, y].sum() / (1 - bag[:, 2]).sum() for bag, y in zip(bags, labels, strict=True)])
+    share = np.mean([bag[:, y].sum() / (1 - bag[:, 2]).sum() for bag, y in zip(bags, labels, strict=True)])
     head.losses(output, segments, Target(torch.tensor(labels)))
-    assert head.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * held, rel=1e-4)
+    assert head.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * share, rel=1e-4)
 
 
-def test_bags_in_which_nobody_votes_do_not_spoil_the_winners_share():
+def test_bags_without_votes_keep_the_winner_share_in_range():
     head = create_head("adjusted-mean", 6, 4, Background(2))
     with torch.no_grad():
         head.classifier.bias[2] = 1e4

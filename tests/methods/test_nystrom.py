@@ -1,4 +1,4 @@
-"""The published attention of additive-transmil against the plain formula, in numpy."""
+"""The published attention of additive-transmil against a reference in numpy."""
 
 import math
 
@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from majority.methods import Target, create_head, nystrom
+from majority.data.batches import Target
+from majority.data.segments import Segments
+from majority.methods import create_head, nystrom
 from majority.methods.nystrom import NystromAttention, pseudo_inverse
-from majority.segments import Segments
 
 D, C = 6, 5
 
@@ -54,7 +55,7 @@ def plain_attentions(q, k):
 
 
 @pytest.mark.parametrize("size", [5, 256, 300])
-def test_published_attention_is_the_plain_formula(size):
+def test_published_attention_equals_its_reference(size):
     torch.manual_seed(0)
     heads, bags = 2, 2
     attention = NystromAttention(heads).double()
@@ -71,9 +72,9 @@ def test_published_attention_is_the_plain_formula(size):
             np.testing.assert_allclose(out[b, h], expected, rtol=1e-7, atol=1e-9)
 
 
-def test_published_attention_of_few_instances_tends_to_exact_attention_with_zeros(monkeypatch):
-    """Up to 256 instances each landmark is one row, so that A pinv(A) A v is A v, the zeros among its rows."""
-    monkeypatch.setattr(nystrom, "ITERATIONS", 30)  # six leave an eighth of the norm
+def test_published_attention_of_few_instances_approaches_exact_attention_with_zeros(monkeypatch):
+    """Up to 256 instances each landmark is one row: A pinv(A) A v equals A v, with the zeros among its rows."""
+    monkeypatch.setattr(nystrom, "ITERATIONS", 30)  # after six, an eighth of the norm is left
     torch.manual_seed(0)
     attention = NystromAttention(2).double()
     nn.init.zeros_(attention.over_order.weight)
@@ -103,7 +104,7 @@ def test_published_form_trains_on_any_sizes(sizes):
 
 
 @torch.no_grad()
-def test_published_form_reads_the_order_of_instances_and_the_other_bags():
+def test_published_form_depends_on_the_order_of_instances_and_on_other_bags():
     torch.manual_seed(0)
     attention, (q, k, v) = NystromAttention(1), 3 * torch.randn(3, 2, 1, 9, 64)
     together = attention(q, k, v)

@@ -1,4 +1,4 @@
-"""The paper's comparators, each against a plain reference that takes one bag at a time."""
+"""The comparison methods of the paper, each against a reference for one bag."""
 
 import math
 import subprocess
@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 from majority import Bags, build_model
+from majority.data.batches import Target
+from majority.data.segments import Segments
 from majority.errors import InputError
-from majority.methods import METHODS, Target, create_head
+from majority.methods import METHODS, create_head
 from majority.methods.feature_pool import p_norm
-from majority.segments import Segments
 
 HEADS = (
     *("output-mean", "feature-mean", "feature-max", "feature-pnorm", "feature-lse"),
@@ -28,7 +29,7 @@ both_attentions = pytest.mark.parametrize("attention", ["exact", "published"])
 
 
 def make_head(name, seed=0, **options):
-    """In float64 and eval mode, with batch norm statistics that are not the trivial ones."""
+    """In float64 and eval mode, with non-trivial batch norm statistics."""
     torch.manual_seed(seed)
     head = create_head(name, D, C, **options).double().eval()
     for module in head.modules():
@@ -42,7 +43,7 @@ def make_features(n, seed=1):
     return torch.randn(n, D, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-# ---------------------------------------------------------------- references: one bag, plain formulas
+# ---------------------------------------------------------------- references for one bag
 
 
 def linear(layer, x):
@@ -122,7 +123,7 @@ REFERENCES = {
 
 @every_head
 @ragged_and_equal
-def test_head_is_its_reference(name, sizes):
+def test_head_equals_its_reference(name, sizes):
     head, features = make_head(name), make_features(sum(sizes))
     output = head(features, Segments(sizes))
     start = 0
@@ -148,7 +149,7 @@ def test_order_within_a_bag_does_not_matter(name, sizes):
 
 @every_head
 @ragged_and_equal
-def test_a_bag_does_not_see_the_others(name, sizes):
+def test_a_bag_does_not_depend_on_the_others(name, sizes):
     head, features = make_head(name), make_features(sum(sizes))
     packed = head(features, Segments(sizes))
     alone = [head(bag, Segments([len(bag)])) for bag in features.split(sizes)]
@@ -161,7 +162,7 @@ def test_a_bag_does_not_see_the_others(name, sizes):
 
 
 @every_head
-def test_needs_bag_tells_whether_an_instance_depends_on_its_bag(name):
+def test_needs_bag_is_true_if_an_instance_depends_on_its_bag(name):
     head, features = make_head(name), make_features(4)
     within = head(features, Segments([4])).instance_log_probs
     alone = head(features, Segments([1] * 4)).instance_log_probs
@@ -211,26 +212,26 @@ def test_through_a_model_in_bfloat16(name):
 
 
 @every_head
-def test_the_loss_falls(name):
+def test_the_loss_decreases(name):
     torch.manual_seed(0)
     head = create_head(name, D, C)
     sizes = [4, 6, 5, 3, 7]
     features = (torch.eye(C, D) * 3).repeat_interleave(torch.tensor(sizes), dim=0) + 0.1 * make_features(25).float()
     target, segments = Target(torch.arange(5)), Segments(sizes)
-    optimiser = torch.optim.Adam(head.parameters(), lr=3e-3)
+    optimizer = torch.optim.Adam(head.parameters(), lr=3e-3)
     losses = []
     for _ in range(15):
         losses.append(head.losses(head(features, segments), segments, target).mean())
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         losses[-1].backward()
-        optimiser.step()
+        optimizer.step()
     assert losses[-1] < losses[0] - 0.01
 
 
-# ---------------------------------------------------------------- each method's own points
+# ---------------------------------------------------------------- single methods
 
 
-def test_output_mean_takes_softmax_three_times():
+def test_output_mean_applies_softmax_three_times():
     head, features, segments = make_head("output-mean"), make_features(7), Segments([3, 4])
     output = head(features, segments)
     losses = head.losses(output, segments, Target(torch.tensor([1, 4])))
@@ -255,7 +256,7 @@ def test_output_mean_loss_of_ten_classes_stays_between_its_bounds():
 
 
 @ragged_and_equal
-def test_p_norm_gradient_is_right_and_zero_where_nothing_is_positive(sizes):
+def test_p_norm_gradient_is_correct_and_zero_if_nothing_is_positive(sizes):
     features = make_features(sum(sizes)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: p_norm(x, Segments(sizes)), features)
     dead = torch.zeros(sum(sizes), 2, requires_grad=True)
@@ -273,7 +274,7 @@ def test_lse_of_large_features_is_finite():
     assert head(torch.full((3, D), 1e3), Segments([2, 1])).bag_log_probs.isfinite().all()
 
 
-def test_additive_batch_norm_of_one_instance_leaves_its_statistics_alone():
+def test_additive_batch_norm_of_one_instance_keeps_its_statistics():
     head = create_head("additive", D, C).train()
     before = {name: value.clone() for name, value in head.state_dict().items()}
     head(torch.randn(1, D), Segments([1]))
@@ -282,10 +283,10 @@ def test_additive_batch_norm_of_one_instance_leaves_its_statistics_alone():
     assert not torch.equal(head.score[1].running_mean, before["score.1.running_mean"])
 
 
-def test_unknown_options_are_refused():
-    with pytest.raises(InputError, match="method additive-transmil: attention='fast': take one of exact, published"):
+def test_unknown_options_are_errors():
+    with pytest.raises(InputError, match="method additive-transmil: attention='fast': use one of exact, published"):
         create_head("additive-transmil", D, C, attention="fast")
-    with pytest.raises(InputError, match="pool='median': take one of mean, max, pnorm, lse"):
+    with pytest.raises(InputError, match="pool='median': use one of mean, max, pnorm, lse"):
         create_head("feature-mean", D, C, pool="median")
 
 
@@ -294,7 +295,7 @@ def test_sizes_on_the_host_are_the_sizes():
     assert segments.host_sizes.tolist() == segments.sizes.tolist() == [2, 1, 2]
 
 
-def test_equally_large_bags_are_brought_together():
+def test_bags_of_equal_size_are_grouped():
     groups, order = Segments([2, 3, 1, 2, 3]).by_size
     assert groups == [(1, 1), (2, 2), (2, 3)]
     assert order.tolist() == [5, 0, 1, 6, 7, 2, 3, 4, 8, 9, 10]
@@ -303,8 +304,8 @@ def test_equally_large_bags_are_brought_together():
 
 PEAK_OF_A_STEP = """
 import resource, sys, torch
-from majority.methods import Target, create_head
-from majority.segments import Segments
+from majority import Target, create_head
+from majority.data.segments import Segments
 torch.set_num_threads(1)
 head = create_head("additive-transmil", 16, 3).train()
 def step(n):
@@ -315,10 +316,10 @@ print(-step(64) + step(int(sys.argv[1])))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux alone")
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes only on Linux")
 def test_memory_of_exact_attention_grows_with_the_bag_not_its_square():
     """One bag of 10,000 in float32 on one core of a CPU, features of 512, torch 2.13: 171 MiB above the start in eval
-    mode (18 s), 406 MiB for a training step (59 s); its attention matrices would take 3,052 MiB a layer.
+    mode (18 s), 406 MiB for a training step (59 s); its attention matrices would take 3,052 MiB per layer.
     """
     n = 2_000
     peak = int(subprocess.run([sys.executable, "-c", PEAK_OF_A_STEP, str(n)], capture_output=True, check=True).stdout)

@@ -1,6 +1,7 @@
 """census: its stages, what they leave, that they go on after a stop, and that no instance label reaches them."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -10,17 +11,19 @@ import torch
 from safetensors.torch import load_file
 
 from majority import Settings, build_model, load_source
-from majority.embedding import embedded
+from majority.data.streaming import make_loader
 from majority.errors import InputError
-from majority.experiments import Data, Experiment
-from majority.recipes import RECIPES, Material, Plan, Run, census
-from majority.recipes.plans import CensusSettings
-from majority.streams import placed
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
+from majority.recipes.census import CensusSettings
+from majority.recipes.embedding import embed_bags
+from majority.sources import CustomBags
 
 VIEWS = ("affine", "noise")
 QUICK = Settings(epochs=2, batch_bags=8, augment=VIEWS)
-WITH_START = CensusSettings(
-    Settings(epochs=2, batch_bags=32, whole_steps=True, augment=VIEWS), Settings(epochs=3, batch_bags=8), readers=2
+WITH_PRETRAIN = CensusSettings(
+    Settings(epochs=2, batch_bags=32, whole_steps=True, augment=VIEWS), Settings(epochs=3, batch_bags=8), teachers=2
 )
 
 
@@ -28,8 +31,8 @@ def digits(scenario="large"):
     return load_source("digits").make_parts(scenario=scenario, bags=24, bag_size=8)
 
 
-def run_of(folder, parts, method="log-mean", settings=WITH_START, backbone="tiny"):
-    plan = Plan("census", backbone, training=QUICK, census=settings)
+def run_of(folder, parts, method="log-mean", settings=WITH_PRETRAIN, backbone="tiny"):
+    plan = Plan("census", backbone, training=QUICK, own=settings)
     fresh = lambda number=0: build_model(parts.train, method, backbone, seed=number)
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
 
@@ -42,11 +45,11 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     words += ["--set", "census.momentum=0.9", "--out", tmp_path / "run"]
     code, out, _ = majority(*words)
     assert code == 0
-    assert "stage last: epoch 1 of 0 to 1 was kept as the last, training loss" in out
-    assert "of 0 to 1 was best, validation loss" in out
+    assert "stage student: kept epoch 2 of 2, training loss" in out
+    assert re.search(r"stage teacher-1: kept epoch [12] of 2, validation loss", out)
     assert "The last epoch was kept." in (tmp_path / "run/report.html").read_text()
     result = json.loads((tmp_path / "run/result.json").read_text())
-    assert list(result["stages"]) == ["reader-1", "reader-2", "reader-3", "last"], "tiny images have no start"
+    assert list(result["stages"]) == ["teacher-1", "teacher-2", "teacher-3", "student"], "tiny images have no start"
     assert result["plan"]["census"]["momentum"] == 0.9
     assert not list((tmp_path / "run").rglob("checkpoint.safetensors"))
     code, out, _ = majority(*words)
@@ -56,8 +59,8 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
 
 
 def test_a_start_without_a_head_has_no_such_stage(tmp_path):
-    trained = census.train(run_of(tmp_path, digits(), settings=replace(WITH_START, head=None)))
-    assert list(trained.stages) == ["start", "reader-1", "reader-2", "last"]
+    trained = census.train(run_of(tmp_path, digits(), settings=replace(WITH_PRETRAIN, head=None)))
+    assert list(trained.stages) == ["pretrain", "teacher-1", "teacher-2", "student"]
 
 
 def test_the_command_trains_vectors(majority, tmp_path):
@@ -69,18 +72,18 @@ def test_the_command_trains_vectors(majority, tmp_path):
     words = ["train", tmp_path / "bags.csv", "--recipe", "census", "--epochs", "2", "--out", tmp_path / "run"]
     code, out, _ = majority(*words)
     assert code == 0
-    assert "reader-1 has the lower validation loss: the others begin as it did" in out
+    assert "teacher-1 has the lower validation loss: the other teachers start like it" in out
     result = json.loads((tmp_path / "run/result.json").read_text())
     assert result["plan"]["backbone"] == "mlp"
-    assert list(result["stages"])[:4] == ["head", "taught", "reader-1", "taught-reader-1"]
+    assert list(result["stages"])[:4] == ["head", "distilled", "teacher-1", "distilled-teacher-1"]
 
 
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        ("census.speed=3", "the plan has no setting 'census.speed': census has start, head, temperature"),
-        ("census.start.epochs=3", "'census.start.epochs': there is no census.start in the plan of this recipe"),
-        ("census.readers=many", "census.readers=many: a whole number is needed"),
+        ("census.speed=3", "the plan has no setting 'census.speed': census has pretrain, head, temperature"),
+        ("census.pretrain.epochs=3", "'census.pretrain.epochs': this plan has no census.pretrain"),
+        ("census.teachers=many", "census.teachers=many: a whole number is needed"),
         ("training.learning_rate=true", "training.learning_rate=True: a number is needed"),
         ("training.augment=crop", "training.augment=crop: a list is needed"),
         ("training.epochs", "--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"),
@@ -90,15 +93,18 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("training.augment=null", "augment is None: give a list of names"),
         ("training={}", "training={}: it has settings of its own, change one: --set training.SETTING=VALUE"),
         ("census=5", "census=5: it has settings of its own"),
-        ('census.start={"epochs": 1}', "it has settings of its own, change one: --set census.start.SETTING=VALUE"),
+        (
+            'census.pretrain={"epochs": 1}',
+            "change one: --set census.pretrain.SETTING=VALUE",
+        ),
         ("backbone=null", "backbone is None: give a name, or auto"),
-        ("census=null", "census=null: recipe census needs it; leave this out, or change a setting in it"),
-        ("reader_epochs=3", "the plan has no setting 'reader_epochs': did you mean census.reader_epochs?"),
-        ("recipe=paper", "the plan has no setting 'recipe'"),
-        ("census.readers=0", "census.readers is 0: it must be 1 or more"),
-        ("census.reader_epochs=0", "census.reader_epochs is 0: it must be 1 or more"),
-        ("census.reader_epochs=null", "census.reader_epochs=null: a whole number is needed"),
-        ("census.mixed=2", "census.mixed is 2: it must be between 0 and 1"),
+        ("census=null", "census=null: recipe census needs it"),
+        ("teacher_epochs=3", "has no setting 'teacher_epochs': did you mean census.teacher_epochs?"),
+        ("recipe=paper", "has no setting 'recipe'"),
+        ("census.teachers=0", "census.teachers is 0: it must be 1 or more"),
+        ("census.teacher_epochs=0", "census.teacher_epochs is 0: it must be 1 or more"),
+        ("census.teacher_epochs=null", "census.teacher_epochs=null: a whole number is needed"),
+        ("census.mixup=2", "census.mixup is 2: it must be between 0 and 1"),
         ("census.mixed_views=-1", "census.mixed_views is -1: it must be between 0 and 1"),
         ("census.sharpness=Infinity", "census.sharpness is inf: it must be a number above 0"),
         ("census.temperature=Infinity", "census.temperature is inf: it must be a number above 0"),
@@ -113,43 +119,56 @@ def test_wrong_settings_are_refused(majority, tmp_path, pair, message):
 
 
 def test_plans_follow_the_material():
-    plan = lambda *material: RECIPES["census"].plan(Material(*material))
-    assert (plan("mine", (64,), True).backbone, plan("mine", (64,), True).census.start) == ("mlp", None)
-    assert (plan("digits", (8, 8, 1), True).backbone, plan("digits", (8, 8, 1), True).census.start) == ("tiny", None)
+    plan = lambda *task: RECIPES["census"].plan(TaskInfo(*task))
+    assert (plan("mine", (64,), True).backbone, plan("mine", (64,), True).own.pretrain) == ("mlp", None)
+    assert (plan("digits", (8, 8, 1), True).backbone, plan("digits", (8, 8, 1), True).own.pretrain) == ("tiny", None)
     assert plan("cifar10", (32, 32, 3), False).backbone == "cnn"
     on_gpu = plan("cifar10", (32, 32, 3), True)
     assert on_gpu.backbone == "resnet18-small"
     names = lambda views: {view if isinstance(view, str) else view[0] for view in views}
-    assert names(on_gpu.census.start.augment) == {"flip", "resized-crop", "colour", "hue", "grey"}
-    assert "flip" not in names(plan("svhn28", (28, 28, 3), True).census.start.augment)
-    assert "rotate90" in names(plan("pathmnist", (28, 28, 3), True).census.start.augment)
-    assert names(plan("my photos", (64, 64, 3), True).census.start.augment) == {"resized-crop"}
-    assert ("resized-crop", {"side": 24}) in on_gpu.census.start.augment
-    starts = [plan(source, (32, 32, 3), True).census for source in ("cifar10", "svhn28", "pathmnist", "my photos")]
-    mixed = [(census.mixed_views, census.start.epochs) for census in starts]
+    assert names(on_gpu.own.pretrain.augment) == {"flip", "resized-crop", "colour", "hue", "grey"}
+    assert "flip" not in names(plan("svhn28", (28, 28, 3), True).own.pretrain.augment)
+    assert "rotate90" in names(plan("pathmnist", (28, 28, 3), True).own.pretrain.augment)
+    assert names(plan("my photos", (64, 64, 3), True).own.pretrain.augment) == {"resized-crop"}
+    assert ("resized-crop", {"side": 24}) in on_gpu.own.pretrain.augment
+    starts = [plan(source, (32, 32, 3), True).own for source in ("cifar10", "svhn28", "pathmnist", "my photos")]
+    mixed = [(census.mixed_views, census.pretrain.epochs) for census in starts]
     assert mixed == [(0.5, 400), (0.0, 200), (0.0, 200), (0.5, 200)]
-    assert ("resized-crop", {"side": (24, 96)}) in plan("cifar10", (32, 128, 3), True).census.start.augment
+    assert ("resized-crop", {"side": (24, 96)}) in plan("cifar10", (32, 128, 3), True).own.pretrain.augment
 
 
-def test_bags_of_ones_own_are_like_a_set_only_where_that_is_said():
-    assert Experiment(Data("cifar10-scans.csv")).kind == ""
-    assert Experiment(Data("cifar10-scans.csv"), like="svhn").kind == "svhn"
-    assert Experiment(Data("svhn28.npz")).kind == "svhn28"
+@pytest.mark.parametrize(("like", "source"), [(None, ""), ("svhn", "svhn")])
+def test_custom_bags_have_a_known_kind_of_images_only_if_like_names_it(tmp_path, monkeypatch, like, source):
+    """Whatever the name of their file is."""
+    seen = []
+
+    def note(recipe, task):
+        seen.append(task.source)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("majority.experiments.experiment.choose", note)
+    bags = digits().train
+    opened = CustomBags("cifar10-scans", bags)
+    with pytest.raises(KeyboardInterrupt):
+        Experiment(Data("cifar10-scans.csv"), like=like).run(tmp_path / "run", "cpu", source=opened)
+    assert seen == [source]
 
 
 def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tmp_path, monkeypatch):
     images = np.random.default_rng(0).integers(0, 255, (600, 14, 14, 3), dtype=np.uint8)
     np.savez(tmp_path / "own.npz", train_images=images, train_labels=np.arange(600, dtype=np.uint8)[:, None] % 3)
     words = ["train", tmp_path / "own.npz", "--recipe", "census", "--bags", "12", "--bag-size", "8", "--epochs", "1"]
-    words += ["--backbone", "mlp", "--set", "census.start.epochs=1", "--set", "census.head.epochs=1"]
-    words += ["--set", "census.readers=1", "--out", tmp_path / "run"]
-    on = lambda device: monkeypatch.setattr("majority.experiments.choose_device", lambda name: torch.device(device))
+    words += ["--backbone", "mlp", "--set", "census.pretrain.epochs=1", "--set", "census.head.epochs=1"]
+    words += ["--set", "census.teachers=1", "--out", tmp_path / "run"]
+    on = lambda device: monkeypatch.setattr(
+        "majority.experiments.experiment.choose_device", lambda name: torch.device(device)
+    )
     on("cuda")
     code, out, _ = majority(*words)
     on("cpu")
     assert code == 0
-    assert "note: backbone mlp takes images of one size only: so are the views of the start" in out
-    assert "stage start: epoch 0" in out
+    assert "note: backbone mlp takes images of one size only" in out
+    assert "stage pretrain: kept epoch 1 of 1" in out
     code, out, _ = majority(*words)
     assert code == 0
     assert "is finished" in out
@@ -161,7 +180,7 @@ def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tm
     weights = load_file(tmp_path / "run/best.safetensors")
     code, out, _ = majority(*words)
     assert code == 0
-    assert "note: begun on a GPU, this run goes on by the plan for it" in out
+    assert "note: this run was started on a GPU" in out
     again = load_file(tmp_path / "run/best.safetensors")
     assert all(torch.equal(value, again[name]) for name, value in weights.items())
 
@@ -170,24 +189,24 @@ def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tm
 
 
 def test_a_start_mixes_views_as_planned(tmp_path):
-    start = lambda most: replace(WITH_START, mixed_views=most)
+    start = lambda most: replace(WITH_PRETRAIN, mixed_views=most)
     runs = [run_of(tmp_path / str(most), digits(), settings=start(most)) for most in (0.0, 0.1, 0.5)]
-    assert len({census.train(run).stages["start"].best_loss for run in runs}) == 3
+    assert len({census.train(run).stages["pretrain"].best_loss for run in runs}) == 3
 
 
 def test_every_stage_is_trained_and_told(tmp_path):
     trained = census.train(run_of(tmp_path, digits()))
-    assert list(trained.stages) == ["start", "head", "reader-1", "reader-2", "last"]
+    assert list(trained.stages) == ["pretrain", "head", "teacher-1", "teacher-2", "student"]
     assert trained.summary()["stages"]["head"]["epochs"] == 3
-    assert trained.fitted is trained.stages["last"]
+    assert trained.fitted is trained.stages["student"]
     assert not [*tmp_path.glob("stages/*/checkpoint.safetensors")], "a finished stage needs no room for one"
-    assert trained.stages["reader-1"].best_loss != trained.stages["reader-2"].best_loss, "other random draws"
+    assert trained.stages["teacher-1"].best_loss != trained.stages["teacher-2"].best_loss, "other random draws"
 
 
 @pytest.mark.parametrize(("most", "epochs"), [(1, 1), (5, 2)])
 def test_readers_have_as_many_epochs_as_last_or_fewer(tmp_path, most, epochs):
-    stages = census.train(run_of(tmp_path, digits(), settings=CensusSettings(reader_epochs=most, readers=1))).stages
-    assert {name: fitted.epochs for name, fitted in stages.items()} == {"reader-1": epochs, "last": 2}
+    stages = census.train(run_of(tmp_path, digits(), settings=CensusSettings(teacher_epochs=most, teachers=1))).stages
+    assert {name: fitted.epochs for name, fitted in stages.items()} == {"teacher-1": epochs, "student": 2}
 
 
 def test_the_head_stage_leaves_the_network_alone(tmp_path):
@@ -195,12 +214,12 @@ def test_the_head_stage_leaves_the_network_alone(tmp_path):
     run = run_of(tmp_path, parts)
     model = run.fresh_model()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    census._head(run, model, tmp_path / "head", "head")
+    census._train_head(run, model, tmp_path / "head", "head")
     changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
     assert changed == {"head.classifier.weight", "head.classifier.bias"}
 
 
-@pytest.mark.parametrize("stage", ["head", "reader-1"])
+@pytest.mark.parametrize("stage", ["head", "teacher-1"])
 def test_epochs_are_chosen_by_the_validation_bags(tmp_path, stage):
     parts = digits()
     other = parts._replace(val=parts.val._with(labels=(parts.val.labels + 1) % 10))
@@ -212,14 +231,14 @@ def test_epochs_are_chosen_by_the_validation_bags(tmp_path, stage):
 @pytest.mark.parametrize(
     ("name", "value", "stage", "shown"),
     [
-        ("momentum", 0.5, "reader-1", "val_loss"),
-        ("momentum", 0.5, "last", "val_loss"),
-        ("mixed", 0.0, "last", "train_loss"),
-        ("temperature", 1.0, "start", "train_loss"),
+        ("momentum", 0.5, "teacher-1", "val_loss"),
+        ("momentum", 0.5, "student", "val_loss"),
+        ("mixup", 0.0, "student", "train_loss"),
+        ("temperature", 1.0, "pretrain", "train_loss"),
     ],
 )
 def test_every_setting_reaches_its_stage(tmp_path, name, value, stage, shown):
-    plans = {"as it is": WITH_START, "changed": replace(WITH_START, **{name: value})}
+    plans = {"as it is": WITH_PRETRAIN, "changed": replace(WITH_PRETRAIN, **{name: value})}
     made = [census.train(run_of(tmp_path / key, digits(), settings=plan)) for key, plan in plans.items()]
     one, two = ([line[shown] for line in trained.stages[stage].history] for trained in made)
     assert one != two
@@ -228,9 +247,11 @@ def test_every_setting_reaches_its_stage(tmp_path, name, value, stage, shown):
 def test_a_head_alone_reads_what_the_whole_model_reads():
     parts = digits()
     model = build_model(parts.train, "count", "tiny", instance_temperature=0.5).eval()
-    features = embedded(model, parts.train, "cpu")
+    features = embed_bags(model, parts.train, "cpu")
     alone = census.head_alone(model, features).eval()
-    (batch,), (of_features,) = (placed(bags, torch.device("cpu")).in_order(9_999) for bags in (parts.train, features))
+    (batch,), (of_features,) = (
+        make_loader(bags, torch.device("cpu")).in_order(9_999) for bags in (parts.train, features)
+    )
     with torch.no_grad():
         whole = model(batch.instances, batch.segments).instance_log_probs
         read = alone(of_features.instances, of_features.segments).instance_log_probs
@@ -242,7 +263,7 @@ def test_on_a_gpu_a_stage_read_back_is_trained_on(tmp_path):
     parts = digits()
     run = run_of(tmp_path, parts)
     census.train(run)
-    shutil.rmtree(tmp_path / "stages" / "last")
+    shutil.rmtree(tmp_path / "stages" / "student")
     shutil.rmtree(tmp_path / "stages" / "head")
     again = census.train(replace(run, device="cuda")).model
     begun = load_file(tmp_path / "stages/start/weights.safetensors")
@@ -254,7 +275,7 @@ def test_on_a_gpu_a_stage_read_back_is_trained_on(tmp_path):
 def test_other_methods_take_the_same_way(tmp_path, method):
     trained = census.train(run_of(tmp_path, digits(), method))
     assert trained.fitted.epochs == 2
-    assert "reader-1" in trained.stages
+    assert "teacher-1" in trained.stages
 
 
 def test_bags_may_have_a_background(tmp_path):
@@ -263,14 +284,14 @@ def test_bags_may_have_a_background(tmp_path):
 
 
 def test_the_last_network_reads_bags_with_what_the_readers_counted(tmp_path):
-    settings = replace(WITH_START, start=None, head=None)
+    settings = replace(WITH_PRETRAIN, pretrain=None, head=None)
     trained = census.train(run_of(tmp_path, digits(), "adjusted-mean", settings))
-    reader = load_file(tmp_path / "stages/reader-2/weights.safetensors")
+    reader = load_file(tmp_path / "stages/teacher-2/weights.safetensors")
     assert trained.model.head.winner_share.item() == reader["head.winner_share"].item() != 0.1
 
 
 def test_without_a_start_every_network_begins_with_weights_of_its_own(tmp_path):
-    run, begun = run_of(tmp_path, digits(), settings=replace(WITH_START, start=None, head=None)), []
+    run, begun = run_of(tmp_path, digits(), settings=replace(WITH_PRETRAIN, pretrain=None, head=None)), []
     census.train(replace(run, fresh_model=lambda number=0: begun.append(number) or run.fresh_model(number)))
     readers_and_last = begun[-3:]
     assert len(set(readers_and_last)) == 3
@@ -290,10 +311,10 @@ def test_no_instance_label_reaches_any_stage(tmp_path, same):
     assert one.summary()["stages"] == other.summary()["stages"]
 
 
-@pytest.mark.parametrize("at", ["_start", "_head", "_reader", "_taught"])
+@pytest.mark.parametrize("at", ["_pretrain", "_train_head", "_train_teacher", "_distill"])
 def test_stopped_before_any_stage_it_ends_the_same(tmp_path, check_going_on, at):
     parts = digits()
-    check_going_on(lambda name: run_of(tmp_path / name, parts), at, "believed")
+    check_going_on(lambda name: run_of(tmp_path / name, parts), at, "instance_probabilities")
 
 
 # ---------------------------------------------------------------------- what the readers believe
@@ -302,9 +323,9 @@ def test_stopped_before_any_stage_it_ends_the_same(tmp_path, check_going_on, at)
 def test_damaged_weights_of_a_stage_are_told_with_the_cure(tmp_path, same):
     parts = digits()
     before = census.train(run_of(tmp_path, parts)).model
-    damaged = tmp_path / "stages/reader-1/weights.safetensors"
+    damaged = tmp_path / "stages/teacher-1/weights.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:100])
-    with pytest.raises(InputError, match=r"reader-1.weights.safetensors is damaged .*: remove it and run again"):
+    with pytest.raises(InputError, match=r"teacher-1.weights.safetensors is damaged .*: remove it and run again"):
         census.train(run_of(tmp_path, parts))
     damaged.unlink()
     assert same(before, census.train(run_of(tmp_path, parts)).model)
@@ -313,26 +334,28 @@ def test_damaged_weights_of_a_stage_are_told_with_the_cure(tmp_path, same):
 def test_beliefs_are_the_models_own_in_the_order_of_the_bags():
     parts = digits()
     model = build_model(parts.train, "log-mean", "tiny").eval()
-    (batch,) = placed(parts.train.blind(), torch.device("cpu")).in_order(9_999)
+    (batch,) = make_loader(parts.train.without_instance_labels(), torch.device("cpu")).in_order(9_999)
     with torch.no_grad():
         expected = model(batch.instances, batch.segments).instance_log_probs.exp()
-    torch.testing.assert_close(census.believed(model, parts.train, "cpu"), expected)
+    torch.testing.assert_close(census.instance_probabilities(model, parts.train, "cpu"), expected)
 
 
-def test_last_learns_the_squared_mean_of_what_the_readers_believe(tmp_path, monkeypatch):
-    parts, taught = digits(), []
+def test_the_student_learns_the_squared_mean_of_the_teachers_probabilities(tmp_path, monkeypatch):
+    parts, learned, fit = digits(), [], Run.fit
 
-    def stops(run, *given, **more):
-        taught.append(more["beliefs"])
+    def stop_at_soft_labels(run, *given, **more):
+        if "soft_labels" not in more:
+            return fit(run, *given, **more)
+        learned.append(more["soft_labels"])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Run, "fit", stops)
+    monkeypatch.setattr(Run, "fit", stop_at_soft_labels)
     with pytest.raises(KeyboardInterrupt):
         census.train(run_of(tmp_path, parts))
     read = []
     for number in (1, 2):
         reader = build_model(parts.train, "log-mean", "tiny")
-        reader.load_state_dict(load_file(tmp_path / f"stages/reader-{number}/weights.safetensors"))
-        read.append(census.believed(reader, parts.train, "cpu").numpy().astype(np.float64))
+        reader.load_state_dict(load_file(tmp_path / f"stages/teacher-{number}/weights.safetensors"))
+        read.append(census.instance_probabilities(reader, parts.train, "cpu").numpy().astype(np.float64))
     squared = ((read[0] + read[1]) / 2) ** 2
-    np.testing.assert_allclose(taught[0], squared / squared.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(learned[0], squared / squared.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-7)

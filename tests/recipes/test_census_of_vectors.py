@@ -8,12 +8,12 @@ import torch
 from safetensors.torch import load_file
 
 from majority import Bags, Settings, build_model, evaluate
-from majority.recipes import Material, Plan, Run, census, choose
-from majority.recipes.plans import CensusSettings
+from majority.recipes import Plan, Run, TaskInfo, census, choose
+from majority.recipes.census import CensusSettings
 from majority.sources import Parts
 
 TRAINING = Settings(epochs=2, batch_bags=8)
-SETTINGS = CensusSettings(head=Settings(epochs=20, batch_bags=16, learning_rate=0.02), readers=2)
+SETTINGS = CensusSettings(head=Settings(epochs=20, batch_bags=16, learning_rate=0.02), teachers=2)
 
 
 def vectors(seed=0, width=40, bags=60, share=0.25):
@@ -33,24 +33,24 @@ def vectors(seed=0, width=40, bags=60, share=0.25):
 
 
 def run_of(folder, parts, method="adjusted-mean", settings=SETTINGS, training=TRAINING):
-    plan = Plan("census", "mlp", training=training, census=settings)
+    plan = Plan("census", "mlp", training=training, own=settings)
     fresh = lambda number=0: build_model(parts.train, method, "mlp", seed=number)
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
 
 
 def test_the_plan_has_a_head_and_no_start():
-    plan, _ = choose("default", Material("", (64,), on_gpu=False))
+    plan, _ = choose("default", TaskInfo("", (64,), on_gpu=False))
     assert plan.recipe == "census"
-    assert (plan.census.start, plan.census.head.learning_rate) == (None, 0.02)
+    assert (plan.own.pretrain, plan.own.head.learning_rate) == (None, 0.02)
 
 
 def test_a_head_on_discriminants_reads_instances_that_winners_barely_tell(tmp_path):
     parts = vectors(bags=150)
     run = run_of(tmp_path, parts)
-    linear = census.linear_reader(run, run.fresh_model())
+    linear = census.linear_model(run, run.fresh_model())
     census.head_on_discriminants(run, linear, tmp_path / "head", "test")
     plain = build_model(parts.train, "adjusted-mean", "linear")
-    census._head(run, plain, tmp_path / "plain", "test")
+    census._train_head(run, plain, tmp_path / "plain", "test")
     accuracy = [evaluate(model, parts.test, "cpu").summary()["instance_accuracy"] for model in (linear, plain)]
     assert accuracy[0] > 0.8
     assert accuracy[0] > accuracy[1] + 0.05
@@ -59,66 +59,66 @@ def test_a_head_on_discriminants_reads_instances_that_winners_barely_tell(tmp_pa
 def test_a_head_on_discriminants_knows_how_frequent_labels_are(tmp_path):
     parts = vectors()
     run = run_of(tmp_path, parts._replace(train=parts.train.subset(np.flatnonzero(np.arange(60) % 6 > 0))))
-    linear, whole = census.linear_reader(run, run.fresh_model()), build_model(run.train, "adjusted-mean", "mlp")
+    linear, whole = census.linear_model(run, run.fresh_model()), build_model(run.train, "adjusted-mean", "mlp")
     assert torch.equal(linear.head.label_shares, whole.head.label_shares)
     assert linear.head.label_shares.unique().numel() > 1
 
 
 def test_taught_readers_are_networks_of_their_own(tmp_path, monkeypatch):
-    real, models = census._reader, []
+    real, models = census._train_teacher, []
 
     def reader(run, model, number, folder, title):
         models.append(model)
         fitted = real(run, model, number, folder, title)
-        return replace(fitted, best_loss=-9.0) if folder.name.startswith("taught") else fitted
+        return replace(fitted, best_loss=-9.0) if folder.name.startswith("distilled") else fitted
 
-    monkeypatch.setattr(census, "_reader", reader)
+    monkeypatch.setattr(census, "_train_teacher", reader)
     models.append(census.train(run_of(tmp_path, vectors())).model)
-    assert len({id(model) for model in models}) == 4, "reader-1, two that were taught, and last"
+    assert len({id(model) for model in models}) == 4, "teacher-1, two that were taught, and last"
 
 
-@pytest.mark.parametrize(("loss", "kind"), [(9.0, "reader"), (-9.0, "taught-reader")])
+@pytest.mark.parametrize(("loss", "kind"), [(9.0, "teacher"), (-9.0, "distilled-teacher")])
 def test_readers_begin_as_the_first_of_lower_validation_loss_did(tmp_path, monkeypatch, loss, kind):
-    real, calls = census._reader, []
+    real, calls = census._train_teacher, []
 
     def reader(run, model, number, folder, title):
         calls.append(folder.name)
         fitted = real(run, model, number, folder, title)
-        return replace(fitted, best_loss=loss) if folder.name.startswith("taught") else fitted
+        return replace(fitted, best_loss=loss) if folder.name.startswith("distilled") else fitted
 
-    monkeypatch.setattr(census, "_reader", reader)
+    monkeypatch.setattr(census, "_train_teacher", reader)
     trained = census.train(run_of(tmp_path, vectors()))
-    assert list(trained.stages) == ["head", "taught", "reader-1", "taught-reader-1", f"{kind}-2", "last"]
-    assert calls == ["reader-1", "taught-reader-1", f"{kind}-2"]
+    assert list(trained.stages) == ["head", "distilled", "teacher-1", "distilled-teacher-1", f"{kind}-2", "student"]
+    assert calls == ["teacher-1", "distilled-teacher-1", f"{kind}-2"]
 
 
 def test_taught_readers_begin_with_what_was_taught(tmp_path, monkeypatch):
-    begun, real = {}, census._reader
+    begun, real = {}, census._train_teacher
 
     def reader(run, model, number, folder, title):
         begun[folder.name] = {name: value.clone() for name, value in model.state_dict().items()}
         return real(run, model, number, folder, title)
 
-    monkeypatch.setattr(census, "_reader", reader)
+    monkeypatch.setattr(census, "_train_teacher", reader)
     census.train(run_of(tmp_path, vectors()))
-    taught = load_file(tmp_path / "stages/taught/weights.safetensors")
+    taught = load_file(tmp_path / "stages/distilled/weights.safetensors")
     backbone = [name for name in taught if name.startswith("backbone")]
     assert backbone
-    assert all(torch.equal(begun["taught-reader-1"][name], taught[name]) for name in backbone)
-    assert not all(torch.equal(begun["reader-1"][name], taught[name]) for name in backbone)
+    assert all(torch.equal(begun["distilled-teacher-1"][name], taught[name]) for name in backbone)
+    assert not all(torch.equal(begun["teacher-1"][name], taught[name]) for name in backbone)
 
 
 @pytest.mark.parametrize("method", ["log-mean", "attention", "proportion", "supervised"])
 def test_other_methods_take_the_same_way(tmp_path, method):
-    assert "taught" in census.train(run_of(tmp_path, vectors(), method)).stages
+    assert "distilled" in census.train(run_of(tmp_path, vectors(), method)).stages
 
 
 def test_without_a_head_or_a_bag_of_every_label_readers_begin_with_random_weights(tmp_path):
     parts = vectors()
     trained = census.train(run_of(tmp_path / "no head", parts, settings=replace(SETTINGS, head=None)))
-    assert list(trained.stages) == ["reader-1", "reader-2", "last"]
+    assert list(trained.stages) == ["teacher-1", "teacher-2", "student"]
     two_labels = parts._replace(train=parts.train.subset(np.flatnonzero(parts.train.labels < 2)))
-    assert list(census.train(run_of(tmp_path / "no bag", two_labels)).stages) == ["reader-1", "reader-2", "last"]
+    assert list(census.train(run_of(tmp_path / "no bag", two_labels)).stages) == ["teacher-1", "teacher-2", "student"]
 
 
 def test_no_instance_label_reaches_any_stage(tmp_path, same):
@@ -130,7 +130,7 @@ def test_no_instance_label_reaches_any_stage(tmp_path, same):
     assert one.summary()["stages"] == other.summary()["stages"]
 
 
-@pytest.mark.parametrize("at", ["head_on_discriminants", "_taught", "_reader"])
+@pytest.mark.parametrize("at", ["head_on_discriminants", "_distill", "_train_teacher"])
 def test_stopped_before_any_stage_it_ends_the_same(tmp_path, check_going_on, at):
     parts = vectors()
-    check_going_on(lambda name: run_of(tmp_path / name, parts), at, "discriminants", "believed")
+    check_going_on(lambda name: run_of(tmp_path / name, parts), at, "discriminants", "instance_probabilities")

@@ -16,15 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majority import Bags, InputError, Settings, build_model
-from majority.experiments import Data, Experiment
-from majority.recipes import RECIPES, Material, Plan, Run, choose, mpem
-from majority.recipes.mpem import Reading, distances, far_from_label, kept, typical_sums
-from majority.report.page import command
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, choose, mpem
+from majority.recipes.mpem import InstanceBatch, MpemSettings, distance_to_label, distances, select, typical_sums
+from majority.report.command import train_command
 from majority.study import Study
 
 C, D = 4, 3
 RATIOS = (0.3, 1.0)
-TINY = Experiment(Data("digits", bags=20, bag_size=8), "count", recipe="mpem", backbone="mlp", epochs=3, ratios=RATIOS)
+TINY = Experiment(
+    Data("digits", bags=20, bag_size=8),
+    "count",
+    recipe="mpem",
+    settings={"backbone": "mlp", "training.epochs": 3, "mpem.ratios": RATIOS},
+)
 
 
 # ---------------------------------------------------------------------- the formulas
@@ -68,19 +74,21 @@ def test_who_is_counted_is_what_a_plain_loop_says(sizes, ratio, classes, seed):
     labels, guesses, predicted = draw(len(sizes)), draw(len(sizes)), draw(sum(sizes))
     features = rng.normal(size=(6, D))[rng.integers(0, 6, sum(sizes))]  # few different ones: many ties
     where = np.repeat(np.arange(len(sizes)), sizes)
-    reading = Reading(*map(torch.from_numpy, (features, predicted, labels[where], labels[where] == guesses[where])))
+    reading = InstanceBatch(
+        *map(torch.from_numpy, (features, predicted, labels[where], labels[where] == guesses[where]))
+    )
     sums, numbers = typical_sums(reading, C)
     far = distances(reading, sums / numbers.unsqueeze(1)).numpy()
     instances = list(zip(predicted.tolist(), features.tolist(), strict=True))
     cuts = np.cumsum([0, *sizes])
     bags = [(labels[i], guesses[i], instances[cuts[i] : cuts[i + 1]]) for i in range(len(sizes))]
-    assert kept(far.round(9), np.array(sizes), ratio).tolist() == plain_keep(bags, ratio)  # ties as such
+    assert select(far.round(9), np.array(sizes), ratio).tolist() == plain_keep(bags, ratio)  # ties as such
 
 
 @pytest.mark.parametrize(("ratio", "out"), [(0.29, 29), (0.1, 10), (0.7, 70), (0.999, 99), (0.001, 0)])
 def test_a_share_is_what_it_says(ratio, out):
     far = np.concatenate([[-1.0], np.arange(100.0)])
-    keep = kept(far, np.array([101]), ratio)
+    keep = select(far, np.array([101]), ratio)
     assert (~keep).sum() == out
     assert keep[: 101 - out].all(), "the farthest are left out"
 
@@ -97,7 +105,7 @@ def blobs(n=60, size=7, seed=0, ragged=False):
 
 def test_the_ratio_is_chosen_by_the_validation_bags(tmp_path):
     train, losses = blobs(), []
-    plan = Plan("mpem", "mlp", training=Settings(epochs=2, batch_bags=16), ratios=RATIOS)
+    plan = Plan("mpem", "mlp", training=Settings(epochs=2, batch_bags=16), own=MpemSettings(RATIOS))
     for seed in (1, 2):
         fresh = lambda: build_model(train, "count", "mlp")
         run = Run(tmp_path / str(seed), train, blobs(20, seed=seed), plan, fresh, "test", "cpu")
@@ -108,7 +116,7 @@ def test_the_ratio_is_chosen_by_the_validation_bags(tmp_path):
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("piece", [8_192, 16])
 def test_distances_of_a_network_are_those_of_a_loop_over_its_bags(ragged, piece, monkeypatch):
-    monkeypatch.setattr("majority.inference.BATCH_INSTANCES", piece)
+    monkeypatch.setattr("majority.data.device.BATCH_INSTANCES", piece)
     bags = blobs(ragged=ragged)
     model = build_model(bags, "count", torch.nn.Identity()).eval()
     torch.nn.init.eye_(model.head.classifier.weight)
@@ -121,20 +129,20 @@ def test_distances_of_a_network_are_those_of_a_loop_over_its_bags(ragged, piece,
             read.append(
                 (bags.labels[i], guess, list(zip(logits.argmax(dim=1).tolist(), features.tolist(), strict=True)))
             )
-    far = far_from_label(model, bags, "cpu")
-    assert kept(far.round(9), bags.sizes, 0.5).tolist() == plain_keep(read, 0.5)
+    far = distance_to_label(model, bags, "cpu")
+    assert select(far.round(9), bags.sizes, 0.5).tolist() == plain_keep(read, 0.5)
     assert (far == -1).sum() == sum(p == y for y, _, instances in read for p, _ in instances)
 
 
 def test_distances_are_those_of_a_network_at_rest():
     bags = blobs()
     model = build_model(bags, "count", torch.nn.BatchNorm1d(C))
-    training, resting = (far_from_label(model.train(mode), bags, "cpu") for mode in (True, False))
+    training, resting = (distance_to_label(model.train(mode), bags, "cpu") for mode in (True, False))
     assert training.tolist() == resting.tolist()
 
 
 def test_instances_of_a_label_without_a_mean_are_no_candidates():
-    reading = Reading(torch.ones(1, D), torch.tensor([1]), torch.tensor([0]), torch.tensor([True]))
+    reading = InstanceBatch(torch.ones(1, D), torch.tensor([1]), torch.tensor([0]), torch.tensor([True]))
     assert distances(reading, torch.full((C, D), torch.nan)).tolist() == [-1]
 
 
@@ -143,7 +151,7 @@ def test_instances_of_a_label_without_a_mean_are_no_candidates():
 
 def run_here(folder, ratios=RATIOS, train=None, epochs=3):
     train, val = train or blobs(), blobs(20, seed=1)
-    plan = Plan("mpem", "mlp", training=Settings(epochs=epochs, batch_bags=16), ratios=ratios)
+    plan = Plan("mpem", "mlp", training=Settings(epochs=epochs, batch_bags=16), own=MpemSettings(ratios))
     fresh = lambda: build_model(train, "count", "mlp")
     return mpem.train(Run(folder, train, val, plan, fresh, "title", "cpu"))
 
@@ -209,15 +217,15 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     stages = {
         f"stages/{name}/{file}" for name in ("first", "r0.3", "r1.0") for file in ("metrics.jsonl", "outcome.json")
     }
-    whole = {"config.json", "metrics.jsonl", "best.safetensors", "result.json", "report.html", ".lock"}
+    whole = {"config.json", "metrics.jsonl", "best.safetensors", "result.json", "report.html"}
     assert files == whole | stages
     assert result["recipe"] == "mpem"
     winner = tmp_path / "stages" / f"r{result['mpem']['r']}" / "metrics.jsonl"
     assert (tmp_path / "metrics.jsonl").read_text() == winner.read_text()
     assert [line.split(":")[0] for line in said[1:]] == ["stage first", "stage r0.3", "stage r1.0"]
     config = json.loads((tmp_path / "config.json").read_text())
-    assert config["plan"]["ratios"] == [0.3, 1.0]
-    assert "--recipe mpem --backbone mlp --ratios 0.3,1.0" in command(config)
+    assert config["plan"]["mpem"]["ratios"] == [0.3, 1.0]
+    assert "--backbone mlp --epochs 3 --ratios 0.3,1.0" in train_command(config)
     assert TINY.run(tmp_path, "cpu", said.append) == result
     assert "is finished" in said[-1]
     (tmp_path / "stages" / "first" / "best.safetensors").write_bytes(b"left behind by a kill")
@@ -227,23 +235,26 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
 
 def test_other_ratios_in_the_same_folder_are_refused(tmp_path):
     TINY.run(tmp_path, "cpu")
-    with pytest.raises(InputError, match=r"plan\.ratios is \[0\.3, 1\.0\], asked \[0\.3\]"):
-        Experiment(TINY.data, "count", recipe="mpem", backbone="mlp", epochs=3, ratios=(0.3,)).run(tmp_path, "cpu")
+    with pytest.raises(InputError, match=r"plan\.mpem\.ratios is \[0\.3, 1\.0\], asked \[0\.3\]"):
+        replace(TINY, settings=TINY.settings | {"mpem.ratios": (0.3,)}).run(tmp_path, "cpu")
 
 
 def test_it_is_the_papers_plan_with_ten_ratios():
-    plan, paper = RECIPES["mpem"].plan(Material("cifar10")), RECIPES["paper"].plan(Material("cifar10"))
+    plan, paper = RECIPES["mpem"].plan(TaskInfo("cifar10")), RECIPES["paper"].plan(TaskInfo("cifar10"))
     assert (plan.backbone, plan.pixels, plan.training) == (paper.backbone, paper.pixels, paper.training)
-    assert plan.ratios == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-    assert paper.ratios is None
-    assert choose("mpem", Material("mine"))[1] == "recipe mpem"
+    assert plan.own.ratios == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+    assert paper.own is None
+    assert choose("mpem", TaskInfo("mine"))[1] == "recipe mpem"
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--recipe", "mpem", "--method", "vote"], "recipe mpem does not build on vote: take --method count or soft"),
-        (["--ratios", "0.5"], "recipe census has no ratios, it counts every instance: take --recipe mpem"),
+        (
+            ["--recipe", "mpem", "--method", "vote"],
+            "does not work with method vote: use --method count or soft",
+        ),
+        (["--ratios", "0.5"], "--ratios is for recipe mpem"),
         (
             ["--recipe", "mpem", "--method", "count", "--ratios", "0.5,1.5"],
             "ratios 0.5,1.5: give numbers above 0 and up to 1, each once",
@@ -264,7 +275,7 @@ def test_wrong_wishes_are_refused(majority, tmp_path, words, message):
 
 
 def test_a_study_takes_it(tmp_path):
-    common = replace(TINY, epochs=1)
+    common = replace(TINY, settings=TINY.settings | {"training.epochs": 1})
     study = Study(("digits",), ("large",), ("count", "log-mean"), (0,), common)
     study.run(tmp_path, "cpu", jobs=1)
     results = [json.loads(path.read_text()) for path in tmp_path.rglob("result.json")]
@@ -279,16 +290,12 @@ def test_a_study_takes_it(tmp_path):
 COMMAND = [sys.executable, "-m", "majority", "train", "digits", "--method", "count", "--recipe", "mpem"]
 COMMAND += ["--backbone", "mlp", "--ratios", "0.3,1.0", "--bags", "20", "--bag-size", "8", "--epochs", "20"]
 COMMAND += ["--device", "cpu", "--out"]
-ONE_THREAD = os.environ | {"OMP_NUM_THREADS": "1"}  # their number decides the last bits
-
-
-def run_to_the_end(out):
-    subprocess.run([*COMMAND, out], env=ONE_THREAD, check=True, capture_output=True)
 
 
 def kill_when(out, moment):
     """kill -9 as soon as the moment has come."""
-    process = subprocess.Popen([*COMMAND, out], env=ONE_THREAD, stdout=subprocess.DEVNULL)
+    threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # their number decides the last bits
+    process = subprocess.Popen([*COMMAND, out], env=os.environ | threads, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None and not moment(out / "stages"):
         time.sleep(0.001)
@@ -303,19 +310,18 @@ def epochs_of(stage, number):
 
 
 MOMENTS = {
-    "in the first stage": epochs_of("first", 4),
     "between two stages": lambda stages: (stages / "first" / "outcome.json").exists(),
     "in the last stage": epochs_of("r1.0", 11),
 }
 
 
-def test_killed_at_several_moments_it_ends_with_the_same_bits(tmp_path):
+def test_killed_at_several_moments_it_ends_with_the_same_bits(majority, tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    run_to_the_end(whole)
     for moment in MOMENTS.values():
         kill_when(killed, moment)
         assert not (killed / "result.json").exists()
-    run_to_the_end(killed)
+    for folder in (killed, whole):  # in this process, which takes no seconds to start
+        assert majority(*COMMAND[3:], folder)[0] == 0
     assert (killed / "best.safetensors").read_bytes() == (whole / "best.safetensors").read_bytes()
     results = [json.loads((folder / "result.json").read_text()) for folder in (whole, killed)]
     for name in ("test", "val", "mpem", "stages", "best_epoch"):

@@ -1,4 +1,4 @@
-"""The report of a run on bags of another source: a page of its own, which says whose bags they are."""
+"""The report of a run about bags of another source: a separate page, which names that source."""
 
 import numpy as np
 import pytest
@@ -22,23 +22,23 @@ def pages(run):
     return {page.name: page.read_text() for page in run.glob("report-*.html")}
 
 
-def test_sources_of_one_file_name_have_a_page_each_and_find_it_again(majority, run, monkeypatch):
+def test_sources_with_the_same_file_name_keep_separate_pages(majority, run, monkeypatch):
     for source, page in (("A/bags.csv", "report-bags.html"), ("B/bags.csv", "report-bags-2.html")) * 2:
         code, out, _ = majority("report", run, source)
         assert (code, out) == (0, f"{run / page}\n")
-        assert f"On the {source} bags" in pages(run)[page]
+        assert f"on the {source} bags" in pages(run)[page]
     assert len(pages(run)) == 2
     (run / "report-bags.html").unlink()
     monkeypatch.chdir("B")
     for source in ("bags.csv", "../A/../B/bags.csv"):
-        assert majority("report", run, source)[1] == f"{run / 'report-bags-2.html'}\n", "the same file, typed anew"
-        assert "On the B/bags.csv bags" in pages(run)["report-bags-2.html"]
+        assert majority("report", run, source)[1] == f"{run / 'report-bags-2.html'}\n", "another path of the same file"
+        assert "on the B/bags.csv bags" in pages(run)["report-bags-2.html"]
     assert len(pages(run)) == 1
 
 
-def test_a_page_tells_two_parts_of_a_path_and_no_more(majority, run, tmp_path):
+def test_a_page_shows_only_the_last_two_parts_of_a_path(majority, run, tmp_path):
     assert majority("report", run, tmp_path / "A/bags.csv")[0] == 0
-    assert "A/bags.csv (reported here)" in pages(run)["report-bags.html"]
+    assert "A/bags.csv (this page)" in pages(run)["report-bags.html"]
     assert str(tmp_path) not in pages(run)["report-bags.html"]
 
 
@@ -46,7 +46,7 @@ def test_a_named_source_is_called_by_its_name(majority, tmp_path):
     assert majority("train", "digits", *TRAIN, "--out", tmp_path)[0] == 0
     for _ in range(2):
         assert majority("report", tmp_path, "digits")[1] == f"{tmp_path / 'report-digits.html'}\n"
-    assert "On the digits bags" in pages(tmp_path)["report-digits.html"]
+    assert "on the digits bags" in pages(tmp_path)["report-digits.html"]
 
 
 def test_a_run_is_reported_on_bags_of_another_source(majority, tmp_path):
@@ -69,10 +69,10 @@ def test_a_run_is_reported_on_bags_of_another_source(majority, tmp_path):
     assert code == 0
     assert out.strip() == str(run / "report-other.html")
     page = (run / "report-other.html").read_text()
-    said = f"{tmp_path.name}/other.csv"
-    assert f"On the {said} bags" in page
-    assert f"<td>{said} (reported here)</td>" in page
-    assert f"slides.csv · adjusted-mean · {said}" in page
+    name = f"{tmp_path.name}/other.csv"
+    assert f"on the {name} bags" in page
+    assert f"<td>{name} (this page)</td>" in page
+    assert f"slides.csv · adjusted-mean · {name}" in page
     assert "Instance figures are over the 20 of 40 instances with a known class" in page
     assert (run / "report.html").read_bytes() == before
 
@@ -90,12 +90,12 @@ def test_other_bags_have_the_background_of_the_run(majority, tmp_path):
     code, out, _ = majority("report", tmp_path / "run", tmp_path / "mine.csv")
     assert code == 0
     assert "note: the run was trained on bags of this source" in out
-    flatter = "the run was trained on bags of this source; they are among these, so the figures flatter"
+    caution = "the run was trained on bags of this source"
     page = (tmp_path / "run/report-mine.html").read_text()
-    assert flatter in page
-    assert f"<td>{tmp_path.name}/mine.csv (reported here)</td>" in page
+    assert caution in page
+    assert f"<td>{tmp_path.name}/mine.csv (this page)</td>" in page
     assert majority("report", tmp_path / "run", tmp_path / "other.csv")[0] == 0
     page = (tmp_path / "run/report-other.html").read_text()
-    assert flatter not in page
+    assert caution not in page
     assert "void is the background" in page
-    assert '<td class="n">100.0 %</td>' in page, "of the voters, the label's class has all"
+    assert '<td class="n">100.0 %</td>' in page, "all instances that vote have the class of the label"

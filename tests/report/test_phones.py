@@ -1,4 +1,4 @@
-"""Pages on a small screen and without a pointer: words large enough, boxes that scroll, what an image is."""
+"""Pages on a small screen and without a pointer: readable words, boxes that scroll, names of images."""
 
 import json
 import re
@@ -6,9 +6,10 @@ import re
 import numpy as np
 import pytest
 
-from majority.experiments import Data, Experiment
-from majority.recipes import RECIPES, Material
-from majority.report import write_study_report
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.recipes import RECIPES, TaskInfo
+from majority.study.page import write_study
 
 READABLE = 8.5  # pixels
 WORDS = """all => all.map(word => parseFloat(getComputedStyle(word).fontSize) *
@@ -21,7 +22,7 @@ SCROLLS = """() => [...document.querySelectorAll("*")].filter(
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "digits"
-    Experiment(Data("digits", bags=80, bag_size=8), recipe="quick", epochs=2).run(folder, "cpu")
+    Experiment(Data("digits", bags=80, bag_size=8), recipe="quick", settings={"training.epochs": 2}).run(folder, "cpu")
     return folder / "report.html"
 
 
@@ -31,12 +32,12 @@ def study(tmp_path_factory):
     epochs, line = list(range(5)), np.linspace(1, 0, 5).tolist()
     curve = dict.fromkeys(("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy"), line)
     cell = {"source": "cifar10", "scenario": "large", "recipe": "paper", "best_epoch": 1, "curve": curve}
-    cell |= {"plan": RECIPES["paper"].plan(Material("cifar10")).as_dict(), "val": {"bag_accuracy_by_count": 0.9}}
+    cell |= {"plan": RECIPES["paper"].plan(TaskInfo("cifar10")).as_dict(), "val": {"bag_accuracy_by_count": 0.9}}
     cell["curve"]["epoch"] = epochs
     test = {"instance_accuracy": 0.5, "consistency_rate": 0.75, "overestimation_quantiles": [-9.0, -3.0, 0.0, 2.0, 8.0]}
     results = [cell | {"method": name, "fold": fold, "test": test} for name in ("count", "vote") for fold in (0, 1, 2)]
     (folder / "results.jsonl").write_text("".join(json.dumps(result) + "\n" for result in results))
-    return write_study_report(folder)[0]
+    return write_study(folder)[0]
 
 
 @pytest.fixture(params=["run", "study"])
@@ -53,7 +54,7 @@ def test_words_in_drawings_can_be_read_on_a_phone(phone):
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_a_box_that_scrolls_takes_the_keyboard_s_focus_and_has_a_name(phone):
+def test_a_box_that_scrolls_takes_keyboard_focus_and_has_a_name(phone):
     boxes = phone.evaluate(SCROLLS)
     assert len(boxes) > 2
     for focus, role, name in boxes:
@@ -61,13 +62,13 @@ def test_a_box_that_scrolls_takes_the_keyboard_s_focus_and_has_a_name(phone):
         assert name
 
 
-def test_on_paper_drawings_fit_the_page(phone):
+def test_printed_drawings_fit_the_page(phone):
     phone.emulate_media(media="print")
     edges = phone.locator("svg:visible").evaluate_all("all => all.map(one => one.getBoundingClientRect().right)")
     assert max(edges) <= 390
 
 
-def test_which_an_image_is_can_be_read_without_a_pointer(run, opened):
+def test_names_of_images_can_be_read_without_a_pointer(run, opened):
     page = opened(run)
     gallery = page.locator("#gallery article").first
     hints = gallery.locator("rect title").evaluate_all("all => all.map(one => one.textContent)")

@@ -1,15 +1,15 @@
-"""What the page shows of classes, bags and instances, as plain values."""
+"""The parts of a page about classes, bags and instances, as plain values."""
 
 import numpy as np
 
 from majority import Bags
+from majority.inference.classified_bags import ClassifiedBags
 from majority.report import sections
-from majority.report.reading import Reading
 
 CLASSES = ("a", "b", "c")
 
 
-def reading(guesses, labels, truth=None, index=None, confidence=None):
+def classified(guesses, labels, truth=None, index=None, confidence=None):
     """Bags of tiny images whose instances were predicted as these classes."""
     guess = np.concatenate(guesses)
     offsets = np.cumsum([0, *map(len, guesses)])
@@ -18,7 +18,7 @@ def reading(guesses, labels, truth=None, index=None, confidence=None):
     bags = Bags(store, index, offsets, labels, CLASSES, instance_labels=truth)
     counts = np.stack([np.bincount(bag, minlength=3) for bag in guesses])
     confidence = np.linspace(0.9, 0.5, len(guess)) if confidence is None else np.array(confidence)
-    return Reading(bags, CLASSES, counts.argmax(axis=1), counts, guess, confidence)
+    return ClassifiedBags(bags, CLASSES, counts.argmax(axis=1), counts, guess, confidence)
 
 
 def test_confusions_are_the_largest_counts_as_shares_of_the_true_class():
@@ -28,41 +28,41 @@ def test_confusions_are_the_largest_counts_as_shares_of_the_true_class():
 
 
 def test_an_image_of_many_bags_is_in_the_gallery_once(monkeypatch):
-    monkeypatch.setattr(sections, "GALLERY_ROW", 2)
-    shared = reading([[0, 0, 0], [0, 0]], [0, 0], index=[0, 1, 2, 1, 3], confidence=[0.9, 0.8, 0.7, 0.8, 0.6])
+    monkeypatch.setattr(sections, "GALLERY_COLUMNS", 2)
+    shared = classified([[0, 0, 0], [0, 0]], [0, 0], index=[0, 1, 2, 1, 3], confidence=[0.9, 0.8, 0.7, 0.8, 0.6])
     (row,) = sections.gallery(shared)
-    said = {title: [tile.split(":")[0] for tile in drawn["said"]] for title, drawn in row["drawn"].items()}
+    names = {title: [tile.split(":")[0] for tile in strip["descriptions"]] for title, strip in row["strips"].items()}
     assert row["count"] == 4
-    assert said["most certain"] == ["bag 0, instance 0", "bag 0, instance 1"]
-    assert said["least certain"] == ["bag 1, instance 3", "bag 0, instance 2"]
+    assert names["most confident"] == ["bag 0, instance 0", "bag 0, instance 1"]
+    assert names["least confident"] == ["bag 1, instance 3", "bag 0, instance 2"]
 
 
-def test_of_few_images_none_is_both_most_and_least_certain(monkeypatch):
-    monkeypatch.setattr(sections, "GALLERY_ROW", 2)
-    (row,) = sections.gallery(reading([[0, 0, 0]], [0]))
-    assert [len(drawn["said"]) for drawn in row["drawn"].values()] == [2, 1]
+def test_no_image_is_both_most_and_least_confident(monkeypatch):
+    monkeypatch.setattr(sections, "GALLERY_COLUMNS", 2)
+    (row,) = sections.gallery(classified([[0, 0, 0]], [0]))
+    assert [len(strip["descriptions"]) for strip in row["strips"].values()] == [2, 1]
 
 
-def test_of_a_large_bag_instances_from_its_beginning_to_its_end_are_shown(monkeypatch):
-    monkeypatch.setattr(sections, "MOSAIC_TILES", 3)
-    ((shown,),) = [sections.mosaics(reading([[0] * 9], [0])).shown]
-    assert [tile.split(":")[0] for tile in shown["said"]] == [f"bag 0, instance {i}" for i in (0, 4, 8)]
+def test_a_large_bag_shows_evenly_spaced_instances(monkeypatch):
+    monkeypatch.setattr(sections, "MAX_MOSAIC_TILES", 3)
+    ((shown,),) = [sections.mosaics(classified([[0] * 9], [0])).shown]
+    assert [tile.split(":")[0] for tile in shown["descriptions"]] == [f"bag 0, instance {i}" for i in (0, 4, 8)]
 
 
-def test_a_bar_has_the_bags_label_apart_however_few_are_predicted_as_it(monkeypatch):
-    monkeypatch.setattr(sections, "SEGMENTS", 1)
-    (bar,) = sections.bars(reading([[0, 1, 1, 1, 2, 2]], [0])).shown
+def test_a_bar_has_a_segment_for_the_label_however_few_instances_are_predicted_as_it(monkeypatch):
+    monkeypatch.setattr(sections, "MAX_SEGMENTS", 1)
+    (bar,) = sections.bars(classified([[0, 1, 1, 1, 2, 2]], [0])).shown
     assert bar["segments"] == [{"number": 0, "count": 1}, {"number": 1, "count": 3}]
     assert bar["rest"] == 2
 
 
-def test_boxes_are_of_the_labels_that_most_bags_have(monkeypatch):
-    monkeypatch.setattr(sections, "BOXES", 2)
+def test_boxes_show_the_most_frequent_labels(monkeypatch):
+    monkeypatch.setattr(sections, "MAX_BOXES", 2)
     guesses, labels = [[0], [1], [1], [2], [2]], [0, 1, 1, 2, 2]
-    boxes = sections.overestimation_boxes(reading(guesses, labels, truth=labels))
+    boxes = sections.overestimation_boxes(classified(guesses, labels, truth=labels))
     assert [(box.name, box.n) for box in boxes] == [("all bags", 5), ("b", 2), ("c", 2)]
 
 
 def test_wrong_bags_come_first_then_those_with_the_smallest_share_of_their_label():
     guesses = [[0, 0, 0, 0], [0, 0, 0, 1, 1, 2, 2], [0] * 9 + [2] * 10]
-    assert reading(guesses, [0, 0, 0]).order.tolist() == [2, 1, 0]
+    assert classified(guesses, [0, 0, 0]).order.tolist() == [2, 1, 0]

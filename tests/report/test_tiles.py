@@ -1,4 +1,4 @@
-"""The images on the report page: what each is, so that it can be found on disk."""
+"""The images on a report page: each has the name by which it can be found on disk."""
 
 import csv
 import html
@@ -34,8 +34,8 @@ def trained(majority, tmp_path_factory):
     return folder
 
 
-def tips(page, section):
-    """What a pointer that rests on a tile shows, line by line."""
+def tooltips(page, section):
+    """The lines of the tooltip of each tile."""
     part = page[page.index(f'id="{section}"') :].partition("</section>")[0]
     return [html.unescape(tip).split("\n") for tip in re.findall(r"<rect [^>]*><title>(.*?)</title>", part, re.DOTALL)]
 
@@ -46,29 +46,29 @@ def drawings(page, section):
 
 
 @pytest.mark.parametrize("by", ["train", "report"])
-def test_a_tile_says_its_bag_and_its_path(trained, majority, by):
+def test_the_tooltip_of_a_tile_has_its_bag_and_its_path(trained, majority, by):
     if by == "report":
         (trained / "run/report.html").unlink()
         assert majority("report", trained / "run")[0] == 0
     page = (trained / "run/report.html").read_text()
     tested = [f"bag {bag}, <i>&'pictures/{number}-{i}.png" for number, bag in enumerate(BAGS[:6]) for i in range(3)]
-    assert sorted(first for first, _ in tips(page, "mosaics")) == sorted(tested)
-    gallery = tips(page, "gallery")
+    assert sorted(first for first, _ in tooltips(page, "mosaics")) == sorted(tested)
+    gallery = tooltips(page, "gallery")
     assert gallery
     assert {first for first, _ in gallery} <= set(tested)
     assert all(re.fullmatch(r"[ab], \d+\.\d%", second) for _, second in gallery)
     assert page.count("<script>") == 1
     assert "<b>0" not in page
     assert "<i>&" not in page
-    assert "9-0.png" not in page, "of bags that are not shown"
+    assert "9-0.png" not in page, "its bag is not a test bag"
 
 
-def test_a_tile_of_the_gallery_has_its_bag_below_it(trained):
+def test_a_tile_of_the_gallery_has_the_name_of_its_bag_below_it(trained):
     for drawn in drawings((trained / "run/report.html").read_text(), "gallery"):
-        said = [tip.text.partition(", <i>")[0].removeprefix("bag ") for tip in drawn.iterfind(".//{*}title")]
+        names = [tip.text.partition(", <i>")[0].removeprefix("bag ") for tip in drawn.iterfind(".//{*}title")]
         below = ["".join(text.itertext()) for text in drawn.iterfind(".//{*}tspan/..")]
-        assert len(said) == len(below) > 0
-        for name, shown in zip(said, below, strict=True):
+        assert len(names) == len(below) > 0
+        for name, shown in zip(names, below, strict=True):
             assert shown == name or (shown.endswith("…") and name.startswith(shown[:-1]) and len(shown) == 24)
         height = float(drawn.get("viewBox").split()[-1])
         for text in drawn.iterfind(".//{*}tspan/.."):
@@ -80,10 +80,10 @@ def test_bags_of_another_manifest_have_their_own_paths(trained, majority):
     (trained / "few.csv").write_text("\n".join(lines[:10]) + "\n")
     assert majority("report", trained / "run", trained / "few.csv")[0] == 0
     page = (trained / "run/report-few.html").read_text()
-    shown = [first for first, _ in tips(page, "mosaics")]
+    shown = [first for first, _ in tooltips(page, "mosaics")]
     assert len(shown) == 9
     assert f"bag {BAGS[0]}, <i>&'pictures/9-1.png" in shown
-    assert f"<td>{trained.name}/few.csv (reported here)</td>" in page
+    assert f"<td>{trained.name}/few.csv (this page)</td>" in page
 
 
 def test_an_image_without_a_path_has_the_number_of_its_prediction(majority, tmp_path):
@@ -93,10 +93,10 @@ def test_an_image_without_a_path_has_the_number_of_its_prediction(majority, tmp_
     with (tmp_path / "rows.csv").open() as file:
         expected = [f"bag {row['bag']}, instance {row['instance']}" for row in csv.DictReader(file)]
     page = (tmp_path / "run/report.html").read_text()
-    assert sorted(first for first, _ in tips(page, "mosaics")) == sorted(expected)
+    assert sorted(first for first, _ in tooltips(page, "mosaics")) == sorted(expected)
 
 
-def test_names_neither_widen_the_page_nor_run(trained, opened):
+def test_long_names_do_not_widen_the_page(trained, opened):
     page = opened(trained / "run/report.html")
     for width in (320, 390, 1280):
         page.set_viewport_size({"width": width, "height": 800})

@@ -1,4 +1,4 @@
-"""The report of a run on bags without labels: what is predicted, and nothing of how right it is."""
+"""The report of a run about bags without labels: predictions, and nothing about their accuracy."""
 
 import csv
 import re
@@ -11,7 +11,7 @@ MIDDLE = {"a": 0, "b": 4, "void": 20}
 
 
 def rows(mixtures, seed=0):
-    """(bag, class, feature) of each instance of bags with so many instances of each class."""
+    """(bag, class, feature) of each instance; a mixture gives the number of instances of each class of a bag."""
     rng = np.random.default_rng(seed)
     return [
         (f"s{number}", name, f"{rng.normal(MIDDLE[name]):.3f}")
@@ -46,7 +46,7 @@ def folder(majority, tmp_path_factory):
 
 
 def page_of(majority, folder, run, source):
-    """What the command says, the page, and what `predict --bags` says of the same bags."""
+    """The output of the command, the page, and the rows of `predict --bags` for the same bags."""
     code, out, error = majority("report", folder / run, source)
     assert code == 0, error
     assert majority("predict", folder / run, source, "--bags", "--out", folder / "rows.csv")[0] == 0
@@ -55,7 +55,7 @@ def page_of(majority, folder, run, source):
 
 
 def text_of(page):
-    """What stands below the heading on this page about bags, not about training."""
+    """The text of the sections about bags."""
     return [page.locator(f"#{part}").inner_text() for part in ("bags", "mosaics", "maps", "gallery")
             if page.locator(f"#{part}").count()]  # fmt: skip
 
@@ -74,15 +74,17 @@ def expected_table(predicted):
 
 
 @pytest.mark.parametrize("run", ["plain", "voters"])
-def test_the_page_says_what_predict_says(majority, folder, opened, run):
+def test_the_page_agrees_with_predict(majority, folder, opened, run):
     mixtures = NEW if run == "plain" else [*({**mixture, "void": 2} for mixture in NEW), {"void": 4}]
     source = write(folder / f"new-{run}.csv", ["bag", "f0"], [(bag, feature) for bag, _, feature in rows(mixtures, 1)])
     out, path, predicted = page_of(majority, folder, run, source)
     assert out.splitlines()[-1] == str(path)
-    assert f"{source} has no bag labels: the page shows what is predicted, not how right it is" in out
+    assert f"{source} has no bag labels" in out
+    assert "no accuracy" in out
     page = opened(path)
     heading = page.locator("#figures h2").inner_text()
-    assert heading.endswith("which have no labels: no figure here says how right it is")
+    assert "no labels" in heading
+    assert "not known" in heading
     assert table_of(page) == expected_table(predicted)
     cards = page.locator("#figures .card b").all_inner_texts()
     assert cards[:2] == [str(len(predicted)), str(len(rows(mixtures, 1)))]
@@ -94,18 +96,18 @@ def test_the_page_says_what_predict_says(majority, folder, opened, run):
     closest = sorted(predicted, key=lambda row: (float(row["margin"]), float(row["share"])))
     shown = page.locator("#bags .bag")
     for i, row in enumerate(closest):
-        said = " ".join(shown.nth(i).inner_text().split())
-        assert said.startswith(f"bag {row['bag']} predicted majority {row['majority']}")
-        assert f"share {100 * float(row['share']):.1f} %, margin {100 * float(row['margin']):.1f} %" in said
+        words = " ".join(shown.nth(i).inner_text().split())
+        assert words.startswith(f"bag {row['bag']} predicted majority {row['majority']}")
+        assert f"share {100 * float(row['share']):.1f} %, margin {100 * float(row['margin']):.1f} %" in words
         pieces = shown.nth(i).locator(".bar span").evaluate_all("all => all.map(one => one.title)")
         counts = {name: int(row[f"n({name})"]) for name in table_of(page)}
         assert pieces == [f"{name}: {n} of {sum(counts.values())}" for name, n in counts.items() if n]
     assert shown.count() == len(closest)
-    assert page.locator("#classes, .verdict, [data-right]").count() == 0
+    assert page.locator("#classes, .verdict, [data-correct]").count() == 0
     assert not [word for text in text_of(page) for word in VERDICT.findall(text)]
 
 
-def test_the_filter_goes_by_predicted_class_alone(majority, folder, opened):
+def test_without_labels_the_filter_has_only_predicted_classes(majority, folder, opened):
     source = write(folder / "filter.csv", ["bag", "f0"], [(bag, feature) for bag, _, feature in rows(NEW, 1)])
     _, path, predicted = page_of(majority, folder, "plain", source)
     page = opened(path)
@@ -118,23 +120,24 @@ def test_the_filter_goes_by_predicted_class_alone(majority, folder, opened):
         assert page.locator("#filter output").inner_text() == f"{of_class} of {len(predicted)} bags shown"
 
 
-def test_figures_of_instances_are_shown_where_some_are_labelled(majority, folder, opened):
+def test_figures_of_instances_are_shown_if_some_have_labels(majority, folder, opened):
     lines = [(bag, feature, name if i % 2 else "") for i, (bag, name, feature) in enumerate(rows(NEW, 1))]
     source = write(folder / "some.csv", ["bag", "f0", "label"], lines)
     out, path, _ = page_of(majority, folder, "plain", source)
-    assert "the page shows what is predicted, and how right it is of instances alone" in out
+    assert "no bag labels" in out
+    assert "accuracy of instances only" in out
     page = opened(path)
-    assert "how right it is, is known of instances alone" in page.locator("#figures h2").inner_text()
+    assert "accuracy is known for instances only" in page.locator("#figures h2").inner_text()
     figures = page.locator("#figures").inner_text()
     assert "instance figures are over the 15 of 30 instances" in figures.lower()
     assert "instance accuracy" in figures
     assert "bag accuracy" not in figures
     assert "Classes, by instances" in page.locator("#classes").inner_text()
-    assert page.locator("#classes svg").count() == 1, "the confusion matrix; overestimation is of bags with labels"
-    assert page.locator(".verdict, [data-right], #filter input").count() == 0
+    assert page.locator("#classes svg").count() == 1, "the confusion matrix; overestimation needs bag labels"
+    assert page.locator(".verdict, [data-correct], #filter input").count() == 0
 
 
-def test_an_empty_column_of_labels_is_none_and_half_a_column_is_refused(majority, folder):
+def test_an_empty_column_of_labels_means_no_labels_and_a_half_empty_one_is_refused(majority, folder):
     lines = [(bag, "", feature, "new") for bag, _, feature in rows(NEW, 1)]
     source = write(folder / "empty.csv", ["bag", "bag_label", "f0", "split"], lines)
     assert "no bag labels" in page_of(majority, folder, "plain", source)[0]
@@ -156,7 +159,7 @@ def test_a_folder_needs_no_table_of_labels(majority, folder, tmp_path, table):
     assert ("no bag labels" in out) == (table is None or ",a" not in table)
 
 
-def test_maps_and_images_say_nothing_of_right_and_wrong(majority, folder, opened, tmp_path):
+def test_maps_and_images_show_no_accuracy(majority, folder, opened, tmp_path):
     from PIL import Image
 
     rng, lines = np.random.default_rng(0), []
@@ -172,12 +175,12 @@ def test_maps_and_images_say_nothing_of_right_and_wrong(majority, folder, opened
     Image.fromarray(np.zeros((16, 16), "uint8")).save(tmp_path / "0-0.png")
     new = write(tmp_path / "new.csv", ["bag", "path", "x", "y"], [(line[0], *line[2:]) for line in lines[:24]])
     out, path, predicted = page_of(majority, tmp_path, "run", new)
-    assert "warning: " in out, "an image unlike those of the run"
+    assert "warning: " in out, "one image has another size"
     page = opened(path)
     assert table_of(page) == expected_table(predicted)
     for part in ("mosaics", "maps"):
         assert page.locator(f"#{part} .bag").count() == 6
-        assert "the closest first" in page.locator(f"#{part} .tally >> xpath=..").inner_text()
+        assert "smallest margins first" in page.locator(f"#{part} .tally >> xpath=..").inner_text()
     assert page.locator("#mosaics svg circle, #gallery svg circle").count() == 0, "crosses"
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     assert len(text_of(page)) == 4

@@ -2,28 +2,28 @@ import os
 
 import pytest
 
-from majority.recipes import RECIPES, Material
-from majority.study import Done, workers
+from majority.recipes import RECIPES, TaskInfo
+from majority.study import FinishedCell, workers
 
 
-class Here:
-    """In a worker's place: a cell is trained in this process, as soon as it is given."""
+class InProcessWorker:
+    """Replaces a worker process: trains each cell in this process, as soon as it is started."""
 
-    def __init__(self, place):
+    def __init__(self, environment):
         self.folder = None
         self.ends = os.pipe()
 
     def fileno(self):
         return self.ends[0]
 
-    def begin(self, folder, experiment, device):
-        self.folder, self.done = folder, Done(folder, experiment.run(folder, device))
+    def start_cell(self, folder, experiment, device):
+        self.folder, self.cell = folder, FinishedCell(folder, experiment.run(folder, device))
         os.write(self.ends[1], b"1")
 
-    def end(self):
+    def end_cell(self):
         self.folder = None
         os.read(self.ends[0], 1)
-        return self.done
+        return self.cell
 
     def kill(self):
         for end in self.ends:
@@ -32,17 +32,18 @@ class Here:
 
 @pytest.fixture
 def one_process(monkeypatch):
-    """For what does not ask how processes share the work: each takes seconds to start."""
-    monkeypatch.setattr(workers, "_Worker", Here)
+    """For tests that are not about processes: each process takes seconds to start."""
+    monkeypatch.setattr(workers, "_Worker", InProcessWorker)
 
 
 @pytest.fixture
 def cell():
-    """Makes the result of one cell, of the recipe `paper` unless told."""
+    """Makes the result of one cell of the recipe `paper`."""
 
     def make(method="count", accuracy=0.5, *, source="cifar10", scenario="large", fold=0, seed=0, val=0.9, **more):
-        changes = {name: more.pop(name) for name in ("epochs", "patience", "backbone") if name in more}
-        plan = RECIPES["paper"].plan(Material(source)).changed(seed=seed, **changes).as_dict()
+        options = {"epochs": "training.epochs", "patience": "training.patience", "backbone": "backbone"}
+        settings = {name: more.pop(option) for option, name in options.items() if option in more}
+        plan = RECIPES["paper"].plan(TaskInfo(source)).with_seed(seed).with_settings(settings).as_dict()
         test = {"instance_accuracy": accuracy, "consistency_rate": more.pop("rate", 0.8), "bag_accuracy": 0.9}
         test |= {"overestimation": 0.0, "overestimation_quantiles": [-4.0, -1.0, 0.0, 1.0, 3.0]}
         names = {"source": source, "scenario": scenario, "method": method, "recipe": "paper", "fold": fold}

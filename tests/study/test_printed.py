@@ -1,4 +1,4 @@
-"""The printed numbers against a second reading of the paper's tables."""
+"""The printed numbers against a second transcription of the paper's tables."""
 
 import csv
 from importlib.resources import files
@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from majority.methods import METHODS
-from majority.study.printed import SETS, notes, printed_accuracy, printed_consistency, printed_set
+from majority.study.printed import SETS, printed_accuracy, printed_consistency, printed_notes, printed_set
 
 LARGE = """
 output-mean .532 .808 .732 .675 .687
@@ -30,7 +30,7 @@ def test_the_large_columns_are_as_in_the_paper():
         assert [printed_accuracy(method, "large", name) for name in (*SETS, "average")] == [float(v) for v in values]
 
 
-def test_every_printed_average_is_the_mean_of_its_row_but_the_misprint():
+def test_every_printed_average_except_the_misprint_is_the_mean_of_its_row():
     wrong = []
     for method in PRINTED:
         for scenario in ("small", "various", "large"):
@@ -38,7 +38,7 @@ def test_every_printed_average_is_the_mean_of_its_row_but_the_misprint():
             if abs(mean - printed_accuracy(method, scenario, "average")) > 0.0011:
                 wrong.append((method, scenario, round(mean, 3), printed_accuracy(method, scenario, "average")))
     assert wrong == [("output-mean", "various", 0.528, 0.422)]
-    assert any("0.422" in note and "0.528" in note for note in notes(["cifar10"]))
+    assert any("0.422" in note and "0.528" in note for note in printed_notes(["cifar10"]))
 
 
 def test_consistency_rates():
@@ -48,20 +48,22 @@ def test_consistency_rates():
     assert printed_consistency("log-mean", "large") is None
 
 
-def test_what_was_not_printed_is_kept_apart():
+def test_figures_that_were_not_printed_belong_to_no_scenario():
     assert all(printed_accuracy("count-only", s, name) is None for s in ("small", "various", "large") for name in SETS)
     assert printed_accuracy("count-only", "not stated", "pathmnist") == 0.646
-    assert any("scenario is not stated" in note and "0.646 (pathmnist)" in note for note in notes(["cifar10"]))
+    assert any(
+        "scenario that is not stated" in note and "0.646 (pathmnist)" in note for note in printed_notes(["cifar10"])
+    )
 
 
 def test_a_stand_in_is_named_and_another_oct_set_has_no_printed_figure():
     assert printed_accuracy("count", "small", "svhn28") == printed_accuracy("count", "small", "svhn") == 0.479
     assert printed_set("oct_kermany_7801") is None
     assert printed_accuracy("count", "small", "oct_kermany_7801") is None
-    said = notes(["svhn28", "oct_kermany_7801"])
-    assert any(note.startswith("svhn28") for note in said)
-    assert any(note.startswith("oct_kermany_7801 is not OCTMNIST") for note in said)
-    assert not any("OCTMNIST" in note for note in notes(["octmnist"]))
+    found = printed_notes(["svhn28", "oct_kermany_7801"])
+    assert any(note.startswith("svhn28") for note in found)
+    assert any(note.startswith("oct_kermany_7801 is not OCTMNIST") for note in found)
+    assert not any("OCTMNIST" in note for note in printed_notes(["octmnist"]))
 
 
 @pytest.mark.parametrize("name", ["instance_accuracy.csv", "consistency_rate.csv"])
@@ -72,6 +74,6 @@ def test_the_files_ship_with_the_package_under_our_names(name):
     assert len(rows) == {"instance_accuracy.csv": 10 * 3 * 5 + 4, "consistency_rate.csv": 10 * 3}[name]
 
 
-def test_where_nothing_was_printed_nothing_is_said():
-    assert notes(["digits", "bags"]) == []
-    assert len(notes(["digits", "octmnist"])) == 4
+def test_sources_without_printed_figures_have_no_notes():
+    assert printed_notes(["digits", "bags"]) == []
+    assert len(printed_notes(["digits", "octmnist"])) == 4

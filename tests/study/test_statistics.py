@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from majority.study.statistics import by_fold, paired_difference, share_tested, spread
+from majority.study.statistics import held_out_ratio, mean_by_fold, paired_difference, spread
 
 
 def reference_interval(differences, train, test):
@@ -42,18 +42,18 @@ def test_only_common_folds_are_compared_and_one_fold_has_no_interval():
 
 def test_seeds_are_averaged_within_their_fold_first(cell):
     runs = [cell(accuracy=0.2, fold=0), cell(accuracy=0.4, fold=0, seed=1), cell(accuracy=0.9, fold=1)]
-    folds = by_fold(runs, "instance_accuracy")
+    folds = mean_by_fold(runs, "instance_accuracy")
     assert folds == pytest.approx({0: 0.3, 1: 0.9})
     assert spread([*folds.values()]) == (pytest.approx(0.6), pytest.approx(0.6 / math.sqrt(2)), 2)
 
 
-def test_figures_that_are_not_defined_are_left_out(cell):
+def test_folds_without_the_figure_are_left_out(cell):
     runs = [cell(rate=None), cell(rate=0.7, fold=1), {**cell(fold=2), "test": {}}]
-    assert by_fold(runs, "consistency_rate") == {1: 0.7}
+    assert mean_by_fold(runs, "consistency_rate") == {1: 0.7}
     assert spread([]) is None
 
 
-def test_own_folds_have_their_own_share_of_test_data(cell):
-    assert share_tested([cell()]) == pytest.approx(1 / 3)
-    assert share_tested([cell(folds=10)]) == pytest.approx(1 / 8)
-    assert share_tested([{"test": {}}]) == pytest.approx(1 / 3)
+def test_the_number_of_folds_determines_the_ratio_of_test_to_training_data(cell):
+    assert held_out_ratio([cell()]) == pytest.approx(1 / 3)
+    assert held_out_ratio([cell(folds=10)]) == pytest.approx(1 / 8)
+    assert held_out_ratio([{"test": {}}]) == pytest.approx(1 / 3)

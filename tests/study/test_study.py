@@ -1,4 +1,4 @@
-"""A study: every cell once, one table; what cannot be right is refused before any cell begins."""
+"""A study: every cell once, one table; wrong use is refused before any cell is trained."""
 
 import csv
 import json
@@ -14,9 +14,9 @@ import pytest
 
 from majority.methods import METHODS
 from majority.study import aggregate, as_csv, as_markdown
-from majority.study.tables import shown
+from majority.study.tables import format_figure
 
-STUDIES = Path(__file__).parents[2] / "docs" / "studies.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "compare-methods.md"
 SMALL = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "large,various", "--folds", "0-1", *SMALL]
 
@@ -35,7 +35,7 @@ def rows_of(out):
         return list(csv.DictReader(file))
 
 
-def test_a_study_runs_every_cell_and_tells_mean_and_deviation(finished):
+def test_a_study_runs_every_cell_and_prints_mean_and_deviation(finished):
     out, printed = finished
     assert len(list(out.rglob("result.json"))) == 2 * 2 * 2
     rows = rows_of(out)
@@ -65,21 +65,21 @@ def test_a_finished_study_starts_no_process_and_gives_the_same_table(majority, f
     monkeypatch.setattr(subprocess, "Popen", None)
     code, again, _ = majority(*COMMAND, "--out", out)
     assert code == 0
-    said, _, tables = again.partition("\n")
-    assert said == "8 of 8 cells were finished before"
+    first, _, tables = again.partition("\n")
+    assert first == "8 of 8 cells were already finished"
     assert tables == printed[printed.index(tables[0]) :]
 
 
 @pytest.mark.usefixtures("one_process")
-def test_cells_that_are_deleted_are_trained_again_and_no_others(majority, finished, tmp_path):
+def test_only_deleted_cells_are_trained_again(majority, finished, tmp_path):
     out = shutil.copytree(finished[0], tmp_path / "study")
-    (command,) = re.findall(r"`(rm .*?)`", STUDIES.read_text())
+    (command,) = re.findall(r"`(rm .*?)`", GUIDE.read_text())
     command = command.replace("STUDY", str(out)).replace("METHOD", "naive")
     stamps = {path: path.stat().st_mtime_ns for path in out.rglob("best.safetensors")}
     subprocess.run(command, shell=True, check=True)
     code, printed, err = majority(*COMMAND, "--jobs", "1", "--out", out)
     assert code == 0, err
-    assert printed.startswith("4 of 8 cells were finished before\n")
+    assert printed.startswith("4 of 8 cells were already finished\n")
     trained = {path for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp}
     assert trained == {path for path in stamps if path.parent.parent.name == "naive"}
 
@@ -95,11 +95,11 @@ def test_tables_are_utf_8_whatever_the_locale(finished, tmp_path):
 
 def test_other_settings_are_refused_before_anything_runs(majority, finished):
     out, _ = finished
-    asked = (out / "study.json").read_text()
+    request = (out / "study.json").read_text()
     code, _, err = majority(*COMMAND, "--epochs", "3", "--out", out)
     assert code == 2
     assert "plan.training.epochs is 2, asked 3" in err
-    assert (out / "study.json").read_text() == asked
+    assert (out / "study.json").read_text() == request
 
 
 @pytest.mark.usefixtures("one_process")
@@ -118,7 +118,7 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
         "methods": list(METHODS),
         "folds": [0],
         "recipe": "quick",
-        "changes": {"epochs": 2, "bags": 20, "bag_size": 8},
+        "changes": {"settings": {"training.epochs": 2}, "bags": 20, "bag_size": 8},
     }
 
 
@@ -132,7 +132,7 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
         (["digits", "--folds", "3-1"], "write 0, 0-4 or 0,2"),
         (["digits", "--epochs", "0"], "epochs is 0"),
         (["digits", "--jobs", "0"], "--jobs 0"),
-        (["digits", "--device", "tpu"], "auto, cpu or cuda"),
+        (["digits", "--device", "tpu"], "device 'tpu'"),
         (["digits", "didgits"], "did you mean digits?"),
         (["digits", "nowhere/bags.npz"], "there is no file nowhere/bags.npz"),
         (["digits", "digits"], "two cells would share"),
@@ -145,7 +145,7 @@ def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, me
     assert not list(tmp_path.rglob("config.json"))
 
 
-def test_a_runs_folder_is_no_studys(majority, tmp_path):
+def test_the_folder_of_a_run_is_refused(majority, tmp_path):
     (tmp_path / "config.json").write_text("{}")
     code, _, err = majority("study", "digits", "--out", tmp_path)
     assert code == 2
@@ -159,17 +159,17 @@ def test_files_of_one_name_are_refused(majority, tmp_path):
         np.savez(tmp_path / folder / "bags.npz")
     code, _, err = majority("study", tmp_path / "a/bags.npz", tmp_path / "b/bags.npz", "--out", tmp_path / "out")
     assert code == 2
-    assert "files of different names" in err
+    assert "different names" in err
 
 
-def test_a_place_that_cannot_be_written_is_one_message(majority, tmp_path):
+def test_a_folder_that_cannot_be_written_is_one_message(majority, tmp_path):
     (tmp_path / "file").touch()
     code, _, err = majority("study", "digits", "--out", tmp_path / "file" / "out")
     assert code == 2
-    assert "out cannot be written (Not a directory): make that place writable, or choose another" in err
+    assert "out cannot be written (Not a directory): make it writable" in err
 
 
-def test_a_figure_that_is_not_defined_is_left_out():
+def test_an_undefined_figure_is_left_out():
     def result(fold, rate):
         figures = {"instance_accuracy": 0.5, "bag_accuracy": 0.0, "consistency_rate": rate, "overestimation": 1.0}
         names = {"source": "s", "scenario": "small", "method": "count", "recipe": "quick", "fold": fold, "seconds": 1.0}
@@ -178,8 +178,8 @@ def test_a_figure_that_is_not_defined_is_left_out():
     (row,) = aggregate([result(0, None), result(1, 0.8)])
     assert (row["n"], row["consistency_rate"], row["consistency_rate_sd"]) == (2, 0.8, None)
     (empty,) = aggregate([result(0, None)])
-    assert shown(empty, "consistency_rate") == "-"
-    assert shown(empty, "overestimation") == "+1.0"
+    assert format_figure(empty, "consistency_rate") == "-"
+    assert format_figure(empty, "overestimation") == "+1.0"
     assert "| - |" in as_markdown([empty])
     assert as_csv([empty]).splitlines()[0].startswith("source,scenario,method,recipe,n,instance_accuracy")
 
@@ -206,13 +206,13 @@ def test_methods_are_never_compared_on_different_data(majority, tmp_path):
     assert code == 2
     assert "were trained on different data" in error
     assert (tmp_path / "out/table.csv").read_bytes() == before
-    assert study("log-mean,vote")[0] == 2, "and again, before anything runs"
+    assert study("log-mean,vote")[0] == 2, "again before anything runs"
     shutil.rmtree(tmp_path / "out/own/large/log-mean")
     assert study("log-mean,vote")[0] == 0
 
 
 @pytest.mark.usefixtures("one_process")
-def test_a_cell_that_finished_no_epoch_takes_other_settings(majority, tmp_path):
+def test_a_cell_without_a_finished_epoch_accepts_other_settings(majority, tmp_path):
     def study(epochs):
         words = ["--methods", "log-mean", "--scenarios", "large", "--recipe", "quick", "--epochs", epochs]
         return majority("study", "digits", *words, "--bags", "8", "--bag-size", "4", "--out", tmp_path)

@@ -1,4 +1,4 @@
-"""Rows that keep settings apart, and the paper's tables beside the printed figures."""
+"""Rows of different settings, and the tables of the paper with the printed figures."""
 
 import csv
 import io
@@ -9,10 +9,10 @@ import pytest
 
 from majority.errors import InputError
 from majority.files import write_json, write_lines
-from majority.recipes import RECIPES, Material
+from majority.recipes import RECIPES, TaskInfo
 from majority.study.comparison import Comparison, Figure
-from majority.study.missing import command
-from majority.study.results import CURVES, gather, save, setting
+from majority.study.missing import study_command
+from majority.study.results import CURVE_NAMES, read_results, save_results, setting_of
 from majority.study.tables import aggregate, as_csv, as_markdown
 from majority.study.writing import fold_ranges, latex, long_csv, markdown, summary_csv
 
@@ -28,32 +28,31 @@ def entry(tables, method, column):
 # ---------------------------------------------------------------------- settings
 
 
-def test_changed_runs_say_so(cell):
-    assert setting(cell()) == ("paper", "")
-    assert setting(cell(epochs=150, patience=100)).changed == "150 of 1,500 epochs, patience 100"
-    assert setting(cell(epochs=2000)).changed == "2,000 instead of 1,500 epochs"
-    assert setting(cell(backbone="cnn", bags=40, bag_size=8)).changed == "backbone cnn, bags 40, bag size 8"
-    assert setting(cell(with_replacement=True, data_seed=3)).changed == "with replacement, data seed 3"
-    assert setting(cell(seed=4)) == setting(cell(source="/x/cifar10.npz")) == ("paper", "")
+def test_a_setting_names_its_differences_from_the_recipe(cell):
+    assert setting_of(cell()) == ("paper", "")
+    assert setting_of(cell(epochs=150, patience=100)).changed == "150 of 1,500 epochs, patience 100"
+    assert setting_of(cell(epochs=2000)).changed == "2,000 instead of 1,500 epochs"
+    assert setting_of(cell(backbone="cnn", bags=40, bag_size=8)).changed == "backbone cnn, bags 40, bag size 8"
+    assert setting_of(cell(with_replacement=True, data_seed=3)).changed == "with replacement, data seed 3"
+    assert setting_of(cell(seed=4)) == setting_of(cell(source="/x/cifar10.npz")) == ("paper", "")
 
 
 def test_a_stage_that_is_left_out_is_a_change():
-    """Runs from before the stage was the recipe's, or with --set census.head=null."""
-    material = Material("", (64,))
-    plan = RECIPES["census"].plan(material)
-    told = lambda plan: {
-        "source": "own.csv",
-        "recipe": "census",
-        "plan": plan.as_dict(),
-        "material": material._asdict(),
-    }
-    assert setting(told(plan)).changed == ""
-    assert setting(told(plan.with_settings({"census.head": None}))).changed == "no census.head"
+    """As in runs from before the recipe had the stage, or with --set census.head=null."""
+    task = TaskInfo("", (64,))
+    plan = RECIPES["census"].plan(task)
+
+    def changes(plan):
+        result = {"source": "own.csv", "recipe": "census", "plan": plan.as_dict(), "task": task._asdict()}
+        return setting_of(result).changed
+
+    assert changes(plan) == ""
+    assert changes(plan.with_settings({"census.head": None})) == "no census.head"
 
 
-def test_what_is_not_recorded_is_not_taken_for_the_recipe(cell):
+def test_settings_that_are_not_recorded_are_not_those_of_the_recipe(cell):
     old = {name: value for name, value in cell().items() if name not in ("plan", "data")}
-    assert setting(old).changed == "settings not recorded, 9 epochs run"
+    assert setting_of(old).changed == "settings not recorded, 9 epochs run"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ def test_different_settings_are_different_rows(cell, other):
     assert rows[1]["changed"]
 
 
-def test_a_row_averages_seeds_within_folds_and_shows_the_stem(cell):
+def test_a_row_averages_seeds_within_folds_and_shows_the_stem_of_the_file(cell):
     cells = [
         cell(accuracy=a, fold=f, seed=s, source="/x/svhn28.npz") for a, f, s in [(0.2, 0, 0), (0.4, 0, 1), (0.9, 1, 0)]
     ]
@@ -81,14 +80,14 @@ def test_a_row_averages_seeds_within_folds_and_shows_the_stem(cell):
 # ---------------------------------------------------------------------- the paper's tables
 
 
-def test_a_figure_stands_beside_the_printed_one(cell):
+def test_a_figure_is_compared_with_the_printed_one(cell):
     found = entry(Comparison([cell(accuracy=0.6, fold=f) for f in (0, 1)]).accuracy(), "count", "cifar10")
     assert (found.mean, found.sd, found.n, found.printed) == (pytest.approx(0.6), pytest.approx(0), 2, 0.614)
     assert found.measured == "0.600 ± 0.000 (n=2)"
-    assert found.beside == "printed 0.614, −0.014"
+    assert found.reference == "printed 0.614, −0.014"
 
 
-def test_an_average_holds_the_sets_it_says_and_compares_with_those(cell):
+def test_an_average_is_compared_with_the_printed_figures_of_the_same_sets(cell):
     sources = ("cifar10", "/x/svhn28.npz", "oct_kermany_7801", "digits")
     cells = [cell(accuracy=a, source=s) for a, s in zip((0.6, 0.8, 0.1, 0.99), sources, strict=True)]
     tables = Comparison(cells).accuracy()
@@ -97,14 +96,14 @@ def test_an_average_holds_the_sets_it_says_and_compares_with_those(cell):
     assert average.mean == pytest.approx(0.7)
     assert average.printed == pytest.approx((0.614 + 0.847) / 2)
     assert average.measured == "0.700 (2 of 4 sets)"
-    assert entry(tables, "count", "oct_kermany_7801").beside == ""
+    assert entry(tables, "count", "oct_kermany_7801").reference == ""
     assert entry(tables, "count", "svhn28").printed == 0.847
 
 
-def test_a_set_itself_comes_before_its_stand_in(cell):
+def test_a_stand_in_is_used_only_without_the_set_itself(cell):
     tables = Comparison([cell(accuracy=0.4, source="svhn28"), cell(accuracy=0.8, source="svhn")]).accuracy()
     assert entry(tables, "count", "average").mean == pytest.approx(0.8)
-    assert entry(tables, "count", "average").held == 1
+    assert entry(tables, "count", "average").n_sets == 1
 
 
 def test_the_average_of_the_misprinted_row_is_the_mean_of_its_figures(cell):
@@ -114,19 +113,19 @@ def test_the_average_of_the_misprinted_row_is_the_mean_of_its_figures(cell):
     assert average.measured.endswith("(4 of 4 sets)")
 
 
-def test_consistency_is_compared_only_where_all_four_sets_are_held(cell):
+def test_consistency_is_compared_only_if_all_four_sets_are_measured(cell):
     three = entry(Comparison([cell(rate=0.9, source=s) for s in SETS[:3]]).consistency(), "count", "average")
-    assert (three.printed, three.difference, three.beside) == (1.0, None, "printed 1.000")
+    assert (three.printed, three.difference, three.reference) == (1.0, None, "printed 1.000")
     four = entry(Comparison([cell(rate=0.9, source=s) for s in SETS]).consistency(), "count", "average")
     assert four.difference == pytest.approx(-0.1)
 
 
-def test_bag_accuracy_comes_first_where_no_instance_is_labelled(cell):
+def test_bag_accuracy_comes_first_if_no_instance_is_labelled(cell):
     cells = [cell(fold=fold) for fold in (0, 1)]
     assert Comparison(cells).bag_accuracy() == []
-    assert not any("bag accuracy" in table.name for table in Comparison(cells).tables())
-    for one, right in zip(cells, (0.7, 0.9), strict=True):
-        one["test"] = {"bag_accuracy": right, "consistency_rate": 0.8}
+    assert not any(table.name == "Test bag accuracy" for table in Comparison(cells).tables())
+    for one, accuracy in zip(cells, (0.7, 0.9), strict=True):
+        one["test"] = {"bag_accuracy": accuracy, "consistency_rate": 0.8}
     tables = Comparison(cells).tables()
     assert [table.name for table in tables[:2]] == ["Test bag accuracy", "Table 3: consistency rate"]
     assert entry(tables[:1], "count", "cifar10").measured == "0.800 ± 0.141 (n=2)"
@@ -159,7 +158,7 @@ def test_settings_and_scenarios_never_share_a_table(cell):
     ]  # fmt: skip
 
 
-def test_runs_of_several_seeds_are_told():
+def test_runs_of_several_seeds_are_counted():
     assert Figure("s", "m", 0.5, None, 1, 3).measured == "0.500 (n=1, 3 runs)"
 
 
@@ -210,67 +209,67 @@ def test_fold_ranges():
     assert [fold_ranges(folds) for folds in ([0, 1, 2, 3, 4], [0, 2], [3], [0, 1, 3])] == ["0-4", "0;2", "3", "0-1;3"]
 
 
-# ---------------------------------------------------------------------- gathering
+# ---------------------------------------------------------------------- reading
 
 
-def test_gathered_lines_come_before_other_lines(tmp_path, cell):
+def test_results_jsonl_comes_before_other_files(tmp_path, cell):
     (tmp_path / "part.jsonl").write_text(json.dumps(cell()) + "\n")
     (tmp_path / "more.jsonl").write_text(json.dumps(cell("vote")) + "\n")
-    assert {result["method"] for result in gather(tmp_path)} == {"count", "vote"}
+    assert {result["method"] for result in read_results(tmp_path)} == {"count", "vote"}
     (tmp_path / "results.jsonl").write_text(json.dumps(cell("naive")) + "\n")
-    assert [result["method"] for result in gather(tmp_path)] == ["naive"]
-    assert [result["method"] for result in gather(tmp_path / "more.jsonl")] == ["vote"]
+    assert [result["method"] for result in read_results(tmp_path)] == ["naive"]
+    assert [result["method"] for result in read_results(tmp_path / "more.jsonl")] == ["vote"]
 
 
-@pytest.mark.parametrize(("line", "message"), [('{"source": "x"}', "line 1 is no result"), ("{", "no file of JSON")])
-def test_other_lines_are_refused(tmp_path, line, message):
+@pytest.mark.parametrize(
+    ("line", "message"), [('{"source": "x"}', "line 1 .* no 'method'"), ("{", "x.jsonl .* JSON lines")]
+)
+def test_lines_that_are_not_results_are_refused(tmp_path, line, message):
     (tmp_path / "x.jsonl").write_text(line + "\n")
     with pytest.raises(InputError, match=message):
-        gather(tmp_path)
+        read_results(tmp_path)
 
 
-def test_what_differs_in_options_or_stages_is_never_averaged(cell):
+def test_results_with_different_options_or_stages_are_not_averaged(cell):
     plain, counts = cell(), cell() | {"method_options": {"of": "counts"}}
-    assert setting(plain) != setting(counts)
-    assert setting(counts).changed == "of counts"
-    census = lambda **settings: RECIPES["census"].plan(Material("cifar10")).with_settings(settings).as_dict()
-    result = lambda plan: cell() | {"recipe": "census", "plan": plan, "material": Material("cifar10")._asdict()}
-    assert setting(result(census())).changed == ""
-    start = setting(result(census(**{"census.start.learning_rate": 0.001})))
-    head = setting(result(census(**{"census.head.learning_rate": 0.001})))
-    assert start != head
-    assert start.changed == "census.start.learning_rate 0.001"
-    assert setting(result(census(**{"census.start.seed": 3}))).changed == ""
-    before_views_were_mixed = census()
-    del before_views_were_mixed["census"]["mixed_views"]
-    assert setting(result(before_views_were_mixed)).changed == "census.mixed_views 0.0"
-    on_cpu = Material("cifar10", on_gpu=False)
-    there = result(RECIPES["census"].plan(on_cpu).as_dict()) | {"material": on_cpu._asdict()}
-    assert "backbone cnn" in setting(there).changed
+    assert setting_of(plain) != setting_of(counts)
+    assert setting_of(counts).changed == "of counts"
+
+    def census(on_gpu=True, **settings):
+        task = TaskInfo("cifar10", on_gpu=on_gpu)
+        plan = RECIPES["census"].plan(task).with_settings(settings).as_dict()
+        return setting_of(cell() | {"recipe": "census", "plan": plan, "task": task._asdict()})
+
+    assert census().changed == ""
+    pretrain, head = census(**{"census.pretrain.learning_rate": 0.001}), census(**{"census.head.learning_rate": 0.001})
+    assert pretrain != head
+    assert pretrain.changed == "census.pretrain.learning_rate 0.001"
+    assert census(**{"census.pretrain.seed": 3}).changed == ""
+    assert "backbone cnn" in census(on_gpu=False).changed
 
 
-def test_a_long_curve_is_thinned_and_keeps_its_ends(cell, tmp_path):
+def test_a_long_curve_is_thinned_out_and_keeps_its_ends(cell, tmp_path):
     write_json(tmp_path / "result.json", cell())
-    write_lines(tmp_path / "metrics.jsonl", [{"epoch": i} | dict.fromkeys(CURVES, i / 150) for i in range(150)])
-    (result,) = gather(tmp_path)
+    write_lines(tmp_path / "metrics.jsonl", [{"epoch": i} | dict.fromkeys(CURVE_NAMES, i / 150) for i in range(150)])
+    (result,) = read_results(tmp_path)
     assert result["curve"]["epoch"] == [*range(0, 150, 2), 149]
     assert result["curve"]["val_loss"][-1] == pytest.approx(149 / 150, abs=1e-5)
 
 
-def test_cells_whose_runs_are_gone_are_gone(cell, tmp_path):
+def test_cells_whose_run_was_removed_are_removed(cell, tmp_path):
     for fold in (0, 3):
         (tmp_path / f"fold{fold}").mkdir()
         write_json(tmp_path / f"fold{fold}/result.json", cell(fold=fold))
-    assert len(gather(save(tmp_path))) == 2
+    assert len(read_results(save_results(tmp_path))) == 2
     (tmp_path / "fold3/result.json").unlink()
-    assert [result["cell"] for result in gather(save(tmp_path))] == ["fold0"]
+    assert [result["cell"] for result in read_results(save_results(tmp_path))] == ["fold0"]
 
 
-def test_the_command_that_fills_a_study_can_be_given(tmp_path):
-    asked = {"sources": ["digits"], "scenarios": ["small"], "methods": ["count"], "folds": [0, 1], "recipe": "census"}
-    asked |= {"changes": {"settings": {"census.momentum": 0.9}, "epochs": 3, "with_replacement": True}}
-    write_json(tmp_path / "study.json", asked)
-    words = command(tmp_path).split()
+def test_the_command_of_a_study_repeats_its_options(tmp_path):
+    request = {"sources": ["digits"], "scenarios": ["small"], "methods": ["count"], "folds": [0, 1], "recipe": "census"}
+    request |= {"changes": {"settings": {"census.momentum": 0.9}, "bags": 3, "with_replacement": True}}
+    write_json(tmp_path / "study.json", request)
+    words = study_command(tmp_path).split()
     assert words[words.index("--set") + 1] == "census.momentum=0.9"
-    assert words[words.index("--epochs") + 1] == "3"
+    assert words[words.index("--bags") + 1] == "3"
     assert words[words.index("--with-replacement") + 1] == "--out"

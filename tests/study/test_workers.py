@@ -1,4 +1,4 @@
-"""Cells side by side: killed, failing, interrupted studies, and what is shown of them."""
+"""Worker processes: killed, failing and interrupted studies, and how their progress is shown."""
 
 import csv
 import io
@@ -15,11 +15,12 @@ import pytest
 import torch
 from rich.console import Console
 
-from majority.experiments import Data, Experiment
-from majority.runs import claimed
-from majority.study import Done, Study, aggregate, as_csv, live, run_cells, workers
-from majority.study.live import cells_shown, line, seconds_left, table
-from majority.study.workers import State, _places
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.experiments.run_folder import run_lock
+from majority.study import FinishedCell, Study, aggregate, as_csv, live, run_cells, workers
+from majority.study.live import finished_line, progress_table, seconds_left, show_cells
+from majority.study.workers import State, _worker_environments
 
 BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
 COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS]
@@ -30,8 +31,8 @@ WAIT = 180  # seconds: the machine may be busy
 
 @pytest.fixture
 def start(monkeypatch):
-    """Start the command in a process group of its own."""
-    monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))  # the same sums here and there
+    """Start the command in its own process group."""
+    monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))  # the same order of sums in all processes
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored in a shell's background
     started = []
 
@@ -71,7 +72,7 @@ def status(pid):
         return " Z "
 
 
-def under_way(out):
+def running(out):
     return {path.parent for path in out.rglob("metrics.jsonl") if path.stat().st_size} - finished(out)
 
 
@@ -84,10 +85,10 @@ def rows_of(out):
         return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
 
 
-def test_a_killed_study_leaves_no_process_and_goes_on_to_the_same_tables(start, majority, tmp_path):
+def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(start, majority, tmp_path, request):
     out = tmp_path / "killed"
     study = start(*COMMAND, "--jobs", "2", "--out", out)
-    wait_for(lambda: finished(out) and under_way(out))
+    wait_for(lambda: finished(out) and running(out))
     workers = children(study.pid)
     assert len(workers) == 2
     study.kill()
@@ -96,12 +97,13 @@ def test_a_killed_study_leaves_no_process_and_goes_on_to_the_same_tables(start, 
     kept = {folder: (folder / "best.safetensors").stat().st_mtime_ns for folder in finished(out)}
     assert 0 < len(kept) < 4
     assert not (out / "table.csv").exists()
-    assert majority("report", out)[0] == 0, "of what there is"
+    assert majority("report", out)[0] == 0, "about the finished cells"
+    request.getfixturevalue("one_process")
     code, _, err = majority(*COMMAND, "--jobs", "1", "--out", out)
     assert code == 0, err
     assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
 
-    common = Experiment(TINY, recipe="quick", epochs=40)
+    common = Experiment(TINY, recipe="quick", settings={"training.epochs": 40})
     cells = Study(("digits",), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
     results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
     (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
@@ -109,9 +111,9 @@ def test_a_killed_study_leaves_no_process_and_goes_on_to_the_same_tables(start, 
     assert not (out / ".lock").exists()
 
 
-def test_an_interrupted_study_says_how_to_go_on(start, tmp_path):
+def test_an_interrupted_study_says_how_to_continue(start, tmp_path):
     study = start(*COMMAND, "--epochs", "2000", "--jobs", "1", "--out", tmp_path)
-    wait_for(lambda: under_way(tmp_path))
+    wait_for(lambda: running(tmp_path))
     workers = children(study.pid)
     os.killpg(study.pid, signal.SIGINT)
     printed, err = study.communicate(timeout=WAIT)
@@ -121,7 +123,7 @@ def test_an_interrupted_study_says_how_to_go_on(start, tmp_path):
     assert not alive(workers)
 
 
-def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_path):
+def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_path, request):
     def save_set(classes):
         rng = np.random.default_rng(0)
         parts = {f"{part}_images": rng.integers(0, 256, (200, 8, 8), np.uint8) for part in ("train", "val", "test")}
@@ -132,7 +134,7 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
     out = tmp_path / "out"
     command = ["study", tmp_path / "own.npz", "digits", "--methods", "naive", "--scenarios", "small,large", *BAGS]
     command += ["--epochs", "2", "--jobs", "1", "--out", out]
-    with claimed(out / "digits/large/naive/fold0"):
+    with run_lock(out / "digits/large/naive/fold0"):
         code, printed, err = majority(*command)
     assert code == 1
     failed = [line for line in err.splitlines() if line.startswith("failed: ")]
@@ -144,6 +146,7 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
     assert len(rows_of(out)) == len((out / "results.jsonl").read_text().splitlines()) == 2
 
     save_set(classes=3)
+    request.getfixturevalue("one_process")
     code, printed, err = majority(*command)
     assert (code, err) == (0, "")
     assert len([line for line in printed.splitlines() if line.startswith("[")]) == 2
@@ -152,9 +155,9 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
 
 
 @pytest.mark.parametrize("words", [COMMAND, ["study", "digits", "--preset", "difficulty"]])
-def test_a_study_is_one_command_s_at_a_time(majority, tmp_path, words):
-    (tmp_path / "failures.txt").write_text("of the one that runs")
-    with claimed(tmp_path):
+def test_only_one_command_works_in_a_study(majority, tmp_path, words):
+    (tmp_path / "failures.txt").write_text("of the running command")
+    with run_lock(tmp_path):
         before = {file: file.read_text() for file in tmp_path.iterdir()}
         code, printed, err = majority(*words, "--out", tmp_path)
         assert (code, printed) == (2, "")
@@ -165,20 +168,24 @@ def test_a_study_is_one_command_s_at_a_time(majority, tmp_path, words):
 def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(tmp_path):
     wrong, victim, right = (tmp_path / name / "fold0" for name in ("wrong", "victim", "right"))
     cells = [
-        (wrong, Experiment(Data("digits", "large", data_seed="many"), recipe="quick", epochs=1)),
-        (victim, Experiment(TINY, recipe="quick", epochs=10_000)),
-        (right, Experiment(TINY, recipe="quick", epochs=1)),
+        (wrong, Experiment(Data("digits", "large", data_seed="many"), recipe="quick", settings={"training.epochs": 1})),
+        (victim, Experiment(TINY, recipe="quick", settings={"training.epochs": 10_000})),
+        (right, Experiment(TINY, recipe="quick", settings={"training.epochs": 1})),
     ]
 
-    def watch(state, done):
-        if victim in state.running and victim in under_way(tmp_path):
-            os.kill(int(children(os.getpid())[-1]), signal.SIGKILL)  # others: of a compiler, once it was used
+    def watch(state, cell):
+        if victim in state.running and (victim / "config.json").exists():
+            os.kill(
+                int(children(os.getpid())[-1]), signal.SIGKILL
+            )  # other children belong to a compiler, once it was used
 
     ended = run_cells(cells, tmp_path, "cpu", jobs=1, watch=watch)
-    assert [done.folder for done in ended] == [wrong, victim, right]
+    assert [cell.folder for cell in ended] == [wrong, victim, right]
     assert ended[0].failure.startswith("TypeError: ")
     assert "Traceback" in (tmp_path / "failures.txt").read_text()
-    assert ended[1].failure.startswith("the process was killed (signal 9): perhaps out of memory")
+    assert "killed (signal 9)" in ended[1].failure
+    assert "memory" in ended[1].failure
+    assert "--jobs" in ended[1].failure
     assert ended[2].result["epochs"] == 1
 
 
@@ -187,17 +194,21 @@ def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert _places(on_gpu=False, jobs=None, cells=100) == [{"OMP_NUM_THREADS": "1"}] * 8
-    assert _places(on_gpu=False, jobs=None, cells=2) == [{"OMP_NUM_THREADS": "4"}] * 2
-    assert _places(on_gpu=False, jobs=3, cells=100) == [{"OMP_NUM_THREADS": "2"}] * 3
-    gpus = [place["CUDA_VISIBLE_DEVICES"] for place in _places(on_gpu=True, jobs=None, cells=100)]
+    assert _worker_environments(on_gpu=False, jobs=None, cells=100) == [{"OMP_NUM_THREADS": "1"}] * 8
+    assert _worker_environments(on_gpu=False, jobs=None, cells=2) == [{"OMP_NUM_THREADS": "4"}] * 2
+    assert _worker_environments(on_gpu=False, jobs=3, cells=100) == [{"OMP_NUM_THREADS": "2"}] * 3
+    gpus = [
+        environment["CUDA_VISIBLE_DEVICES"] for environment in _worker_environments(on_gpu=True, jobs=None, cells=100)
+    ]
     assert gpus == ["0", "1", "0", "1"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    assert _places(on_gpu=True, jobs=1, cells=100) == [{"OMP_NUM_THREADS": "5", "CUDA_VISIBLE_DEVICES": "3"}]
+    assert _worker_environments(on_gpu=True, jobs=1, cells=100) == [
+        {"OMP_NUM_THREADS": "5", "CUDA_VISIBLE_DEVICES": "3"}
+    ]
 
 
-# ---------------------------------------------------------------------- what is shown
+# ---------------------------------------------------------------------- progress
 
 
 @pytest.fixture
@@ -208,11 +219,13 @@ def state(tmp_path):
     state = State(cells, tmp_path, workers=1, seconds=[40.0, 40.0])
     first, second, third, fourth, *_ = cells
     for folder, accuracy in ((first, 0.5), (second, 0.75)):
-        state.done[folder] = Done(folder, {"test": {"instance_accuracy": accuracy}, "epochs": 40, "seconds": 1.25})
-    state.done[third] = Done(third, failure="no memory")
+        state.finished[folder] = FinishedCell(
+            folder, {"test": {"instance_accuracy": accuracy}, "epochs": 40, "seconds": 1.25}
+        )
+    state.finished[third] = FinishedCell(third, failure="no memory")
     state.running[fourth] = 100.0
     fourth.mkdir(parents=True)
-    (fourth / "config.json").write_text(json.dumps({"plan": {"training": {"epochs": 40}, "ratios": None}}))
+    (fourth / "config.json").write_text(json.dumps({"planned_epochs": 40}))
     (fourth / "metrics.jsonl").write_text("{}\n" * 10)
     return state
 
@@ -223,8 +236,8 @@ def printed(renderable):
     return text.getvalue()
 
 
-def test_the_table_shows_what_is_done_running_failed_and_waiting(state):
-    shown = printed(table(state, most_rows=30))
+def test_the_table_shows_finished_running_failed_and_waiting_cells(state):
+    shown = printed(progress_table(state, max_rows=30))
     (count,) = [row for row in shown.splitlines() if "digits/large/count" in row]
     assert [cell.strip() for cell in count.split("│")[1:-1]] == [
         "digits/large/count", "2 of 5", "fold3: epoch 10 of 40", "1", "1", "0.625",
@@ -233,15 +246,15 @@ def test_the_table_shows_what_is_done_running_failed_and_waiting(state):
     assert "2 of 10 cells done, 1 failed" in shown
 
 
-def test_a_table_longer_than_the_terminal_shows_what_runs(state):
-    shown = printed(table(state, most_rows=1))
-    assert "of 2 rows, those that run now" in shown
+def test_a_table_longer_than_the_terminal_shows_the_running_cells(state):
+    shown = printed(progress_table(state, max_rows=1))
+    assert "of 2 rows" in shown
     assert "digits/large/count" in shown
     assert "digits/large/vote" not in shown
 
 
-def test_the_time_left_counts_what_waits_and_what_runs(state):
-    assert seconds_left(state, now=110.0) == pytest.approx(6 * 40 + 30)  # a quarter took 10 s: 40 s in all
+def test_the_time_left_counts_waiting_and_running_cells(state):
+    assert seconds_left(state, now=110.0) == pytest.approx(6 * 40 + 30)  # a quarter took 10 s, so the whole takes 40 s
     state.workers = 3
     assert seconds_left(state, now=110.0) == pytest.approx((6 * 40 + 30) / 3)
     state.seconds.clear()
@@ -250,64 +263,62 @@ def test_the_time_left_counts_what_waits_and_what_runs(state):
 
 
 def test_lines_tell_how_each_cell_ended(state, capsys):
-    first, _, third = state.done.values()
-    assert line(state, first) == f"[3/10] {first.folder}: instance accuracy 0.500, 40 epochs, 1.2 s"
-    assert line(state, third) == f"[3/10] {third.folder}: failed: no memory"
-    said = []
-    with cells_shown(said.append) as watch:
+    first, _, third = state.finished.values()
+    assert finished_line(state, first) == f"[3/10] {first.folder}: instance accuracy 0.500, 40 epochs, 1.2 s"
+    assert finished_line(state, third) == f"[3/10] {third.folder}: failed: no memory"
+    logged = []
+    with show_cells(logged.append) as watch:
         watch(state, None)
         watch(state, third)
         watch(state, None)
-    assert said == ["3 of 10 cells were finished before", line(state, third)]
+    assert logged == ["3 of 10 cells were already finished", finished_line(state, third)]
 
 
-def test_a_log_is_told_what_runs_while_nothing_ends(state, monkeypatch):
-    said, now = [], [1_000.0]
+def test_a_log_gets_the_running_cells_while_none_ends(state, monkeypatch):
+    logged, now = [], [1_000.0]
     monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
-    with cells_shown(said.append) as watch:
+    with show_cells(logged.append) as watch:
         for now[0] in (1_000.0, 1_059.0, 1_060.0, 1_061.0, 1_120.0):
             watch(state, None)
-    assert len(said) == 3
-    assert said[1].startswith("running: digits/large/count/fold3: epoch 10 of 40; 2 of 10 cells done, 1 failed, ")
+    assert len(logged) == 3
+    assert logged[1].startswith("running: digits/large/count/fold3: epoch 10 of 40; 2 of 10 cells done, 1 failed, ")
 
 
-def test_epochs_of_census_are_those_of_all_its_stages(tmp_path):
-    stage = {"epochs": 200}
-    census = {"start": stage, "head": {"epochs": 100}, "readers": 3, "reader_epochs": 20, "momentum": 0.9}
-    plan = {"training": {"epochs": 80}, "ratios": None, "census": census}
-    (tmp_path / "config.json").write_text(json.dumps({"plan": plan}))
-    assert live._epochs(tmp_path) == (0, 200 + 100 + 3 * 20 + 80)
-    (tmp_path / "config.json").write_text(json.dumps({"plan": plan | {"census": census | {"start": None}}}))
-    assert live._epochs(tmp_path) == (0, 100 + 80 + 4 * 20 + 80), "one more network is taught, and one more reads"
-    (tmp_path / "stages/reader-1").mkdir(parents=True)
-    assert live._epochs(tmp_path) == (0, 3 * 20 + 80), "bags that have no discriminants have no head"
+def test_epochs_are_those_of_all_stages(tmp_path):
+    assert live._epochs(tmp_path) is None, "not started"
+    (tmp_path / "config.json").write_text(json.dumps({"planned_epochs": 440}))
+    assert live._epochs(tmp_path) == (0, 440)
+    for stage, epochs in (("pretrain", 200), ("head", 7)):
+        (tmp_path / "stages" / stage).mkdir(parents=True)
+        (tmp_path / "stages" / stage / "metrics.jsonl").write_text("{}\n" * epochs)
+    assert live._epochs(tmp_path) == (207, 440)
 
 
 def test_a_terminal_gets_the_table(state, monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "150")
-    with cells_shown(print) as watch:
+    with show_cells(print) as watch:
         watch(state, None)
     captured = capsys.readouterr()
-    assert captured.err.count("3 of 10 cells were finished before") == 1
+    assert captured.err.count("3 of 10 cells were already finished") == 1
     assert "cells done" in captured.err
     assert captured.out == ""
 
 
-def test_what_a_dead_process_said_of_its_progress_is_no_failure(tmp_path, monkeypatch):
+def test_the_progress_of_a_dead_process_is_not_its_failure(tmp_path, monkeypatch):
     program = "import sys; print('digits: 3 of 9 epochs', file=sys.stderr); sys.exit(3)"
     monkeypatch.setattr(workers, "PROGRAM", program)
-    (done,) = run_cells([(tmp_path / "fold0", Experiment(TINY))], tmp_path, "cpu", 1)
-    assert done.failure == "the process ended with exit code 3"
-    assert done.details == "digits: 3 of 9 epochs"
+    (cell,) = run_cells([(tmp_path / "fold0", Experiment(TINY))], tmp_path, "cpu", 1)
+    assert cell.failure == "the process ended with exit code 3"
+    assert cell.details == "digits: 3 of 9 epochs"
 
 
-def test_what_is_told_of_a_failure_is_of_its_own_cell(tmp_path, monkeypatch):
-    refuses = 'print("a long word of warning", file=sys.stderr), print(\'{"failure": "refused"}\', flush=True)'
+def test_the_details_of_a_failure_belong_to_its_own_cell(tmp_path, monkeypatch):
+    refuses = 'print("a long warning", file=sys.stderr), print(\'{"failure": "refused"}\', flush=True)'
     program = f"import sys; sys.stdin.readline(); {refuses}; sys.stdin.readline(); sys.exit('dies')"
     monkeypatch.setattr(workers, "PROGRAM", program)
     worker = workers._Worker({})
     for failure, details in (("refused", ""), ("the process ended with exit code 1", "dies")):
-        worker.begin(tmp_path, Experiment(TINY), "cpu")
-        assert worker.end() == Done(tmp_path, failure=failure, details=details)
+        worker.start_cell(tmp_path, Experiment(TINY), "cpu")
+        assert worker.end_cell() == FinishedCell(tmp_path, failure=failure, details=details)
     worker.kill()

@@ -1,4 +1,4 @@
-"""The methods by name. A new one is a file beside this one, a line below and a test against a plain reference."""
+"""The methods by name. A new method needs a file in this folder, a line below, and a test against a reference."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..background import Background
-from ..errors import InputError, no_such
-from ..plugins import PLUGINS, load_plugins
+from ..data.background import Background
+from ..errors import InputError
+from ..plugins import Registry, register
 from .additive import Additive
 from .additive_transmil import AdditiveTransMIL
 from .adjusted_mean import AdjustedMean
 from .attention import Attention
-from .base import BagOutput, Head, Target
+from .base import BagOutput, Head
 from .count import Count
 from .feature_pool import FeaturePool
 from .mean import Naive, Proportion, Supervised
@@ -22,68 +23,62 @@ from .output_mean import OutputMean
 from .vote import Vote
 from .voting import Voting
 
-__all__ = ["DEFAULT_METHOD", "METHODS", "BagOutput", "Head", "Method", "Target", "create_head", "find_method"]
+__all__ = ["DEFAULT_METHOD", "METHODS", "BagOutput", "Head", "Method", "check_options", "create_head"]
 
 
 @dataclass(frozen=True)
 class Method:
+    """A head and its default settings, under a name."""
+
     name: str
     head: type[Head]
     about: str
-    settings: dict = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 def _counting(name: str, t1: float, t2: float | None, about: str) -> Method:
     return Method(name, Count, about, {"instance_temperature": t1, "bag_temperature": t2})
 
 
-METHODS = {
-    method.name: method
-    for method in (
-        _counting("count", 0.1, 0.1, "the counting network: near one-hot instances, counted, near one-hot winner"),
-        _counting("soft-count", 1.0, 0.1, "the paper's 'w/o Count': confidences summed, near one-hot winner"),
-        _counting("count-only", 0.1, None, "the paper's 'w/o Max class': counted; the proportions are the prediction"),
-        _counting("log-mean", 1.0, None, "log of the mean confidence: a mixture likelihood"),
-        Method("adjusted-mean", AdjustedMean, "log-mean, given how often each class is a label"),
-        Method("output-mean", OutputMean, "the paper's Output+Mean: softmax of the mean confidence, and softmax again"),
-        Method("feature-mean", FeaturePool, "one classifier on the mean feature and on each", {"pool": "mean"}),
-        Method("feature-max", FeaturePool, "one classifier on the maximal feature and on each", {"pool": "max"}),
-        Method("feature-pnorm", FeaturePool, "one classifier on the features' 4-norm and on each", {"pool": "pnorm"}),
-        Method(
-            "feature-lse", FeaturePool, "one classifier on log-sum-exp of the features and on each", {"pool": "lse"}
-        ),
-        Method("attention", Attention, "one classifier on the attention-weighted feature and on each"),
-        Method("additive", Additive, "attended instances' logits, summed; an instance is read within its bag"),
-        Method("additive-transmil", AdditiveTransMIL, "a transformer over the bag, logits summed; read within its bag"),
-        Method("vote", Vote, "instances vote at random by their confidences; the label must win"),
-        Method("naive", Naive, "every instance gets its bag's label"),
-        Method("proportion", Proportion, "reference line: sees each bag's true proportions"),
-        Method("supervised", Supervised, "reference line: sees every instance's true label"),
-    )
-}
-
+METHODS: Registry[Method] = Registry("method", Method)
+for method in (
+    _counting("count", 0.1, 0.1, "the counting network: nearly one-hot instances, counted, nearly one-hot winner"),
+    _counting("soft-count", 1.0, 0.1, "the paper's 'w/o Count': confidences summed, nearly one-hot winner"),
+    _counting("count-only", 0.1, None, "the paper's 'w/o Max class': counted; the proportions are the prediction"),
+    _counting("log-mean", 1.0, None, "log of the mean confidence: a mixture likelihood"),
+    Method("adjusted-mean", AdjustedMean, "log-mean, corrected by how often each class is a label"),
+    Method("output-mean", OutputMean, "the paper's Output+Mean: softmax of the mean confidence, then softmax again"),
+    Method("feature-mean", FeaturePool, "one classifier on the mean feature and on each", {"pool": "mean"}),
+    Method("feature-max", FeaturePool, "one classifier on the maximal feature and on each", {"pool": "max"}),
+    Method("feature-pnorm", FeaturePool, "one classifier on the features' 4-norm and on each", {"pool": "pnorm"}),
+    Method("feature-lse", FeaturePool, "one classifier on log-sum-exp of the features and on each", {"pool": "lse"}),
+    Method("attention", Attention, "one classifier on the attention-weighted feature and on each"),
+    Method("additive", Additive, "sum of the attended instances' logits; classifies instances only within their bag"),
+    Method(
+        "additive-transmil",
+        AdditiveTransMIL,
+        "a transformer over the bag, logits summed; classifies instances only within their bag",
+    ),
+    Method("vote", Vote, "instances cast random votes by their confidences; the label must win"),
+    Method("naive", Naive, "every instance gets the label of its bag"),
+    Method("proportion", Proportion, "reference line: sees the true proportions of each bag"),
+    Method("supervised", Supervised, "reference line: sees the true label of every instance"),
+):
+    register(method)
 
 DEFAULT_METHOD = "adjusted-mean"
 
 
-def find_method(name: str) -> Method:
-    if name not in METHODS:
-        load_plugins()
-    if name not in METHODS:
-        raise no_such("method", name, METHODS, f", or import your own, or name its file in {PLUGINS}")
-    return METHODS[name]
-
-
-def check_options(name: str, options: dict) -> None:
-    known = list(inspect.signature(find_method(name).head.__init__).parameters)[3:]
+def check_options(name: str, options: dict[str, Any]) -> None:
+    known = list(inspect.signature(METHODS.find(name).head.__init__).parameters)[3:]
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise InputError(f"method {name} has no option {unknown[0]!r}: it takes {', '.join(known) or 'none'}")
 
 
 @contextmanager
-def taking(name: str, options: dict) -> Iterator[None]:
-    """What fails here may do so for the value of an option, where the head did not judge it."""
+def wrap_option_errors(name: str, options: dict[str, Any]) -> Iterator[None]:
+    """Report any error as caused by the values of the options, if there are any: the head may not check them."""
     try:
         yield
     except InputError:
@@ -93,25 +88,29 @@ def taking(name: str, options: dict) -> Iterator[None]:
             raise
         given = ", ".join(f"{key}={value!r}" for key, value in options.items())
         cure = "check each value (`majority --debug` shows the traceback)"
-        raise InputError(f"method {name} cannot take {given} ({type(error).__name__}: {error}): {cure}") from error
+        raise InputError(
+            f"method {name} cannot take {given} ({type(error).__name__}: {error}): {cure}"
+        ) from error
 
 
-def create_head(name: str, in_features: int, n_classes: int, background: Background | None = None, **options) -> Head:
-    """A fresh head; with a background, one that leaves that class out of its count.
+def create_head(
+    name: str, in_features: int, n_classes: int, background: Background | None = None, **options: Any
+) -> Head:
+    """Create the head of a method. With a background, that class is left out of its counts.
 
     >>> create_head("count", 8, 3, of="counts").of
     'counts'
     """
-    method = find_method(name)
+    method = METHODS.find(name)
     if background is not None and not issubclass(method.head, Voting):
-        able = ", ".join(other.name for other in METHODS.values() if issubclass(other.head, Voting))
-        raise InputError(f"method {name} cannot leave a background out of the count: take one of {able}")
+        voting = ", ".join(other.name for other in METHODS.values() if issubclass(other.head, Voting))
+        raise InputError(f"method {name} cannot leave a background out of its counts: use one of {voting}")
     check_options(name, options)
-    with taking(name, options):
+    with wrap_option_errors(name, options):
         try:
             head = method.head(in_features, n_classes, **method.settings | options)
         except ValueError as error:
             raise InputError(f"method {name}: {error}") from None
-    if background is not None:
+    if isinstance(head, Voting):
         head.background = background
     return head

@@ -1,16 +1,16 @@
 """AdditiveMIL (Javed et al., "Additive MIL: Intrinsically Interpretable Multiple Instance Learning", NeurIPS 2022).
 
-Each instance's feature, scaled by its attention within the bag, passes through an MLP; the bag's
-logits are the sum over its instances, and an instance's class is read from its own summand.
-In training, batch norm runs over all instances of the batch.
+The feature of each instance, scaled by its attention within the bag, passes through an MLP. The logits of the bag are
+the sum over its instances; the class of an instance is predicted from its own term of that sum. In training, batch
+norm runs over all instances of the batch.
 """
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..norm import BatchNorm1d
-from ..segments import Segments
+from ..backbones.norm import BatchNorm1d
+from ..data.segments import Segments
 from .base import BagOutput, Head
 
 HIDDEN = 256
@@ -34,5 +34,5 @@ class Additive(Head):
 
     def forward(self, features: Tensor, segments: Segments) -> BagOutput:
         weights = segments.softmax(self.score(features))  # (n, 1)
-        summands = self.classifier(weights * features)  # (n, C)
-        return BagOutput(summands.log_softmax(dim=1), segments.sum(summands).log_softmax(dim=1))
+        logits = self.classifier(weights * features)  # (n, C)
+        return BagOutput(logits.log_softmax(dim=1), segments.sum(logits).log_softmax(dim=1))

@@ -1,14 +1,14 @@
 """Feature+Attention (Ilse et al., "Attention-based Deep Multiple Instance Learning", ICML 2018).
 
-A bag's feature is the sum of its instances' features weighted by attention; one linear classifier
-reads it, and each instance's own feature.
+The feature of a bag is the attention-weighted sum of the features of its instances. One linear classifier is applied
+to it and to the feature of each instance.
 """
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..segments import Segments
+from ..data.segments import Segments
 from .base import BagOutput, Head
 
 HIDDEN = 128

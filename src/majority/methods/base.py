@@ -1,4 +1,4 @@
-"""Head: what every method shares. A method's file holds its own formula and nothing else."""
+"""Head: what all methods share. The file of a method holds its formula and nothing else."""
 
 from __future__ import annotations
 
@@ -6,41 +6,34 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from ..segments import Segments
+from ..data.batches import Target
+from ..data.segments import Segments
 
 
 class BagOutput(NamedTuple):
     instance_log_probs: Tensor  # (n, C)
     bag_log_probs: Tensor  # (b, C)
-    bag_scores: Tensor | None = None  # (b, C) unnormalised, for a loss that reads those
-
-
-class Target(NamedTuple):
-    """What a loss may see. Instance labels are None unless the head says that it sees them."""
-
-    labels: Tensor  # (b,)
-    instance_labels: Tensor | None = None  # (n,)
-    beliefs: Tensor | None = None  # (n, C) probabilities that an earlier model gave; None: there are none
+    bag_scores: Tensor | None = None  # (b, C) unnormalised, for losses that need them
 
 
 class Head(nn.Module):
-    """From instances' features to their classes and their bag's class."""
+    """Predicts the class of each instance and of each bag from the features of the instances."""
 
-    sees_instance_labels: ClassVar[bool] = False  # only the two reference lines do
-    needs_bag: ClassVar[bool] = False  # True: an instance's class depends on the rest of its bag
+    sees_instance_labels: ClassVar[bool] = False  # True only for the two reference lines
+    needs_bag: ClassVar[bool] = False  # True: the class of an instance depends on the rest of its bag
 
     def see_labels(self, counts: Tensor) -> None:
-        """(C,): how many of the training bags have each label."""
+        """(C,): how many training bags have each label."""
 
     def forward(self, features: Tensor, segments: Segments) -> BagOutput:
         """(n, in_features) float32 -> instance and bag log-probabilities."""
         raise NotImplementedError
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:  # (b,)
-        """One loss a bag: the negative log-likelihood of its label."""
+        """One loss per bag: the negative log-likelihood of its label."""
         return -pick(output.bag_log_probs, target.labels)
 
 
 def pick(values: Tensor, columns: Tensor) -> Tensor:
-    """(n, C), (n,) -> (n,): each row's value in its column."""
+    """(n, C), (n,) -> (n,): the value of each row in its column."""
     return values.gather(1, columns.unsqueeze(1)).squeeze(1)

@@ -1,4 +1,4 @@
-"""Feature+Mean, Max, P-norm and LSE: one linear classifier, on a bag's pooled feature and on each instance's own.
+"""Feature+Mean, Max, P-norm and LSE: one linear classifier, on the pooled feature of a bag and on each instance.
 
 The pooling baselines of Shiku et al., "Counting Network for Learning from Majority Label" (max and
 log-sum-exp pooling: Wang et al., "Revisiting Multiple Instance Neural Networks"). As published,
@@ -7,36 +7,50 @@ p = 4, LSE pools 4 h, and neither is divided by anything.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
-from ..segments import Segments
+from ..data.segments import Segments
 from .base import BagOutput, Head
 
 SHARPNESS = 4  # p of the norm, and the factor inside log-sum-exp
 
 
 def p_norm(features: Tensor, segments: Segments, p: int = SHARPNESS) -> Tensor:
-    """(n, d) -> (b, d): (sum relu(h)^p)^(1/p). Its gradient is 0, not NaN, where no instance is above 0.
+    """(n, d) -> (b, d): (sum relu(h)^p)^(1/p). The gradient is 0, not NaN, if no instance is above 0.
 
-    Divided by the bag's maximum before the power and multiplied back after it, so nothing overflows.
+    Features are divided by the maximum of their bag before the power, so that nothing overflows.
 
     >>> p_norm(torch.tensor([[1e30, 0.0], [1e30, -1.0]]), Segments([2]))
     tensor([[1.1892e+30, 0.0000e+00]])
     """
-    positive = segments.kept(features.relu(), 0)
+    positive = segments.fill_dropped(features.relu(), 0)
     top = segments.max(positive.detach())  # (b, d); the norm does not depend on it, nor does the gradient
     some = top > 0
     scale = torch.where(some, top, 1.0)
-    powers = segments.sum((positive / segments.spread(scale)) ** p)  # (b, d), from 1 up where some
+    powers = segments.sum((positive / segments.spread(scale)) ** p)  # (b, d), at least 1 where some
     return torch.where(some, powers, 1.0) ** (1 / p) * top
 
 
-POOLS = {
-    "mean": lambda features, segments: segments.mean(features),
-    "max": lambda features, segments: segments.max(features),
+def _mean(features: Tensor, segments: Segments) -> Tensor:
+    return segments.mean(features)
+
+
+def _max(features: Tensor, segments: Segments) -> Tensor:
+    return segments.max(features)
+
+
+def _logsumexp(features: Tensor, segments: Segments) -> Tensor:
+    return segments.logsumexp(SHARPNESS * features)
+
+
+POOLS: dict[str, Callable[[Tensor, Segments], Tensor]] = {
+    "mean": _mean,
+    "max": _max,
     "pnorm": p_norm,
-    "lse": lambda features, segments: segments.logsumexp(SHARPNESS * features),
+    "lse": _logsumexp,
 }
 
 
@@ -44,7 +58,7 @@ class FeaturePool(Head):
     def __init__(self, in_features: int, n_classes: int, pool: str = "mean"):
         super().__init__()
         if pool not in POOLS:
-            raise ValueError(f"pool={pool!r}: take one of {', '.join(POOLS)}")
+            raise ValueError(f"pool={pool!r}: use one of {', '.join(POOLS)}")
         self.pool = pool
         self.classifier = nn.Linear(in_features, n_classes)
 

@@ -1,7 +1,7 @@
-"""Heads whose bag prediction is the mean confidence of the instances, told apart by what their loss compares.
+"""Heads whose bag prediction is the mean confidence of the instances. They differ in what the loss compares.
 
-`Naive` is what people do today: every instance gets its bag's label. `Proportion` and `Supervised` are
-reference lines that see more than a majority and say so.
+`Naive` is common practice: every instance gets the label of its bag. `Proportion` and `Supervised` are reference lines:
+they see instance labels.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from ..functional import mean_log_probs
-from ..segments import Segments
-from .base import BagOutput, Head, Target, pick
+from ..data.batches import Target
+from ..data.segments import Segments
+from .base import BagOutput, Head, pick
+from .functional import mean_log_probs
 
 
 class Mean(Head):
@@ -30,15 +31,17 @@ class Naive(Mean):
 
 
 class Proportion(Mean):
-    sees_instance_labels = True  # through the bag's true proportions alone
+    sees_instance_labels = True  # only as the true proportions of the bag
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
-        truth = one_hot(target.instance_labels, output.bag_log_probs.shape[1]).to(output.bag_log_probs.dtype)
-        return -(segments.mean(truth) * output.bag_log_probs).sum(dim=1)
+        assert target.instance_labels is not None
+        classes = one_hot(target.instance_labels, output.bag_log_probs.shape[1]).to(output.bag_log_probs.dtype)
+        return -(segments.mean(classes) * output.bag_log_probs).sum(dim=1)
 
 
 class Supervised(Mean):
     sees_instance_labels = True
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
+        assert target.instance_labels is not None
         return -segments.mean(pick(output.instance_log_probs, target.instance_labels))

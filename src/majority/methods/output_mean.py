@@ -1,16 +1,16 @@
 """Output+Mean, a baseline of Shiku et al., "Counting Network for Learning from Majority Label", as published.
 
-The bag's prediction is the softmax of the mean confidence, q = softmax(mean softmax(z)), and the loss
-applies softmax to q once more: for ten classes it stays between 2.17 and 2.32. `log-mean` is the same
-idea as one would write it.
+The prediction of a bag is the softmax of the mean confidence, q = softmax(mean softmax(z)), and the loss applies a
+softmax to q once more: for ten classes it stays between 2.17 and 2.32. `log-mean` is the same idea with a likelihood.
 """
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..segments import Segments
-from .base import BagOutput, Head, Target, pick
+from ..data.batches import Target
+from ..data.segments import Segments
+from .base import BagOutput, Head, pick
 
 
 class OutputMean(Head):
@@ -23,5 +23,5 @@ class OutputMean(Head):
         return BagOutput(instances, segments.mean(instances.exp()).log_softmax(dim=1))
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
-        q = output.bag_log_probs.exp()  # (b, C), taken as logits
+        q = output.bag_log_probs.exp()  # (b, C), used as logits
         return -pick(q.log_softmax(dim=1), target.labels)

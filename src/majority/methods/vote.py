@@ -1,11 +1,11 @@
-"""vote: a likelihood without temperatures. Each instance votes at random by its confidences; the label must win."""
+"""vote: a likelihood without temperatures. Each instance casts a random vote by its confidences; the label must win."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from ..functional import vote_scores
-from ..segments import Segments
+from ..data.segments import Segments
+from .functional import vote_scores
 from .voting import Voting
 
 

@@ -1,28 +1,29 @@
-"""Voting: heads that classify each instance and count. A background class, where there is one, is not counted."""
+"""Voting: heads that classify each instance and count the votes. A background class is not counted."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from ..background import Background
-from ..functional import share_divergence
-from ..segments import Segments
-from .base import BagOutput, Head, Target, pick
+from ..data.background import Background
+from ..data.batches import Target
+from ..data.segments import Segments
+from .base import BagOutput, Head, pick
+from .functional import share_divergence
 
 
 class Voting(Head):
-    """A subclass classifies instances and counts votes; `background` is set by `create_head`."""
+    """A subclass defines `classify` and `count`. `create_head` sets `background`."""
 
     background: Background | None = None
 
     def classify(self, features: Tensor) -> Tensor:  # (n, in_features) -> (n, K) log-probabilities
         raise NotImplementedError
 
-    def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor, ...]:
-        """Log-probabilities (n, C) of what votes -> bag log-probs (b, C), and scores where a loss reads those.
+    def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor, Tensor | None]:
+        """(n, C) log-probabilities of the votes -> (b, C) bag log-probabilities, and (b, C) scores or None.
 
-        With a background the rows sum to less than one: the rest does not vote.
+        With a background, rows sum to less than one: the rest does not vote.
         """
         raise NotImplementedError
 
@@ -31,13 +32,14 @@ class Voting(Head):
         if self.background is None:
             return BagOutput(instances, *self.count(instances, segments))
         column = self.background.index
-        counted = self.count(without_column(instances, column), segments)
-        return BagOutput(instances, *(with_impossible(values, column) for values in counted))
+        bags, scores = self.count(without_column(instances, column), segments)
+        scores = None if scores is None else with_impossible_column(scores, column)
+        return BagOutput(instances, with_impossible_column(bags, column), scores)
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
-        """The label's negative log-likelihood and, where the background's share is given, its prior.
+        """The negative log-likelihood of the label and, if the share of the background is given, its prior.
 
-        The prior is on the share among all instances of the batch: bags may differ.
+        The prior is on the share among all instances of the batch: single bags may differ.
         """
         scores = output.bag_log_probs if output.bag_scores is None else output.bag_scores
         losses = -pick(scores, target.labels)
@@ -51,6 +53,6 @@ def without_column(values: Tensor, column: int) -> Tensor:  # (n, K) -> (n, K - 
     return torch.cat([values[:, :column], values[:, column + 1 :]], dim=1)
 
 
-def with_impossible(values: Tensor, column: int) -> Tensor:  # (b, K - 1) -> (b, K), -inf in that column
+def with_impossible_column(values: Tensor, column: int) -> Tensor:  # (b, K - 1) -> (b, K), -inf in that column
     impossible = values.new_full((len(values), 1), -torch.inf)
     return torch.cat([values[:, :column], impossible, values[:, column:]], dim=1)

@@ -1,138 +1,250 @@
-"""census: several readings of the bags are put together, and what they agree on is learned anew.
+"""census: several teachers learn from the bags, and a student learns their soft labels.
 
-start   the network learns, without any label, to know two views of an instance among all others
-head    the network as it is, its features read by the head alone: little is left to fit few labels with
-reader  the whole network learns the bags by the method's loss; several, with other random draws
-last    one more learns what the readers believe of every instance, on average, and no bag's label
+pretrain   the network learns, without any label, to recognise two views of an instance among all others (SimCLR)
+head       only the head is trained, on the features of the pretrained network: few weights for few labels
+teacher    the whole network learns from the bags with the method's loss; several, with different random draws
+student    one more network learns the mean soft label of every instance, and no bag label
 
-Readers and last begin with what start and head left. Of vectors, a head reads discriminants, and the network learns
-what it believes (taught); a first reader begins with that and another with random weights, and the others begin as the
-better one did, by the validation bags' loss. Tiny images and, on a CPU, all images have neither: there all begin with
-random weights. Head and readers choose their epoch by the validation bags' loss; start, taught and last, which learn no
-bag's label, keep their last.
+Teachers and student start from the weights of pretrain and head. For vectors, the head is trained on discriminants and
+the network first learns its soft labels (distilled). One teacher starts from that and another from random weights; the
+others start like the better one, by the loss of the validation bags. For tiny images, and for all images on a CPU,
+there is no pretrain and no head: everything starts from random weights. Head and teachers keep the epoch with the
+lowest loss of the validation bags. Pretrain, distilled and student do not learn bag labels: they keep their last epoch.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..augment import Augment
-from ..bags import Bags
-from ..discriminants import can_be_told, discriminants
-from ..embedding import embedded, singles
-from ..inference import all_batches, choose_device, outputs
+from ..data.bags import Bags
+from ..data.device import choose_device
+from ..errors import InputError
+from ..inference.evaluate import all_batches, outputs
 from ..model import Model, ModelSpec, Normalise
-from ..objectives import Averaged, Contrastive, Taught
-from ..training import Fitted, fit
-from ..training_checks import takes_views
+from ..training.augment import Augment
+from ..training.objectives import Averaged, Contrastive, Distill
+from ..training.settings import Settings
+from ..training.state import Fitted
+from ..training.validation import takes_views
+from .discriminants import discriminants, is_applicable
+from .embedding import as_single_bags, embed_bags
+from .label_preserving import known_source, label_preserving
+from .plan import Plan, TaskInfo
+from .single import resnet_for
 from .stages import Run, Trained
 
-SMALLEST = 1e-8  # probability
+SMALLEST_PROBABILITY = 1e-8
+PRETRAINING: dict[str | None, tuple[float, int]] = {  # by known source: mixed_views, epochs
+    "cifar10": (0.5, 400),
+    None: (0.5, 200),  # unknown sources
+}
+OTHER_PRETRAINING = (0.0, 200)
+
+
+@dataclass(frozen=True)
+class CensusSettings:
+    pretrain: Settings | None = None  # contrastive pretraining on the bags' own instances; None: no such stage
+    head: Settings | None = None  # training of the head alone; None: no such stage
+    temperature: float = 0.2  # of the contrastive loss
+    momentum: float = 0.99  # of the running mean of weights that teachers and student keep
+    teachers: int = 3
+    teacher_epochs: int = 40  # the smaller of this and training.epochs is used
+    sharpness: float = 2.0  # the power to which the teachers' mean probabilities are raised
+    mixup: float = 0.5  # largest share of another instance that is mixed in where soft labels are learned
+    mixed_views: float = 0.0  # the same for the first views of pretraining
+
+    def __post_init__(self) -> None:
+        allowed = {
+            "teachers": (self.teachers >= 1, "1 or more"),
+            "teacher_epochs": (self.teacher_epochs >= 1, "1 or more"),
+            "momentum": (0 <= self.momentum < 1, "0 or more and below 1"),
+            "mixup": (0 <= self.mixup <= 1, "between 0 and 1"),
+            "mixed_views": (0 <= self.mixed_views <= 1, "between 0 and 1"),
+            "temperature": (0 < self.temperature < math.inf, "a number above 0"),
+            "sharpness": (0 < self.sharpness < math.inf, "a number above 0"),
+        }
+        for name, (valid, rule) in allowed.items():
+            if not valid:
+                raise InputError(f"census.{name} is {getattr(self, name)}: it must be {rule}")
+
+
+def plan(task: TaskInfo) -> Plan:
+    if task.vectors:
+        head = Settings(epochs=100, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
+        return Plan("census", "mlp", own=CensusSettings(head=head))
+    orientations = _allowed(task, "flip", "rotate90")
+    if task.tiny or not task.on_gpu:
+        views = (*orientations, *(_allowed(task, "affine") or ("crop",)), "noise")
+        training = Settings(epochs=30, learning_rate=4e-3, warmup_epochs=3, augment=views)
+        return Plan("census", "tiny" if task.tiny else "cnn", training=training, own=CensusSettings())
+    colours = _allowed(task, ("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey")
+    height, width = map(_three_quarters, task.shape[:2])
+    mixed_views, epochs = PRETRAINING.get(known_source(task.source), OTHER_PRETRAINING)
+    pretrain = Settings(
+        epochs=epochs,
+        batch_bags=512,
+        whole_steps=True,
+        optimizer="muon",
+        learning_rate=6e-3,
+        weight_decay=1e-3,
+        warmup_epochs=10,
+        augment=(*orientations, ("resized-crop", {"side": height if height == width else (height, width)}), *colours),
+        precision="bf16",
+        compile=True,
+    )
+    head = Settings(epochs=100, batch_bags=64, warmup_epochs=5)
+    training = Settings(
+        epochs=80,
+        batch_bags=16,
+        optimizer="muon",
+        learning_rate=3e-3,
+        weight_decay=5e-2,
+        augment=(*orientations, "crop", *colours, "cutout"),
+        precision="bf16",
+    )
+    own = CensusSettings(pretrain, head, teacher_epochs=20, mixed_views=mixed_views)
+    return Plan("census", resnet_for(task), training=training, own=own)
+
+
+def _allowed(task: TaskInfo, *augmentations: Any) -> tuple[Any, ...]:
+    """Those of the augmentations, names or (name, settings), that keep the classes of the task's images."""
+    keeping = label_preserving(task.source)
+    return tuple(step for step in augmentations if (step if isinstance(step, str) else step[0]) in keeping)
+
+
+def _three_quarters(length: int) -> int:
+    """About three quarters, as a multiple of 8 (of 4 below 24 pixels), because networks halve it several times.
+
+    >>> [_three_quarters(length) for length in (13, 16, 24, 28, 32, 224)]
+    [8, 12, 16, 24, 24, 168]
+    """
+    unit = 8 if length >= 24 else 4
+    return unit * round(3 / 4 * length / unit)
+
+
+def planned_epochs(plan: Plan, train: Bags) -> int:
+    own: CensusSettings = plan.own
+    stages = [own.pretrain, own.head if own.pretrain or _head_on_discriminants(own, train) else None]
+    distills = int(_head_on_discriminants(own, train))  # the network learns the head's soft labels, one more teacher
+    teacher_epochs = min(plan.training.epochs, own.teacher_epochs)
+    epochs = sum(settings.epochs for settings in stages if settings is not None)
+    return epochs + (own.teachers + distills) * teacher_epochs + (1 + distills) * plan.training.epochs
+
+
+def _head_on_discriminants(own: CensusSettings, train: Bags) -> bool:
+    return own.pretrain is None and own.head is not None and is_applicable(train)
 
 
 def train(run: Run) -> Trained:
-    census, stages = run.plan.census, {}
-    begun = run.fresh_model()
-    beginnings = {"reader": run.fresh_model}
-    if census.start is not None:
-        stages["start"] = run.stage("start", begun.backbone, partial(_start, run, begun))
-        if census.head is not None:
-            stages["head"] = run.stage("head", begun.head, partial(_head, run, begun))
-        beginnings = {"reader": lambda number: deepcopy(begun)}
-    elif census.head is not None and can_be_told(run.train):
-        linear = linear_reader(run, begun)
+    own: CensusSettings = run.plan.own
+    stages: dict[str, Fitted] = {}
+    network = run.fresh_model()
+    starts: dict[str, Callable[[int], Model]] = {"teacher": run.fresh_model}
+    if own.pretrain is not None:
+        stages["pretrain"] = run.stage("pretrain", network.backbone, partial(_pretrain, run, network))
+        if own.head is not None:
+            stages["head"] = run.stage("head", network.head, partial(_train_head, run, network))
+        starts = {"teacher": lambda number: deepcopy(network)}
+    elif _head_on_discriminants(own, run.train):
+        linear = linear_model(run, network)
         stages["head"] = run.stage("head", linear, partial(head_on_discriminants, run, linear))
-        stages["taught"] = run.stage("taught", begun, partial(_taught, run, begun, [linear]))
-        beginnings["taught-reader"] = lambda number: deepcopy(begun)
+        stages["distilled"] = run.stage("distilled", network, partial(_distill, run, network, [linear]))
+        starts["distilled-teacher"] = lambda number: deepcopy(network)
 
-    def read(kind: str, number: int) -> Model:
-        reader, name = beginnings[kind](number), f"{kind}-{number}"
-        stages[name] = run.stage(name, reader, partial(_reader, run, reader, number))
-        return reader
+    def train_teacher(kind: str, number: int) -> Model:
+        teacher, name = starts[kind](number), f"{kind}-{number}"
+        stages[name] = run.stage(name, teacher, partial(_train_teacher, run, teacher, number))
+        return teacher
 
-    firsts = {kind: read(kind, 1) for kind in beginnings}
+    firsts = {kind: train_teacher(kind, 1) for kind in starts}
     kind = min(firsts, key=lambda kind: stages[f"{kind}-1"].best_loss)
     if len(firsts) > 1:
-        run.say(f"stage {kind}-1 has the lower validation loss: the others begin as it did")
-    readers = [firsts[kind], *(read(kind, number) for number in range(2, census.readers + 1))]
-    last = beginnings[kind](0)
-    last.head.load_state_dict(dict(readers[-1].head.named_buffers()), strict=False)  # what heads count
-    stages["last"] = run.stage("last", last, partial(_taught, run, last, readers))
-    return Trained(last, stages["last"], stages)
+        run.log(f"{kind}-1 has the lower validation loss: the other teachers start like it")
+    teachers = [firsts[kind], *(train_teacher(kind, number) for number in range(2, own.teachers + 1))]
+    student = starts[kind](0)
+    student.head.load_state_dict(dict(teachers[-1].head.named_buffers()), strict=False)  # running statistics
+    stages["student"] = run.stage("student", student, partial(_distill, run, student, teachers))
+    return Trained(student, stages["student"], stages)
 
 
-def _start(run: Run, model: Model, folder: Path, title: str) -> Fitted:
-    census = run.plan.census
+def _pretrain(run: Run, model: Model, folder: Path, title: str) -> Fitted:
+    own: CensusSettings = run.plan.own
+    settings = own.pretrain
+    assert settings is not None
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(run.plan.training.seed)
-        objective = Contrastive(model.n_features, census.temperature, census.mixed_views)
-    settings = census.start
+        objective = Contrastive(model.n_features, own.temperature, own.mixed_views)
     if not takes_views(model, settings.augment):
-        run.say(f"note: backbone {model.spec.backbone} takes images of one size only: so are the views of the start")
+        run.log(f"note: backbone {model.spec.backbone} takes images of one size only: views keep that size")
         steps = Augment(settings.augment).plan
         views = [(name, {key: more[key] for key in more if key != "side"}) for name, more in steps]
         settings = replace(settings, augment=tuple(views))
-    return fit(model, singles(run.train), None, settings, objective=objective, **run.where(folder, title))
+    return run.fit(model, folder, title, (as_single_bags(run.train), None), settings, objective=objective)
 
 
-def _head(run: Run, model: Model, folder: Path, title: str) -> Fitted:
-    """The model's own head, on the features of the model's network, which stays as it is."""
-    features, val = (embedded(model, bags, run.device) for bags in (run.train, run.val))
+def _train_head(run: Run, model: Model, folder: Path | None, title: str | None) -> Fitted:
+    """Train the model's head on the features of its network, which stays as it is."""
+    features, val = (embed_bags(model, bags, run.device) for bags in (run.train, run.val))
     alone = head_alone(model, features)
-    fitted = fit(alone, features, val, run.plan.census.head, **run.where(folder, title))
+    fitted = run.fit(alone, folder, title, (features, val), run.plan.own.head)
     model.head.load_state_dict(alone.head.state_dict())
     return fitted
 
 
-def linear_reader(run: Run, model: Model) -> Model:
-    """A model of the same method that reads as many products of the features as there are classes."""
+def linear_model(run: Run, model: Model) -> Model:
+    """A model of the same method whose backbone is one linear layer, with one output per class."""
     spec = replace(model.spec, backbone=None)
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(run.plan.census.head.seed)
-        linear = Model(spec, deepcopy(model.normalise), nn.Linear(*spec.instance_shape, len(spec.classes), bias=False))
+        torch.default_generator.manual_seed(run.plan.own.head.seed)
+        layer = nn.Linear(spec.instance_shape[0], len(spec.classes), bias=False)
+        linear = Model(spec, deepcopy(model.normalise), layer)
     linear.head.see_labels(torch.from_numpy(np.bincount(run.train.labels, minlength=len(spec.classes))))
     return linear
 
 
-def head_on_discriminants(run: Run, model: Model, folder: Path, title: str) -> Fitted:
+def head_on_discriminants(run: Run, model: Model, folder: Path | None, title: str | None) -> Fitted:
     model.backbone.load_state_dict({"weight": discriminants(model, run.train, run.device)})
-    return _head(run, model, folder, title)
+    return _train_head(run, model, folder, title)
 
 
-def _reader(run: Run, model: Model, number: int, folder: Path, title: str) -> Fitted:
-    planned, census = run.plan.training, run.plan.census
-    epochs = min(planned.epochs, census.reader_epochs)
+def _train_teacher(run: Run, model: Model, number: int, folder: Path, title: str) -> Fitted:
+    planned, own = run.plan.training, run.plan.own
+    epochs = min(planned.epochs, own.teacher_epochs)
     settings = replace(planned, seed=run.seed_of(number), epochs=epochs)
-    objective = Averaged(model, census.momentum)
-    return fit(model, run.train, run.val, settings, objective=objective, **run.where(folder, title))
+    objective = Averaged(model, own.momentum)
+    return run.fit(model, folder, title, settings=settings, objective=objective)
 
 
-def _taught(run: Run, model: Model, readers: list[Model], folder: Path, title: str) -> Fitted:
-    census = run.plan.census
-    read = sum(believed(reader, run.train, run.device) / len(readers) for reader in readers)
-    beliefs = (census.sharpness * read.clamp(min=SMALLEST).log()).softmax(dim=1).cpu().numpy()
-    objective = Taught(model, census.momentum, census.mixed)
-    return run.fit(model, folder, title, beliefs=beliefs, objective=objective)
+def _distill(run: Run, model: Model, teachers: list[Model], folder: Path, title: str) -> Fitted:
+    own: CensusSettings = run.plan.own
+    mean: Any = sum(instance_probabilities(teacher, run.train, run.device) / len(teachers) for teacher in teachers)
+    sharpened = (own.sharpness * mean.clamp(min=SMALLEST_PROBABILITY).log()).softmax(dim=1).cpu().numpy()
+    objective = Distill(model, own.momentum, own.mixup)
+    return run.fit(model, folder, title, soft_labels=sharpened, objective=objective)
 
 
 def head_alone(model: Model, features: Bags) -> Model:
-    """A model that reads this one's features as they are, with a head of the same kind and weights."""
+    """A model that takes this one's features as instances, with a head of the same kind and weights."""
     spec, width = model.spec, features.store.shape[1]
-    plain = Normalise(torch.zeros(width), torch.ones(width))
-    made = ModelSpec(spec.method, "linear", spec.classes, (width,), None, spec.method_options, spec.background)
-    alone = Model(made, plain, nn.Identity())
+    identity = Normalise(torch.zeros(width), torch.ones(width))
+    options = (spec.method_options, spec.background)
+    alone = Model(ModelSpec(spec.method, "linear", spec.classes, (width,), None, *options), identity, nn.Identity())
     alone.head.load_state_dict(model.head.state_dict())
     return alone
 
 
-def believed(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (n, C), in the order of the bags
-    device = choose_device(device)
-    batches = all_batches(bags.blind(), device)
-    return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(device), batches)])
+def instance_probabilities(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (n, C)
+    """Probability of each class for each instance, in the order of the bags."""
+    chosen = choose_device(device)
+    batches = all_batches(bags.without_instance_labels(), chosen)
+    return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(chosen), batches)])

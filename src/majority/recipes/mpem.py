@@ -1,15 +1,19 @@
 """mpem: leave unlikely instances out of the count and train again (Shiku et al., Pattern Recognition 2025).
 
-A counting network is trained. Each class gets a mean feature, of the instances predicted as it inside training bags
-of that label that were predicted right. In every training bag, the instances not predicted as its label are ranked
-by their distance to that class's mean, and the farthest share r of them is left out of the count: they still pass
-through the network. A new network is trained on that from random weights, for each r; validation bags stay whole,
-and the r of their lowest loss wins.
+1. A counting network is trained.
+2. Each class gets a mean feature: of the instances predicted as that class, in training bags that have that label and
+   were predicted right.
+3. In every training bag, the instances that are not predicted as the bag's label are ranked by their distance to the
+   mean of that label. The share r of them that is farthest is left out of the count; they still pass through the
+   network.
+4. For each r a new network is trained on that from random weights; validation bags stay whole, and the r with their
+   lowest loss is chosen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -17,32 +21,57 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..bags import Bags
-from ..inference import all_batches, batch_features, choose_device
+from ..data.bags import Bags
+from ..data.device import choose_device, widest_float
+from ..errors import InputError
+from ..inference.evaluate import all_batches, batch_features
 from ..model import Model
+from . import single
+from .plan import Plan, TaskInfo
 from .stages import Run, Trained
+
+
+@dataclass(frozen=True)
+class MpemSettings:
+    ratios: tuple[float, ...] = tuple(tenths / 10 for tenths in range(1, 11))  # the values of r to choose from
+
+    def __post_init__(self) -> None:
+        ratios = self.ratios
+        if not (ratios and all(0 < ratio <= 1 for ratio in ratios) and len(set(ratios)) == len(ratios)):
+            shown = ",".join(map(str, ratios)) or "(none)"
+            raise InputError(f"mpem.ratios {shown}: give numbers above 0 and up to 1, each once")
+
+
+def plan(task: TaskInfo) -> Plan:
+    return replace(single.paper(task), recipe="mpem", own=MpemSettings())
+
+
+def planned_epochs(plan: Plan, train: Bags) -> int:
+    return plan.training.epochs * (1 + len(plan.own.ratios))
 
 
 def train(run: Run) -> Trained:
     model = run.fresh_model()
     stages = {"first": run.stage("first", model, partial(run.fit, model))}
-    far = far_from_label(model, run.train.blind(), run.device)
-    losses, best = {}, None
-    for ratio in run.plan.ratios:
-        model, keep = run.fresh_model(), kept(far, run.train.sizes, ratio)
+    distance = distance_to_label(model, run.train.without_instance_labels(), run.device)
+    losses: dict[str, float] = {}
+    best: Trained | None = None
+    for ratio in run.plan.own.ratios:
+        model, keep = run.fresh_model(), select(distance, run.train.sizes, ratio)
         fitted = run.stage(f"r{ratio}", model, partial(run.fit, model, keep=keep))
         stages[f"r{ratio}"], losses[str(ratio)] = fitted, fitted.best_loss
         if best is None or fitted.best_loss < best.fitted.best_loss:  # the first of equal ones
             about = {"r": ratio, "val_loss": losses, "left_out": float(np.mean(~keep))}
             best = Trained(model, fitted, stages, {"mpem": about})
+    assert best is not None  # MpemSettings needs at least one ratio
     return best
 
 
 # ---------------------------------------------------------------------- which instances are unlikely
 
 
-class Reading(NamedTuple):
-    """Training instances as a network sees them."""
+class InstanceBatch(NamedTuple):
+    """Training instances of one batch, as a network sees them."""
 
     features: Tensor  # (n, d)
     predicted: Tensor  # (n,) class
@@ -50,62 +79,66 @@ class Reading(NamedTuple):
     bag_right: Tensor  # (n,) whether its bag was predicted right
 
 
-def far_from_label(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:
-    """(n,) each instance's distance to the mean of its bag's label.
+def distance_to_label(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:
+    """(n,) distance of each instance to the mean feature of its bag's label.
 
-    It is -1 where the instance is no candidate: predicted as that label, or of a label without a mean.
+    It is -1 for instances that are no candidates: predicted as that label, or in a bag whose label has no mean.
     """
-    sums, numbers = 0.0, 0
-    for reading in _readings(model, bags, device):
-        more, of = typical_sums(reading, len(bags.classes))
-        sums, numbers = sums + more, numbers + of
-    means = sums / numbers.unsqueeze(1)  # (C, d), NaN where a class has none
-    return np.concatenate([distances(reading, means).cpu().numpy() for reading in _readings(model, bags, device)])
+    sums: Tensor | float = 0.0
+    counts: Tensor | int = 0
+    for batch in _instance_batches(model, bags, device):
+        batch_sums, batch_counts = typical_sums(batch, len(bags.classes))
+        sums, counts = sums + batch_sums, counts + batch_counts
+    assert isinstance(sums, Tensor)
+    assert isinstance(counts, Tensor)
+    means = sums / counts.unsqueeze(1)  # (C, d), NaN for a class without instances
+    return np.concatenate([distances(batch, means).cpu().numpy() for batch in _instance_batches(model, bags, device)])
 
 
-def typical_sums(reading: Reading, n_classes: int) -> tuple[Tensor, Tensor]:
-    """(C, d) and (C,): each class's features, summed, and their number, where label, bag and instance agree."""
-    typical = reading.bag_right & (reading.predicted == reading.label)
-    features, classes = reading.features[typical].double(), reading.label[typical]
+def typical_sums(batch: InstanceBatch, n_classes: int) -> tuple[Tensor, Tensor]:
+    """(C, d) sum and (C,) number of the features where label, bag prediction and instance prediction agree."""
+    typical = batch.bag_right & (batch.predicted == batch.label)
+    dtype = widest_float(batch.features.device)
+    features, classes = batch.features[typical].to(dtype), batch.label[typical]
     sums = features.new_zeros(n_classes, features.shape[1]).index_add(0, classes, features)
     return sums, torch.bincount(classes, minlength=n_classes)
 
 
-def distances(reading: Reading, means: Tensor) -> Tensor:
-    """(n,) Euclidean, to the mean of the bag's label; -1 for instances that are no candidates."""
-    far = (reading.features.double() - means[reading.label]).norm(dim=1)
-    return torch.where((reading.predicted != reading.label) & far.isfinite(), far, -1.0)
+def distances(batch: InstanceBatch, means: Tensor) -> Tensor:
+    """(n,) Euclidean distance to the mean of the bag's label; -1 for instances that are no candidates."""
+    distance = (batch.features.to(means.dtype) - means[batch.label]).norm(dim=1)
+    return torch.where((batch.predicted != batch.label) & distance.isfinite(), distance, -1.0)
 
 
-def kept(far: np.ndarray, sizes: np.ndarray, ratio: float) -> np.ndarray:
-    """(n,) whether an instance is counted: of each bag's candidates the farthest floor(ratio x number) are not.
+def select(distance: np.ndarray, sizes: np.ndarray, ratio: float) -> np.ndarray:
+    """(n,) whether an instance is counted: of each bag's candidates, the farthest floor(ratio x number) are not.
 
-    Of equal distances the earlier instance goes first. A bag in which nothing would be left is left alone.
+    Of equal distances, the earlier instance is left out first. A bag in which nothing would be left stays whole.
 
-    >>> kept(np.array([-1.0, 3.0, 2.0, 5.0, 4.0]), np.array([3, 2]), 0.5).tolist()
+    >>> select(np.array([-1.0, 3.0, 2.0, 5.0, 4.0]), np.array([3, 2]), 0.5).tolist()
     [True, False, True, False, True]
-    >>> kept(np.array([-1.0, 3.0, 2.0, 5.0, 4.0]), np.array([3, 2]), 1.0).tolist()
+    >>> select(np.array([-1.0, 3.0, 2.0, 5.0, 4.0]), np.array([3, 2]), 1.0).tolist()
     [True, False, False, True, True]
     """
     starts = np.cumsum(sizes) - sizes
-    candidates = np.add.reduceat(far >= 0, starts, dtype=np.int64)  # (b,)
-    out = np.floor(ratio * candidates + 1e-9).astype(np.int64)  # 0.29 of 100 is 29, though 0.29 * 100 is 28.99...
-    out[out == sizes] = 0
-    farthest_first = np.lexsort((-far, np.repeat(np.arange(len(sizes)), sizes)))
-    rank = np.arange(len(far)) - np.repeat(starts, sizes)
-    keep = np.ones(len(far), dtype=bool)
-    keep[farthest_first[rank < np.repeat(out, sizes)]] = False
+    candidates = np.add.reduceat(distance >= 0, starts, dtype=np.int64)  # (b,)
+    left_out = np.floor(ratio * candidates + 1e-9).astype(np.int64)  # 0.29 * 100 is 28.99... in floating point
+    left_out[left_out == sizes] = 0
+    farthest_first = np.lexsort((-distance, np.repeat(np.arange(len(sizes)), sizes)))
+    rank = np.arange(len(distance)) - np.repeat(starts, sizes)
+    keep = np.ones(len(distance), dtype=bool)
+    keep[farthest_first[rank < np.repeat(left_out, sizes)]] = False
     return keep
 
 
 @torch.inference_mode()
-def _readings(model: Model, bags: Bags, device: str) -> Iterator[Reading]:
-    device = choose_device(device)
-    model.to(device).eval()
-    for batch in all_batches(bags, device):
+def _instance_batches(model: Model, bags: Bags, device: str) -> Iterator[InstanceBatch]:
+    chosen = choose_device(device)
+    model.to(chosen).eval()
+    for batch in all_batches(bags, chosen):
         features = batch_features(model, batch)
         output = model.aggregate(features, batch.segments)
         label = batch.target.labels
         right = output.bag_log_probs.argmax(dim=1) == label
         spread = batch.segments.spread
-        yield Reading(features, output.instance_log_probs.argmax(dim=1), spread(label), spread(right))
+        yield InstanceBatch(features, output.instance_log_probs.argmax(dim=1), spread(label), spread(right))

@@ -1,45 +1,50 @@
-"""Run: what a recipe works with. A recipe of several stages never does a finished one again."""
+"""Run: what a recipe works with. A finished stage of a recipe is never trained again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from ..bags import Bags
-from ..checkpoint import write_weights
+from ..data.bags import Bags
 from ..errors import InputError
 from ..files import read_json, read_lines, write_json
+from ..inference.weights import Weights, write_weights
 from ..model import Model
-from ..training import CHECKPOINT, METRICS, Fitted, fit
-from .plans import Plan
+from ..training.callbacks import Callback
+from ..training.loop import fit
+from ..training.run_files import CHECKPOINT, METRICS
+from ..training.settings import Settings
+from ..training.state import Fitted
+from .plan import Plan
 
-SEEDS_APART = 1_000_003  # no seeds that people choose differ by it
+SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not choose seeds this far apart
 STAGES, OUTCOME, WEIGHTS = "stages", "outcome.json", "weights.safetensors"
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a recipe leaves: a model, and how it came about."""
+    """The result of a recipe: a model, and how it was trained."""
 
     model: Model
-    fitted: Fitted  # of this model
-    stages: dict[str, Fitted] = field(default_factory=dict)  # all of them, where there are any
-    about: dict = field(default_factory=dict)  # the recipe's own entry in result.json
+    fitted: Fitted  # the training of this model
+    stages: dict[str, Fitted] = field(default_factory=dict)  # every stage, if the recipe has several
+    about: dict[str, Any] = field(default_factory=dict)  # the recipe's own entry in result.json
 
-    def summary(self) -> dict:
-        """Best epoch and epochs of the model, seconds of all the work."""
-        work = self.stages.values() or [self.fitted]
-        summary = {
+    def summary(self) -> dict[str, Any]:
+        """Best epoch and epochs of the model; seconds of all stages."""
+        trainings = list(self.stages.values()) or [self.fitted]
+        summary: dict[str, Any] = {
             "best_epoch": self.fitted.best_epoch,
             "epochs": self.fitted.epochs,
-            "seconds": round(sum(fitted.seconds for fitted in work), 3),
-            "capture_seconds": round(sum(fitted.capture_seconds for fitted in work), 3),
+            "seconds": round(sum(fitted.seconds for fitted in trainings), 3),
+            "capture_seconds": round(sum(fitted.capture_seconds for fitted in trainings), 3),
         }
         if self.stages:
             summary["stages"] = {
@@ -49,61 +54,87 @@ class Trained:
         return summary | self.about
 
 
+Log = Callable[[str], None]  # takes one line for the user
+
+
+def no_log(line: str) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Run:
     folder: Path
     train: Bags
     val: Bags
     plan: Plan
-    fresh_model: Callable[..., Model]  # with the seed's random weights; given a number, with others
+    fresh_model: Callable[..., Model]  # random weights by the run's seed, or by the seed of training `number`
     title: str
     device: str = "auto"
     eager: bool = False
-    say: Callable[[str], None] = lambda line: None
+    log: Log = no_log
+    callbacks: Sequence[Callback] = ()
 
-    def fit(self, model: Model, folder: Path, title: str, **more) -> Fitted:
-        """One training of the model as planned."""
-        return fit(model, self.train, self.val, self.plan.training, **self.where(folder, title), **more)
+    def fit(
+        self,
+        model: Model,
+        folder: Path | None,
+        title: str | None,
+        bags: tuple[Bags, Bags | None] | None = None,
+        settings: Settings | None = None,
+        **options: Any,
+    ) -> Fitted:
+        """One training: on the run's bags and by its plan, unless others are given."""
+        train, val = bags or (self.train, self.val)
+        return fit(
+            model,
+            train,
+            val,
+            settings or self.plan.training,
+            device=self.device,
+            folder=folder,
+            title=title,
+            eager=self.eager,
+            callbacks=self.callbacks,
+            **options,
+        )
 
     def seed_of(self, number: int) -> int:
-        """Of the number's training in this run."""
-        return self.plan.training.seed + SEEDS_APART * number
-
-    def where(self, folder: Path, title: str) -> dict:
-        """Of any training in this run."""
-        return {"device": self.device, "folder": folder, "title": title, "eager": self.eager}
+        """The seed of training `number` in this run."""
+        return self.plan.training.seed + SEED_STEP * number
 
     def stage(self, name: str, trained: nn.Module, train: Callable[[Path, str], Fitted]) -> Fitted:
-        """Train a model or a part of it in a folder of its own (`train` gets that and a title), or read what came
-        of it before."""
+        """Call `train` with a folder and a title to train `trained`, a model or a part of one; a stage that is
+        finished is read from its folder instead."""
         folder = self.folder / STAGES / name
         if not ((folder / OUTCOME).exists() and (folder / WEIGHTS).exists()):
             fitted = train(folder, f"{self.title}, stage {name}")
             write_weights(folder / WEIGHTS, trained.state_dict())
             write_json(folder / OUTCOME, fitted.outcome)
+            for callback in self.callbacks:
+                callback.on_stage_end(name, fitted)
         (folder / CHECKPOINT).unlink(missing_ok=True)
         fitted = Fitted(**read_json(folder / OUTCOME), history=read_lines(folder / METRICS))
-        trained.to(memory_format=torch.contiguous_format)  # however it was trained: read back, it would be no other
-        trained.load_state_dict(_weights(folder))
-        which = "best, validation" if fitted.loss_name == "val_loss" else "kept as the last, training"
-        which = f"epoch {fitted.best_epoch} of 0 to {fitted.epochs - 1} was {which}"
-        self.say(f"stage {name}: {which} loss {fitted.best_loss:.4f}")
+        trained.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
+        trained.load_state_dict(_read_weights(folder / WEIGHTS))
+        loss = "validation loss" if fitted.loss_name == "val_loss" else "training loss"
+        kept = f"kept epoch {fitted.best_epoch + 1} of {fitted.epochs}"
+        self.log(f"stage {name}: {kept}, {loss} {fitted.best_loss:.4f}")
         return fitted
 
 
-def _weights(folder: Path) -> dict[str, torch.Tensor]:
+def _read_weights(path: Path) -> Weights:
     try:
-        return load_file(folder / WEIGHTS)
+        return load_file(path)
     except SafetensorError as error:
-        raise InputError(f"{folder / WEIGHTS} is damaged ({error}): remove it and run again") from None
+        raise InputError(f"{path} is damaged ({error}): remove it and run again") from None
 
 
-def once(run: Run) -> Trained:
+def train_once(run: Run) -> Trained:
     """A recipe of one training, in the run folder itself."""
     model = run.fresh_model()
     return Trained(model, run.fit(model, run.folder, run.title))
 
 
-def scaffold(folder: Path) -> list[Path]:
-    """What stands in a run folder only until the run is finished: its checkpoint, and the weights of its stages."""
+def temporary_files(folder: Path) -> list[Path]:
+    """Files that a run folder holds only until the run is finished: its checkpoint, and the weights of its stages."""
     return [*folder.glob(CHECKPOINT), *folder.glob(f"{STAGES}/*/*.safetensors")]

@@ -1,191 +1,175 @@
-"""RUN/report.html: what was trained on what, how it went, and what the classifier makes of the bags."""
+"""RUN/report.html: the data, the training, and the predictions for the test bags of a run."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from ..bags import Bags
-from ..classifier import Classifier
-from ..files import read_json, read_lines, write_text
-from ..metrics import coverage, doubt
-from ..recipes import RECIPES, Material
-from ..recipes.plans import CHANGEABLE
-from ..runs import RESULT, finished_file, flat, is_trained_on, read_config, settings_by_name
-from ..sources import names
-from ..sources.own.naming import listed
-from ..training import METRICS
+import numpy as np
+
+from ..data.bags import Bags
+from ..files import write_text
+from ..inference.classified_bags import ClassifiedBags, classify_bags
+from ..inference.classifier import Classifier
+from ..inference.metrics import coverage_note, no_learning_warning
+from ..plots.figures import box_plot, confusion_matrix, learning_curves
+from ..recipes.plan import flatten
+from ..sources import Source, names
 from . import sections
-from .figures import box_plot, confusion_matrix, curves
-from .reading import Reading, read
+from .command import train_command
 from .templates import fill
 
 REPORT = "report.html"
-MATRIX_CLASSES = 150  # up to which the confusion matrix is drawn
-FIGURES = {  # of a result: how it is called, how it is shown, what it says
-    "instance_accuracy": ("instance accuracy", "share", "instances classified right"),
-    "voter_accuracy": ("voter accuracy", "share", "of the instances that are not background"),
-    "macro_f1": ("macro F1", "share", "mean over classes"),
-    "mean_iou": ("mean IoU", "share", "mean over classes"),
-    "bag_accuracy": ("bag accuracy", "share", "bags whose majority was predicted right"),
-    "bag_accuracy_by_count": ("bag accuracy by count", "share", "by counting instance predictions"),
-    "most_frequent_label": ("most frequent label", "share", "of bags have it: right without learning"),
-    "consistency_rate": ("consistency", "share", "of bags predicted right, those whose counts agree"),
-    "overestimation": ("overestimation", "signed", "instances of the bag's class too many, mean"),
-    "background_share": ("background", "share", "of instances predicted as the background"),
-    "background_precision": ("background precision", "share", "of those, truly background"),
-    "background_recall": ("background recall", "share", "of the background's instances, found"),
-    "calibration_error": ("calibration error", "share", "gap of confidence and accuracy"),
+MAX_MATRIX_CLASSES = 150  # with more classes, no confusion matrix is drawn
+SURPLUS = "predicted minus true number of instances of the bag's class"
+FIGURES = {  # of a result: title, format, explanation
+    "instance_accuracy": ("instance accuracy", "percent", "instances classified correctly"),
+    "voter_accuracy": ("voter accuracy", "percent", "the same without the background's instances"),
+    "macro_f1": ("macro F1", "percent", "mean F1 score over classes"),
+    "mean_iou": ("mean IoU", "percent", "mean intersection over union over classes"),
+    "bag_accuracy": ("bag accuracy", "percent", "bags whose label the method predicts"),
+    "bag_accuracy_by_count": ("bag accuracy by count", "percent", "bags whose label most instances are predicted as"),
+    "most_frequent_label": ("most frequent label", "percent", "bag accuracy of always predicting it"),
+    "consistency_rate": ("consistency", "percent", "bags whose count agrees, of those predicted correctly"),
+    "overestimation": ("overestimation", "signed", "mean surplus of instances predicted as the bag's class"),
+    "background_share": ("background", "percent", "instances predicted as background"),
+    "background_precision": ("background precision", "percent", "background instances, of those predicted as it"),
+    "background_recall": ("background recall", "percent", "background instances that are predicted as it"),
+    "calibration_error": ("calibration error", "percent", "mean gap between confidence and accuracy"),
 }
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
 
 
+class RunFacts(NamedTuple):
+    """The contents of a run folder."""
+
+    config: dict[str, Any]
+    result: dict[str, Any]
+    history: list[dict[str, Any]]  # one record per epoch
+    trained_on: bool  # whether the run was trained on bags of the reported source
+
+
 def write_page(
     folder: Path,
+    facts: RunFacts,
     classifier: Classifier,
-    parts,
-    opened=None,
+    parts: Mapping[str, Bags],  # train, val, test; not every run has all of them
+    opened: Source | None = None,
     source: str | None = None,
-    reading: Reading | None = None,
+    classified: ClassifiedBags | None = None,
 ) -> Path:
-    """Write the report of a finished run; `parts` are its bags: train, val and, where there are any, test.
+    """Write the report of a finished run about its test bags, or about its validation bags if it has no test bags.
 
-    `opened` is the source that the bags are of: it knows the paths of its images. Where another `source` is named, the
-    test bags are all that there are, and of that one: a page of its own. `reading` is of the test bags, or else of the
-    validation bags, where these have been read already.
+    `opened` is the source of the bags; it knows the paths of images. If another `source` is named, its bags are the
+    test bags, and it gets a page of its own. `classified` saves a pass over these bags if there are predictions
+    for them already.
     """
-    part = "val" if getattr(parts, "test", None) is None else "test"
-    reading = reading or read(classifier, getattr(parts, part), opened)
-    filters = {"share": _share, "signed": _signed, "number": lambda value: f"{value:,}"}
-    page = fill("template.html.jinja", _content(folder, classifier, parts, part, reading, source), **filters)
-    path = folder / REPORT if source is None else _place(folder, source)
+    part = "test" if "test" in parts else "val"
+    classified = classified or classify_bags(classifier, parts[part], opened)
+    content = _content(facts, classifier, parts, part, classified, source)
+    filters = {"percent": _percent, "signed": _signed, "number": _number}
+    page = fill("template.html.jinja", content, filters=filters)
+    path = folder / REPORT if source is None else _page_path(folder, source)
     write_text(path, page)
     return path
 
 
-def _content(folder: Path, classifier: Classifier, parts, part: str, reading: Reading, source: str | None) -> dict:
-    config, result = read_config(folder), read_json(finished_file(folder, RESULT))
-    called = PART_NAMES | ({} if source is None else {"test": str(Path(*_whole(source).parts[-2:]))})
+def _content(
+    facts: RunFacts,
+    classifier: Classifier,
+    parts: Mapping[str, Bags],
+    part: str,
+    classified: ClassifiedBags,
+    source: str | None,
+) -> dict[str, Any]:
+    config, result = facts.config, facts.result
+    bags, classes = classified.bags, classified.classes
+    part_name, part_names = PART_NAMES[part], PART_NAMES
     figures = result.get(part) or {}
-    trained_on = source is not None and is_trained_on(config, source)
-    rows = called
+    title = [Path(config["data"]["source"]).name, config["method"]]
     if source is not None:
-        figures = reading.outcome().summary()
-        rows = {part: f"{called[part]} (reported here)"}
-    bags, classes = reading.bags, reading.classes
-    data = config["data"]
+        part_name = str(Path(*_absolute(source).parts[-2:]))
+        part_names = {part: f"{part_name} (this page)"}
+        figures = classified.outcome().summary()
+        title.append(part_name)
+    has_images = bags.store.ndim == 4
     return {
-        "title": " · ".join([Path(data["source"]).name, config["method"], *([] if source is None else [called[part]])]),
-        "part": called[part],
-        "source_mark": None if source is None else _mark(source),
-        "trained_on": trained_on,
-        "background": None if reading.background is None else classes[reading.background],
+        "title": " · ".join(title),
+        "part": part_name,
+        "source_hash": None if source is None else _source_hash(source),
+        "trained_on": facts.trained_on,
+        "background": None if classified.background is None else classes[classified.background],
         "about": _about(config, result, classifier),
-        "command": command(config),
-        "settings": _shown_settings(config),
-        "parts": _parts(parts, rows),
+        "command": train_command(config),
+        "settings": _all_settings(config),
+        "parts": _part_rows(parts, part_names),
         "figures": _figures(figures),
-        "coverage": coverage(figures),
-        "doubt": doubt(figures),
-        "curves": _curves(read_lines(folder / METRICS), result["best_epoch"]),
-        "kept": _kept(result),
+        "coverage": coverage_note(figures),
+        "no_learning": no_learning_warning(figures),
+        "curves": _curves(facts.history, result["best_epoch"]),
+        "kept": _why_kept(result),
         "classes": sections.class_keys(classes),
-        "predicted_classes": sections.predicted_classes(reading),
-        **_compared(reading),
-        "wrong_bags": int((~reading.right).sum()),
-        "bars": sections.bars(reading),
-        "maps": sections.maps(reading) if bags.coordinates is not None else None,
-        "mosaics": sections.mosaics(reading) if _images(bags) else None,
-        "gallery": sections.gallery(reading) if _images(bags) else None,
-        "never_predicted": [name for name, count in zip(classes, reading.counts.sum(axis=0), strict=True) if not count],
+        "predicted_classes": sections.predicted_classes(classified),
+        **_truth_and_prediction(classified),
+        "wrong_bags": int((~classified.right).sum()),
+        "bars": sections.bars(classified),
+        "maps": sections.maps(classified) if bags.coordinates is not None else None,
+        "mosaics": sections.mosaics(classified) if has_images else None,
+        "gallery": sections.gallery(classified) if has_images else None,
+        "never_predicted": [
+            name for name, count in zip(classes, classified.counts.sum(axis=0), strict=True) if not count
+        ],
     }
 
 
-def _compared(reading: Reading) -> dict:
-    """Truth against prediction, by instance where the class of any is known, else by bag where bags have labels."""
-    bags, known = reading.bags, reading.bags.instance_labels is not None
-    matrix, classes = reading.confusion(), reading.true_classes
-    further = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in reading.classes]
+def _truth_and_prediction(classified: ClassifiedBags) -> dict[str, Any]:
+    """The comparison of classes: by instance if the class of any instance is known, otherwise by bag."""
+    bags, known = classified.bags, classified.bags.instance_labels is not None
+    matrix, classes = classified.confusion(), classified.true_classes
+    unknown = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in classified.classes]
+    has_boxes = bags.labelled and bool(bags.fully_known.any())
     return {
         "known": known,
         "labelled": bags.labelled,
-        "further": further,
+        "unknown_classes": unknown,
         "unit": "instances" if known else "bags",
         "class_table": sections.class_table(matrix, classes),
         "confused": sections.most_confused(matrix, classes),
         "matrix": _matrix(matrix, classes, known),
-        "boxes": _boxes(reading) if bags.labelled and bags.fully_known.any() else None,
-        "boxes_left_out": max(0, len(set(bags.labels[bags.fully_known].tolist())) - sections.BOXES),
+        "boxes": box_plot(sections.overestimation_boxes(classified), SURPLUS) if has_boxes else None,
+        "boxes_left_out": max(0, len(set(bags.labels[bags.fully_known].tolist())) - sections.MAX_BOXES),
     }
 
 
-# ---------------------------------------------------------------------- whose bags
+# ---------------------------------------------------------------------- the page of another source
 
 
-def _whole(source: str) -> Path:
-    """A name, or the whole path; a link stays one, as its images may lie beside it."""
+def _absolute(source: str) -> Path:
+    """The name of a source, or its absolute path; links are not followed, because images may lie next to a link."""
     return Path(source if source in names() else os.path.abspath(Path(source).expanduser()))
 
 
-def _mark(source: str) -> str:
-    """What a page is known by as this source's; it tells nobody the path."""
-    return hashlib.sha256(os.fsencode(_whole(source))).hexdigest()
+def _source_hash(source: str) -> str:
+    """Identifies the page of a source without telling its path."""
+    return hashlib.sha256(os.fsencode(_absolute(source))).hexdigest()
 
 
-def _place(folder: Path, source: str) -> Path:
-    """The source's own page, or the first of report-STEM.html, report-STEM-2.html and so on that is no other's."""
-    stem, numbers = f"report-{_whole(source).stem}", range(2, len([*folder.iterdir()]) + 3)
-    places = [folder / f"{stem}.html", *(folder / f"{stem}-{number}.html" for number in numbers)]
-    there = [place for place in places if place.exists()]
-    own = [place for place in there if _mark(source) in place.read_text(encoding="utf-8", errors="replace")]
-    return [*own, *(place for place in places if place not in there)][0]
+def _page_path(folder: Path, source: str) -> Path:
+    """The existing page of this source, or the first of report-STEM.html, report-STEM-2.html, ... that is free."""
+    stem, numbers = f"report-{_absolute(source).stem}", range(2, len([*folder.iterdir()]) + 3)
+    paths = [folder / f"{stem}.html", *(folder / f"{stem}-{number}.html" for number in numbers)]
+    existing = [path for path in paths if path.exists()]
+    own = [path for path in existing if _source_hash(source) in path.read_text(encoding="utf-8", errors="replace")]
+    return [*own, *(path for path in paths if path not in existing)][0]
 
 
-# ---------------------------------------------------------------------- what was trained on what
+# ---------------------------------------------------------------------- the run
 
 
-def command(config: dict) -> str:
-    """The `majority train` line that repeats the run's settings.
-
-    >>> command({"method": "count", "method_options": {}, "data": {"source": "my bags.csv", "fold": 1}, "plan": {}})
-    "majority train 'my bags.csv' --method count --fold 1"
-    """
-    plan, data = config.get("plan", {}), dict(config["data"])
-    training = plan.get("training", {})
-    data.pop("fingerprint", None)
-    options = {"method": config["method"], "recipe": plan.get("recipe"), "backbone": plan.get("backbone")}
-    options |= {"like": config.get("like"), "background_share": config.get("background_share")}
-    options |= {"ratios": plan.get("ratios")}
-    words, said = ["majority", "train", str(data.pop("source"))], set()  # settings that options have said
-    changed = {name: training.get(name) for name in (*CHANGEABLE, "seed")}
-    for name, value in (options | data | changed).items():
-        if value is None or value is False or value == []:
-            continue
-        shown = listed(value) if isinstance(value, list) else str(value)
-        words += [f"--{name.replace('_', '-')}", *([] if value is True else [shown])]
-        said |= {name, f"training.{name}"}
-    for name, value in config["method_options"].items():
-        words += ["--option", f"{name}={value}"]
-    for name, value in (_otherwise_now(config) | config.get("settings", {})).items():
-        words += [] if name in said else ["--set", f"{name}={json.dumps(value)}"]
-    return shlex.join(words)
-
-
-def _otherwise_now(config: dict) -> dict:
-    """Settings of the plan that its recipe has changed since, beside those that options say."""
-    plan = config.get("plan", {})
-    if "material" not in config or plan.get("recipe") not in RECIPES:
-        return {}
-    planned = RECIPES[plan["recipe"]].plan(Material(**config["material"]))
-    then, now = settings_by_name(plan), settings_by_name(planned.as_dict())
-    said = (".seed", ".compile")  # by options, for all stages
-    return {name: value for name, value in then.items() if now.get(name, value) != value and not name.endswith(said)}
-
-
-def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]:
+def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifier) -> dict[str, str]:
     data, plan, environment = config["data"], config["plan"], config["environment"]
     spec = classifier.model.spec
     shape = "×".join(map(str, spec.instance_shape))
@@ -197,20 +181,29 @@ def _about(config: dict, result: dict, classifier: Classifier) -> dict[str, str]
         "classes": len(classifier.classes),
         "method": config["method"],
         "recipe": plan["recipe"],
-        "backbone": spec.backbone or "a module of the caller's own",
-        "epochs": f"{result['epochs']}, number {result['best_epoch']} (from 0) was kept",
-        "stages": _stages(result),
-        "training time": time_said(result["seconds"]),
+        "backbone": spec.backbone or "custom module",
+        "epochs": _kept_epoch(result),
+        "stages": "; ".join(f"{name}: {_kept_epoch(stage)}" for name, stage in result.get("stages", {}).items())
+        or None,
+        "training time": format_seconds(result["seconds"]),
         "seeds": f"{plan['training']['seed']} (weights, order), {data.get('data_seed', '–')} (data)",
         "made with": f"majority {environment['majority']}, torch {environment['torch']}, {environment['device']}",
     }
     return {name: str(value) for name, value in about.items() if value is not None}
 
 
-def _parts(parts, called: dict[str, str]) -> list[dict]:
+def _kept_epoch(training: dict[str, Any]) -> str:
+    """
+    >>> _kept_epoch({"best_epoch": 39, "epochs": 40})
+    'kept epoch 40 of 40'
+    """
+    return f"kept epoch {training['best_epoch'] + 1} of {training['epochs']}"
+
+
+def _part_rows(parts: Mapping[str, Bags], part_names: dict[str, str]) -> list[dict[str, Any]]:
     rows = []
-    for name, title in called.items():
-        bags = getattr(parts, name, None)
+    for name, title in part_names.items():
+        bags = parts.get(name)
         if bags is None:
             continue
         sizes, full = bags.sizes, bags.fully_known
@@ -227,86 +220,89 @@ def _parts(parts, called: dict[str, str]) -> list[dict]:
     return rows
 
 
-def _figures(figures: dict) -> list[dict]:
+def _figures(figures: dict[str, Any]) -> list[dict[str, str]]:
+    formats = {"percent": _percent, "signed": _signed}
     return [
-        {"title": title, "value": _share(figures[name]) if how == "share" else _signed(figures[name]), "about": about}
-        for name, (title, how, about) in FIGURES.items()
+        {"title": title, "value": formats[style](figures[name]), "about": about}
+        for name, (title, style, about) in FIGURES.items()
         if figures.get(name) is not None
     ]
+
+
+def _all_settings(config: dict[str, Any]) -> dict[str, str]:
+    """Every setting of a run, without hashes and paths of the data."""
+    settings = {
+        name: value for name, value in flatten(config).items() if not name.endswith(("fingerprint", "source_path"))
+    }
+    return {name: "–" if value is None else str(value) for name, value in settings.items()}
 
 
 # ---------------------------------------------------------------------- drawings
 
 
-def _curves(history: list[dict], best_epoch: int) -> list[str]:
+def _curves(history: list[dict[str, Any]], best_epoch: int) -> list[str]:
     if not history:
         return []
-    line = lambda name: [record[name] for record in history]
-    loss = {"training": line("train_loss"), "validation": line("val_loss")}
-    right = {"training": line("train_bag_accuracy"), "validation": line("val_bag_accuracy")}
-    return [curves("Loss a bag", loss, best_epoch), curves("Bags right", right, best_epoch, share=True)]
+    series = {name: [record[name] for record in history] for name in history[0] if name.startswith(("train_", "val_"))}
+    loss = {"training": series["train_loss"], "validation": series["val_loss"]}
+    accuracy = {"training": series["train_bag_accuracy"], "validation": series["val_bag_accuracy"]}
+    return [
+        learning_curves("Loss per bag", loss, best_epoch),
+        learning_curves("Bag accuracy", accuracy, best_epoch, percent=True),
+    ]
 
 
-def _stages(result: dict) -> str | None:
-    """
-    >>> _stages({"stages": {"start": {"best_epoch": 199, "epochs": 200}, "last": {"best_epoch": 79, "epochs": 80}}})
-    'start: epoch 199 of 200 kept; last: epoch 79 of 80 kept'
-    """
-    stages = result.get("stages", {}).items()
-    return "; ".join(f"{name}: epoch {stage['best_epoch']} of {stage['epochs']} kept" for name, stage in stages) or None
-
-
-def _kept(result: dict) -> str:
-    """A last stage that notes its training loss kept its last epoch: it learned something else than bags' labels."""
+def _why_kept(result: dict[str, Any]) -> str:
+    """Which epoch was kept. A last stage that records its training loss learned soft labels and kept its last epoch."""
     stages = [*result.get("stages", {}).values()]
     if stages and "train_loss" in stages[-1]:
-        return "The last epoch was kept. The training loss is of beliefs, the validation loss of bags: heights differ."
+        return (
+            "The last epoch was kept. The training loss is that of soft labels and the validation loss that of bag "
+            "labels, so they cannot be compared."
+        )
     return "The epoch with the lowest validation loss was kept."
 
 
-def _matrix(matrix, classes: tuple[str, ...], known: bool) -> str | None:
-    if len(classes) > MATRIX_CLASSES:
+def _matrix(matrix: np.ndarray, classes: tuple[str, ...], known: bool) -> str | None:
+    if len(classes) > MAX_MATRIX_CLASSES:
         return None
     rows, columns = ("true class", "predicted class") if known else ("bag label", "predicted label")
-    return confusion_matrix(matrix, sections.brief(classes), rows, columns)
-
-
-def _boxes(reading: Reading) -> str:
-    axis = "predicted minus true number of instances of the bag's class"
-    return box_plot(sections.overestimation_boxes(reading), axis)
-
-
-def _images(bags: Bags) -> bool:
-    return bags.store.ndim == 4
+    return confusion_matrix(matrix, sections.without_common_prefix(classes), rows, columns)
 
 
 # ---------------------------------------------------------------------- numbers as text
 
 
-def _share(value: float | None) -> str:
+def _percent(value: float | None) -> str:
     """
-    >>> _share(0.1234), _share(None)
+    >>> _percent(0.1234), _percent(None)
     ('12.3 %', '–')
     """
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
-
-
-def time_said(seconds: float) -> str:
+def _signed(value: float | None) -> str:
     """
-    >>> time_said(0.07), time_said(75), time_said(7322)
+    >>> _signed(1.25), _signed(-0.5)
+    ('+1.25', '−0.50')
+    """
+    return "–" if value is None else f"{value:+.2f}".replace("-", "−")
+
+
+def _number(value: int) -> str:
+    """
+    >>> _number(12345)
+    '12,345'
+    """
+    return f"{value:,}"
+
+
+def format_seconds(seconds: float) -> str:
+    """
+    >>> format_seconds(0.07), format_seconds(75), format_seconds(7322)
     ('0.07 s', '1 min 15 s', '2 h 2 min')
     """
     if seconds < 60:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _shown_settings(config: dict) -> dict[str, str]:
-    """Every setting of a run; hashes of the data are left out, and where they lay."""
-    named = [(name, value) for name, value in flat(config).items() if not name.endswith(("fingerprint", "source_path"))]
-    return {name: "–" if value is None else str(value) for name, value in named}

@@ -3,15 +3,15 @@ const filter = document.getElementById("filter");
 const bags = [...document.querySelectorAll(".bag")];
 const sections = [...document.querySelectorAll("section")].filter((section) => section.querySelector(".bag"));
 
-function fits(bag, chosen, right) {
+function matches(bag, chosen, correct) {
   const { label, predicted } = bag.dataset;
-  return (!chosen || chosen === label || chosen === predicted) && (!right || right === bag.dataset.right);
+  return (!chosen || chosen === label || chosen === predicted) && (!correct || correct === bag.dataset.correct);
 }
 
 function apply() {
   const chosen = filter.elements["class"].value;
-  const right = filter.elements["right"]?.value; // not there where bags have no labels
-  for (const bag of bags) bag.hidden = !fits(bag, chosen, right);
+  const correct = filter.elements["correct"]?.value; // undefined if bags have no labels
+  for (const bag of bags) bag.hidden = !matches(bag, chosen, correct);
   for (const row of document.querySelectorAll("[data-class]")) row.hidden = Boolean(chosen) && chosen !== row.dataset["class"];
   for (const section of sections) {
     const all = section.querySelectorAll(".bag").length;

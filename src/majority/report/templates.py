@@ -1,22 +1,28 @@
-"""Pages from templates: what is not markup is escaped, what is not given is an error."""
+"""Pages from templates. Everything that is not markup is escaped, and a missing value is an error."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from ..wording import counted
+from ..errors import count_noun
 
 
-def fill(template: str, content: dict, **filters: Callable) -> str:
-    """A template of this folder with its content; filters by the names it uses."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def fill(
+    template: str,
+    content: dict[str, Any],
+    package: str = "majority.report",
+    filters: Mapping[str, Callable[..., str]] | None = None,
+) -> str:
+    """The page made from a template of `package` or of this package, with filters by name."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("majority.report", ""),
+        loader=ChoiceLoader([PackageLoader(package, ""), PackageLoader("majority.report", "")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"counted": counted, **filters}
+    environment.filters |= {"count_noun": count_noun, **(filters or {})}
     return environment.get_template(template).render(content)

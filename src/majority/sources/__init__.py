@@ -1,4 +1,4 @@
-"""Sources: labelled sets to make benchmark bags of (by name, or a file), and bags of one's own (table or folder)."""
+"""Sources of bags: labelled sets, from which benchmark bags are made, and bags of your own in a table or a folder."""
 
 from __future__ import annotations
 
@@ -6,112 +6,178 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..errors import InputError, no_such
-from . import cifar, digits, medmnist, svhn
-from .catalogue import Source
-from .files import find
-from .labelled import LabelledSet, Parts
-from .npz import load_npz
-from .own import OwnBags, Wish, is_own, pixels
-from .published import PUBLISHED
+import numpy as np
 
-__all__ = ["LabelledSet", "OwnBags", "Parts", "SourceInfo", "describe", "is_own_source", "load", "names"]
+from ..errors import InputError
+from ..plugins import load_plugins, register
+from .base import Parts, Source
+from .benchmarks import cifar, digits, medmnist, svhn
+from .benchmarks.catalogue import SOURCES, NamedSource
+from .benchmarks.fetch import find
+from .benchmarks.labelled import LabelledSet
+from .benchmarks.npz import load_npz
+from .benchmarks.published import PUBLISHED
+from .custom import CustomBags, ReadOptions, as_pixel_size, is_custom
 
-SOURCES = {source.name: source for family in (digits, cifar, svhn, medmnist) for source in family.SOURCES}
-READERS = {".npz": load_npz, ".mat": svhn.load_mat}
+if TYPE_CHECKING:
+    from .custom.load import Check
+
+__all__ = [
+    "SOURCES",
+    "CustomBags",
+    "LabelledSet",
+    "NamedSource",
+    "Parts",
+    "Source",
+    "SourceInfo",
+    "check_source",
+    "describe",
+    "is_custom_source",
+    "load",
+    "names",
+]
+
+for named_source in (*digits.SOURCES, *cifar.SOURCES, *svhn.SOURCES, *medmnist.SOURCES):
+    register(named_source)
+
+LOADERS = {".npz": load_npz, ".mat": svhn.load_mat}  # by the suffix of a file of labelled instances
 
 
 @dataclass(frozen=True)
 class SourceInfo:
-    """A named source, whether its files are on this machine, and where they are or come from."""
+    """A named source, whether its files are on this machine, and where they are or can be downloaded."""
 
     name: str
-    here: bool
-    where: str
+    available: bool
+    location: str
     classes: tuple[str, ...]
-    instances: int
-    shape: tuple[int, ...]  # of one instance
+    instances: int | None
+    shape: tuple[int, ...] | None  # of one instance
     licence: str
 
 
 def names() -> list[str]:
-    """Names that `load` knows.
+    """The names that `load` knows.
 
     >>> names()[:3]
     ['digits', 'cifar10', 'svhn']
     """
+    load_plugins()
     return list(SOURCES)
 
 
-def load(
-    name_or_path: str | Path, image_size: int | None = None, features: Sequence[str] | None = None
-) -> LabelledSet | OwnBags:
-    """A labelled set by name, or by the path of a .npz (MedMNIST's layout) or .mat (SVHN's layout) file;
-    bags of one's own by the path of a manifest (.csv, .parquet) or of a folder of feature files.
+def load(name_or_path: str | Path, image_size: int | None = None, features: Sequence[str] | None = None) -> Source:
+    """Load a source by its name or path.
 
-    The files of a named set are looked for in the folder that MAJORITY_DATA names, then in the user
-    cache; absent ones are downloaded into the cache from their authors' addresses.
+    A labelled set has a name, or is a .npz file (MedMNIST's layout) or a .mat file (SVHN's layout). Bags of your own
+    are a manifest (.csv, .parquet) or a folder of feature files.
 
-    `image_size` (pixels a side) and `features` (names of columns) are for manifests.
+    The files of a named set are searched for in the folder that MAJORITY_DATA names, then in the user cache. Missing
+    files are downloaded into the cache from their authors' addresses.
+
+    `image_size` (pixels per side) and `features` (names of columns) apply to manifests only.
 
     >>> load("digits").store.shape
     (1797, 8, 8, 1)
     """
-    if is_own_source(name_or_path):
-        from .own.checking import load_own
+    if is_custom_source(name_or_path):
+        from .custom.load import load_custom
 
-        wish = Wish(image_size=pixels(image_size), features=tuple(features) if features else None)
-        return load_own(Path(name_or_path).expanduser(), wish)
+        options = ReadOptions(image_size=as_pixel_size(image_size), features=tuple(features) if features else None)
+        return load_custom(Path(name_or_path).expanduser(), options)
+    return _load_labelled(name_or_path, image_size, features)
+
+
+def is_custom_source(name_or_path: str | Path) -> bool:
+    """Whether this is a manifest or a folder, whose bags are used as they are."""
+    return is_custom(Path(name_or_path).expanduser()) and not _is_registered(name_or_path)
+
+
+def describe() -> list[SourceInfo]:
+    """All named sources; no data are read.
+
+    >>> describe()[0].name, describe()[0].available
+    ('digits', True)
+    """
+    load_plugins()
+    return [_describe(source) for source in SOURCES.values()]
+
+
+def check_source(source: str | Path, image_size: int | None = None, features: tuple[str, ...] | None = None) -> Check:
+    """For your own bags, all files are read and checked. A labelled set is loaded, which checks it."""
+    from .custom.load import Check
+    from .custom.load import check as check_custom
+
+    if is_custom_source(source):
+        return check_custom(Path(source).expanduser(), image_size, features)
+    return Check(_summary(_load_labelled(source, image_size, features)))
+
+
+def _is_registered(name: str | Path) -> bool:
+    if name not in SOURCES:
+        load_plugins()
+    return name in SOURCES
+
+
+def _load_labelled(name_or_path: str | Path, image_size: int | None, features: Sequence[str] | None) -> LabelledSet:
     if image_size or features:
-        given = "an image size" if image_size else "features"
-        raise InputError(f"{given} given for {name_or_path}: only a manifest of your own takes it; leave it out")
-    if name_or_path in SOURCES:
-        return SOURCES[name_or_path].load()
+        option = "an image size" if image_size else "features"
+        raise InputError(f"{option} given for {name_or_path}: it applies only to a manifest of your own; leave it out")
+    if _is_registered(name_or_path):
+        return _load_named(SOURCES[str(name_or_path)])
     path = Path(name_or_path).expanduser()
     suffix = path.suffix.lower()
-    looks_like_path = isinstance(name_or_path, Path) or path.name != name_or_path or suffix in READERS
     if not os.path.exists(path):
-        raise InputError(f"there is no file {path}: check the path") if looks_like_path else _unknown(name_or_path)
-    if suffix not in READERS or not path.is_file():
+        if isinstance(name_or_path, Path) or path.name != name_or_path or suffix in LOADERS:
+            raise InputError(f"there is no file {path}: check the path")
+        return _load_named(_find(name_or_path))
+    if suffix not in LOADERS or not path.is_file():
         raise InputError(
             f"{path} is not a file that ends in .npz, .mat, .csv or .parquet: give one, a folder of feature files, "
             f"or a name ({', '.join(SOURCES)})"
         )
-    return READERS[suffix](path)
+    return LOADERS[suffix](path)
 
 
-def is_own_source(name_or_path: str | Path) -> bool:
-    """Whether it is a manifest or a folder, whose bags are taken as they are."""
-    return name_or_path not in SOURCES and is_own(Path(name_or_path).expanduser())
-
-
-def describe() -> list[SourceInfo]:
-    """Every named source, without reading any data.
-
-    >>> describe()[0].name, describe()[0].here
-    ('digits', True)
-    """
-    return [_describe(source) for source in SOURCES.values()]
-
-
-def _describe(source: Source) -> SourceInfo:
-    here, where = _place(source)
-    return SourceInfo(source.name, here, where, source.classes, source.instances, source.shape, source.licence)
-
-
-def _place(source: Source) -> tuple[bool, str]:
-    if not source.files:
-        return True, "inside scikit-learn"
-    paths = [find(name) for name in source.files]
-    if all(paths):
-        return True, str(paths[0] if len(paths) == 1 else paths[0].parent)
-    archive = source.archive and find(source.archive)
-    return bool(archive), str(archive or PUBLISHED[source.archive or source.files[0]].url)
-
-
-def _unknown(name: str) -> InputError:
+def _find(name: str) -> NamedSource:
     if name in medmnist.LEFT_OUT:
-        return InputError(f"{name} is not offered, as {medmnist.LEFT_OUT[name]}: give one of {', '.join(SOURCES)}")
-    kinds = ", or a path to .npz, .mat, .csv or .parquet, or a folder of feature files"
-    return no_such("source", name, SOURCES, kinds)
+        raise InputError(f"{name} is not offered, because {medmnist.LEFT_OUT[name]}: give one of {', '.join(SOURCES)}")
+    return SOURCES.find(name, ", or a path to .npz, .mat, .csv or .parquet, or a folder of feature files")
+
+
+def _load_named(source: NamedSource) -> LabelledSet:
+    loaded = source.load()
+    if not isinstance(loaded, LabelledSet):
+        raise InputError(
+            f"the load function of source {source.name} returned an object of type {type(loaded).__name__}: "
+            "return a LabelledSet"
+        )
+    return loaded
+
+
+def _describe(source: NamedSource) -> SourceInfo:
+    available, location = _locate(source)
+    return SourceInfo(source.name, available, location, source.classes, source.instances, source.shape, source.licence)
+
+
+def _locate(source: NamedSource) -> tuple[bool, str]:
+    if not source.files:
+        return True, source.location
+    paths = [path for path in map(find, source.files) if path is not None]
+    if len(paths) == len(source.files):
+        return True, str(paths[0] if len(paths) == 1 else paths[0].parent)
+    archive = find(source.archive) if source.archive else None
+    return archive is not None, str(archive or PUBLISHED[source.archive or source.files[0]].url)
+
+
+def _summary(labelled: LabelledSet) -> dict[str, str]:
+    counts = np.bincount(labelled.labels, minlength=len(labelled.classes))
+    shape = "x".join(map(str, labelled.store.shape[1:]))
+    groups = "none" if labelled.groups is None else f"{len(np.unique(labelled.groups)):,}"
+    return {
+        "instances": f"{len(labelled.labels):,} of {shape}, each with its class: bags are made from them",
+        "classes": ", ".join(f"{name} {count:,}" for name, count in zip(labelled.classes, counts, strict=True)),
+        "groups": groups,
+    }

@@ -1,7 +1,7 @@
-"""Studies: sources x scenarios x methods x folds, each cell a run folder, one table at the end."""
+"""Studies: sources x scenarios x methods x folds, each cell a run folder, summarised in one table."""
 
-from .grid import Study, with_ranges
+from .grid import Study, join_ranges
 from .tables import aggregate, as_csv, as_markdown
-from .workers import Done, run_cells
+from .workers import FinishedCell, run_cells
 
-__all__ = ["Done", "Study", "aggregate", "as_csv", "as_markdown", "run_cells", "with_ranges"]
+__all__ = ["FinishedCell", "Study", "aggregate", "as_csv", "as_markdown", "join_ranges", "run_cells"]

@@ -1,4 +1,4 @@
-"""Choosing without instance labels: the method that validation bags alone would pick, and what that choice costs."""
+"""Choosing a method without instance labels: the choice by validation bags alone, and what it costs."""
 
 from __future__ import annotations
 
@@ -8,102 +8,120 @@ from statistics import fmean
 
 from ..methods import METHODS
 from .comparison import CRITERION, Comparison
-from .results import Setting
-from .statistics import by_fold
+from .results import Result, Setting
+from .statistics import mean_by_fold
 
 PREFERRED = "log-mean"
-DIGITS = 9  # of a mean: sums in another order are equals
+DIGITS = 9  # means that agree in so many digits are equal: sums may be taken in a different order
 RULE = (
-    "In each fold, of the methods that see bag labels alone, the one whose hard counts name most validation bags' "
-    "labels; over several folds, the one with the highest mean of that share; of equals log-mean, else the first by "
-    "name. The cost is the test instance accuracy of the best method of a fold minus that of the one chosen in it; "
-    "only instance labels can tell it."
+    "The methods that use no instance labels are compared by their validation bag accuracy by count. In each fold, the "
+    "method with the highest one is chosen; over several folds, the method with the highest mean. If methods are "
+    "equal, log-mean is chosen, or else the first by name. The cost of a choice is the test instance accuracy of the "
+    "best method in a fold minus that of the chosen one; computing it needs instance labels."
 )
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Means over the folds in which there was something to choose."""
+    """The method chosen in each fold with at least two candidates; accuracies are means over these folds."""
 
     setting: Setting
     scenario: str | None
     source: str
-    methods: tuple[str, ...]  # to choose from, in any fold
+    methods: tuple[str, ...]  # candidates in any fold
     n: int  # folds
-    chosen: dict[str, int]  # in how many folds
-    accuracy: float | None = None  # None, as the next two: no instance labels
-    best: float | None = None
+    chosen: dict[str, int]  # method -> number of folds
+    accuracy: float | None = None  # of the chosen methods; None, like the next two: no instance labels
+    best: float | None = None  # of the best methods
     cost: float | None = None
-    means: dict[str, float] = field(default_factory=dict)  # validation shares over the folds that all methods have
-    shared: int = 0  # those folds
+    means: dict[str, float] = field(default_factory=dict)  # of the criterion, over the folds that all methods have
+    n_common: int = 0  # these folds
 
     @property
-    def taken(self) -> str | None:
-        """By the means; None where no fold has all methods."""
-        return pick(self.means) if self.means else None
+    def recommended(self) -> str | None:
+        """The method with the highest mean; None if no fold has all methods."""
+        return choose_method(self.means) if self.means else None
 
     @property
-    def equals(self) -> list[str]:
-        """Of the one taken."""
-        return [name for name in self.means if name != self.taken and self.means[name] == self.means[self.taken]]
+    def tied(self) -> list[str]:
+        """Other methods with the mean of the recommended one."""
+        best = self.recommended
+        return [
+            name for name in self.means if best is not None and name != best and self.means[name] == self.means[best]
+        ]
 
     @property
-    def picks(self) -> str:
+    def chosen_by_fold(self) -> str:
         """
-        >>> Choice(Setting("quick", ""), None, "digits", ("count", "vote"), 3, {"vote": 2, "count": 1}).picks
+        >>> choice = Choice(Setting("quick", ""), None, "digits", ("count", "vote"), 3, {"vote": 2, "count": 1})
+        >>> choice.chosen_by_fold
         'vote 2, count 1'
         """
         return ", ".join(f"{method} {folds}" for method, folds in self.chosen.items())
 
 
 def choices(comparison: Comparison) -> list[Choice]:
-    made = (_choice(panel, comparison.members(*panel)) for panel in comparison.panels())
+    """One choice per setting, scenario and source in which any fold has two candidates."""
+    made = (_choice(panel, comparison.runs_by_method(*panel)) for panel in comparison.panels())
     return [choice for choice in made if choice]
 
 
 def mean_cost(made: list[Choice]) -> float | None:
-    """Over sources and scenarios, each as heavy as the other; None where instance labels tell none."""
+    """The mean over the choices whose cost is known; None if there is none."""
     known = [choice.cost for choice in made if choice.cost is not None]
     return fmean(known) if known else None
 
 
-def pick(validation: dict[str, float]) -> str:
+def choose_method(criteria: dict[str, float]) -> str:
+    """The method with the highest criterion.
+
+    >>> choose_method({"count": 0.9, "vote": 0.9, "log-mean": 0.9})
+    'log-mean'
+    >>> choose_method({"vote": 0.9, "count": 0.9, "log-mean": 0.8})
+    'count'
     """
-    >>> pick({"count": 0.9, "vote": 0.9, "log-mean": 0.9}), pick({"vote": 0.9, "count": 0.9, "log-mean": 0.8})
-    ('log-mean', 'count')
-    """
-    return min(validation, key=lambda method: (-validation[method], method != PREFERRED, method))
+    return min(criteria, key=lambda method: (-criteria[method], method != PREFERRED, method))
 
 
-def _choice(panel: tuple, runs: dict[str, list[dict]]) -> Choice | None:
-    blind = {name: of_method for name, of_method in runs.items() if not any(map(_sees_instance_labels, of_method))}
-    validation = {name: by_fold(of_method, CRITERION, "val") for name, of_method in blind.items()}
-    test = {name: by_fold(of_method, "instance_accuracy") for name, of_method in blind.items()}
-    chosen, accuracies, best, able = [], [], [], set()
-    for fold in sorted({fold for values in validation.values() for fold in values}):
-        candidates = {name: validation[name][fold] for name in blind if fold in validation[name]}
-        if len(candidates) < 2:
+def _choice(panel: tuple[Setting, str | None, str], runs: dict[str, list[Result]]) -> Choice | None:
+    candidates = {name: of_method for name, of_method in runs.items() if not any(map(_sees_instance_labels, of_method))}
+    criteria = {name: mean_by_fold(of_method, CRITERION, "val") for name, of_method in candidates.items()}
+    test = {name: mean_by_fold(of_method, "instance_accuracy") for name, of_method in candidates.items()}
+    chosen, accuracies, best, compared = [], [], [], set()
+    for fold in sorted({fold for values in criteria.values() for fold in values}):
+        of_fold = {name: criteria[name][fold] for name in candidates if fold in criteria[name]}
+        if len(of_fold) < 2:
             continue
-        able |= set(candidates)
-        chosen.append(pick(candidates))
-        known = [test[name][fold] for name in candidates if fold in test[name]]
-        if len(known) == len(candidates):
+        compared |= set(of_fold)
+        chosen.append(choose_method(of_fold))
+        known = [test[name][fold] for name in of_fold if fold in test[name]]
+        if len(known) == len(of_fold):
             accuracies.append(test[chosen[-1]][fold])
             best.append(max(known))
     if not chosen:
         return None
-    methods = tuple(name for name in blind if name in able)
-    shared = sorted(set.intersection(*(set(validation[name]) for name in methods)))
-    means = {name: round(fmean(validation[name][fold] for fold in shared), DIGITS) for name in methods if shared}
-    picked = dict(Counter(chosen).most_common())
-    made = Choice(*panel, methods, len(chosen), picked, means=means, shared=len(shared))
+    methods = tuple(name for name in candidates if name in compared)
+    common = sorted(set.intersection(*(set(criteria[name]) for name in methods)))
+    means = {name: round(fmean(criteria[name][fold] for fold in common), DIGITS) for name in methods if common}
+    setting, scenario, source = panel
+    made = Choice(
+        setting,
+        scenario,
+        source,
+        methods,
+        len(chosen),
+        dict(Counter(chosen).most_common()),
+        means=means,
+        n_common=len(common),
+    )
     if len(accuracies) < len(chosen):
         return made
-    accuracy, hindsight = fmean(accuracies), fmean(best)
-    return replace(made, accuracy=accuracy, best=hindsight, cost=hindsight - accuracy)
+    accuracy, best_accuracy = fmean(accuracies), fmean(best)
+    return replace(made, accuracy=accuracy, best=best_accuracy, cost=best_accuracy - accuracy)
 
 
-def _sees_instance_labels(run: dict) -> bool:
-    """As training noted it; of an older run, as its method does where it is known here."""
+def _sees_instance_labels(run: Result) -> bool:
+    """As the run recorded it; for older runs, as their method does, if it is known."""
     method = METHODS.get(run["method"])
-    return run.get("sees_instance_labels", method is not None and method.head.sees_instance_labels)
+    sees: bool = run.get("sees_instance_labels", method is not None and method.head.sees_instance_labels)
+    return sees

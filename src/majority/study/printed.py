@@ -1,4 +1,4 @@
-"""The paper's printed numbers, by our names of methods and sets."""
+"""The numbers printed in the paper, by our names of methods and sets."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from functools import cache
 from importlib.resources import files
 
 SETS = ("cifar10", "svhn", "pathmnist", "octmnist")
-STAND_INS = {"svhn28": "svhn"}  # other versions of a printed set: they stand beside its printed figures
-NOT_STATED = "not stated"  # the scenario of a row that the paper's LaTeX holds as a comment
+STAND_INS = {"svhn28": "svhn"}  # other versions of a printed set: compared with its printed figures
+NOT_STATED = "not stated"  # the scenario of a row that is commented out in the paper's LaTeX
 
-BESIDE = (
-    "Below a figure stand the printed one and how much higher ours is. An average says how many of the paper's four "
-    "sets it holds, and stands beside the mean of the printed figures of those sets; consistency rates are printed as "
-    "means of all four sets alone, so that only an average of four has a difference."
+COMPARED = (
+    "Below a figure stands the figure printed in the paper, and the difference of ours from it. An average tells how "
+    "many of the paper's four sets it covers; it is compared with the mean of the printed figures of these sets. "
+    "Consistency rates are printed only as means of all four sets, so only an average of four sets has a difference."
 )
 PROTOCOL = "Printed figures are means of five folds with one seed: ResNet-18, Adam 3e-4, 1,500 epochs."
 MISPRINT = (
-    "The printed average of Output+Mean, Various, is 0.422; the mean of its four printed figures is 0.528. "
-    "Printed averages here are means of the printed figures of the same sets."
+    "The printed average of Output+Mean, Various, is 0.422, but the mean of its four printed figures is 0.528. "
+    "Printed averages in these tables are means of the printed figures of the same sets."
 )
 NOT_PRINTED = (
-    "'Ours w/o Max class' (count-only) is not in the print: the paper's LaTeX holds it as a comment whose scenario is "
-    "not stated, with {}. log-mean has no printed row."
+    "'Ours w/o Max class' (count-only) was not printed: it is commented out in the paper's LaTeX, for a scenario that "
+    "is not stated, with {}. log-mean has no printed row."
 )
 STAND_IN_NOTES = {
-    "svhn28": "svhn28 (SVHN at 28x28, 50,000 images) is not the printed SVHN: its figures stand beside printed ones "
-    "and in the averages in its place, for want of it."
+    "svhn28": "svhn28 (SVHN at 28x28, 50,000 images) is not the printed SVHN. Where SVHN itself is missing, svhn28 is "
+    "compared with its printed figures and takes its place in the averages."
 }
 OTHER_OCT = "{} is not OCTMNIST: it has no printed figures and is in no average."
 
 
 def printed_set(source: str) -> str | None:
-    """The printed set whose figures stand beside a source's.
+    """The printed set whose figures a source is compared with.
 
     >>> printed_set("svhn28"), printed_set("oct_kermany_7801")
     ('svhn', None)
@@ -41,7 +41,7 @@ def printed_set(source: str) -> str | None:
 
 
 def printed_accuracy(method: str, scenario: str | None, source: str) -> float | None:
-    """Instance accuracy (Tables 1 and 2). As source, `average` gives the average as it is printed.
+    """Instance accuracy (Tables 1 and 2). The source `average` gives the printed average.
 
     >>> printed_accuracy("count", "large", "cifar10"), printed_accuracy("log-mean", "large", "cifar10")
     (0.614, None)
@@ -58,27 +58,27 @@ def printed_consistency(method: str, scenario: str | None) -> float | None:
     return _rates().get((method, scenario))
 
 
-def notes(sources: list[str]) -> list[str]:
-    """What a reader of these sources' figures has to know of the printed ones."""
-    said = []
+def printed_notes(sources: list[str]) -> list[str]:
+    """What readers need to know about the printed figures of these sources."""
+    found = []
     if any(map(printed_set, sources)):
         unstated = ", ".join(f"{_accuracies()['count-only', NOT_STATED, name]:.3f} ({name})" for name in SETS)
-        said = [BESIDE, PROTOCOL, MISPRINT, NOT_PRINTED.format(unstated)]
-    said += [STAND_IN_NOTES[name] for name in sources if name in STAND_INS]
-    return said + [OTHER_OCT.format(name) for name in sources if name.startswith("oct") and name not in SETS]
+        found = [COMPARED, PROTOCOL, MISPRINT, NOT_PRINTED.format(unstated)]
+    found += [STAND_IN_NOTES[name] for name in sources if name in STAND_INS]
+    return found + [OTHER_OCT.format(name) for name in sources if name.startswith("oct") and name not in SETS]
 
 
 @cache
-def _accuracies() -> dict[tuple, float]:
+def _accuracies() -> dict[tuple[str, str | None, str | None], float]:
     rows = _rows("instance_accuracy.csv")
     return {(row["method"], row["scenario"], row["source"]): float(row["accuracy"]) for row in rows}
 
 
 @cache
-def _rates() -> dict[tuple, float]:
+def _rates() -> dict[tuple[str, str | None], float]:
     return {(row["method"], row["scenario"]): float(row["rate"]) for row in _rows("consistency_rate.csv")}
 
 
-def _rows(name: str) -> list[dict]:
+def _rows(name: str) -> list[dict[str, str]]:
     with (files(__package__) / "paper" / name).open(encoding="utf-8") as file:
         return list(csv.DictReader(file))

@@ -1,36 +1,74 @@
-"""The results of a study's finished cells, read from its run folders or from the lines they were gathered in."""
+"""The results of a study: read from its run folders, or from .jsonl files with one result per line."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import InputError
+from ..experiments.run_folder import RESULT
 from ..files import read_json, read_lines, write_lines
-from ..recipes import RECIPES, Material
-from ..runs import RESULT, settings_by_name
-from ..training import METRICS
+from ..recipes import RECIPES, TaskInfo
+from ..recipes.plan import settings_by_name
+from ..training.run_files import METRICS
+
+Result = dict[str, Any]  # the content of one result.json
 
 RESULTS = "results.jsonl"
-CURVE_POINTS = 100  # of each learning curve that are kept
-CURVES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
-NAMES = ("source", "method", "recipe", "test")  # what every result has
-SAME_RESULTS = ("recipe", "seed", "compile")  # of a plan and its stages: they change no more than chance does
-PLACE = ("source", "scenario", "fold")  # of a cell in its study; what else its data say is of the setting
+MAX_CURVE_POINTS = 100  # per learning curve
+CURVE_NAMES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
+REQUIRED = ("source", "method", "recipe", "test")  # keys of every result
+NOT_COMPARED = ("recipe", "seed", "compile")  # settings that change results no more than chance does
+CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
+
+RENAMED = {  # in lines of older versions: key, setting of census or stage -> its name today
+    "material": "task",
+    "start": "pretrain",
+    "readers": "teachers",
+    "reader_epochs": "teacher_epochs",
+    "mixed": "mixup",
+    "reader": "teacher",
+    "taught": "distilled",
+    "last": "student",
+}
 
 
-def gather(study: str | Path) -> list[dict]:
-    """One dict a finished cell: its result.json, `cell` (its folder below the study's) and its thinned `curve`.
+def with_current_names(line: Result) -> Result:
+    """The line with the names that its settings and stages have today.
 
-    Where there are no run folders, the lines of results.jsonl, else of all .jsonl files; a .jsonl file gives its lines.
+    >>> old = {"plan": {"ratios": [0.5], "census": None}, "stages": {"taught-reader-2": {}, "last": {}}}
+    >>> with_current_names(old)
+    {'plan': {'mpem': {'ratios': [0.5]}}, 'stages': {'distilled-teacher-2': {}, 'student': {}}}
+    """
+    line = {RENAMED.get(key, key): value for key, value in line.items()}
+    if isinstance(line.get("plan"), dict):
+        plan = dict(line["plan"])
+        ratios, census = plan.pop("ratios", None), plan.pop("census", None)
+        if ratios:
+            plan["mpem"] = {"ratios": ratios}
+        if census:  # views were not mixed before there was a setting for it
+            plan["census"] = {"mixed_views": 0.0} | {RENAMED.get(name, name): census[name] for name in census}
+        line["plan"] = plan
+    if line.get("stages"):
+        words = re.compile("[a-z]+")
+        names = {name: words.sub(lambda word: RENAMED.get(word[0], word[0]), name) for name in line["stages"]}
+        line["stages"] = {names[name]: stage for name, stage in line["stages"].items()}
+    return line
+
+
+def read_results(study: str | Path) -> list[Result]:
+    """One dict per finished cell: its result.json, `cell` (its folder in the study's) and `curve`, thinned out.
+
+    A folder without runs is read from its results.jsonl or, if there is none, from all its .jsonl files.
     """
     study = Path(study)
     places = sorted(study.rglob(RESULT)) if study.is_dir() else []
     if places:
-        return [_cell(place.parent, study) for place in places]
-    gathered = study if study.is_file() else study / RESULTS
-    files = [gathered] if gathered.is_file() else sorted(study.glob("*.jsonl"))
-    results = [line for file in files for line in _lines(file)]
+        return [_read_cell(place.parent, study) for place in places]
+    saved = study if study.is_file() else study / RESULTS
+    files = [saved] if saved.is_file() else sorted(study.glob("*.jsonl"))
+    results = [line for file in files for line in _read_file(file)]
     if not results:
         raise InputError(
             f"{study} holds no finished runs: give the --out of `majority train` or `majority study`, "
@@ -39,24 +77,24 @@ def gather(study: str | Path) -> list[dict]:
     return results
 
 
-def save(study: Path) -> Path:
-    """Write STUDY/results.jsonl: what reports are made from, in one file that travels."""
-    place = study / RESULTS
-    write_lines(place, gather(study))
-    return place
+def save_results(study: Path) -> Path:
+    """Write STUDY/results.jsonl: everything that reports need, in one file."""
+    path = study / RESULTS
+    write_lines(path, read_results(study))
+    return path
 
 
-def thinned(points: list, most: int) -> list:
-    """At equal distances up to so many of them, and the last.
+def thin_out(points: list[Any], limit: int) -> list[Any]:
+    """At most `limit` points at equal distances, and the last one.
 
-    >>> thinned([*range(10)], 4)
+    >>> thin_out([*range(10)], 4)
     [0, 3, 6, 9]
     """
-    step = -(-len(points) // most) or 1
+    step = -(-len(points) // limit) or 1
     return [*points[::step], *(points[-1:] if (len(points) - 1) % step else [])]
 
 
-def source_name(result: dict) -> str:
+def source_name(result: Result) -> str:
     """
     >>> source_name({"source": "/data/svhn28.npz"})
     'svhn28'
@@ -65,54 +103,59 @@ def source_name(result: dict) -> str:
 
 
 class Setting(NamedTuple):
-    """Results of one setting may be averaged and compared."""
+    """How runs were trained. Results of the same setting may be averaged and compared."""
 
     recipe: str
-    changed: str  # how it departs from the recipe and from the source's own bags; empty: in nothing
+    changed: str  # differences from the recipe and from the default bags of the source; empty: none
 
     def __str__(self) -> str:
         return f"{self.recipe} ({self.changed})" if self.changed else self.recipe
 
 
-def setting(result: dict) -> Setting:
+def setting_of(result: Result) -> Setting:
     """
-    >>> str(setting({"source": "cifar10", "recipe": "paper", "epochs": 150}))
+    >>> str(setting_of({"source": "cifar10", "recipe": "paper", "epochs": 150}))
     'paper (settings not recorded, 150 epochs run)'
     >>> plan = {"recipe": "paper", "training": {"epochs": 150, "patience": 100, "seed": 3}}
-    >>> setting({"source": "cifar10", "recipe": "paper", "plan": plan, "data": {"bag_size": 8}}).changed
+    >>> setting_of({"source": "cifar10", "recipe": "paper", "plan": plan, "data": {"bag_size": 8}}).changed
     '150 of 1,500 epochs, patience 100, bag size 8'
     """
     data = result.get("data") or {"data_seed": result.get("data_seed")}
-    choices = {name: value for name, value in data.items() if name not in PLACE and value}
-    of_bags = [_said(name, value) for name, value in choices.items() if (name, value) != ("ties", "lowest")]
-    of_method = [_said(name, value) for name, value in (result.get("method_options") or {}).items()]
+    options = {name: value for name, value in data.items() if name not in CELL_KEYS and value}
+    of_bags = [_format_setting(name, value) for name, value in options.items() if (name, value) != ("ties", "lowest")]
+    of_method = [_format_setting(name, value) for name, value in (result.get("method_options") or {}).items()]
     if result.get("background_share") is not None:
-        of_method.append(_said("background_share", result["background_share"]))
+        of_method.append(_format_setting("background_share", result["background_share"]))
     return Setting(result["recipe"], ", ".join([*of_method, *_changes_of_plan(result), *of_bags]))
 
 
-def _changes_of_plan(result: dict) -> list[str]:
+def _changes_of_plan(result: Result) -> list[str]:
+    """The settings of the result's plan that differ from those of its recipe."""
     plan, recipe = result.get("plan"), RECIPES.get(result["recipe"])
     if plan is None:
-        run = result.get("epochs")
-        return ["settings not recorded", *([f"{run:,} epochs run"] if run else [])]
-    material = Material(**result.get("material", {"source": source_name(result)}))
-    planned = settings_by_name(recipe.plan(material._replace(on_gpu=True)).as_dict()) if recipe else {}
-    said = []
+        epochs = result.get("epochs")
+        return ["settings not recorded", *([f"{epochs:,} epochs run"] if epochs else [])]
+    task = TaskInfo(**result.get("task", {"source": source_name(result)}))
+    planned = settings_by_name(recipe.plan(task._replace(on_gpu=True)).as_dict()) if recipe else {}
+    changes = []
     for name, value in settings_by_name(plan).items():
         before = planned.get(name)
         left_out = value is None and any(other.startswith(f"{name}.") for other in planned)  # a stage
-        if name.rpartition(".")[2] in SAME_RESULTS or (value == before and not left_out):
+        if name.rpartition(".")[2] in NOT_COMPARED or (value == before and not left_out):
             continue
         if name == "training.epochs" and before:
-            said.append(f"{value:,} {'of' if value < before else 'instead of'} {before:,} epochs")
+            changes.append(f"{value:,} {'of' if value < before else 'instead of'} {before:,} epochs")
         else:
-            said.append(_said(name.removeprefix("training."), value))
-    return said
+            changes.append(_format_setting(name.removeprefix("training."), value))
+    return changes
 
 
-def _said(name: str, value: object) -> str:
-    name = name if "." in name else name.replace("_", " ")  # as --set takes it
+def _format_setting(name: str, value: object) -> str:
+    """
+    >>> _format_setting("bag_size", 8), _format_setting("census.head", None), _format_setting("with_replacement", True)
+    ('bag size 8', 'no census.head', 'with replacement')
+    """
+    name = name if "." in name else name.replace("_", " ")  # a dotted name stays as --set takes it
     if value is True:
         return name
     if value is None or value is False:
@@ -120,20 +163,22 @@ def _said(name: str, value: object) -> str:
     return f"{name} {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
 
 
-def _lines(file: Path) -> list[dict]:
+def _read_file(file: Path) -> list[Result]:
     try:
         results = read_lines(file)
     except ValueError as error:
-        raise InputError(f"{file} is no file of JSON lines ({error}): give one that `majority study` wrote") from None
+        raise InputError(
+            f"{file} is not a file of JSON lines ({error}): give one that `majority study` wrote"
+        ) from None
     for number, result in enumerate(results, start=1):
-        absent = [name for name in NAMES if not isinstance(result, dict) or name not in result]
-        if absent:
-            raise InputError(f"{file}, line {number} is no result of a run: it has no {absent[0]!r}")
-    return results
+        missing = [name for name in REQUIRED if not isinstance(result, dict) or name not in result]
+        if missing:
+            raise InputError(f"{file}, line {number} is not the result of a run: it has no {missing[0]!r}")
+    return [with_current_names(result) for result in results]
 
 
-def _cell(folder: Path, study: Path) -> dict:
-    kept = thinned(read_lines(folder / METRICS), CURVE_POINTS)
-    curve = {"epoch": [record["epoch"] for record in kept]}
-    curve |= {name: [round(record[name], 5) for record in kept] for name in CURVES}
+def _read_cell(folder: Path, study: Path) -> Result:
+    records = thin_out(read_lines(folder / METRICS), MAX_CURVE_POINTS)
+    curve = {"epoch": [record["epoch"] for record in records]}
+    curve |= {name: [round(record[name], 5) for record in records] for name in CURVE_NAMES}
     return read_json(folder / RESULT) | {"cell": str(folder.relative_to(study)), "curve": curve}

@@ -1,17 +1,17 @@
-"""Figures over folds: mean and deviation, and paired differences with intervals that know of shared training data."""
+"""Statistics over folds: mean and deviation, and paired differences with intervals for overlapping training sets."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
-FOLDS = 5  # of benchmark sets
-NOT_TRAINED_ON = 2  # parts of a fold: one tests, one validates
+FOLDS = 5  # of the benchmark sets
+NOT_TRAINED_ON = 2  # parts of a fold: one for testing, one for validation
 
 
 class Spread(NamedTuple):
@@ -22,14 +22,14 @@ class Spread(NamedTuple):
 
 class Difference(NamedTuple):
     mean: float
-    sd: float | None  # of the folds' differences
-    low: float | None  # the interval; None for one fold
+    sd: float | None  # of the differences of the folds
+    low: float | None  # ends of the interval; None for one fold
     high: float | None
     n: int
 
 
-def by_fold(results: list[dict], figure: str, part: str = "test") -> dict[int, float]:
-    """A figure's mean over the runs (seeds) of each fold in which it is defined."""
+def mean_by_fold(results: list[dict[str, Any]], figure: str, part: str = "test") -> dict[int, float]:
+    """The mean of a figure over the runs (seeds) of each fold in which it is defined."""
     values: dict[int, list[float]] = {}
     for result in results:
         value = (result.get(part) or {}).get(figure)
@@ -49,24 +49,24 @@ def spread(values: Sequence[float]) -> Spread | None:
 
 
 def paired_difference(
-    ours: dict[int, float], theirs: dict[int, float], share_tested: float = 1 / (FOLDS - NOT_TRAINED_ON)
+    ours: dict[int, float], theirs: dict[int, float], held_out_ratio: float = 1 / (FOLDS - NOT_TRAINED_ON)
 ) -> Difference | None:
-    """Ours minus theirs over the folds that both have.
+    """Ours minus theirs over the folds that both have; None if there is no such fold.
 
-    The interval is Nadeau and Bengio's: the variance of the mean is (1/J + test/train) s², not s²/J, because the
+    The interval is that of Nadeau and Bengio: the variance of the mean is (1/J + test/train) s², not s²/J, because the
     training sets of J folds overlap.
     """
-    of_folds = spread([ours[fold] - theirs[fold] for fold in ours if fold in theirs])
-    if of_folds is None:
+    differences = spread([ours[fold] - theirs[fold] for fold in ours if fold in theirs])
+    if differences is None:
         return None
-    mean, sd, n = of_folds
+    mean, sd, n = differences
     if sd is None:
         return Difference(mean, None, None, None, n)
-    reach = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * math.sqrt((1 / n + share_tested) * sd**2)
-    return Difference(mean, sd, mean - reach, mean + reach, n)
+    half_width = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * math.sqrt((1 / n + held_out_ratio) * sd**2)
+    return Difference(mean, sd, mean - half_width, mean + half_width, n)
 
 
-def share_tested(results: list[dict]) -> float:
-    """Test instances for each training instance: of K parts one tests, one validates, the others train."""
-    data = next((result["data"] for result in results if result.get("data")), {})
+def held_out_ratio(results: list[dict[str, Any]]) -> float:
+    """Test instances per training instance: of K parts, one is for testing, one for validation, the others train."""
+    data: dict[str, Any] = next((result["data"] for result in results if result.get("data")), {})
     return 1 / ((data.get("folds") or FOLDS) - NOT_TRAINED_ON)

@@ -1,4 +1,4 @@
-"""Cells side by side: a few processes, each of which takes one cell after another."""
+"""Worker processes that train the cells of a study side by side."""
 
 from __future__ import annotations
 
@@ -18,47 +18,53 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from ..data.device import choose_device
 from ..errors import InputError, TrainingError
-from ..experiments import Data, Experiment
+from ..experiments.data import Data
+from ..experiments.experiment import Experiment
+from ..experiments.run_folder import RESULT
 from ..files import append, read_json
-from ..inference import choose_device
 from ..plugins import load_plugins
-from ..runs import RESULT
 from ..sources import describe, load
 
 FAILURES = "failures.txt"
-PER_GPU = 2  # one run's start and evaluation hide behind another's training
-LOOK_SECONDS = 0.5  # between two looks at what is running
-PROGRAM = "from majority.study.workers import work; work()"
+WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
+POLL_SECONDS = 0.5
+PROGRAM = "from majority.study.workers import run_worker; run_worker()"
 
 
 @dataclass(frozen=True)
-class Done:
-    """A cell that has ended: its result, or one line that says why there is none."""
+class FinishedCell:
+    """A cell that has ended: its result, or the reason of its failure in one line."""
 
     folder: Path
-    result: dict | None = None
+    result: dict[str, Any] | None = None
     failure: str | None = None
     details: str = ""  # of a failure: the traceback
 
 
 @dataclass
 class State:
-    """Where a list of cells stands, for whoever watches."""
+    """The progress of a list of cells."""
 
     cells: dict[Path, Experiment]
     out: Path
-    done: dict[Path, Done] = field(default_factory=dict)
-    running: dict[Path, float] = field(default_factory=dict)  # folder: when it began
-    seconds: list[float] = field(default_factory=list)  # that each cell trained by this command took
+    finished: dict[Path, FinishedCell] = field(default_factory=dict)
+    running: dict[Path, float] = field(default_factory=dict)  # folder -> when it started
+    seconds: list[float] = field(default_factory=list)  # duration of each cell that this command trained
     workers: int = 0
-    began: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
 
 
-Watch = Callable[[State, Done | None], None]  # called at every look, and with each cell that ends
+Watch = Callable[[State, FinishedCell | None], None]  # called at every poll, and with each cell that ends
+
+
+def no_watch(state: State, cell: FinishedCell | None) -> None:
+    pass
 
 
 def run_cells(
@@ -66,121 +72,132 @@ def run_cells(
     out: Path,
     device: str = "auto",
     jobs: int | None = None,
-    watch: Watch = lambda state, done: None,
-) -> list[Done]:
-    """Train every cell that is not finished; how each ended, in the order given.
+    watch: Watch = no_watch,
+) -> list[FinishedCell]:
+    """Train every cell that is not finished; return how each one ended, in the order given.
 
-    A cell that fails is noted in OUT/failures.txt and does not stop the others. `jobs` are processes on a
-    CPU, and processes a GPU on GPUs.
+    A cell that fails is recorded in OUT/failures.txt and does not stop the others. `jobs` is the number of processes
+    on a CPU, and the number of processes per GPU on GPUs.
     """
     on_gpu = choose_device(device).type == "cuda"
-    places = _places(on_gpu, jobs, len(cells))
+    environments = _worker_environments(on_gpu, jobs, len(cells))
     state = State(dict(cells), out)
     for folder, experiment in cells:
         if result := experiment.finished(folder):
-            state.done[folder] = Done(folder, result)
-    waiting = deque(folder for folder in state.cells if folder not in state.done)
+            state.finished[folder] = FinishedCell(folder, result)
+    waiting = deque(folder for folder in state.cells if folder not in state.finished)
     _download({state.cells[folder].data.source for folder in waiting})
     (out / FAILURES).unlink(missing_ok=True)
     watch(state, None)
-    workers = [_Worker(place) for place in places[: len(waiting)]]
+    workers = [_Worker(environment) for environment in environments[: len(waiting)]]
     state.workers = len(workers)
     try:
-        while len(state.done) < len(state.cells):
+        while len(state.finished) < len(state.cells):
             for worker in workers:
                 if worker.folder is None and waiting:
                     folder = waiting.popleft()
-                    worker.begin(folder, state.cells[folder], device)
+                    worker.start_cell(folder, state.cells[folder], device)
                     state.running[folder] = time.monotonic()
             watch(state, None)
             busy = [worker for worker in workers if worker.folder]
-            for worker in select.select(busy, [], [], LOOK_SECONDS)[0]:
-                done = worker.end()
-                took = time.monotonic() - state.running.pop(done.folder)
-                state.done[done.folder] = done
-                if done.failure:
-                    _note(out, done)
+            for worker in select.select(busy, [], [], POLL_SECONDS)[0]:
+                cell = worker.end_cell()
+                seconds = time.monotonic() - state.running.pop(cell.folder)
+                state.finished[cell.folder] = cell
+                if cell.failure:
+                    _record_failure(out, cell)
                 else:
-                    state.seconds.append(took)
-                watch(state, done)
+                    state.seconds.append(seconds)
+                watch(state, cell)
     finally:
         for worker in workers:
             worker.kill()
-    return [state.done[folder] for folder, _ in cells]
+    return [state.finished[folder] for folder, _ in cells]
 
 
 class _Worker:
-    """A process, from this side: it gets a cell as a line of JSON and answers with a line when it has ended."""
+    """The parent's side of a process. It gets each cell as a line of JSON and answers with a line when it has ended."""
 
-    def __init__(self, place: dict[str, str]):
-        self.environment = os.environ | place
-        self.folder: Path | None = None  # of the cell that it works on
-        self._start()
+    def __init__(self, environment: dict[str, str]):
+        self.environment = os.environ | environment
+        self.folder: Path | None = None  # of the cell in training
+        self._start_process()
 
-    def _start(self) -> None:
+    def _start_process(self) -> None:
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `kill`)
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.stderr}
-        self.process = subprocess.Popen([sys.executable, "-P", "-c", PROGRAM], env=self.environment, **pipes)
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-c", PROGRAM],
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.stderr,
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
     def fileno(self) -> int:
-        return self.process.stdout.fileno()
+        return self.stdout.fileno()
 
-    def begin(self, folder: Path, experiment: Experiment, device: str) -> None:
-        if self.process.poll() is not None:  # it died, with the last cell or while it had none
+    def start_cell(self, folder: Path, experiment: Experiment, device: str) -> None:
+        if self.process.poll() is not None:  # it died, with the last cell or without one
             self.kill()
-            self._start()
-        self.stderr.seek(0)  # the process shares the position: details are of one cell
+            self._start_process()
+        self.stderr.seek(0)  # the process shares this position: details belong to one cell
         self.stderr.truncate()
         order = {"folder": str(folder), "device": device, "experiment": asdict(experiment)}
-        with suppress(BrokenPipeError):  # `end` says so
-            self.process.stdin.write(json.dumps(order).encode() + b"\n")
-            self.process.stdin.flush()
+        with suppress(BrokenPipeError):  # `end_cell` reports it
+            self.stdin.write(json.dumps(order).encode() + b"\n")
+            self.stdin.flush()
         self.folder = folder
 
-    def end(self) -> Done:
+    def end_cell(self) -> FinishedCell:
+        assert self.folder is not None
         folder, self.folder = self.folder, None
-        answer = self.process.stdout.readline()
+        answer = self.stdout.readline()
         if answer.endswith(b"\n"):
             failure = json.loads(answer)["failure"]
-            return Done(folder, failure=failure) if failure else Done(folder, read_json(folder / RESULT))
+            return (
+                FinishedCell(folder, failure=failure) if failure else FinishedCell(folder, read_json(folder / RESULT))
+            )
         code = self.process.wait()
         self.stderr.seek(0)
         details = self.stderr.read().decode(errors="replace").strip()
         if code == -signal.SIGKILL:
-            failure = "the process was killed (signal 9): perhaps out of memory; take fewer --jobs"
+            failure = "the process was killed (signal 9), perhaps because memory ran out: use fewer --jobs"
         elif code < 0:
             failure = f"the process was killed ({signal.Signals(-code).name})"
         else:
             failure = details.splitlines()[-1] if "Traceback" in details else f"the process ended with exit code {code}"
-        return Done(folder, failure=failure, details=details)
+        return FinishedCell(folder, failure=failure, details=details)
 
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout, self.stderr):
+        for pipe in (self.stdin, self.stdout, self.stderr):
             with suppress(BrokenPipeError):  # an order that was never read
                 pipe.close()
 
 
-def work() -> None:
-    """The process itself: cells from standard input, an answer each to standard output, until the other side is gone.
+def run_worker() -> None:
+    """The process itself: reads cells from standard input and answers each on standard output, until input ends.
 
-    An error that is no person's request gone wrong ends the process: the next cell gets a fresh one.
+    An unexpected error ends the process, and the next cell gets a fresh one.
     """
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
-    orders: queue.SimpleQueue[dict] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(orders,), daemon=True).start()
+    os.dup2(2, 1)  # what libraries print must not mix with the answers
+    orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
     opened, source = None, None
     try:
         load_plugins()
         while order := orders.get():
-            data = Data(**_as_set(order["experiment"].pop("data")))
-            experiment = Experiment(data, **_as_set(order["experiment"]))
+            data = Data(**_lists_as_tuples(order["experiment"].pop("data")))
+            experiment = Experiment(data, **_lists_as_tuples(order["experiment"]))
             failure = None
             try:
                 if opened != (wanted := (data.source, data.image_size, data.features)):
-                    opened, source = None, None  # let go of one before the next is read
+                    opened, source = None, None  # free the memory of one source before the next is read
                     opened, source = wanted, data.open()
                 experiment.run(order["folder"], order["device"], source=source)
             except (InputError, TrainingError) as error:
@@ -189,30 +206,30 @@ def work() -> None:
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
-        os._exit(1)  # without a wait for threads
+        os._exit(1)  # does not wait for threads
 
 
-def _listen(orders: queue.SimpleQueue[dict]) -> None:
+def _read_orders(orders: queue.SimpleQueue[dict[str, Any]]) -> None:
     for line in sys.stdin:
         orders.put(json.loads(line))
-    os._exit(1)  # the other side was killed: let go of the run folder, in the middle of an epoch too
+    os._exit(1)  # the parent was killed: release the run folder at once, even in the middle of an epoch
 
 
-def _as_set(fields: dict) -> dict:
+def _lists_as_tuples(fields: dict[str, Any]) -> dict[str, Any]:
     """JSON has no tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
-def _places(on_gpu: bool, jobs: int | None, cells: int) -> list[dict[str, str]]:
-    """The environment of each process: its threads and its GPU.
+def _worker_environments(on_gpu: bool, jobs: int | None, cells: int) -> list[dict[str, str]]:
+    """The environment variables of each process: its number of threads and its GPU.
 
-    Threads depend on all cells, finished or not, so that a study that goes on computes as it began.
+    The number of threads depends on all cells, finished or not, so that a study computes the same after a restart.
     """
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs {jobs}: give at least 1")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    gpus = [{"CUDA_VISIBLE_DEVICES": name} for name in _gpu_names()] if on_gpu else [{}]
-    each = jobs or (PER_GPU if on_gpu else max(1, min(cores, cells)))
+    gpus: list[dict[str, str]] = [{"CUDA_VISIBLE_DEVICES": name} for name in _gpu_names()] if on_gpu else [{}]
+    each = jobs or (WORKERS_PER_GPU if on_gpu else max(1, min(cores, cells)))
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores // (each * len(gpus))))
     return [{"OMP_NUM_THREADS": threads} | gpu for _ in range(each) for gpu in gpus]
 
@@ -223,12 +240,12 @@ def _gpu_names() -> list[str]:
 
 
 def _download(sources: set[str]) -> None:
-    """Published files that are not here, once and in sight, before several processes want them."""
+    """Download published files once, with visible progress, before several processes need them."""
     for info in describe():
-        if info.name in sources and not info.here:
+        if info.name in sources and not info.available:
             load(info.name)
 
 
-def _note(out: Path, done: Done) -> None:
+def _record_failure(out: Path, cell: FinishedCell) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    append(out / FAILURES, "\n".join(filter(None, [f"{done.folder}: {done.failure}", done.details])) + "\n\n")
+    append(out / FAILURES, "\n".join(filter(None, [f"{cell.folder}: {cell.failure}", cell.details])) + "\n\n")

@@ -1,23 +1,25 @@
-"""A study's tables as Markdown, LaTeX and CSV."""
+"""The tables of a study as Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
-from ..wording import counted
+from collections.abc import Sequence
+
+from ..errors import count_noun
 from .choosing import RULE, Choice, mean_cost
 from .comparison import Comparison, Table
 from .printed import SETS
 from .tables import csv_text, markdown_table
 
 LEGEND = (
-    "Each figure is of test bags, unless it says otherwise: mean ± standard deviation over folds, n the number of "
-    "folds in which it is defined."
+    "Unless stated otherwise, figures are for test bags: mean ± standard deviation over folds. n is the number of "
+    "folds in which the figure is defined."
 )
 INTERVALS = (
-    "Differences are paired by fold; in brackets the 95 % interval of Nadeau and Bengio, whose variance is "
-    "(1/n + test/train) s², because folds share training data. One fold has no interval."
+    "Differences are paired by fold. Brackets hold the 95 % confidence interval of Nadeau and Bengio, with variance "
+    "(1/n + test/train) s², because the training sets of the folds overlap. A single fold has no interval."
 )
-CHOICE = ("source", "scenario", "recipe", "methods", "chosen (folds)")
-COST = ("its accuracy", "best", "cost")
+CHOICE_COLUMNS = ("source", "scenario", "recipe", "methods", "chosen (folds)")
+COST_COLUMNS = ("its accuracy", "best", "cost")
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "²": "$^2$"}
 LATEX |= {"±": r"$\pm$", "−": "$-$", "[": "{[}", "]": "{]}", "<": "$<$", ">": "$>$"}
 LATEX |= {letter: rf"\{letter}" for letter in "_%&#${}"}
@@ -27,53 +29,53 @@ def markdown(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
     parts = [LEGEND, INTERVALS, *(["\n".join(f"- {note}" for note in notes)] if notes else [])]
     for table in tables:
         rows = [
-            [*head, *("<br>".join(filter(None, [f.measured, f.beside])) for f in figures)]
+            [*head, *("<br>".join(filter(None, [f.measured, f.reference])) for f in figures)]
             for head, figures in table.rows
         ]
         parts.append(f"## {table.title}\n\n" + markdown_table([*table.heads, *table.columns], rows))
     if made:
-        lines = "".join("- {}`{}`{}\n".format(*taken(choice)) for choice in made)
-        table = markdown_table(*choice_table(made))
-        parts.append(f"## Choosing without instance labels\n\n{RULE}\n\n{lines}\n{table}\n{overall(made)}")
+        lines = "".join("- {}`{}`{}\n".format(*recommendation(choice)) for choice in made)
+        by_fold = markdown_table(*choice_table(made))
+        parts.append(f"## Choosing without instance labels\n\n{RULE}\n\n{lines}\n{by_fold}\n{cost_summary(made)}")
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
 
 
 def latex(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
-    """Tables to be read by \\input; they need no package."""
+    """Tables to include with \\input; they need no package."""
     parts = ["".join(f"% {_ascii(note)}\n" for note in (LEGEND, INTERVALS, *notes))]
     for table in tables:
         rows = []
         for head, figures in table.rows:
             rows.append([*head, *(figure.measured for figure in figures)])
-            if any(figure.beside for figure in figures):
-                rows.append([*[""] * len(head), *(figure.beside for figure in figures)])
+            if any(figure.reference for figure in figures):
+                rows.append([*[""] * len(head), *(figure.reference for figure in figures)])
         parts.append(_latex_table(table.title, [*table.heads, *table.columns], rows))
     if made:
-        title = f"Choosing without instance labels. {overall(made)}"
+        title = f"Choosing without instance labels. {cost_summary(made)}"
         parts.append(_latex_table(title, *choice_table(made)))
     return "\n".join(parts)
 
 
 def long_csv(tables: list[Table]) -> str:
-    """A row a figure of every table."""
+    """One row per figure of every table."""
     head = ["table", "source", "scenario", "method", "recipe", "changed", "n", "mean", "sd", "printed", "difference"]
     rows = []
     for table in tables:
         for figure in table.figures:
-            source = figure.source if figure.held is None else f"{figure.source} of {figure.held} of {len(SETS)} sets"
-            names = [table.name, source, table.scenario, figure.method, *table.setting, figure.n]
-            values = (figure.mean, figure.sd, figure.printed, figure.difference, figure.low, figure.high)
+            average = "" if figure.n_sets is None else f" of {figure.n_sets} of {len(SETS)} sets"
+            names = [table.name, figure.source + average, table.scenario, figure.method, *table.setting, figure.n]
+            values = (figure.mean, figure.sd, figure.printed, figure.difference, *(figure.interval or (None, None)))
             rows.append([*names, *map(_rounded, values)])
     return csv_text([*head, "low", "high"], rows)
 
 
 def summary_csv(comparison: Comparison) -> str:
-    """Instance accuracy, a row a source, scenario, method and setting."""
+    """Instance accuracy: one row per source, scenario, method and setting."""
     rows = []
     for table in comparison.accuracy():
         for figure in table.figures:
-            if figure.held is None:
-                runs = comparison.members(table.setting, table.scenario, figure.source)[figure.method]
+            if figure.n_sets is None:
+                runs = comparison.runs_by_method(table.setting, table.scenario, figure.source)[figure.method]
                 folds = fold_ranges(sorted({run.get("fold", 0) for run in runs}))
                 values = map(_rounded, (figure.mean, figure.sd, figure.printed))
                 rows.append([figure.source, table.scenario, figure.method, table.setting, folds, *values])
@@ -81,32 +83,34 @@ def summary_csv(comparison: Comparison) -> str:
 
 
 def choice_table(made: list[Choice]) -> tuple[list[str], list[list[str]]]:
-    """Its head and rows: fold by fold; without the cost where no row has one."""
-    costs = COST if mean_cost(made) is not None else ()
+    """Head and rows of the choices by fold; without columns of costs if no cost is known."""
+    costs = COST_COLUMNS if mean_cost(made) is not None else ()
     rows = []
     for choice in made:
-        names = [choice.source, choice.scenario or "-", str(choice.setting), str(len(choice.methods)), choice.picks]
+        names = [choice.source, choice.scenario or "-", str(choice.setting), str(len(choice.methods))]
+        names.append(choice.chosen_by_fold)
         figures = (choice.accuracy, choice.best, choice.cost) if costs else ()
         rows.append([*names, *("-" if value is None else f"{value:.3f}" for value in figures), str(choice.n)])
-    return [*CHOICE, *costs, "n"], rows
+    return [*CHOICE_COLUMNS, *costs, "n"], rows
 
 
-def taken(choice: Choice) -> tuple[str, str, str]:
-    """The method to take by the mean over the folds, between the words before and after it."""
+def recommendation(choice: Choice) -> tuple[str, str, str]:
+    """The method to choose by the mean over the folds, between the words before and after it."""
     place = ", ".join(filter(None, [choice.source, choice.scenario, f"recipe {choice.setting}"]))
     every = f"all {len(choice.methods)} methods"
-    if choice.taken is None:
-        return f"{place}: no fold has {every}, so by the mean take ", "none", "."
-    folds = f"n={choice.n}" if choice.shared == choice.n else f"n={choice.shared}, those that {every} have"
-    equals = f"; equal: {', '.join(choice.equals)}" if choice.equals else ""
-    mean = f"{choice.means[choice.taken]:.3f}"
-    return f"{place}: by the mean over the folds ({folds}) take ", choice.taken, f" ({mean}{equals})."
+    if choice.recommended is None:
+        return f"{place}: no fold has {every}; the choice is ", "unknown", "."
+    folds = f"n={choice.n}" if choice.n_common == choice.n else f"n={choice.n_common}, the folds that {every} have"
+    tied = f"; equal: {', '.join(choice.tied)}" if choice.tied else ""
+    mean = f"{choice.means[choice.recommended]:.3f}"
+    return f"{place}: choose ", choice.recommended, f", with the highest mean, {mean} ({folds}){tied}."
 
 
-def overall(made: list[Choice]) -> str:
-    known, cost = sum(choice.cost is not None for choice in made), mean_cost(made)
-    over = f"The mean cost over {counted(known, 'row')} is"
-    return f"{over} {cost:.3f}." if known else "No instance label tells what these cost."
+def cost_summary(made: list[Choice]) -> str:
+    cost, n = mean_cost(made), sum(choice.cost is not None for choice in made)
+    if cost is None:
+        return "Without instance labels, the cost of these choices is not known."
+    return f"The mean cost over {count_noun(n, 'row')} is {cost:.3f}."
 
 
 def fold_ranges(folds: list[int]) -> str:
@@ -123,24 +127,24 @@ def fold_ranges(folds: list[int]) -> str:
     return ";".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in ranges)
 
 
-def _latex_table(title: str, head, rows) -> str:
-    lines = [" & ".join(_escaped(cell) for cell in line) + r" \\" for line in (head, *rows)]
+def _latex_table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [" & ".join(_escape_latex(cell) for cell in line) + r" \\" for line in (head, *rows)]
     body = "\n".join([lines[0], r"\hline", *lines[1:]])
     columns = "l" * len(head)
-    begin = f"\\begin{{table}}\n\\caption{{{_escaped(title)}}}\n\\begin{{tabular}}{{{columns}}}\n\\hline\n"
+    begin = f"\\begin{{table}}\n\\caption{{{_escape_latex(title)}}}\n\\begin{{tabular}}{{{columns}}}\n\\hline\n"
     return f"{begin}{body}\n\\hline\n\\end{{tabular}}\n\\end{{table}}\n"
 
 
-def _escaped(text: str) -> str:
+def _escape_latex(content: str) -> str:
     """
-    >>> _escaped("oct_28, 0.5 ± 0.1")
+    >>> _escape_latex("oct_28, 0.5 ± 0.1")
     'oct\\\\_28, 0.5 $\\\\pm$ 0.1'
     """
-    return "".join(LATEX.get(letter, letter) for letter in text)
+    return "".join(LATEX.get(letter, letter) for letter in content)
 
 
-def _ascii(text: str) -> str:
-    return text.replace("±", "+-").replace("²", "^2")
+def _ascii(content: str) -> str:
+    return content.replace("±", "+-").replace("²", "^2")
 
 
 def _rounded(value: float | None) -> str:

@@ -1,0 +1,55 @@
+"""The Typer application, its general options, and how errors end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import __version__
+from ..errors import InputError, TrainingError
+from ..plugins import load_plugins
+from .printing import log
+
+app = typer.Typer(
+    help="Learning from Majority Label: bags labelled with their most common class in, an instance classifier out.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _general_options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+    load_plugins()
+
+
+def main() -> None:
+    """Exit code 0: done; 1: training failed; 2: wrong usage or bad input. Errors are one message, no traceback."""
+    try:
+        app()
+    except (InputError, TrainingError) as error:
+        if "--debug" in sys.argv:
+            raise
+        print(f"majority: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, InputError) else 1)
+
+
+@contextmanager
+def tell_how_to_continue(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        log(f"stopped; the same command continues {out}")
+        raise

@@ -1,0 +1,131 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import InputError
+
+SOURCE_HELP = (
+    "A name from `majority list`, a .npz (MedMNIST's layout) or .mat (SVHN's layout) file; or bags of your own: "
+    "a manifest (.csv, .parquet) or a folder of feature files."
+)
+SET_HELP = "A setting of the recipe's plan by its name in config.json, e.g. training.weight_decay=0.05."
+COMPILE_HELP = "On a GPU, compile the network even for a short run (long runs do so by themselves)."
+
+Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
+RunFolder = Annotated[Path, typer.Argument(help="A run folder: the --out of `majority train`.")]
+OtherSource = Annotated[str | None, typer.Argument(help="Use the bags of this source instead of the run's own.")]
+Recipe = Annotated[str, typer.Option(help="How to train; see `majority list`.")]
+NumberOfBags = Annotated[int | None, typer.Option(help="Training bags; a quarter as many for validation and testing.")]
+BagSize = Annotated[int | None, typer.Option(help="Instances per bag.")]
+Ties = Annotated[
+    str | None,
+    typer.Option(help="If classes share the top count: lowest (class wins; the default), resample, error."),
+]
+WithReplacement = Annotated[bool, typer.Option("--with-replacement", help="Allow an instance more than once in a bag.")]
+Seed = Annotated[int, typer.Option(help="Seed of weights and order of bags.")]
+DataSeed = Annotated[int, typer.Option(help="Seed of folds and bags.")]
+Epochs = Annotated[int | None, typer.Option(help="Instead of the recipe's number.")]
+Patience = Annotated[int | None, typer.Option(help="Stop after so many epochs without a lower validation loss.")]
+BatchBags = Annotated[int | None, typer.Option(help="Bags per step.")]
+LearningRate = Annotated[float | None, typer.Option(help="Instead of the recipe's.")]
+MaxInstances = Annotated[int | None, typer.Option(help="Use a random subset of this size of each larger bag per step.")]
+Ratios = Annotated[str | None, typer.Option(help="Recipe mpem: shares to leave out, e.g. 0.1,0.5,1.0.")]
+Backbone = Annotated[str | None, typer.Option(help="Network; see `majority list`.")]
+MethodOption = Annotated[
+    list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="An option of the method, e.g. of=counts.")
+]
+Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)]
+ImageSize = Annotated[int | None, typer.Option(help="Resize the images of a manifest to this many pixels per side.")]
+Features = Annotated[str | None, typer.Option(help='Feature columns of a manifest, as in a,b or "height, cm",b.')]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
+Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
+
+
+def split_names(text: str) -> tuple[str, ...]:
+    """'a,"b, c"' -> ('a', 'b, c')."""
+    line = text.replace("\n", ",")
+    names = tuple(name.strip() for name in next(csv.reader([line], skipinitialspace=True)) if name.strip())
+    if not names:
+        raise InputError("an empty list of names: give at least one")
+    return names
+
+
+def optional_names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else split_names(text)
+
+
+def parse_folds(text: str) -> tuple[int, ...]:
+    """'0', '0-4' or '0,2' -> fold numbers."""
+    folds: list[int] = []
+    try:
+        for piece in text.split(","):
+            first, _, last = piece.partition("-")
+            folds += range(int(first), int(last or first) + 1)
+        if not folds:
+            raise ValueError("an empty range, such as 3-1")
+    except ValueError:
+        raise InputError(f"--folds {text}: write 0, 0-4 or 0,2") from None
+    return tuple(folds)
+
+
+def parse_method_options(pairs: list[str] | None) -> dict[str, Any]:
+    return _parse_pairs(pairs, "--option", "of=counts", _parse_option_value)
+
+
+def parse_settings(pairs: list[str] | None, shorthands: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the plan by dotted name: those of --set, and those given by an option of their own.
+
+    `shorthands` holds the values of such options by their names in SHORTHANDS; None if an option was not given.
+    """
+    from ..recipes.plan import SHORTHANDS
+
+    settings = _parse_pairs(pairs, "--set", "training.weight_decay=0.05", json.loads)
+    for option, value in shorthands.items():
+        name = SHORTHANDS[option]
+        if value is None:
+            continue
+        if name in settings:
+            raise InputError(f"--{option.replace('_', '-')} and --set {name} are the same setting: give it once")
+        settings[name] = value
+    return settings
+
+
+def parse_ratios(text: str | None) -> tuple[float, ...] | None:
+    """'0.1,0.5' -> numbers."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(number) for number in text.split(","))
+    except ValueError:
+        raise InputError(f"--ratios {text}: write numbers with commas between them, 0.1,0.5,1.0") from None
+
+
+def _parse_option_value(text: str) -> Any:
+    words = {"none": None, "true": True, "false": False}
+    if text.lower() in words:
+        return words[text.lower()]
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
+
+
+def _parse_pairs(pairs: list[str] | None, option: str, example: str, parse: Callable[[str], Any]) -> dict[str, Any]:
+    """KEY=VALUE pairs; a value that `parse` does not take stays text."""
+    options: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"{option} {pair}: write KEY=VALUE, as in {example}")
+        if key in options:
+            raise InputError(f"{option} {key} is given twice: give it once")
+        options[key] = value
+        with suppress(ValueError):
+            options[key] = parse(value)
+    return options

@@ -1,0 +1,121 @@
+"""What the command prints: figures, tables, how a study ended."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import count_noun
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..sources.custom.load import Check
+    from ..study import FinishedCell
+
+WIDTH_OF_LOGS = 160
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    terminal = Console(markup=False, emoji=False)  # names may hold brackets and colons
+    return terminal if terminal.is_terminal else Console(markup=False, emoji=False, width=WIDTH_OF_LOGS)
+
+
+def log(line: str) -> None:
+    print(line, flush=True)
+
+
+def end_study(done: Sequence[FinishedCell], out: Path) -> None:
+    """Print the table of the cells that were trained, and a line per cell that failed; exit 1 if any failed."""
+    from ..study import aggregate
+    from ..study.workers import FAILURES
+
+    rows = aggregate([cell.result for cell in done if cell.result])
+    if rows:
+        print_rows(rows)
+        log(f"{sum(row['seconds'] for row in rows):.0f} s of training; {out / 'table.md'}, {out / 'table.csv'}")
+    failed = [cell for cell in done if cell.failure]
+    for cell in failed:
+        print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
+    if failed:
+        cure = f"details are in {out / FAILURES}; the same command tries them again"
+        print(f"majority: {len(failed)} of {len(done)} cells failed: {cure}", file=sys.stderr)
+        raise SystemExit(1)
+
+
+def print_folds(results: list[dict[str, Any]]) -> None:
+    """Print the means over the folds, and how many instances they are based on."""
+    from ..inference.metrics import coverage_note
+    from ..study import aggregate
+
+    print_rows(aggregate(results))
+    if note := coverage_note(*(result["test"] for result in results)):
+        log(f"note: {note}")
+
+
+def print_result(result: dict[str, Any]) -> None:
+    if result["test"]:
+        print_figures(result["test"], f"test bags of fold {result['fold']}")
+    else:
+        print_figures(result["val"], "validation bags")
+        log("note: there are no test bags; these bags chose the epoch, so the figures are too optimistic")
+
+
+def print_figures(figures: dict[str, Any], title: str) -> None:
+    from rich.table import Table
+
+    from ..inference.metrics import coverage_note, no_learning_warning
+
+    table = Table("figure", "value", title=title, title_justify="left")
+    for name, value in figures.items():
+        if not isinstance(value, list):
+            shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+            table.add_row(name.replace("_", " "), shown)
+    console().print(table)
+    if note := coverage_note(figures):
+        log(f"note: {note}")
+    if warning := no_learning_warning(figures):
+        log(f"warning: {warning}")
+
+
+def print_check(found: Check, source: str) -> None:
+    from rich.table import Table
+
+    from ..sources.custom.findings import group_by_cause
+
+    if found.summary:
+        table = Table(title=source, title_justify="left", show_header=False)
+        for name, value in found.summary.items():
+            table.add_row(name, value)
+        console().print(table)
+    for warning in found.warnings:
+        log(f"warning: {warning}")
+    for line in group_by_cause(found.problems):
+        log(f"problem: {line}")
+    log(f"{count_noun(len(found.problems), 'problem')}, {count_noun(len(found.warnings), 'warning')}")
+
+
+def note_trained_on(run: Path, source: str | None) -> None:
+    from ..experiments.run_folder import is_trained_on, read_config
+
+    if source is not None and is_trained_on(read_config(run), source):
+        log("note: the run was trained on bags of this source; they are among these bags")
+
+
+def print_rows(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    from ..study.tables import FIGURES, format_figure
+
+    table = Table("source", "scenario", "method", "n", *FIGURES.values(), "changed")
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before and before["scenario"] != row["scenario"]:
+            table.add_section()
+        figures = [format_figure(row, figure) for figure in FIGURES]
+        names = (row["source"], row["scenario"] or "-", row["method"], str(row["n"]))
+        table.add_row(*names, *figures, row["changed"] or "-")
+    console().print(table)

@@ -1,0 +1,86 @@
+"""Commands on a run folder: evaluate, predict, export, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import count_noun
+from . import options
+from .app import app
+from .printing import log, note_trained_on, print_figures
+
+AllParts = Annotated[bool, typer.Option("--all", help="Include training and validation bags.")]
+
+
+@app.command()
+def evaluate(
+    run: options.RunFolder,
+    source: options.OtherSource = None,
+    all_parts: AllParts = False,
+    device: options.Device = "auto",
+) -> None:
+    """Evaluate a run's classifier on the test bags of its fold, or on all bags of a SOURCE of your own."""
+    from ..experiments.reopen import open_bags
+    from ..inference.evaluate import evaluate as evaluate_model
+
+    classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, device=device, log=log)
+    note_trained_on(run, source)
+    for part, of_part in bags.items():
+        print_figures(evaluate_model(classifier.model, of_part, device).summary(), f"{part} bags")
+
+
+@app.command()
+def predict(
+    run: options.RunFolder,
+    source: options.OtherSource = None,
+    out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("predictions.csv"),
+    by_bag: Annotated[bool, typer.Option("--bags", help="One row per bag instead of one row per instance.")] = False,
+    all_parts: AllParts = False,
+    device: options.Device = "auto",
+) -> None:
+    """Classify every instance of the test bags of a run's fold, or of all bags of a SOURCE of your own."""
+    from ..experiments.reopen import open_bags
+    from ..experiments.run_folder import read_config, source_of
+    from ..inference.prediction_files import check_output_path, write_bag_predictions, write_predictions
+
+    check_output_path(out, filter(None, [source, source_of(read_config(run))]))
+    classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device, log=log)
+    note_trained_on(run, source)
+    if by_bag:
+        log(f"{count_noun(write_bag_predictions(out, classifier, bags), 'bag')}: {out}")
+    else:
+        log(f"{count_noun(write_predictions(out, classifier, bags, opened), 'instance')}: {out}")
+
+
+@app.command()
+def export(
+    run: options.RunFolder, out: Annotated[Path, typer.Option(help="An .onnx file.")] = Path("model.onnx")
+) -> None:
+    """Write a run's instance classifier as ONNX (stored instances in, probabilities out), checked in onnxruntime."""
+    from ..experiments.reopen import open_classifier
+    from ..inference.onnx import export_onnx
+
+    log(str(export_onnx(open_classifier(run, "cpu"), out)))
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="A run folder, a study's folder, or a .jsonl file of results.")],
+    source: options.OtherSource = None,
+    device: options.Device = "auto",
+) -> None:
+    """Write report.html, one page that needs no network: of a run, or of a study with its tables.
+
+    With a SOURCE, RUN/report-SOURCE.html: the run's classifier on the bags of that source, which need no labels.
+    """
+    from ..experiments.run_folder import CONFIG
+    from ..experiments.run_report import report_run
+    from ..study.page import write_study
+
+    note_trained_on(run, source)
+    is_run = source is not None or (run / CONFIG).is_file()
+    for path in [report_run(run, device, source, log)] if is_run else write_study(run, log):
+        log(str(path))

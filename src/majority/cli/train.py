@@ -1,0 +1,125 @@
+"""`majority train`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import InputError
+from . import options
+from .app import app, tell_how_to_continue
+from .printing import log, print_folds, print_result
+
+if TYPE_CHECKING:
+    from ..experiments.experiment import Experiment
+
+SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority proportions."
+LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
+
+
+@app.command()
+def train(
+    source: options.Source,
+    method: Annotated[str, typer.Option(help="See `majority list`.")] = "adjusted-mean",
+    recipe: options.Recipe = "default",
+    scenario: Annotated[str | None, typer.Option(help=SCENARIO_HELP)] = None,
+    fold: Annotated[int | None, typer.Option(help="0 to 4; for your own bags 0 to --folds - 1 (default: 0).")] = None,
+    folds: Annotated[int | None, typer.Option(help="Cross-validate your own bags; without --fold, all folds.")] = None,
+    image_size: options.ImageSize = None,
+    like: Annotated[str | None, typer.Option(help=LIKE_HELP)] = None,
+    features: options.Features = None,
+    epochs: options.Epochs = None,
+    patience: options.Patience = None,
+    bags: options.NumberOfBags = None,
+    bag_size: options.BagSize = None,
+    batch_bags: options.BatchBags = None,
+    learning_rate: options.LearningRate = None,
+    max_instances: options.MaxInstances = None,
+    ratios: options.Ratios = None,
+    backbone: options.Backbone = None,
+    option: options.MethodOption = None,
+    settings: options.Set = None,
+    background: Annotated[
+        str | None, typer.Option(help="A class that does not vote and that no bag label names.")
+    ] = None,
+    background_share: Annotated[float | None, typer.Option(help="Its share of all instances, if it is known.")] = None,
+    classes: Annotated[int | None, typer.Option(help="Only the first so many classes of a labelled set.")] = None,
+    winner_ratio: Annotated[
+        float | None, typer.Option(help="How many times as often the first class wins as the last.")
+    ] = None,
+    ties: options.Ties = None,
+    with_replacement: options.WithReplacement = False,
+    seed: options.Seed = 0,
+    data_seed: options.DataSeed = 0,
+    device: options.Device = "auto",
+    compile_network: options.Compile = None,
+    eager: Annotated[
+        bool, typer.Option("--eager", help="On a GPU, launch every step from Python (for debugging).")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Run folder [default: runs/SOURCE[-SCENARIO]-METHOD-foldF].")] = None,
+) -> None:
+    """Train an instance classifier from majority labels, in a run folder. After a kill, the same command continues."""
+    from ..experiments.data import Data
+    from ..experiments.experiment import Experiment
+
+    if background_share is not None and background is None:
+        raise InputError("--background-share: name the background too, with --background NAME")
+    data = Data(
+        source,
+        scenario=scenario,
+        fold=fold or 0,
+        folds=folds,
+        bags=bags,
+        bag_size=bag_size,
+        ties=ties,
+        with_replacement=with_replacement,
+        data_seed=data_seed,
+        image_size=image_size,
+        features=options.optional_names(features),
+        background=background,
+        classes=classes,
+        winner_ratio=winner_ratio,
+    ).with_defaults()
+    shorthands = {
+        "backbone": backbone,
+        "epochs": epochs,
+        "patience": patience,
+        "batch_bags": batch_bags,
+        "learning_rate": learning_rate,
+        "max_instances": max_instances,
+        "compile": compile_network,
+        "ratios": options.parse_ratios(ratios),
+    }
+    experiment = Experiment(
+        data,
+        method,
+        options.parse_method_options(option),
+        recipe,
+        seed,
+        settings=options.parse_settings(settings, shorthands),
+        background_share=background_share,
+        like=like,
+    )
+    stem = "-".join(filter(None, [Path(source).resolve().stem, (data.scenario or "").replace(",", "-"), method]))
+    if folds is not None and fold is None:
+        _cross_validate(experiment, folds, out or Path("runs") / stem, device, eager)
+        return
+    folder = out or Path("runs") / f"{stem}-fold{data.fold}"
+    with tell_how_to_continue(folder):
+        result = experiment.run(folder, device, log, eager)
+    print_result(result)
+    log(f"run folder: {folder}")
+
+
+def _cross_validate(experiment: Experiment, folds: int, out: Path, device: str, eager: bool) -> None:
+    """Train each fold in its own folder below `out` and print the means."""
+    results = []
+    for fold in range(folds):
+        of_fold = replace(experiment, data=replace(experiment.data, fold=fold))
+        with tell_how_to_continue(out):
+            results.append(of_fold.run(out / f"fold{fold}", device, log, eager))
+    print_folds(results)
+    log(f"run folders: {out}/fold0 to fold{folds - 1}")

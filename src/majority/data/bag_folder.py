@@ -1,0 +1,77 @@
+"""A folder of .npy files and one bags.json that stores bags, without pickle. It knows arrays, not `Bags`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..files import exclusive_draft, write_error
+from .stores import Store, write_npy
+
+FORMAT, FACTS = "majority-bags-1", "bags.json"
+REQUIRED_ARRAYS = ("store", "index", "offsets", "labels")
+
+
+def write_bag_folder(
+    folder: str | Path, store: Store, used: np.ndarray, arrays: dict[str, np.ndarray | None], facts: dict[str, Any]
+) -> Path:
+    """Write the rows `used` of the store, every array that is not None, and the facts.
+
+    The folder appears complete or not at all.
+    """
+    folder = Path(folder)
+    if folder.exists():
+        raise InputError(f"{folder} exists: choose another folder or remove it")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(folder, error) from None
+    with exclusive_draft(folder) as draft:
+        try:
+            shutil.rmtree(draft, ignore_errors=True)  # left by a save that was killed
+            draft.mkdir()
+            _write_files(draft, store, used, arrays, facts)
+            draft.rename(folder)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+    return folder
+
+
+def _write_files(
+    folder: Path, store: Store, used: np.ndarray, arrays: dict[str, np.ndarray | None], facts: dict[str, Any]
+) -> None:
+    write_npy(folder / "store.npy", store, used)
+    for name, array in arrays.items():
+        if array is not None:
+            array = array.astype(str) if array.dtype == object else array
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+    (folder / FACTS).write_text(json.dumps({"format": FORMAT, **facts}, indent=2), encoding="utf-8")
+
+
+def read_bag_folder(folder: str | Path, in_place: bool) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays by name and the facts. With `in_place` the store is a memory map."""
+    folder = Path(folder)
+    if not (folder / FACTS).is_file():
+        raise InputError(f"{folder} holds no {FACTS}: give a folder that Bags.save wrote")
+    try:
+        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        if facts.get("format") == FORMAT:
+            files = {folder / f"{name}.npy" for name in REQUIRED_ARRAYS} | set(folder.glob("*.npy"))
+            return {path.stem: _read_array(path, in_place and path.stem == "store") for path in files}, facts
+    except (OSError, EOFError, ValueError, AttributeError) as error:
+        raise damaged_folder(folder, error) from error
+    raise InputError(f"{folder} has format {facts.get('format')!r}, this version reads {FORMAT!r}: update majority")
+
+
+def _read_array(path: Path, in_place: bool) -> np.ndarray:
+    return np.load(path, mmap_mode="r" if in_place else None, allow_pickle=False)
+
+
+def damaged_folder(folder: str | Path, error: Exception) -> InputError:
+    return InputError(f"{folder} is damaged ({error}): save the bags again")

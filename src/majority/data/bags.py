@@ -1,0 +1,399 @@
+"""Bags: instances in a store, an index into it, offsets that divide the index into bags, and one label per bag."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from .background import add_background, lead_of, voter_counts
+from .bag_folder import REQUIRED_ARRAYS, damaged_folder, read_bag_folder, write_bag_folder
+from .instance_labels import UNKNOWN, as_instance_label_array, concatenate_labels, encode_instance_labels, renumber
+from .packing import check_bag_arrays, check_one_value_per_bag, group_rows, offsets_of
+from .splitting import group_split, stratified_split
+from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
+from .validation import (
+    Column,
+    as_array,
+    as_integers,
+    as_sortable,
+    check_coordinates,
+    check_lengths,
+    check_positions,
+    check_store,
+    encode_labels,
+    find_non_finite,
+    name_classes,
+)
+
+OPTIONAL_ARRAYS = ("coordinates", "groups", "names")
+
+
+class Bags:
+    """Bags of instances. The label of a bag is the most common class of its instances.
+
+    Bag ``i`` holds the instances ``store[index[offsets[i]:offsets[i + 1]]]``. Nothing is padded; bags may have any
+    mix of sizes from 1 up.
+
+    ``instance_labels`` are for evaluation only: training gets bags ``without_instance_labels()`` unless its method
+    declares that it needs them. They number ``true_classes``: first the ``classes`` that bags can have as their
+    label, then those that only instances have. -1 means that the class of an instance is not known. The attribute is
+    None if no class is known.
+
+    >>> bags = Bags.from_lists([[[0.0], [0.1], [0.9]], [[1.0]]], labels=["cat", "dog"])
+    >>> bags
+    Bags(2 bags of 1 to 3, 4 instances of shape (1,), classes: cat, dog)
+    >>> bags.labels.tolist(), bags.sizes.tolist()
+    ([0, 1], [3, 1])
+    """
+
+    background: int | None = None  # the class that does not vote; see `with_background`
+
+    def __init__(
+        self,
+        store: Store,  # (N, height, width, channels) uint8 or (N, d) floating; in memory or on disk (stores.py)
+        index: Column,  # (n,) positions in the store
+        offsets: Column,  # (b + 1,)
+        labels: Column,  # (b,) class names, or class numbers if `classes` is given
+        classes: Iterable[str] | None = None,
+        *,
+        instance_labels: Column | None = None,  # (n,) evaluation only; "", None, NaN or -1: not known
+        groups: Column | None = None,  # (b,) such as patients or sites: a split keeps them together
+        coordinates: Column | None = None,  # (n, 2)
+        names: Column | None = None,  # (b,)
+    ):
+        self.store: Store = wrap_memmap(store) if isinstance(store, np.ndarray | RowsOnDisk) else as_array(store)
+        check_store(self.store)
+        self.index = as_integers(index, "index")
+        self.offsets = as_integers(offsets, "offsets")
+        check_positions(self.index, self.offsets, len(self.store))
+        self.names = None if names is None else np.asarray([str(name) for name in names])
+        self.groups = None if groups is None else as_sortable(as_array(groups))
+        self.coordinates = None if coordinates is None else as_array(coordinates)
+        check_lengths({"labels": labels, "groups": groups, "names": names}, len(self), "bag")
+        check_lengths({"instance labels": instance_labels, "coordinates": coordinates}, len(self.index), "instance")
+        check_coordinates(self.coordinates)
+        numbers = classes is not None
+        if classes is None:
+            labels, classes = name_classes(labels)
+        self.classes = self.true_classes = tuple(str(name) for name in classes)
+        self.labels = encode_labels(labels, self.classes, self.describe)
+        self.instance_labels: np.ndarray | None = None
+        if instance_labels is not None:
+            self.instance_labels, self.true_classes = encode_instance_labels(
+                instance_labels, self.classes, numbers, self.describe_instance
+            )
+        bad = find_non_finite(self.store, self.index)
+        if bad is not None:
+            what = f"{self.describe_instance(bad)} holds NaN or infinity (as float32)"
+            raise InputError(f"{what}: correct or leave out that instance")
+
+    # ------------------------------------------------------------------ constructors
+
+    @classmethod
+    def from_lists(
+        cls,
+        instances: Sequence[Any],
+        labels: Column,
+        classes: Iterable[str] | None = None,
+        *,
+        instance_labels: Sequence[Column] | None = None,
+        coordinates: Sequence[Column] | None = None,
+        groups: Column | None = None,
+        names: Column | None = None,
+    ) -> Bags:
+        """Make bags from one array, tensor or frame per bag; likewise for instance labels and coordinates."""
+        arrays = [as_array(bag) for bag in instances]
+        check_bag_arrays(arrays, names, instance_labels, coordinates)
+        offsets = offsets_of([len(array) for array in arrays])
+        return cls(
+            np.concatenate(arrays),
+            np.arange(offsets[-1]),
+            offsets,
+            labels,
+            classes,
+            instance_labels=None if instance_labels is None else concatenate_labels(instance_labels),
+            coordinates=None if coordinates is None else np.concatenate([as_array(bag) for bag in coordinates]),
+            groups=groups,
+            names=names,
+        )
+
+    @classmethod
+    def from_table(
+        cls,
+        store: Store,
+        bag_ids: Column,
+        labels: Column,
+        classes: Iterable[str] | None = None,
+        *,
+        instance_labels: Column | None = None,
+        groups: Column | None = None,
+        coordinates: Column | None = None,
+    ) -> Bags:
+        """Make bags from rows that have a bag id each. Labels (and groups) are given on every row.
+
+        The rows of a bag need not be neighbours. An array is not copied.
+
+        >>> Bags.from_table(np.eye(4), ["a", "b", "a", "a"], [7, 9, 7, 7]).classes
+        ('7', '9')
+        """
+        ids, label_column = as_array(bag_ids), as_array(labels)
+        rows = group_rows(ids)
+        columns = {"instance labels": instance_labels, "groups": groups, "coordinates": coordinates}
+        check_lengths({"labels": labels, "instances": store, **columns}, len(ids), "bag id")
+        group_column = None if groups is None else as_array(groups)
+        check_one_value_per_bag({"label": label_column, "group": group_column}, ids, rows)
+        return cls(
+            store,
+            rows.index,
+            rows.offsets,
+            label_column[rows.first_rows],
+            classes,
+            instance_labels=None if instance_labels is None else as_instance_label_array(instance_labels)[rows.index],
+            groups=None if group_column is None else group_column[rows.first_rows],
+            coordinates=None if coordinates is None else as_array(coordinates)[rows.index],
+            names=rows.names,
+        )
+
+    @classmethod
+    def from_indices(
+        cls,
+        store: Store,
+        indices: Sequence[Column],
+        labels: Column,
+        classes: Iterable[str] | None = None,
+        *,
+        instance_labels: Column | None = None,
+        groups: Column | None = None,
+        coordinates: Column | None = None,
+        names: Column | None = None,
+    ) -> Bags:
+        """Make bags from one array of positions in a shared store per bag. An instance may be in many bags."""
+        if len(indices) == 0:
+            raise InputError("no bags were given: pass at least one array of positions")
+        arrays = [as_array(positions) if len(positions) else np.empty(0, np.int64) for positions in indices]
+        return cls(
+            store,
+            np.concatenate(arrays),
+            offsets_of([len(array) for array in arrays]),
+            labels,
+            classes,
+            instance_labels=instance_labels,
+            groups=groups,
+            coordinates=coordinates,
+            names=names,
+        )
+
+    # ------------------------------------------------------------------ properties
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __repr__(self) -> str:
+        sizes = self.sizes
+        span = f"{sizes.min()} to {sizes.max()}" if sizes.min() != sizes.max() else f"{sizes[0]}"
+        shown = ", ".join(self.classes[:10]) + (", ..." if len(self.classes) > 10 else "")
+        instances = f"{len(self.index)} instances of shape {self.store.shape[1:]}"
+        return f"Bags({len(self)} bags of {span}, {instances}, classes: {shown})"
+
+    @property
+    def sizes(self) -> np.ndarray:  # (b,)
+        return np.diff(self.offsets)
+
+    @property
+    def ids(self) -> np.ndarray:  # (n,) the number of each instance's bag
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def bag_of(self, position: int) -> int:
+        return int(np.searchsorted(self.offsets, position, side="right")) - 1
+
+    def positions(self, bags: np.ndarray) -> np.ndarray:
+        """Return the positions in the index of the instances of these bags, bag after bag."""
+        sizes = self.sizes[bags]
+        ends = np.cumsum(sizes)
+        return np.repeat(self.offsets[:-1][bags] - (ends - sizes), sizes) + np.arange(ends[-1])
+
+    def describe(self, i: int) -> str:
+        return f"bag {i}" if self.names is None else f"bag {i} ({self.names[i]})"
+
+    def describe_instance(self, position: int) -> str:
+        bag = self.bag_of(position)
+        return f"{self.describe(bag)}, instance {position - self.offsets[bag]}"
+
+    def bag(self, i: int) -> np.ndarray:
+        """Return the instances of one bag; a view if they are neighbours in a store in memory."""
+        positions = self.index[self.offsets[i] : self.offsets[i + 1]]
+        if np.array_equal(positions, np.arange(positions[0], positions[0] + len(positions))):
+            return self.store[positions[0] : positions[0] + len(positions)]
+        return self.store[positions]
+
+    def instances(self) -> np.ndarray:
+        """Return all instances, bag after bag."""
+        return self.store[self.index]
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the bags have labels. If they were read without labels, all of them are UNKNOWN."""
+        return bool((self.labels != UNKNOWN).all())
+
+    @property
+    def fully_known(self) -> np.ndarray:  # (b,) whether the true class of every instance of the bag is known
+        if self.instance_labels is None:
+            return np.zeros(len(self), bool)
+        return np.logical_and.reduceat(self.instance_labels != UNKNOWN, self.offsets[:-1])
+
+    def class_counts(self) -> np.ndarray:  # (b, true classes)
+        """Return how many instances of each bag are of each true class; unknown ones are not counted."""
+        if self.instance_labels is None:
+            raise InputError("these bags have no instance labels: counts of true classes need them")
+        n_classes, known = len(self.true_classes), self.instance_labels != UNKNOWN
+        cells = (self.ids * n_classes + self.instance_labels)[known]
+        return np.bincount(cells, minlength=len(self) * n_classes).reshape(len(self), -1)
+
+    def majority_proportions(self) -> np.ndarray:  # (b,) of the instances that vote; 0 if none does
+        return lead_of(self._true_votes())[0]
+
+    def tie_rate(self) -> float:
+        """Return the share of bags in which two or more classes have the top count."""
+        counts = self._true_votes()
+        return float(((counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1).mean())
+
+    def _true_votes(self) -> np.ndarray:  # (b, true classes)
+        counts = self.class_counts()
+        incomplete = np.flatnonzero(~self.fully_known)
+        if len(incomplete):
+            raise InputError(
+                f"{self.describe(int(incomplete[0]))} has instances of unknown class, but a majority needs "
+                "the classes of all instances: use bags.subset(bags.fully_known)"
+            )
+        return voter_counts(counts, self.background)
+
+    def fingerprint(self) -> str:
+        """Return a short hash of everything that training and evaluation see of these bags.
+
+        The fingerprint of bags `without_instance_labels()` covers what every method may see.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        more: tuple[object, ...] = () if self.background is None else (self.background,)
+        if self.classes != self.true_classes:
+            more += (self.classes,)
+        digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.true_classes, *more)).encode())
+        for array in (self.offsets, self.labels, self.instance_labels):
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).data)
+        for chunk in iterate_chunks(self.store, self.index):
+            digest.update(np.ascontiguousarray(chunk).data)
+        return digest.hexdigest()
+
+    # ------------------------------------------------------------------ new bags from these
+
+    def without_instance_labels(self) -> Bags:
+        """Return the same bags without instance labels: all that training and model selection may see."""
+        return self._with(instance_labels=None, true_classes=self.classes)
+
+    def with_background(self, name: str) -> Bags:
+        """Return the same bags with one class that does not vote. A new class is appended to the classes.
+
+        >>> bags = Bags.from_lists([np.ones((2, 3))] * 2, labels=["tumour", "stroma"]).with_background("normal")
+        >>> bags.classes, bags.background
+        (('stroma', 'tumour', 'normal'), 2)
+        """
+        classes, background = add_background(name, self.classes, self.labels, self.describe)
+        true_classes = tuple(dict.fromkeys((*classes, *self.true_classes)))
+        instance_labels = renumber(self.instance_labels, self.true_classes, true_classes)
+        return self._with(
+            classes=classes, background=background, true_classes=true_classes, instance_labels=instance_labels
+        )
+
+    def subset(self, bags: Column) -> Bags:
+        """Return these bags, by number or by mask, in this order, on the same store (not copied)."""
+        numbers = as_array(bags)
+        if numbers.dtype == bool:
+            check_lengths({"mask entries": numbers}, len(self), "bag")
+            numbers = np.flatnonzero(numbers)
+        if len(numbers) == 0:
+            raise InputError("a subset of no bags: give at least one bag number")
+        numbers = as_integers(numbers, "the list of bags")
+        outside = numbers[(numbers < -len(self)) | (numbers >= len(self))]
+        if len(outside):
+            raise InputError(f"there is no bag {outside[0]}: the bags are numbered 0 to {len(self) - 1}")
+        positions = self.positions(numbers)
+        instance_labels = _take(self.instance_labels, positions)
+        if instance_labels is not None and (instance_labels == UNKNOWN).all():
+            instance_labels = None
+        return self._with(
+            index=self.index[positions],
+            offsets=offsets_of(self.sizes[numbers]),
+            labels=self.labels[numbers],
+            instance_labels=instance_labels,
+            groups=_take(self.groups, numbers),
+            coordinates=_take(self.coordinates, positions),
+            names=_take(self.names, numbers),
+        )
+
+    def split(self, fractions: Sequence[float], seed: int = 0) -> tuple[Bags, ...]:
+        """Split into parts of these fractions, stratified by label. Bags of one group stay together.
+
+        >>> bags = Bags.from_lists([np.ones((2, 3))] * 10, labels=["a", "b"] * 5)
+        >>> [len(part) for part in bags.split([0.6, 0.4])]
+        [6, 4]
+        """
+        shares = np.asarray(fractions, float)
+        if shares.ndim != 1 or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
+            raise InputError(f"fractions {shares.tolist()} must be positive and sum to 1")
+        rng, what = np.random.default_rng(seed), f"{len(self)} bags"
+        if self.groups is None:
+            parts = stratified_split(self.labels, shares / shares.sum(), rng)
+        else:
+            names, groups = np.unique(self.groups, return_inverse=True)
+            parts, what = group_split(groups, self.labels, shares, rng), f"{len(names)} groups"
+        for part, share in enumerate(shares):
+            if not (parts == part).any():
+                more = "bags" if self.groups is None else "groups, or name each bag's part in a split column"
+                raise InputError(f"part {part} ({share:.0%}) of {what} would be empty: give more {more}")
+        return tuple(self.subset(parts == part) for part in range(len(shares)))
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a folder of .npy files and one bags.json (no pickle) with all instances that are in a bag."""
+        used, index = np.unique(self.index, return_inverse=True)
+        arrays = {name: getattr(self, name) for name in ("offsets", "labels", "instance_labels", *OPTIONAL_ARRAYS)}
+        facts: dict[str, Any] = {"classes": self.classes, "true_classes": self.true_classes}
+        if self.background is not None:
+            facts["background"] = self.classes[self.background]
+        return write_bag_folder(folder, self.store, used, {"index": index, **arrays}, facts)
+
+    @classmethod
+    def load(cls, folder: str | Path, in_place: bool = False) -> Bags:
+        """Read what `save` wrote. With `in_place` the store stays on disk and is read on demand."""
+        arrays, facts = read_bag_folder(folder, in_place)
+        optional = {name: arrays[name] for name in OPTIONAL_ARRAYS if name in arrays}
+        try:
+            store, index, offsets, labels = (arrays[name] for name in REQUIRED_ARRAYS)
+            bags = cls(store, index, offsets, labels, facts["classes"], **optional)
+            if "instance_labels" in arrays:
+                true_classes = tuple(facts["true_classes"])
+                bags = bags._with_instance_labels(arrays["instance_labels"], true_classes)
+            return bags.with_background(facts["background"]) if "background" in facts else bags
+        except (ValueError, KeyError) as error:
+            raise damaged_folder(folder, error) from error
+
+    def _with_instance_labels(self, instance_labels: np.ndarray, true_classes: tuple[str, ...]) -> Bags:
+        check_lengths({"instance labels": instance_labels}, len(self.index), "instance")
+        codes, _ = encode_instance_labels(instance_labels, true_classes, True, self.describe_instance)
+        return self._with(instance_labels=codes, true_classes=true_classes)
+
+    def _with(self, **changes: Any) -> Bags:
+        """Return a copy with some fields changed, without checks: a part of valid bags is valid."""
+        other = object.__new__(Bags)
+        other.__dict__.update(self.__dict__ | changes)
+        return other
+
+
+def _take(values: np.ndarray | None, which: np.ndarray) -> np.ndarray | None:
+    return None if values is None else values[which]

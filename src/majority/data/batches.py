@@ -1,0 +1,208 @@
+"""Batches of bags on a device. A store in memory is copied to the device once; batches are gathered there by index.
+
+Bags whose store stays on disk: see streaming.py, which also chooses between the two.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .bags import Bags
+from .device import as_supported, to_device
+from .segments import Segments
+
+
+class Target(NamedTuple):
+    """What a loss may see. Instance labels are None unless the head declares that it sees them."""
+
+    labels: Tensor  # (b,)
+    instance_labels: Tensor | None = None  # (n,)
+    soft_labels: Tensor | None = None  # (n, C) probabilities that an earlier model predicted; None: there are none
+
+
+class Batch:
+    """Some bags, and how to get their instances."""
+
+    bags: np.ndarray  # (b,) their numbers
+    segments: Segments
+    target: Target
+
+    @property
+    def instances(self) -> Tensor:  # (n, ...) as stored
+        raise NotImplementedError
+
+    def pieces(self, max_instances: int) -> Iterator[Tensor]:
+        """Yield the instances, at most `max_instances` at a time."""
+        raise NotImplementedError
+
+
+@dataclass(eq=False)
+class ResidentBatch(Batch):
+    """A batch whose instances are on the device."""
+
+    bags: np.ndarray
+    store: Tensor  # (N, ...)
+    index: Tensor  # (n,) positions in the store
+    segments: Segments
+    target: Target
+
+    @property
+    def instances(self) -> Tensor:
+        return self.store[self.index]
+
+    def pieces(self, max_instances: int) -> Iterator[Tensor]:
+        return (self.store[index] for index in torch.split(self.index, max_instances))
+
+
+class BatchInfo(NamedTuple):
+    """What is known of a batch before its instances are read."""
+
+    rows: slice  # its part of the positions
+    bags: np.ndarray
+    segments: Segments
+    target: Target
+
+
+class BagLoader:
+    """Makes batches of bags. Subclasses decide in `_make_batches` where the instances come from.
+
+    `keep` and `soft_labels` have one entry per position of the bags' index: whether the instance is aggregated (None:
+    all are), and the probabilities of its class.
+    """
+
+    def __init__(
+        self,
+        bags: Bags,
+        device: torch.device,
+        *,
+        keep: np.ndarray | None = None,  # (n,) boolean
+        soft_labels: np.ndarray | None = None,  # (n, C)
+    ):
+        self.bags, self.device, self.keep, self.soft_labels = bags, device, keep, soft_labels
+
+    def shuffled(
+        self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None, bags: int | None = None
+    ) -> Iterable[Batch]:
+        """One epoch: every bag once, or `bags` of them, in random order.
+
+        Of a bag larger than `max_instances`, a random part is taken.
+        """
+        order = rng.permutation(len(self.bags))[:bags]
+        positions, sizes = self.bags.positions(order), self.bags.sizes[order]
+        if max_instances is not None and sizes.max() > max_instances:
+            keep = None if self.keep is None else self.keep[positions]
+            positions, sizes = _random_parts(positions, sizes, max_instances, rng, keep)
+        bounds = [*range(0, len(order), batch_bags), len(order)]
+        return self._make_batches(order, positions, sizes, bounds)
+
+    def in_order(self, max_instances: int) -> Iterable[Batch]:
+        """All bags in order. A batch has as many whole bags as fit into `max_instances`, and at least one."""
+        offsets, bounds = self.bags.offsets, [0]
+        while bounds[-1] < len(self.bags):
+            end = np.searchsorted(offsets, offsets[bounds[-1]] + max_instances, side="right") - 1
+            bounds.append(max(int(end), bounds[-1] + 1))
+        positions = np.arange(len(self.bags.index))
+        return self._make_batches(np.arange(len(self.bags)), positions, self.bags.sizes, bounds, max_instances)
+
+    def _make_batches(
+        self,
+        numbers: np.ndarray,  # (b,) of the bags
+        positions: np.ndarray,  # (n,) of their instances in the bags' index
+        sizes: np.ndarray,  # (b,) instances of each bag
+        bounds: list[int],  # where, among these bags, one batch ends and the next begins
+        piece: int | None = None,  # instances that will be read at a time; None: a whole batch
+    ) -> Iterable[Batch]:
+        raise NotImplementedError
+
+    def _describe_batches(
+        self, numbers: np.ndarray, positions: np.ndarray, sizes: np.ndarray, bounds: list[int]
+    ) -> Iterator[BatchInfo]:
+        """Yield the segments and targets of each batch. They are views of what is copied to the device once."""
+
+        def on_device(values: np.ndarray | None) -> Tensor | None:
+            return None if values is None else to_device(values[positions], self.device)
+
+        def part(values: Tensor | None, rows: slice) -> Tensor | None:
+            return None if values is None else values[rows]
+
+        labels, device_sizes = to_device(self.bags.labels[numbers], self.device), to_device(sizes, self.device)
+        instance_labels = on_device(self.bags.instance_labels)
+        soft_labels, keep = on_device(self.soft_labels), on_device(self.keep)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        for a, b in pairwise(bounds):
+            rows = slice(starts[a], starts[b])
+            target = Target(labels[a:b], part(instance_labels, rows), part(soft_labels, rows))
+            segments = Segments(sizes[a:b], device_sizes[a:b], part(keep, rows))
+            yield BatchInfo(rows, numbers[a:b], segments, target)
+
+
+class ResidentLoader(BagLoader):
+    """Bags whose instances are on the device. A store that they share with the loader `beside` is copied only once."""
+
+    def __init__(
+        self,
+        bags: Bags,
+        device: torch.device,
+        *,
+        keep: np.ndarray | None = None,
+        soft_labels: np.ndarray | None = None,
+        beside: BagLoader | None = None,
+    ):
+        super().__init__(bags, device, keep=keep, soft_labels=soft_labels)
+        if isinstance(beside, ResidentLoader) and beside.bags.store is bags.store:
+            self.store: Tensor = beside.store
+        else:
+            assert isinstance(bags.store, np.ndarray)
+            self.store = as_supported(as_tensor(bags.store), device).to(device)
+
+    def _make_batches(
+        self,
+        numbers: np.ndarray,
+        positions: np.ndarray,
+        sizes: np.ndarray,
+        bounds: list[int],
+        piece: int | None = None,
+    ) -> list[ResidentBatch]:
+        index = to_device(self.bags.index[positions], self.device)
+        infos = self._describe_batches(numbers, positions, sizes, bounds)
+        return [
+            ResidentBatch(bags, self.store, index[rows], segments, target) for rows, bags, segments, target in infos
+        ]
+
+
+def as_tensor(store: np.ndarray) -> Tensor:
+    """Return a view of the store (a memory-mapped file stays on disk)."""
+    if min(store.strides) < 0:  # torch does not take a reversed array
+        store = store.copy()
+    with warnings.catch_warnings():  # about read-only arrays: nothing here writes
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        return torch.from_numpy(store)
+
+
+def _random_parts(
+    positions: np.ndarray,
+    sizes: np.ndarray,
+    limit: int,
+    rng: np.random.Generator,
+    keep: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `limit` random positions of each bag (all of a smaller bag), bag after bag, and the new sizes.
+
+    If only the positions marked in `keep` (n,) are aggregated, a part always has at least one of them.
+    """
+    bag, starts = np.repeat(np.arange(len(sizes)), sizes), np.cumsum(sizes) - sizes
+    draws = rng.random(len(positions))
+    if keep is not None:
+        first = np.minimum.reduceat(np.where(keep, draws, 1), starts)  # (b,) the lowest draw of those that are marked
+        draws[keep & (draws == np.repeat(first, sizes))] = 0
+    order = np.argsort(bag + draws, kind="stable")  # shuffled within each bag
+    rank = np.arange(len(positions)) - np.repeat(starts, sizes)
+    return positions[order[rank < np.repeat(np.minimum(sizes, limit), sizes)]], np.minimum(sizes, limit)

@@ -1,0 +1,157 @@
+"""One feature file with one row per instance: its content and its errors. The suffix decides how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+H5_SUFFIXES = (".h5", ".hdf5")
+SUFFIXES = (".npy", ".npz", *H5_SUFFIXES, ".pt", ".pth")
+FLOATS = tuple(map(np.dtype, ("float16", "float32", "float64")))
+
+
+class FeatureFileError(InputError):
+    """An error in one file, and its cure."""
+
+    def __init__(self, path: Path, what: str, cure: str):
+        super().__init__(f"{path} {what}: {cure}")
+        self.path, self.what, self.cure = path, what, cure
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureFile:
+    path: Path
+    rows: int
+    width: int
+    dtype: np.dtype
+    coordinates: np.ndarray | None  # (n, 2)
+    offset: int | None = None  # byte offset of the first row in an .npy file whose rows lie one after the other
+
+
+def lower_suffix(path: str | Path) -> str:
+    """Return the suffix that decides how a file is read; capitals do not matter.
+
+    >>> lower_suffix("slide.1.NPY")
+    '.npy'
+    """
+    return Path(path).suffix.lower()
+
+
+def inspect_feature_file(path: str | Path) -> FeatureFile:
+    """Open and check one feature file. `.npz`, `.pt` and `.pth` files are read as a whole.
+
+    A FeatureFileError says what is wrong with the file.
+    """
+    path = Path(path)
+    if lower_suffix(path) not in SUFFIXES:
+        raise FeatureFileError(path, "is no feature file", f"give {', '.join(SUFFIXES)}")
+    if not path.is_file():
+        raise FeatureFileError(path, "does not exist", "correct its name or leave it out")
+    if lower_suffix(path) == ".npy":
+        with wrap_read_errors(path):
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+        in_place = isinstance(mapped, np.memmap) and mapped.flags.c_contiguous
+        return _checked_file(path, mapped, None, mapped.offset if in_place else None)
+    if lower_suffix(path) in H5_SUFFIXES:
+        with open_h5(path) as file:
+            return _checked_file(path, file["features"], file.get("coords"))
+    arrays = read_whole(path)
+    return _checked_file(path, arrays["features"], arrays.get("coords"))
+
+
+def check_compatible(file: FeatureFile, first: FeatureFile) -> None:
+    if file.width != first.width:
+        what = f"has {file.width} features, {first.path} has {first.width}"
+        raise FeatureFileError(file.path, what, "take all files from one feature extractor")
+    if file.dtype != first.dtype:
+        what = f"has dtype {file.dtype}, {first.path} has {first.dtype}"
+        raise FeatureFileError(file.path, what, "convert all files to one dtype")
+
+
+def read_whole(path: Path) -> dict[str, np.ndarray]:
+    """Read `features`, and `coords` if the file has them, of a file that cannot be read in place."""
+    with wrap_read_errors(path):
+        if lower_suffix(path) == ".npy":
+            return {"features": np.load(path, allow_pickle=False)}
+        if lower_suffix(path) == ".npz":
+            with np.load(path, allow_pickle=False) as archive:
+                return {name: archive[key] for name, key in _find_keys(path, archive.files).items()}
+        import torch
+
+        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = {"features": content} if isinstance(content, torch.Tensor) else content
+        if not isinstance(content, dict):
+            what, cure = f"holds a {type(content).__name__}", "save a tensor (n, d) or a dict with 'features'"
+            raise FeatureFileError(path, what, cure)
+        return {name: _as_array(content[key]) for name, key in _find_keys(path, list(content)).items()}
+
+
+@contextmanager
+def wrap_read_errors(path: Path) -> Iterator[None]:
+    """Turn any error about a damaged file into one clear message; each format raises its own."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        reason = f"damaged, or no {path.suffix} file of plain numbers: {type(error).__name__}"
+        raise FeatureFileError(path, f"cannot be read ({reason})", "write the file again or leave it out") from error
+
+
+@contextmanager
+def open_h5(path: Path) -> Iterator[Any]:
+    """Yield the open h5py.File, which has `features`."""
+    try:
+        import h5py
+    except ImportError:
+        what, cure = "needs the package h5py, which is not installed", "pip install h5py"
+        raise FeatureFileError(path, what, cure) from None
+    with wrap_read_errors(path), h5py.File(path, "r") as file:
+        datasets = [name for name, entry in file.items() if isinstance(entry, h5py.Dataset)]
+        _find_keys(path, datasets, any_single_name=False)
+        yield file
+
+
+def _find_keys(path: Path, keys: Sequence[str], any_single_name: bool = True) -> dict[str, str]:
+    """Return which key holds the features (a single array may have any name) and which the coordinates."""
+    found = {name: name for name in ("features", "coords") if name in keys}
+    if "features" not in found:
+        if not (any_single_name and len(keys) == 1):
+            holds = ", ".join(map(str, keys)) or "nothing"
+            raise FeatureFileError(path, f"holds {holds}", "name its array of features 'features'")
+        found = {"features": keys[0]}
+    return found
+
+
+def _as_array(tensor: Any) -> np.ndarray:
+    import torch
+
+    tensor = torch.as_tensor(tensor).detach()  # features may have been saved with their gradient
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
+
+
+def _checked_file(path: Path, features: Any, coordinates: Any, offset: int | None = None) -> FeatureFile:
+    """`features` and `coordinates` are arrays or h5py datasets."""
+    shape, dtype = features.shape, features.dtype
+    if 0 in shape:
+        raise FeatureFileError(path, f"is empty (features of shape {shape})", "fill it or leave it out")
+    if len(shape) != 2:
+        raise FeatureFileError(path, f"has features of shape {shape}", "save one row per instance, (n, d)")
+    if dtype not in FLOATS and dtype.newbyteorder("=") in FLOATS:
+        order, plain = "big" if dtype.byteorder == ">" else "little", dtype.newbyteorder("=")
+        what = f"has features of dtype {dtype.str}, which is {plain} in {order}-endian order"
+        raise FeatureFileError(path, what, f"save them with .astype('{plain}')")
+    if dtype not in FLOATS:
+        raise FeatureFileError(path, f"has features of dtype {dtype}", "save them as float16 or float32")
+    if coordinates is not None and coordinates.shape != (shape[0], 2):
+        what = f"has {shape[0]} rows and coords of shape {coordinates.shape}"
+        raise FeatureFileError(path, what, "save one (x, y) per row")
+    copied = None if coordinates is None else np.array(coordinates)  # a view of a tensor would keep the file in memory
+    return FeatureFile(path, int(shape[0]), int(shape[1]), np.dtype(dtype), copied, offset)

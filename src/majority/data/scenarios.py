@@ -1,0 +1,363 @@
+"""Bags of labelled instances with chosen majority proportions: the paper's Small, Various and Large, or any range.
+
+The majority proportion m of a bag is uniform in one of ten equal strata of the range. The other C - 1 proportions are
+uniform on {0 <= p_j <= m, sum = 1 - m}. Counts are size * p, rounded by largest remainder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import InputError
+from .bags import Bags
+from .stores import Store
+from .validation import Column, as_integers, check_lengths, encode_labels
+
+SCENARIOS: dict[str, tuple[float | None, float]] = {
+    "small": (None, 0.4),
+    "various": (None, 1.0),
+    "large": (0.6, 1.0),
+}  # None: 1/C
+STRATA = 10
+BACKGROUND_SHARES = (0.0, 0.6)
+TIES = ("lowest", "resample", "error")
+TOO_FEW_CLASSES = "{} classes are too few for a majority: give at least 2"
+TABLE_ENTRIES = 2_000_000  # the most entries of the sampler's table in memory: 16 MB
+
+
+def majority_range(scenario: str | tuple[float, float], n_classes: int, size: int) -> tuple[float, float]:
+    """Return the lowest and highest majority proportion of a scenario: a name, "LOW,HIGH" or (low, high).
+
+    The low end is at least 1/C: a majority cannot be smaller.
+
+    >>> majority_range("small", n_classes=10, size=64)
+    (0.1, 0.4)
+    >>> majority_range("0.3,0.5", n_classes=10, size=64)
+    (0.3, 0.5)
+    """
+    if n_classes < 2:
+        raise InputError(TOO_FEW_CLASSES.format(n_classes))
+    if size < 1:
+        raise InputError(f"a bag of {size} instances is empty: give a size of at least 1")
+    name, low, high = _parse_scenario(scenario)
+    low = max(low or 0, 1 / n_classes)
+    if high <= low:
+        cure = "use various or large" if name in SCENARIOS else f"use a range that ends above 1/{n_classes}"
+        raise InputError(f"scenario {name} is empty for {n_classes} classes: 1/{n_classes} to {high:g}; {cure}")
+    fewest = max(-(-size // n_classes), int(np.ceil(low * size - 1e-9)))
+    if fewest > high * size + 1e-9:
+        raise InputError(
+            f"no bag of {size} has a majority proportion in {name} ({low:g} to {high:g}) with {n_classes} classes: "
+            "use larger bags or another range"
+        )
+    return low, high
+
+
+def sample_proportions(majorities: ArrayLike, n_classes: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw class proportions with these maxima: (b,) -> (b, C), the majority in column 0.
+
+    The other columns are uniform on {0 <= p_j <= m, sum = 1 - m}. They are drawn without rejection.
+
+    >>> proportions = sample_proportions([0.2, 0.5, 1.0], n_classes=5, rng=np.random.default_rng(0))
+    >>> proportions.shape, proportions[:, 0].tolist(), proportions.sum(axis=1).round(9).tolist()
+    ((3, 5), [0.2, 0.5, 1.0], [1.0, 1.0, 1.0])
+    >>> proportions[0].round(9).tolist()
+    [0.2, 0.2, 0.2, 0.2, 0.2]
+    """
+    if n_classes < 2:
+        raise InputError(TOO_FEW_CLASSES.format(n_classes))
+    top = np.asarray(majorities, dtype=float)
+    outside = top[~((top >= 1 / n_classes - 1e-12) & (top <= 1))]
+    if len(outside):
+        raise InputError(f"{outside[0]:g} is no majority among {n_classes} classes: give proportions from 1/C to 1")
+    others = n_classes - 1
+    sums = np.clip((1 - top) / top, 0, others)  # of the other proportions, in units of the majority
+    proportions = np.empty((len(top), n_classes))
+    proportions[:, 0] = top
+    rows = max(1, TABLE_ENTRIES // (others * (others // 2 + 2)))
+    for start in range(0, len(top), rows):
+        chunk = slice(start, start + rows)
+        proportions[chunk, 1:] = top[chunk, None] * _fixed_sum_points(sums[chunk], others, rng)
+    return proportions
+
+
+def round_counts(proportions: ArrayLike, size: int | np.ndarray) -> np.ndarray:
+    """Round by largest remainder: (b, C) proportions -> (b, C) counts that sum to `size`, each within 1 of size * p.
+
+    `size` is one number, or one number per row. Equal remainders favour the earlier column, so that a majority in
+    column 0 may be tied but is never overtaken.
+
+    >>> round_counts([[0.5, 0.25, 0.25], [0.36, 0.34, 0.3]], size=6).tolist()
+    [[3, 2, 1], [2, 2, 2]]
+    """
+    shares = np.asarray(proportions, dtype=float)
+    sizes = np.broadcast_to(size, len(shares))[:, None]  # (b, 1)
+    exact = sizes * shares
+    if not np.allclose(exact.sum(axis=1, keepdims=True), sizes, rtol=1e-9) or (exact < 0).any():
+        raise InputError("proportions must be non-negative and sum to 1 in each row: divide each row by its sum")
+    counts = np.floor(exact).astype(np.int64)
+    missing = sizes - counts.sum(axis=1, keepdims=True)  # (b, 1)
+    by_remainder = np.argsort(counts - exact, axis=1, kind="stable")
+    gets_one = np.empty_like(counts)
+    np.put_along_axis(gets_one, by_remainder, np.arange(counts.shape[1]) < missing, axis=1)
+    return counts + gets_one
+
+
+def winner_weights(ratio: float, n_classes: int) -> np.ndarray:  # (C,)
+    """Return a geometric `winner_prior`: the first class wins `ratio` times as often as the last.
+
+    >>> winner_weights(9, n_classes=3).round(9).tolist()
+    [1.0, 0.333333333, 0.111111111]
+    """
+    if not 1 <= ratio < np.inf:
+        raise InputError(f"a winner ratio of {ratio:g}: give 1 (all classes win equally often) or more")
+    return ratio ** -np.linspace(0, 1, n_classes)
+
+
+def make_bags(
+    store: Store,  # (N, ...)
+    labels: Column,  # (N,) class names or class numbers
+    classes: Sequence[str],
+    *,
+    n_bags: int,
+    size: int,
+    scenario: str | tuple[float, float] = "various",
+    rng: np.random.Generator,
+    positions: np.ndarray | None = None,  # in the store, of the instances that may be drawn
+    part: str = "data",  # for messages
+    winner_prior: ArrayLike | None = None,  # one weight per class that can win
+    background: str | None = None,  # a class that does not vote
+    background_shares: tuple[float, float] = BACKGROUND_SHARES,  # of a bag: uniform from low to high
+    shared: bool = True,
+    with_replacement: bool = False,
+    ties: str = "lowest",
+    max_tries: int = 1000,
+) -> Bags:
+    """Draw bags of one size from labelled instances. The store is shared, not copied.
+
+    Winners are independent draws from `winner_prior` (default: uniform). A bag has no instance twice unless
+    `with_replacement` is set. Bags are drawn independently of each other unless `shared` is False: then every instance
+    is in at most one bag. If several classes have the top count, `ties` decides:
+
+    - "lowest": the label is the lowest class number among them, as published. Low classes are then labels more often
+      than the prior: about a fifth of the bags are tied in scenario small with 64 instances and ten classes.
+    - "resample": a tied bag gets a new majority from the same stratum and new proportions for the same winner.
+    - "error": a tie raises an InputError.
+
+    With a `background`, each bag gets a random share of that class. The scenario then describes its other instances,
+    the voters, and the label is their most common class.
+
+    >>> store, labels = np.zeros((300, 2)), np.arange(300) % 3
+    >>> bags = make_bags(store, labels, "abc", n_bags=20, size=10, scenario="large", rng=np.random.default_rng(0))
+    >>> bags
+    Bags(20 bags of 10, 200 instances of shape (2,), classes: a, b, c)
+    >>> bool((bags.class_counts().argmax(axis=1) == bags.labels).all())
+    True
+    """
+    if ties not in TIES:
+        raise InputError(f"ties={ties!r} is unknown: use one of {', '.join(TIES)}")
+    if with_replacement and not shared:
+        raise InputError("with_replacement repeats instances and shared=False forbids it: choose one of them")
+    if n_bags < 1:
+        raise InputError(f"{n_bags} bags are too few: give at least 1")
+    voting = np.arange(len(classes))
+    voters: int | np.ndarray = size  # per bag; (b,) if some instances do not vote
+    if background is not None:
+        voting = _other_classes(background, classes)
+        voters = size - _draw_background(n_bags, size, background_shares, rng)
+    n_classes = len(voting)
+    limits = majority_range(scenario, n_classes, int(np.min(voters)))
+    prior = _check_prior(winner_prior, n_classes)
+    check_lengths({"labels": labels}, len(store), "instance")
+    codes = encode_labels(labels, classes, lambda i: f"instance {i}")
+    drawable = _check_positions(positions, len(store), part)
+    counts = _draw_counts(n_bags, voters, n_classes, limits, ties, max_tries, rng)  # (b, C), the winner's first
+    winners = rng.choice(n_classes, size=n_bags, p=prior)
+    keys = rng.random((n_bags, n_classes))
+    keys[np.arange(n_bags), winners] = -1  # the winner is first in its bag's order of classes
+    votes = np.empty_like(counts)
+    np.put_along_axis(votes, keys.argsort(axis=1), counts, axis=1)
+    class_counts = np.tile((size - votes.sum(axis=1))[:, None], len(classes))  # (b, classes), those of the background
+    class_counts[:, voting] = votes
+    pools = [drawable[codes[drawable] == c] for c in range(len(classes))]
+    _check_enough(class_counts, pools, classes, part, shared, with_replacement)
+    index = _draw_instances(class_counts, pools, shared, with_replacement, rng)  # (b, size)
+    offsets = np.arange(n_bags + 1) * size
+    bag_labels = voting[votes.argmax(axis=1)]
+    bags = Bags(store, index.ravel(), offsets, bag_labels, classes, instance_labels=codes[index.ravel()])
+    return bags if background is None else bags.with_background(background)
+
+
+def _fixed_sum_points(sums: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw points that are uniform on the slices {x in [0, 1]^n, sum x = s}: (b,) sums -> (b, n).
+
+    Seen from its centre, where every x_i is s/n, a slice is a union of cones over its facets x_i = 0 and x_i = 1. The
+    facets are such slices too: choose a facet by the volume of its cone, move the fraction r = U^(1/(n-1)) of the way
+    to it, and repeat inside it. The heights of the cones are in the ratio s/n to 1 - s/n; the volume of a facet is a
+    density of the sum of n - 1 uniform numbers.
+    """
+    mirrored = sums > n / 2
+    sums = np.where(mirrored, n - sums, sums)  # at most half of the chosen facets are x_i = 1: a smaller table
+    density = _uniform_sum_densities(sums, n)
+    rows = np.arange(len(sums))
+    at_one = np.zeros(len(sums), dtype=np.int64)  # facets x_i = 1 chosen so far
+    shift, scale = np.zeros(len(sums)), np.ones(len(sums))  # of the current facet inside the slice
+    points = np.empty((len(sums), n))
+    for left in range(n, 1, -1):
+        rest = sums - at_one
+        to_zero = rest * density[left - 1, rows, at_one]
+        to_one = (left - rest) * density[left - 1, rows, at_one + 1]
+        volume = to_zero + to_one
+        chance = (rest > left / 2).astype(float)  # if both volumes are 0, only this facet is left
+        np.divide(to_one, volume, out=chance, where=volume > 0)
+        facet = rng.random(len(sums)) < chance  # 1: the facet is x_i = 1
+        r = rng.random(len(sums)) ** (1 / (left - 1))
+        centre = (1 - r) * rest / left
+        points[:, left - 1] = shift + scale * (centre + r * facet)
+        shift += scale * centre
+        scale *= r
+        at_one += facet
+    points[:, 0] = shift + scale * (sums - at_one)
+    points = np.clip(np.where(mirrored[:, None], 1 - points, points), 0, 1)
+    return rng.permuted(points, axis=1)
+
+
+def _uniform_sum_densities(sums: np.ndarray, n: int) -> np.ndarray:
+    """Entry [m, row, j]: the density at sums[row] - j of the sum of m uniform numbers, m = 1 ... n - 1.
+
+    Every (m, row) has its own factor. No term of f_m(t) = [t f_{m-1}(t) + (m - t) f_{m-1}(t - 1)] / (m - 1) is
+    negative, so that nothing cancels.
+    """
+    j = np.arange(int(sums.max()) + 2)
+    t = sums[:, None] - j  # (b, J)
+    table = np.zeros((max(n, 2), *t.shape))
+    table[1] = np.floor(sums)[:, None] == j
+    for m in range(2, n):
+        table[m] = t * table[m - 1]
+        table[m, :, :-1] += (m - t[:, :-1]) * table[m - 1, :, 1:]
+        top = table[m].max(axis=1, keepdims=True)
+        table[m] /= np.where(top > 0, top, 1)  # prevents underflow for hundreds of classes
+    return table
+
+
+def _draw_counts(
+    n_bags: int,
+    size: int | np.ndarray,
+    n_classes: int,
+    limits: tuple[float, float],
+    ties: str,
+    max_tries: int,
+    rng: np.random.Generator,
+) -> np.ndarray:  # (b, C), the top count in column 0
+    low, high = limits
+    sizes = np.broadcast_to(size, n_bags)
+    strata = rng.permutation(np.arange(n_bags) * STRATA // n_bags)
+
+    def draw(rows: slice | np.ndarray) -> np.ndarray:
+        majorities = low + (high - low) * (strata[rows] + rng.random(len(strata[rows]))) / STRATA
+        return round_counts(sample_proportions(np.minimum(majorities, 1), n_classes, rng), sizes[rows])
+
+    def tied_rows(counts: np.ndarray) -> np.ndarray:
+        return np.flatnonzero(counts[:, 1:].max(axis=1) == counts[:, 0])
+
+    counts = draw(slice(None))
+    tied = tied_rows(counts)
+    tries = 0
+    while ties == "resample" and len(tied) and tries < max_tries:
+        counts[tied] = draw(tied)
+        tied = tied[tied_rows(counts[tied])]
+        tries += 1
+    if len(tied) and ties != "lowest":
+        still, cure = (f" still, after {tries} tries", "") if ties == "resample" else ("", "ties='resample' or ")
+        raise InputError(
+            f"{len(tied)} of {n_bags} bags of {sizes.min()} tie at the top{still} (majority proportions {low:g} to "
+            f"{high:g}, {n_classes} classes): use larger bags, another range, or {cure}ties='lowest'"
+        )
+    return counts
+
+
+def _other_classes(background: str, classes: Sequence[str]) -> np.ndarray:
+    if background not in classes:
+        raise InputError(f"background {background!r} is not a class: use one of {', '.join(classes)}")
+    return np.array([c for c, name in enumerate(classes) if name != background])
+
+
+def _draw_background(n_bags: int, size: int, shares: tuple[float, float], rng: np.random.Generator) -> np.ndarray:
+    """Return how many instances of each bag (b,) are background."""
+    low, high = shares
+    if not 0 <= low <= high < 1 or round(high * size) >= size:
+        raise InputError(
+            f"background shares from {low:g} to {high:g} of bags of {size}: use 0 <= LOW <= HIGH < 1, "
+            "so that some instances vote"
+        )
+    return np.rint(size * rng.uniform(low, high, size=n_bags)).astype(np.int64)
+
+
+def _draw_instances(
+    class_counts: np.ndarray, pools: list[np.ndarray], shared: bool, with_replacement: bool, rng: np.random.Generator
+) -> np.ndarray:  # (b, size) positions in the store
+    drawn = []
+    for pool, needs in zip(pools, class_counts.T, strict=True):
+        if shared and not with_replacement:
+            drawn += [rng.choice(pool, need, replace=False) for need in needs[needs > 0]]
+        elif needs.any():
+            drawn.append(rng.choice(pool, needs.sum(), replace=with_replacement))
+    bag_of_drawn = np.repeat(np.tile(np.arange(len(class_counts)), len(pools)), class_counts.T.ravel())
+    bag_by_bag = np.concatenate(drawn)[np.argsort(bag_of_drawn, kind="stable")]
+    return rng.permuted(bag_by_bag.reshape(len(class_counts), -1), axis=1)
+
+
+def _check_enough(
+    class_counts: np.ndarray,
+    pools: list[np.ndarray],
+    classes: Sequence[str],
+    part: str,
+    shared: bool,
+    with_replacement: bool,
+) -> None:
+    for name, pool, needs in zip(classes, pools, class_counts.T, strict=True):
+        need, have = int(needs.max() if shared else needs.sum()), len(pool)
+        if need <= have or (with_replacement and have):
+            continue
+        cure = "use --with-replacement or smaller bags" if shared else "use fewer bags, smaller bags, or shared=True"
+        cure = cure if have else "add instances of it or leave the class out"
+        unit = "one bag needs" if shared else "all bags together need"
+        raise InputError(f"class {name} has {have} instances in {part}, {unit} {need}: {cure}")
+
+
+def _parse_scenario(scenario: str | tuple[float, float]) -> tuple[str, float | None, float]:
+    if isinstance(scenario, str) and scenario in SCENARIOS:
+        return scenario, *SCENARIOS[scenario]
+    try:
+        low, high = (float(end) for end in (scenario.split(",") if isinstance(scenario, str) else scenario))
+    except (TypeError, ValueError):
+        known = ", ".join(SCENARIOS)
+        raise InputError(f"scenario {scenario!r} is unknown: use {known} or LOW,HIGH, e.g. 0.3,0.5") from None
+    if not 0 <= low < high <= 1:
+        raise InputError(f"{low:g},{high:g} is no range of proportions: use 0 <= LOW < HIGH <= 1")
+    return f"{low:g},{high:g}", low, high
+
+
+def _check_prior(winner_prior: ArrayLike | None, n_classes: int) -> np.ndarray:
+    prior = np.ones(n_classes) if winner_prior is None else np.asarray(winner_prior, dtype=float)
+    if prior.shape != (n_classes,) or not np.isfinite(prior).all() or (prior < 0).any() or prior.sum() == 0:
+        raise InputError(
+            f"winner_prior {prior.tolist()} does not fit {n_classes} classes: "
+            "give one non-negative weight per class, not all 0"
+        )
+    return prior / prior.sum()
+
+
+def _check_positions(positions: np.ndarray | None, stored: int, part: str) -> np.ndarray:
+    if positions is None:
+        return np.arange(stored)
+    positions = as_integers(positions, f"positions of {part}")
+    outside = positions[(positions < 0) | (positions >= stored)]
+    if len(outside):
+        raise InputError(f"{part} has position {outside[0]}: positions in this store run from 0 to {stored - 1}")
+    if len(np.unique(positions)) < len(positions):
+        raise InputError(f"{part} has a position more than once: give each position once, e.g. np.unique(positions)")
+    return positions

@@ -1,0 +1,142 @@
+"""Segments: how packed rows are divided into bags, and sums, means, maxima and softmaxes per bag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .device import to_device
+
+
+class Segments:
+    """Consecutive runs of rows, one run per bag.
+
+    If all bags have the same size, every operation is a plain reduction over a (bags, size, ...) view;
+    otherwise rows are scattered by their bag number. Both paths give the same results.
+
+    >>> rows = torch.tensor([[1.0], [2.0], [5.0]])
+    >>> Segments([2, 1]).sum(rows).tolist()
+    [[3.0], [5.0]]
+
+    With `keep`, only the rows that it marks are aggregated; every bag needs at least one of them.
+
+    >>> Segments([2, 1], keep=torch.tensor([False, True, True])).mean(rows).tolist()
+    [[2.0], [5.0]]
+    """
+
+    def __init__(
+        self, sizes: Sequence[int] | np.ndarray, device_sizes: Tensor | None = None, keep: Tensor | None = None
+    ):
+        """`device_sizes` are the same sizes as a tensor on the device of the rows (None: on the CPU)."""
+        sizes = np.asarray(sizes, dtype=np.int64)
+        if sizes.ndim != 1 or len(sizes) == 0 or sizes.min() < 1:
+            raise ValueError(f"segments need at least one size, and sizes of at least 1, got {sizes.tolist()[:10]}")
+        self.n = int(sizes.sum())
+        self.size = int(sizes[0]) if sizes.min() == sizes.max() else None  # the size of every bag; None if they differ
+        self.host_sizes = sizes  # (b,) can be read without waiting for the device
+        self.sizes = torch.from_numpy(sizes) if device_sizes is None else device_sizes  # (b,)
+        self.keep = None if keep is None else self._check_rows(keep)  # (n,) which rows are aggregated; None: all
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @cached_property
+    def ids(self) -> Tensor:  # (n,) the bag of each row
+        bags = torch.arange(len(self), device=self.sizes.device)
+        return torch.repeat_interleave(bags, self.sizes, output_size=self.n)
+
+    @cached_property
+    def kept_sizes(self) -> Tensor:  # (b,) how many rows of each bag are aggregated
+        return self.sizes if self.keep is None else self.sum(torch.ones_like(self.keep, dtype=self.sizes.dtype))
+
+    @cached_property
+    def by_size(self) -> tuple[list[tuple[int, int]], Tensor | None]:
+        """Groups of bags of equal size, as (bags, size), and the order of rows (n,) that sorts rows by group.
+
+        The order is None if there is only one group.
+
+        >>> groups, order = Segments([2, 1, 2]).by_size
+        >>> groups, order.tolist()
+        ([(1, 1), (2, 2)], [2, 0, 1, 3, 4])
+        """
+        if self.size is not None:
+            return [(len(self), self.size)], None
+        order = np.argsort(np.repeat(self.host_sizes, self.host_sizes), kind="stable")  # keeps each bag's rows together
+        sizes, bags = np.unique(self.host_sizes, return_counts=True)
+        return list(zip(bags.tolist(), sizes.tolist(), strict=True)), to_device(order, self.sizes.device)
+
+    def fill_dropped(self, values: Tensor, fill: float) -> Tensor:
+        """(n, ...) -> (n, ...): `fill` in the rows that are not aggregated."""
+        if self.keep is None:
+            return values
+        return self._check_rows(values).masked_fill(~self._as_column(self.keep, values), fill)
+
+    def _check_rows(self, values: Tensor) -> Tensor:
+        if len(values) != self.n:
+            raise ValueError(f"{len(values)} rows do not fit segments of {self.n} rows")
+        return values
+
+    def _grouped(self, values: Tensor, size: int) -> Tensor:  # (b, size, ...), a view
+        values = self._check_rows(values)
+        return values.view(len(self), size, *values.shape[1:])
+
+    def _as_column(self, values: Tensor, like: Tensor) -> Tensor:
+        return values.view(-1, *[1] * (like.ndim - 1))
+
+    def spread(self, values: Tensor) -> Tensor:
+        """(b, ...) -> (n, ...): the value of each bag on all its rows."""
+        if len(values) != len(self):
+            raise ValueError(f"{len(values)} values do not fit {len(self)} segments")
+        if self.size is not None:
+            return values.unsqueeze(1).expand(-1, self.size, *values.shape[1:]).flatten(0, 1)
+        return values.index_select(0, self.ids)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (b, ...)"""
+        values = self.fill_dropped(values, 0)
+        if self.size is not None:
+            return self._grouped(values, self.size).sum(dim=1)
+        total = values.new_zeros(len(self), *values.shape[1:])
+        return total.index_add(0, self.ids, self._check_rows(values))
+
+    def mean(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (b, ...)"""
+        return self.sum(values) / self._as_column(self.kept_sizes, values).to(values.dtype)
+
+    def max(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (b, ...); equal maxima share the gradient."""
+        values = self.fill_dropped(values, -torch.inf)
+        if self.size is not None:
+            return self._grouped(values, self.size).amax(dim=1)
+        ids = self._as_column(self.ids, values).expand_as(self._check_rows(values))
+        lowest = values.new_full((len(self), *values.shape[1:]), -torch.inf)
+        return lowest.scatter_reduce(0, ids, values, "amax", include_self=False)
+
+    def logsumexp(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (b, ...)"""
+        values = self.fill_dropped(values, -torch.inf)  # before exp, whose gradient could be infinite in these rows
+        if self.size is not None:
+            return self._grouped(values, self.size).logsumexp(dim=1)
+        top = self.max(values.detach())
+        top = torch.where(top.isfinite(), top, 0.0)
+        return top + self.sum((values - self.spread(top)).exp()).log()
+
+    def softmax(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (n, ...); sums to one within each bag and is 0 in rows that are not aggregated."""
+        values = self.fill_dropped(values, -torch.inf)
+        if self.size is not None:
+            return self._grouped(values, self.size).softmax(dim=1).flatten(0, 1)
+        exponents = (values - self.spread(self.max(values.detach()))).exp()
+        return exponents / self.spread(self.sum(exponents))
+
+    def gram(self, values: Tensor) -> Tensor:
+        """(n, C) -> (b, C, C): the sum of the outer products per bag, without an (n, C, C) tensor."""
+        values = self.fill_dropped(values, 0)
+        if self.size is not None:
+            grouped = self._grouped(values, self.size)
+            return grouped.mT @ grouped
+        return torch.stack([self.sum(values * values[:, c : c + 1]) for c in range(values.shape[1])], dim=1)

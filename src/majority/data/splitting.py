@@ -1,0 +1,55 @@
+"""Which part each bag goes to when bags are split: stratified by label, groups kept together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def stratified_split(labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (b,) -> (b,)
+    """Give each part its fraction of the bags of each label, rounded so that the sizes of the parts come out right.
+
+    A label with too few bags for every part has at least one bag in the largest part, which is for training.
+
+    >>> parts = stratified_split(np.arange(20) % 10, np.array([0.8, 0.2]), np.random.default_rng(0))
+    >>> np.bincount(parts).tolist()
+    [16, 4]
+    """
+    totals = np.bincount(labels)  # (C,)
+    exact = fractions[:, None] * totals  # (parts, C)
+    counts = np.floor(exact + 1e-9).astype(np.int64)
+    largest = fractions.argmax()
+    if (np.delete(fractions, largest) < fractions[largest] - 1e-9).all():  # not for folds of equal size
+        counts[largest] = np.maximum(counts[largest], totals > 0)
+    for label in rng.permutation(len(totals)):
+        may_round_up = exact[:, label] - counts[:, label] > 1e-9
+        lacking = np.where(may_round_up, (exact - counts).sum(axis=1), -np.inf)
+        left = totals[label] - counts[:, label].sum()
+        counts[np.argsort(-lacking, kind="stable")[:left], label] += 1
+    parts = np.empty(len(labels), dtype=np.int64)
+    for label, numbers in enumerate(counts.T):
+        shuffled = rng.permutation(np.flatnonzero(labels == label))
+        parts[shuffled] = np.repeat(np.arange(len(fractions)), numbers)
+    return parts
+
+
+def group_split(
+    groups: np.ndarray, labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:  # (b,) -> (b,)
+    """Assign groups from the largest to the smallest, each to the part that lacks its labels most.
+
+    The last groups go to parts that are still empty.
+    """
+    table = np.zeros((groups.max() + 1, labels.max() + 1))  # (groups, C)
+    np.add.at(table, (groups, labels), 1)
+    total = np.maximum(table.sum(axis=0), 1)
+    lacking = fractions[:, None] * table.sum(axis=0)  # (parts, C)
+    part_of = np.full(len(table), -1)
+    order = rng.permutation(len(table))
+    for assigned, group in enumerate(order[np.argsort(-table[order].sum(axis=1), kind="stable")]):
+        need = (table[group] * lacking / total).sum(axis=1) + 1e-3 * lacking.sum(axis=1) / len(labels)
+        empty = ~np.isin(np.arange(len(fractions)), part_of)
+        if empty.sum() >= len(table) - assigned:
+            need[~empty] = -np.inf
+        part_of[group] = need.argmax()
+        lacking[part_of[group]] -= table[group]
+    return part_of[groups]

@@ -1,0 +1,1 @@
+"""One experiment in a run folder, and a run folder opened again."""

@@ -1,0 +1,71 @@
+"""Data: which bags an experiment works with."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from ..errors import InputError
+from ..methods import METHODS
+from ..sources import Parts, Source, is_custom_source, load, names
+
+
+@dataclass(frozen=True)
+class Data:
+    """Which bags to use: the same for every method, so that comparisons are paired.
+
+    `scenario` to `winner_ratio` say how bags are made from a labelled set; custom bags are used as they are.
+    """
+
+    source: str
+    scenario: str | None = None  # None: various
+    fold: int = 0
+    bags: int | None = None  # None: the default number of the source
+    bag_size: int | None = None
+    ties: str | None = None  # None: lowest
+    with_replacement: bool = False
+    data_seed: int = 0
+    folds: int | None = None  # custom bags only
+    image_size: int | None = None  # of the images of a manifest, in pixels
+    features: tuple[str, ...] | None = None  # columns of a manifest
+    background: str | None = None  # a class that does not vote
+    classes: int | None = None  # use the first so many classes of a labelled set; None: all
+    winner_ratio: float | None = None  # how many times as often the first class wins as the last; None: equally often
+
+    def __post_init__(self) -> None:
+        for name in ("bags", "bag_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"--{name.replace('_', '-')} {value}: give 1 or more")
+
+    @property
+    def path(self) -> str | None:
+        """The absolute path of a source that is a file or folder. Links are kept, as images may lie beside a link."""
+        return None if self.source in names() else os.path.abspath(Path(self.source).expanduser())
+
+    def with_defaults(self) -> Data:
+        """The same data with the defaults for its kind of source filled in."""
+        if is_custom_source(self.source):
+            if self.folds is not None and self.folds < 3:
+                raise InputError(f"--folds {self.folds}: give 3 or more (one for testing, one for validation)")
+            return self
+        if self.folds is not None:
+            raise InputError(f"--folds {self.folds}: benchmark sets always have five folds; choose one with --fold")
+        return replace(self, scenario=self.scenario or "various", ties=self.ties or "lowest")
+
+    def open(self) -> Source:
+        return load(self.source, self.image_size, self.features)
+
+    def parts(self, source: Source) -> Parts:
+        choices = asdict(self.with_defaults())
+        for name in ("source", "image_size", "features"):
+            choices.pop(name)
+        return source.make_parts(**choices)
+
+
+def fingerprints(parts: Parts, method: str) -> list[str | None]:
+    """Hashes of what the method's training can see of each part."""
+    visible = METHODS.find(method).head.sees_instance_labels
+    seen = [part if part is None or visible else part.without_instance_labels() for part in parts]
+    return [None if part is None else part.fingerprint() for part in seen]

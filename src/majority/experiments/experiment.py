@@ -1,0 +1,241 @@
+"""One experiment: the bags of a source, a method and a recipe, in a run folder. `train` and `study` run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .. import __version__
+from ..backbones import check_backbone
+from ..data.bags import Bags
+from ..data.device import choose_device
+from ..errors import InputError, unknown_name
+from ..files import read_json, write_json, write_lines
+from ..inference.classified_bags import classify_bags
+from ..inference.classifier import Classifier
+from ..methods import DEFAULT_METHOD, METHODS, check_options
+from ..model import Model, build_model
+from ..recipes import DEFAULT, RECIPES, Plan, Run, TaskInfo, Trained, choose, find_recipe, temporary_files
+from ..recipes.label_preserving import LABEL_PRESERVING
+from ..recipes.stages import Log, no_log
+from ..report.page import REPORT
+from ..sources import Parts, Source
+from ..training.callbacks import Callback
+from ..training.memory import memory_warning
+from ..training.run_files import METRICS
+from ..training.validation import check_all_known
+from .data import Data, fingerprints
+from .reopen import open_classifier
+from .run_folder import (
+    CLASSIFIER,
+    RESULT,
+    check_same_settings,
+    environment,
+    has_started,
+    open_run,
+    read_config,
+    run_lock,
+)
+from .run_report import write_report
+
+REFERENCE_RECIPE = "census"  # its plan has every setting that a recipe chosen by default may have
+
+
+class Prepared(NamedTuple):
+    """Everything that training needs, checked."""
+
+    source: Source
+    parts: Parts
+    plan: Plan
+    task: TaskInfo
+    config: dict[str, Any]  # as it is written to config.json
+    build: Callable[..., Model]  # a fresh network by its seed
+    reason: str  # why this recipe
+
+
+@dataclass(frozen=True)
+class Experiment:
+    data: Data
+    method: str = DEFAULT_METHOD
+    method_options: dict[str, Any] = field(default_factory=dict)
+    recipe: str = DEFAULT
+    seed: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)  # changes of the plan, such as {"training.epochs": 10}
+    background_share: float | None = None  # of all instances; None: not known
+    like: str | None = None  # a known source with similar images: what preserves its labels preserves these
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be right before any data are read; the plan for the data is checked again later."""
+        check_options(self.method, self.method_options)
+        if "training.seed" in self.settings:
+            raise InputError("--set training.seed: use --seed, which sets the seed of every stage")
+        reference = find_recipe(REFERENCE_RECIPE if self.recipe == DEFAULT else self.recipe)
+        plan = self._adapt(reference.plan(TaskInfo("")))
+        if plan.backbone != "auto":
+            check_backbone(plan.backbone)
+        if self.like is not None and self.like not in LABEL_PRESERVING:
+            raise unknown_name("--like", self.like, LABEL_PRESERVING)
+        if self.like is not None and self.data.source in LABEL_PRESERVING:
+            raise InputError(f"--like {self.like}: {self.data.source} is a known source itself, leave --like out")
+
+    def run(
+        self,
+        folder: str | Path,
+        device: str = "auto",
+        log: Log = no_log,
+        eager: bool = False,
+        source: Source | None = None,  # if it is open already
+        callbacks: Sequence[Callback] = (),
+    ) -> dict[str, Any]:
+        """Train and evaluate in the folder, or continue a run that was killed; return the result."""
+        folder = Path(folder)
+        with run_lock(folder):
+            prepared = self._prepare(folder, device, log, source)
+            result = open_run(folder, prepared.config)
+            if result is None:
+                self._log_start(folder, prepared, device, log)
+                trained = self._train(folder, prepared, device, log, eager, callbacks)
+                result = self._finish(folder, prepared, trained, device)
+            else:
+                if not (folder / REPORT).exists():  # killed between the result and the page
+                    write_report(folder, open_classifier(folder, device), prepared.parts.present(), prepared.source)
+                log(f"{folder} is finished (kept epoch {result['best_epoch'] + 1} of {result['epochs']})")
+            for path in temporary_files(folder):
+                path.unlink()
+            return result
+
+    def finished(self, folder: Path) -> dict[str, Any] | None:
+        """The result if this run is complete in the folder; no data are read. Another run there is refused."""
+        if not has_started(folder):
+            return None
+        config = read_config(folder)
+        recipe = config["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
+        plan = self._adapt(find_recipe(recipe).plan(TaskInfo(**config["task"])))
+        asked = self._config(self.data.with_defaults(), plan, config["data"]["fingerprint"])
+        check_same_settings(folder, config, config | asked)
+        complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not temporary_files(folder)
+        return read_json(folder / RESULT) if complete else None
+
+    # ------------------------------------------------------------------ the three steps of a run
+
+    def _prepare(self, folder: Path, device: str, log: Log, source: Source | None) -> Prepared:
+        """Read the bags, make the plan, and refuse what cannot be trained."""
+        on_gpu = choose_device(device).type == "cuda"
+        if has_started(folder):  # perhaps on another machine: the run continues by its own plan
+            on_gpu = read_config(folder)["task"]["on_gpu"]
+        data = self.data.with_defaults()
+        source = source or data.open()
+        for warning in source.warnings_for(data.background):
+            log(f"warning: {warning}")
+        parts = data.parts(source)
+        task = TaskInfo(self.like or source.kind, parts.train.store.shape[1:], on_gpu)
+        if self.like is not None and task.vectors:
+            raise InputError(f"--like {self.like} is for images, and these instances are vectors: leave it out")
+        plan, reason = choose(self.recipe, task)
+        plan = self._adapt(plan)
+        build = self._builder(parts.train, plan)
+        if not has_started(folder):  # a run that is refused leaves nothing behind
+            for part in (parts.train, parts.val) if build().head.sees_instance_labels else ():
+                check_all_known(self.method, part)
+        config = self._config(data, plan, fingerprints(parts, self.method)) | {
+            "task": task._asdict(),
+            "planned_epochs": RECIPES[plan.recipe].planned_epochs(plan, parts.train),
+            "columns": source.columns,
+            "images": source.image_files and source.image_files._asdict(),
+        }
+        return Prepared(source, parts, plan, task, config, build, reason)
+
+    def _train(
+        self, folder: Path, prepared: Prepared, device: str, log: Log, eager: bool, callbacks: Sequence[Callback]
+    ) -> Trained:
+        plan, parts, data = prepared.plan, prepared.parts, self.data.with_defaults()
+
+        def fresh_model(number: int = 0) -> Model:
+            return prepared.build(run.seed_of(number))
+
+        title = " ".join(filter(None, [data.source, data.scenario, self.method, f"fold {data.fold}"]))
+        run = Run(folder, parts.train, parts.val, plan, fresh_model, title, device, eager, log, callbacks)
+        return RECIPES[plan.recipe].train(run)
+
+    def _finish(self, folder: Path, prepared: Prepared, trained: Trained, device: str) -> dict[str, Any]:
+        """Write the classifier, the figures and the report page."""
+        source, parts = prepared.source, prepared.parts
+        write_lines(folder / METRICS, trained.fitted.history)  # of the model that is kept, whichever stage made it
+        classifier = Classifier(trained.model, device, source.columns)
+        classifier.save(folder / CLASSIFIER, about={"source": self.data.source})
+        evaluated = {"val": parts.val} if parts.test is None else {"test": parts.test, "val": parts.val}
+        readings = {part: classify_bags(classifier, bags, source) for part, bags in evaluated.items()}
+        figures: dict[str, Any] = {"test": {}}
+        figures |= {part: reading.outcome().summary() for part, reading in readings.items()}
+        write_json(folder / RESULT, figures | trained.summary() | self._about(prepared))
+        write_report(folder, classifier, parts.present(), source, reading=readings.get("test", readings["val"]))
+        return read_json(folder / RESULT)
+
+    # ------------------------------------------------------------------ their parts
+
+    def _log_start(self, folder: Path, prepared: Prepared, device: str, log: Log) -> None:
+        plan, train = prepared.plan, prepared.parts.train
+        log(f"{prepared.reason}; {train}")
+        on_gpu_now = choose_device(device).type == "cuda"
+        if prepared.task.on_gpu != on_gpu_now:
+            where = "a GPU" if prepared.task.on_gpu else "a CPU"
+            log(f"note: this run was started on {where} and continues with the plan for it")
+        if self.like is not None and not plan.augments_images:
+            log(f"note: recipe {plan.recipe} does not augment images, so --like has no effect; census and augmented do")
+        warning = None if on_gpu_now else memory_warning(prepared.build(), train, plan.training)
+        if warning:
+            log(f"warning: {warning}")
+        if temporary_files(folder):
+            log(f"{folder} was interrupted: continuing")
+
+    def _adapt(self, plan: Plan) -> Plan:
+        """The plan with this experiment's seed and settings."""
+        find_recipe(plan.recipe).check_method(self.method)
+        return plan.with_seed(self.seed).with_settings(self.settings)
+
+    def _builder(self, train: Bags, plan: Plan) -> Callable[..., Model]:
+        """A function that makes networks of the plan; the statistics of the instances are computed only once."""
+        options: dict[str, Any] = {"pixels": plan.pixels, "background_share": self.background_share}
+        options |= self.method_options
+
+        def build(seed: int = 0) -> Model:
+            model = build_model(train, self.method, plan.backbone, seed=seed, **options)
+            options["normalise"] = model.normalise
+            return model
+
+        return build
+
+    def _config(self, data: Data, plan: Plan, fingerprint: list[str | None]) -> dict[str, Any]:
+        return {
+            "method": self.method,
+            "method_options": self.method_options,
+            "background_share": self.background_share,
+            "data": asdict(data) | {"fingerprint": fingerprint},
+            "plan": plan.as_dict(),
+            "settings": self.settings,
+            "source_path": data.path,
+            "like": self.like,
+        }
+
+    def _about(self, prepared: Prepared) -> dict[str, Any]:
+        """What a result belongs to."""
+        data, plan = self.data.with_defaults(), prepared.plan
+        return {
+            "method": self.method,
+            "method_options": self.method_options,
+            "sees_instance_labels": METHODS.find(self.method).head.sees_instance_labels,
+            "background_share": self.background_share,
+            "recipe": plan.recipe,
+            "source": data.source,
+            "scenario": data.scenario,
+            "fold": data.fold,
+            "seed": self.seed,
+            "data_seed": data.data_seed,
+            "data": asdict(data),
+            "plan": plan.as_dict(),
+            "task": prepared.task._asdict(),
+            "version": __version__,
+            "hardware": environment()["device"],
+        }

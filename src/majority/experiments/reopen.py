@@ -1,0 +1,106 @@
+"""A run folder opened again: its classifier, and bags for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..data.bags import Bags
+from ..errors import InputError
+from ..inference.classifier import Classifier
+from ..recipes.stages import Log, no_log
+from ..sources import Parts, Source, is_custom_source
+from ..sources.custom import ReadOptions
+from ..sources.custom.load import load_custom
+from ..sources.image_summary import ImageFileSummary
+from .data import Data, fingerprints
+from .run_folder import CLASSIFIER, finished_file, read_config, source_of
+
+
+class Opened(NamedTuple):
+    classifier: Classifier
+    bags: dict[str, Bags]  # by part; "all" for custom bags of another source
+    source: Source
+
+
+def open_bags(
+    folder: str | Path,
+    source: str | None = None,
+    *,
+    labels: bool,
+    unlabelled: bool = False,
+    all_parts: bool = False,
+    device: str = "auto",
+    log: Log = no_log,
+) -> Opened:
+    """A run's classifier, and bags for it.
+
+    With custom bags as `source`: all of them. `labels` says whether their labels are read, `unlabelled` whether they
+    may have none. Otherwise: the test bags, or all parts, of the run's source or of another labelled set with the same
+    choices.
+    """
+    folder = Path(folder)
+    if source is not None and is_custom_source(source):
+        config, classifier = read_config(folder), open_classifier(folder, device)
+        custom = load_custom(Path(source).expanduser(), _read_options(classifier, config, labels, unlabelled))
+        for warning in custom.warnings_for(None):
+            log(f"warning: {warning}")
+        background = classifier.model.spec.background
+        bags = custom.bags if background is None else custom.bags.with_background(classifier.classes[background.index])
+        classifier.model.spec.check(bags.store)
+        return Opened(classifier, {"all": bags}, custom)
+    classifier, parts, opened = reopen(folder, source, device)
+    if parts.test is None and not all_parts:
+        raise InputError(f"{folder} has no test bags: its source marks none; use --all, or give a SOURCE")
+    chosen = {part: bags for part, bags in parts.present().items() if all_parts or part == "test"}
+    return Opened(classifier, chosen, opened)
+
+
+def reopen(folder: str | Path, source: str | None = None, device: str = "auto") -> tuple[Classifier, Parts, Source]:
+    """A run's classifier, the bags it was trained with (or those of another source with the same choices), and their
+    source. The test bags are None if the source has none."""
+    folder = Path(folder)
+    config = read_config(folder)
+    choices = config["data"]
+    recorded = choices.pop("fingerprint")
+    classifier = open_classifier(folder, device)
+    choices["source"] = source_of(config)
+    if source is not None:
+        choices |= {"source": source, "folds": None, "image_size": None, "features": None}
+    path = config.get("source_path")
+    if source is None and path and not Path(choices["source"]).exists():
+        raise InputError(f"the bags that {folder} was trained on are gone: put them back, or a link to them, at {path}")
+    data = Data(**choices)
+    opened = data.open()
+    parts = data.parts(opened)
+    if source is None and fingerprints(parts, config["method"]) != recorded:
+        raise InputError(
+            f"{choices['source']} has changed since {folder} was trained: put the old files back or train again"
+        )
+    if parts.train.classes != tuple(classifier.classes):
+        raise InputError(
+            f"{source} has the classes {', '.join(parts.train.classes)}; "
+            f"{folder} was trained on {', '.join(classifier.classes)}"
+        )
+    return classifier, parts, opened
+
+
+def open_classifier(folder: Path, device: str = "auto") -> Classifier:
+    """The classifier of a finished run."""
+    return Classifier.load(finished_file(folder, CLASSIFIER), device)
+
+
+def _read_options(classifier: Classifier, config: dict[str, Any], labels: bool, unlabelled: bool) -> ReadOptions:
+    """Read other files in the same way as those that the classifier was trained on."""
+    spec, columns, images = classifier.model.spec, config.get("columns"), config.get("images")
+    height, width, channels = spec.instance_shape if spec.images else (0, 0, 0)
+    return ReadOptions(
+        labels,
+        unlabelled,
+        training=False,
+        classes=spec.classes,
+        image_size=(height, width) if spec.images else None,
+        channels=channels if spec.images else None,
+        trained_images=ImageFileSummary(**images) if images else None,
+        features=tuple(columns) if columns else None,
+    )

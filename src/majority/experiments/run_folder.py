@@ -1,0 +1,165 @@
+"""The run folder: config.json, metrics.jsonl, a checkpoint during training, best.safetensors, result.json."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..errors import InputError
+from ..files import UNFINISHED, hold_lock, read_json, write_error, write_json
+from ..recipes.plan import flatten
+from ..sources import is_custom_source
+
+SCHEMA = 3
+LOCK = ".lock"
+CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
+MAY_DIFFER = ("source_path", "environment.", "images", "task.", "settings.", "planned_epochs")  # when a run continues
+
+Config = dict[str, Any]
+
+
+@contextmanager
+def run_lock(folder: Path) -> Iterator[None]:
+    """Lock the folder, so that two commands never write the same run or study."""
+    created = [place for place in (folder, *folder.parents) if not place.exists()]
+    with ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.callback(_remove_if_refused, folder, created)  # after the lock file is removed
+            stack.enter_context(hold_lock(folder / LOCK))
+        except BlockingIOError:
+            raise InputError(f"another command is working in {folder}: wait for it or choose another folder") from None
+        except OSError as error:
+            raise write_error(folder, error) from None
+        yield
+
+
+def _remove_if_refused(folder: Path, created: list[Path]) -> None:
+    """Remove the folders that were created for a run that did not start."""
+    if not (folder / CONFIG).exists():
+        with suppress(OSError):  # not empty
+            for place in created:
+                place.rmdir()
+
+
+def open_run(folder: Path, config: Config) -> dict[str, Any] | None:
+    """Start or continue a run: return its result if it is finished, else None.
+
+    A folder in which a run with other settings has started is refused.
+    """
+    path = folder / CONFIG
+    before = _read_config_file(folder) if path.exists() else None
+    foreign = _training_files(folder) if before is None else [] if "schema" in before else [path]
+    if foreign:
+        name = foreign[0].relative_to(folder)
+        raise InputError(f"{folder} holds {name} but no run: choose another folder with --out")
+    if before is not None and has_started(folder):
+        _check_schema(folder, before)
+        check_same_settings(folder, before, config)
+    else:
+        write_json(path, {"schema": SCHEMA, **config, "environment": environment()})
+    if not (folder / RESULT).exists():
+        return None
+    finished_file(folder, CLASSIFIER)  # an error if it is gone
+    return read_json(folder / RESULT)
+
+
+def has_started(folder: Path) -> bool:
+    """Whether this is a run folder in which training has written something."""
+    return (folder / CONFIG).exists() and bool(_training_files(folder))
+
+
+def _training_files(folder: Path) -> list[Path]:
+    """Files other than those that exist before the first epoch ends, and those that a kill left unfinished."""
+    return [path for path in folder.rglob("*") if path.is_file() and not _is_written_before_training(path)]
+
+
+def _is_written_before_training(path: Path) -> bool:
+    return path.name in (LOCK, CONFIG) or path.name.endswith(UNFINISHED) or path.stat().st_size == 0
+
+
+def read_config(folder: Path) -> Config:
+    if (folder / "fold0" / CONFIG).is_file():
+        raise InputError(f"{folder} holds the runs of a cross-validation: give one of them, such as {folder / 'fold0'}")
+    if not (folder / CONFIG).is_file():
+        raise InputError(f"{folder} is not a run folder (no {CONFIG}): give the --out of `majority train`")
+    config = _read_config_file(folder)
+    _check_schema(folder, config)
+    return config
+
+
+def _read_config_file(folder: Path) -> Config:
+    return read_json(folder / CONFIG, f"replace it with a complete copy, or move {folder} away and train again")
+
+
+def _check_schema(folder: Path, config: Config) -> None:
+    if config.get("schema") != SCHEMA:
+        found = f"{folder} has schema {config.get('schema')}, this version reads schema {SCHEMA}"
+        raise InputError(f"{found}: train again, in another folder")
+
+
+def finished_file(folder: Path, name: str) -> Path:
+    """The path of a file that a finished run has."""
+    read_config(folder)
+    if not (folder / name).is_file():
+        if (folder / RESULT).is_file():  # repeating the command alone would do nothing
+            cure = f"put it back, or remove {RESULT} and repeat its `majority train` command, which trains again"
+            raise InputError(f"{folder} is finished, but its {name} is gone: {cure}")
+        raise InputError(f"{folder} is not finished: repeat its `majority train` command to continue")
+    return folder / name
+
+
+def source_of(config: Config) -> str:
+    """Where a run's source is now: its name, its recorded path, or else as the user wrote it."""
+    path = config.get("source_path")
+    source: str = path if path and Path(path).exists() else config["data"]["source"]
+    return source
+
+
+def is_trained_on(config: Config, source: str) -> bool:
+    """Whether the run's training bags are among the bags of this source: of custom bags, all are read."""
+    same = Path(source).expanduser().resolve() == Path(source_of(config)).expanduser().resolve()
+    return same and is_custom_source(source)
+
+
+def environment() -> dict[str, Any]:
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
+    return {
+        "majority": __version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "device": device,
+        "threads": torch.get_num_threads(),
+    }
+
+
+def check_same_settings(folder: Path, before: Config, asked: Config) -> None:
+    """Compare the config of a run with the one asked for; a difference is an error that names it.
+
+    A run may continue on another machine: everything that depends on the machine or on --set is in its plan.
+    """
+    asked = flatten(json.loads(json.dumps({"schema": SCHEMA, **asked})))  # as it would read back
+    before = flatten(before)
+    same_file = before.get("source_path") == asked.get("source_path") is not None  # however the path was written
+    may_differ = MAY_DIFFER + (("data.source",) if same_file else ())
+    names = sorted(name for name in before.keys() | asked.keys() if not name.startswith(may_differ))
+    changed = [name for name in names if before.get(name) != asked.get(name)]
+    if changed == ["data.fingerprint"]:
+        raise InputError(
+            f"the data have changed since {folder} was started: put the old files back or choose another --out"
+        )
+    if changed:
+        changed = [name for name in changed if name != "data.fingerprint"]
+        changed.sort(key=lambda name: name.startswith("plan.") and name != "plan.recipe")  # what the user chose first
+        shown = "; ".join(f"{name} is {before.get(name)}, asked {asked.get(name)}" for name in changed[:5])
+        shown += f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
+        raise InputError(
+            f"{folder} holds another run ({shown}): repeat its settings or choose another folder with --out"
+        )

@@ -1,0 +1,56 @@
+"""The report page of a run folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..data.bags import Bags
+from ..files import read_json, read_lines
+from ..inference.classified_bags import ClassifiedBags
+from ..inference.classifier import Classifier
+from ..recipes.stages import Log, no_log
+from ..report.page import RunFacts, write_page
+from ..sources import Source
+from ..training.run_files import METRICS
+from .reopen import open_bags, reopen
+from .run_folder import RESULT, finished_file, is_trained_on, read_config
+
+
+def report_run(
+    folder: str | Path,
+    device: str = "auto",
+    source: str | None = None,
+    log: Log = no_log,
+) -> Path:
+    """Write RUN/report.html of a finished run; or, with another source, RUN/report-SOURCE.html about its bags.
+
+    The name gets a number if another source of the same name has that page. The bags of another source need no
+    labels: the page then shows the predictions, and no accuracy. Returns the path of the page.
+    """
+    folder = Path(folder)
+    finished_file(folder, RESULT)
+    if source is None:
+        classifier, parts, opened = reopen(folder, device=device)
+        return write_report(folder, classifier, parts.present(), opened)
+    classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, log=log)
+    (others,) = bags.values()
+    if not others.labelled:
+        accuracy = "no accuracy" if others.instance_labels is None else "the accuracy of instances only"
+        log(f"note: {source} has no bag labels: the page shows the predictions and {accuracy}")
+    return write_report(folder, classifier, {"test": others}, opened, source)
+
+
+def write_report(
+    folder: Path,
+    classifier: Classifier,
+    parts: Mapping[str, Bags],
+    opened: Source | None = None,
+    source: str | None = None,
+    reading: ClassifiedBags | None = None,
+) -> Path:
+    """Write the page of a finished run from its bags, or from those of another source."""
+    config = read_config(folder)
+    trained_on = source is not None and is_trained_on(config, source)
+    facts = RunFacts(config, read_json(finished_file(folder, RESULT)), read_lines(folder / METRICS), trained_on)
+    return write_page(folder, facts, classifier, parts, opened, source, reading)

@@ -1,0 +1,130 @@
+"""Classifier: a trained model that predicts. One safetensors file holds its weights, normalisation and class names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from torch import nn
+
+from ..data.background import lead_of, majority_of
+from ..data.bags import Bags
+from ..data.device import choose_device
+from ..errors import InputError
+from ..model import Model, ModelSpec, rebuild_model
+from .evaluate import all_batches, outputs
+from .weights import write_weights
+
+FORMAT = "majority-classifier-1"
+
+
+class BagPredictions(NamedTuple):
+    counts: np.ndarray  # (b, C) instances predicted as each class
+    majority: np.ndarray  # (b,) class name with the highest count (first class on ties; the background if none votes)
+    share: np.ndarray  # (b,) share of that class among the voting instances; 0 if none votes
+    margin: np.ndarray  # (b,) share minus the share of the next class
+
+
+class Classifier:
+    """Classifies single instances, and bags by counting their instances.
+
+    >>> from majority import Bags, build_model
+    >>> bags = Bags.from_lists([np.zeros((3, 2)), np.ones((1, 2))], labels=["cat", "dog"])
+    >>> classifier = Classifier(build_model(bags, "log-mean"))
+    >>> classifier.predict_proba(np.zeros((5, 2), "float32")).shape
+    (5, 2)
+    """
+
+    def __init__(self, model: Model, device: str = "auto", columns: Sequence[str] | None = None):
+        """`columns` are the names of the features if they come from a table. A data frame is then read by name."""
+        self.device, self.columns = choose_device(device), None if columns is None else tuple(columns)
+        self.model = model.to(self.device).eval()
+        self.classes = np.asarray(model.spec.classes)
+
+    # ------------------------------------------------------------------ single instances
+
+    def predict_proba(self, instances: Any) -> np.ndarray:  # (n, C)
+        """The probability of each class for each instance: uint8 images, vectors, or a data frame, as in training."""
+        if self.model.head.needs_bag:
+            raise InputError(
+                f"method {self.model.spec.method} classifies an instance only within its bag: "
+                "use predict_bags, or train a method that classifies single instances"
+            )
+        instances = np.asarray(self._select_columns(instances))
+        self.model.spec.check(instances)
+        if len(instances) == 0:
+            return np.empty((0, len(self.classes)), np.float32)
+        n = len(instances)
+        one_each = Bags(instances, np.arange(n), np.arange(n + 1), np.zeros(n, np.int64), self.classes)
+        return np.concatenate([probabilities for _, probabilities in self.stream(one_each)])
+
+    def _select_columns(self, instances: Any) -> Any:
+        if self.columns is None or not hasattr(instances, "columns"):
+            return instances
+        missing = [name for name in self.columns if name not in instances.columns]
+        if missing:
+            known = ", ".join(self.columns)
+            raise InputError(f"there is no column {missing[0]}: this classifier was trained on {known}")
+        return instances[list(self.columns)]
+
+    def predict(self, instances: Any) -> np.ndarray:  # (n,)
+        """The class name of each instance."""
+        return self.classes[self.predict_proba(instances).argmax(axis=1)]
+
+    # ------------------------------------------------------------------ bags
+
+    def stream(self, bags: Bags) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield a few bags at a time: their numbers (b,) and the probabilities of their instances (n, C)."""
+        self.model.spec.check(bags.store)
+        for batch, output in outputs(self.model, all_batches(bags, self.device)):
+            yield batch.bags, output.instance_log_probs.exp().cpu().numpy()
+
+    def predict_bags(self, bags: Bags) -> BagPredictions:
+        """Count the predicted classes in each bag."""
+        counts = np.zeros((len(bags), len(self.classes)), np.int64)
+        for numbers, probabilities in self.stream(bags):
+            rows = np.repeat(numbers, bags.sizes[numbers])
+            np.add.at(counts, (rows, probabilities.argmax(axis=1)), 1)
+        background = self.model.spec.background
+        index = None if background is None else background.index
+        return BagPredictions(counts, self.classes[majority_of(counts, index)], *lead_of(counts, index))
+
+    # ------------------------------------------------------------------ files
+
+    def save(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:
+        """Write one .safetensors file."""
+        path = Path(path)
+        notes = {"format": FORMAT, "spec": self.model.spec.as_dict(), "about": about or {}, "columns": self.columns}
+        write_weights(path, self.model.state_dict(), {"majority": json.dumps(notes)})
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto", backbone: nn.Module | None = None) -> Classifier:
+        """Read a file that `save` has written. A custom backbone must be passed again."""
+        path = Path(path)
+        if not path.is_file():
+            cure = f"give {path / 'best.safetensors'}" if path.is_dir() else "train one first"
+            raise InputError(f"there is no classifier file {path}: {cure}")
+        try:
+            with safe_open(path, "pt") as file:
+                notes = json.loads((file.metadata() or {}).get("majority", "{}"))
+                weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            cure = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
+            raise InputError(f"{path} is no safetensors file or is damaged ({error}): {cure}") from None
+        if notes.get("format") != FORMAT:
+            raise InputError(f"{path} has format {notes.get('format')!r}, this version reads {FORMAT!r}")
+        try:
+            spec = ModelSpec.from_dict(notes["spec"])
+        except TypeError as error:
+            raise InputError(f"{path} was written by another version of majority ({error}): train again") from None
+        model = rebuild_model(spec, backbone)
+        try:
+            model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise InputError(f"{path} does not fit this backbone: {error}") from None
+        return cls(model, device, notes.get("columns"))

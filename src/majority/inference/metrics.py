@@ -1,0 +1,218 @@
+"""All figures of an evaluation, computed from counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..data.background import majority_of
+
+CALIBRATION_BINS = 15
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a model predicted for bags, next to their labels.
+
+    C is the number of classes. True classes, T of them, are these classes and then those that only instances have.
+    True counts, confusion and calibration are over the instances with a known class; they are None if there are none.
+    """
+
+    labels: np.ndarray | None  # (b,) given labels; None: figures about bags are left out
+    predicted: np.ndarray  # (b,) by the method's aggregation
+    hard_counts: np.ndarray  # (b, C) instances predicted as each class
+    true_counts: np.ndarray | None = None  # (b, T)
+    confusion: np.ndarray | None = None  # (T, T) rows: true class, columns: predicted class
+    calibration: np.ndarray | None = None  # (bins, 3) instances, their summed confidence, how many were correct
+    background: int | None = None  # a class that does not vote
+
+    def summary(self) -> dict[str, Any]:
+        """The figures by name. Figures about instances are left out if no instance labels are known."""
+        figures = {**self._bag_figures(), "bags": len(self.hard_counts), "instances": int(self.hard_counts.sum())}
+        if self.background is not None:
+            figures["background_share"] = float(self.hard_counts[:, self.background].sum() / self.hard_counts.sum())
+        if self.confusion is None or self.calibration is None or self.true_counts is None:
+            return figures
+        return {
+            "instance_accuracy": instance_accuracy(self.confusion),
+            "macro_f1": macro_f1(self.confusion),
+            "mean_iou": mean_iou(self.confusion),
+            "calibration_error": calibration_error(self.calibration),
+            **self._overestimation(self.true_counts),
+            **figures,
+            **self._coverage(self.true_counts),
+            **({} if self.background is None else background_figures(self.confusion, self.background)),
+        }
+
+    def _bag_figures(self) -> dict[str, Any]:
+        if self.labels is None:
+            return {}
+        by_count = majority_of(self.hard_counts, self.background)
+        return {
+            "bag_accuracy": bag_accuracy(self.labels, self.predicted),
+            "bag_accuracy_by_count": bag_accuracy(self.labels, by_count),
+            "most_frequent_label": float(np.bincount(self.labels).max() / len(self.labels)),
+            "consistency_rate": consistency_rate(self.labels, self.predicted, self.hard_counts, self.background),
+        }
+
+    def _fully_known(self, true_counts: np.ndarray) -> np.ndarray:  # (b,) whether all instances of the bag are known
+        return true_counts.sum(axis=1) == self.hard_counts.sum(axis=1)
+
+    def _overestimation(self, true_counts: np.ndarray) -> dict[str, Any]:
+        """Over the bags all of whose instances are known."""
+        full = self._fully_known(true_counts)
+        if self.labels is None or not full.any():
+            return {}
+        surplus = overestimation(self.labels[full], self.hard_counts[full], true_counts[full])
+        quantiles = np.quantile(surplus, [0, 0.25, 0.5, 0.75, 1]).tolist()
+        return {"overestimation": float(surplus.mean()), "overestimation_quantiles": quantiles}
+
+    def _coverage(self, true_counts: np.ndarray) -> dict[str, Any]:
+        """How many instances are known, and how many bags in full, unless all are."""
+        full = self._fully_known(true_counts)
+        return {} if full.all() else {"known_instances": int(true_counts.sum()), "known_bags": int(full.sum())}
+
+
+# ---------------------------------------------------------------- tables of counts
+
+
+def confusion_matrix(true: np.ndarray, predicted: np.ndarray, n_classes: int) -> np.ndarray:
+    """(n,), (n,) -> (classes, classes): how often each true class (row) was predicted as each class (column).
+
+    >>> confusion_matrix(np.array([0, 0, 1]), np.array([0, 1, 1]), 2).tolist()
+    [[1, 1], [0, 1]]
+    """
+    return np.bincount(true * n_classes + predicted, minlength=n_classes * n_classes).reshape(n_classes, n_classes)
+
+
+def calibration_table(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
+    """(n,), (n,) -> (bins, 3): instances, summed confidence and correct predictions by confidence.
+
+    The bins are (0, 1/15], (1/15, 2/15], ...
+    """
+    bins = np.clip(np.ceil(confidence * CALIBRATION_BINS).astype(np.int64), 1, CALIBRATION_BINS) - 1
+    columns = (np.ones_like(confidence), confidence, correct)
+    return np.stack([np.bincount(bins, values, CALIBRATION_BINS) for values in columns], axis=1)
+
+
+# ---------------------------------------------------------------- figures
+
+
+def instance_accuracy(confusion: np.ndarray) -> float:
+    """
+    >>> instance_accuracy(np.array([[3, 1], [0, 4]]))
+    0.875
+    """
+    return float(np.trace(confusion) / confusion.sum())
+
+
+def macro_f1(confusion: np.ndarray) -> float:
+    """Mean F1 over the classes that occur or are predicted."""
+    hits, rows, columns = _margins(confusion)
+    return float(np.mean(2 * hits / (rows + columns)))
+
+
+def mean_iou(confusion: np.ndarray) -> float:
+    """Mean intersection over union over the classes that occur or are predicted."""
+    hits, rows, columns = _margins(confusion)
+    return float(np.mean(hits / (rows + columns - hits)))
+
+
+def bag_accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
+    return float(np.mean(labels == predicted))
+
+
+def consistency_rate(
+    labels: np.ndarray, predicted: np.ndarray, hard_counts: np.ndarray, background: int | None = None
+) -> float | None:
+    """Among bags that are predicted correctly, the share whose hard counts have the same majority (lowest class on
+    ties). None if no bag is predicted correctly."""
+    correct = labels == predicted
+    if not correct.any():
+        return None
+    return float(np.mean(majority_of(hard_counts[correct], background) == predicted[correct]))
+
+
+def overestimation(labels: np.ndarray, hard_counts: np.ndarray, true_counts: np.ndarray) -> np.ndarray:
+    """(b,) per bag, the number of instances predicted as the bag's class minus their true number."""
+    bags = np.arange(len(labels))
+    return hard_counts[bags, labels] - true_counts[bags, labels]
+
+
+def calibration_error(calibration: np.ndarray) -> float:
+    """Expected calibration error: the mean gap between confidence and accuracy over bins of equal width."""
+    _, confidence, correct = calibration.T
+    return float(np.abs(confidence - correct).sum() / calibration[:, 0].sum())
+
+
+def background_figures(confusion: np.ndarray, background: int) -> dict[str, float | None]:
+    """How well the background is found, and the accuracy over all other instances.
+
+    None if the background is never predicted (precision) or never occurs (recall).
+    """
+    hits, rows, columns = confusion[background, background], confusion[background].sum(), confusion[:, background].sum()
+    others = np.delete(confusion, background, axis=0)
+    return {
+        "background_precision": float(hits / columns) if columns else None,
+        "background_recall": float(hits / rows) if rows else None,
+        "voter_accuracy": float((np.trace(confusion) - hits) / others.sum()) if others.sum() else None,
+    }
+
+
+def _margins(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    hits, rows, columns = np.diag(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
+    seen = rows + columns > 0
+    return hits[seen], rows[seen], columns[seen]
+
+
+# ---------------------------------------------------------------- what the figures do not show
+
+
+def no_learning_warning(figures: Mapping[str, Any]) -> str | None:
+    """A warning if the bags do not show that the model has learned anything.
+
+    The share of bags that are predicted correctly, by the method or by counting instances, must exceed the share of
+    the most frequent label by two standard errors.
+
+    >>> no_learning_warning({"bag_accuracy": 0.23, "most_frequent_label": 0.15, "bags": 100})
+    >>> print(no_learning_warning({"bag_accuracy": 0.22, "most_frequent_label": 0.15, "bags": 100}))
+    no evidence that the model has learned: 22 % of 100 bags are predicted correctly, and 15 % by always predicting ...
+    """
+    if "most_frequent_label" not in figures:
+        return None
+    accuracy, baseline, bags = figures["bag_accuracy"], figures["most_frequent_label"], figures["bags"]
+    by_count = figures.get("bag_accuracy_by_count", accuracy)
+    needed = baseline + 2 * (baseline * (1 - baseline) / bags) ** 0.5
+    if max(accuracy, by_count) > needed:
+        return None
+    counted = f" ({by_count:.0%} by counting instances)" if by_count > accuracy else ""
+    predicted = f"{accuracy:.0%} of {bags:,} {'bag is' if bags == 1 else 'bags are'} predicted correctly{counted}"
+    shares = f"{predicted}, and {baseline:.0%} by always predicting the most frequent label".replace("%", " %")
+    if baseline < 1 <= needed:
+        return f"too few bags to show whether the model has learned: {shares}"
+    return f"no evidence that the model has learned: {shares}"
+
+
+def coverage_note(*parts: Mapping[str, Any]) -> str | None:
+    """A note if only some instances of these parts, such as folds, have a known class.
+
+    >>> print(coverage_note({"instances": 9000, "bags": 100, "known_instances": 2000, "known_bags": 0}))
+    instance figures are over the 2,000 of 9,000 instances with a known class
+    >>> coverage_note({"instances": 9000, "bags": 100})
+    """
+    known, total = _sum_known(parts, "instances"), sum(part.get("instances", 0) for part in parts)
+    if known in (0, total):
+        return None
+    note = f"instance figures are over the {known:,} of {total:,} instances with a known class"
+    if any("overestimation" in part for part in parts):
+        full, bags = _sum_known(parts, "bags"), sum(part.get("bags", 0) for part in parts)
+        note += f", overestimation over the {full:,} of {bags:,} bags whose instances are all known"
+    return note
+
+
+def _sum_known(parts: tuple[Mapping[str, Any], ...], unit: str) -> int:
+    """Over all parts; a part with instance figures but without a number of known instances is known in full."""
+    return sum(part.get(f"known_{unit}", part.get(unit, 0) if "instance_accuracy" in part else 0) for part in parts)

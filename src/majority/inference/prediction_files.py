@@ -1,0 +1,176 @@
+"""Predictions as rows of a CSV or Parquet file, written batch by batch.
+
+Only one batch of probabilities is in memory at a time and, if their store is on disk, only one batch of instances.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from ..data.bags import Bags
+from ..errors import InputError
+from ..files import write_atomically
+from ..sources import Source, is_custom_source
+from .classifier import Classifier
+
+ROWS_PER_GROUP = 65_536  # of a Parquet file, at least
+
+Columns = dict[str, np.ndarray]  # (rows,) by name; the same names in every batch
+
+
+def check_output_path(path: Path, sources: Iterable[str]) -> None:
+    """Refuse a file that cannot be written, or that would change one of these sources."""
+    if path.suffix not in WRITERS or not path.parent.is_dir():
+        raise InputError(f"--out {path}: give a file that ends in .csv or .parquet, in a folder that exists")
+    for source in filter(is_custom_source, sources):
+        place = Path(source).expanduser().resolve()
+        if path.resolve() == place:
+            raise InputError(f"--out {path} is the source itself: choose another file")
+        if path.resolve().parent == place and path.suffix == ".csv":
+            raise InputError(
+                f"--out {path} lies in the source {source}, where tables are labels: choose another folder"
+            )
+    if path.suffix == ".parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise InputError(f"--out {path}: Parquet needs pyarrow: pip install pyarrow") from None
+
+
+def write_predictions(
+    path: str | Path, classifier: Classifier, parts: dict[str, Bags], source: Source | None = None
+) -> int:
+    """Write one row per instance: part, bag, instance, x and y if known, class, probability of each class.
+
+    The column `path` identifies an instance if the source is a manifest of images. Otherwise the column `instance`
+    has its number within the feature file of its bag, or its position in the source: the row of the manifest below the
+    header, not counting empty rows. Returns the number of rows.
+    """
+
+    def batches() -> Iterator[Columns]:
+        for part, bags in parts.items():
+            for numbers, probabilities in classifier.stream(bags):
+                yield _instance_rows(part, bags, numbers, probabilities, classifier.classes, source)
+
+    return _write(Path(path), batches())
+
+
+def write_bag_predictions(path: str | Path, classifier: Classifier, parts: dict[str, Bags]) -> int:
+    """Write one row per bag: part, bag, instances of each class, majority, its share, its margin over the next one.
+
+    Returns the number of rows.
+    """
+
+    def batches() -> Iterator[Columns]:
+        for part, bags in parts.items():
+            counts, majority, share, margin = classifier.predict_bags(bags)
+            count_columns = {f"n({name})": counts[:, c] for c, name in enumerate(classifier.classes)}
+            columns = {"part": np.full(len(bags), part), "bag": _bag_names(bags, np.arange(len(bags)))}
+            yield columns | count_columns | {"majority": majority, "share": share, "margin": margin}
+
+    return _write(Path(path), batches())
+
+
+def instance_ids(bags: Bags, positions: np.ndarray, source: Source | None) -> tuple[str, np.ndarray]:
+    """What identifies the instances at these positions: "path" or "instance", and the path or number of each."""
+    if source is not None and source.paths is not None:
+        return "path", source.paths[bags.index[positions]]
+    if source is not None and source.numbered_within_bags:
+        return "instance", positions - bags.offsets[np.searchsorted(bags.offsets, positions, side="right") - 1]
+    return "instance", bags.index[positions]
+
+
+def _instance_rows(
+    part: str,
+    bags: Bags,
+    numbers: np.ndarray,  # (b,) of the bags
+    probabilities: np.ndarray,  # (n, C)
+    classes: np.ndarray,
+    source: Source | None,
+) -> Columns:
+    positions, sizes = bags.positions(numbers), bags.sizes[numbers]
+    columns = {"part": np.full(len(positions), part), "bag": np.repeat(_bag_names(bags, numbers), sizes)}
+    kind, ids = instance_ids(bags, positions, source)
+    columns[kind] = ids
+    if bags.coordinates is not None:
+        columns["x"], columns["y"] = bags.coordinates[positions].T
+    columns["class"] = classes[probabilities.argmax(axis=1)]
+    return columns | {f"p({name})": probabilities[:, c] for c, name in enumerate(classes)}
+
+
+def _bag_names(bags: Bags, numbers: np.ndarray) -> np.ndarray:
+    return numbers if bags.names is None else bags.names[numbers]
+
+
+def _write(path: Path, batches: Iterator[Columns]) -> int:
+    rows = 0
+
+    def write(place: Path) -> None:
+        nonlocal rows
+        with WRITERS[path.suffix](place) as add:
+            for columns in batches:
+                add(columns)
+                rows += len(columns["part"])
+
+    write_atomically(path, write)
+    return rows
+
+
+@contextmanager
+def _csv_file(place: Path) -> Iterator[Callable[[Columns], None]]:
+    with place.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        has_header = False
+
+        def add(columns: Columns) -> None:
+            nonlocal has_header
+            if not has_header:
+                table.writerow(columns)
+                has_header = True
+            table.writerows(zip(*(_format_cells(name, values) for name, values in columns.items()), strict=True))
+
+        yield add
+
+
+def _format_cells(name: str, values: np.ndarray) -> Iterable[object]:
+    """The values as they are written. Python numbers are written twice as fast as those of numpy."""
+    if values.dtype.kind == "f":
+        return values if name in ("x", "y") else [f"{value:.6g}" for value in values.tolist()]
+    return values.tolist()
+
+
+@contextmanager
+def _parquet_file(place: Path) -> Iterator[Callable[[Columns], None]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    writer: pq.ParquetWriter | None = None
+    waiting: list[pa.Table] = []
+
+    def flush() -> None:
+        nonlocal writer
+        if waiting:
+            table = pa.concat_tables(waiting)
+            writer = writer or pq.ParquetWriter(place, table.schema)
+            writer.write_table(table)
+            waiting.clear()
+
+    def add(columns: Columns) -> None:
+        waiting.append(pa.table({name: np.ascontiguousarray(values) for name, values in columns.items()}))
+        if sum(map(len, waiting)) >= ROWS_PER_GROUP:
+            flush()
+
+    try:
+        yield add
+        flush()
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+WRITERS = {".csv": _csv_file, ".parquet": _parquet_file}

@@ -1,0 +1,160 @@
+"""The formulas of the methods as pure functions of (values, segments).
+
+Everything is computed in float32 or wider: bfloat16 cannot count beyond 256.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data.segments import Segments
+
+
+def count_log_probs(
+    instance_log_probs: Tensor,
+    segments: Segments,
+    temperature: float | None,
+    of: str = "proportions",
+    phantom: float | None = None,
+) -> Tensor:
+    """(n, C) -> (b, C): log-probabilities of the bag's class from the soft counts N of its instances.
+
+    With a temperature: log softmax(N / size / temperature), or log softmax(N / temperature) if ``of="counts"``.
+    Without one: the log of the proportions N / size. With ``phantom`` votes, rows may sum to less than one (the rest
+    does not vote), and the proportions are those of ``vote_log_proportions``.
+
+    The example has the two instances of the paper's introduction. Their summed confidences (0.8, 0.6, 0.6) predict
+    class 0, which neither instance has. Sharpened to nearly one-hot they can be counted, and class 0 is out.
+
+    >>> confidences = torch.tensor([[0.4, 0.5, 0.1], [0.4, 0.1, 0.5]])
+    >>> two = Segments([2])
+    >>> count_log_probs(confidences.log(), two, None).argmax().item()
+    0
+    >>> sharp = (confidences.log() / 0.1).log_softmax(dim=1)
+    >>> two.sum(sharp.exp())
+    tensor([[0.1939, 0.9030, 0.9030]])
+    >>> count_log_probs(sharp, two, 0.1).argmax().item() == 0
+    False
+    """
+    if phantom is not None and (temperature is None or of == "proportions"):
+        log_proportions = vote_log_proportions(instance_log_probs, segments, phantom)
+        return log_proportions if temperature is None else (log_proportions.exp() / temperature).log_softmax(dim=1)
+    if temperature is None:
+        return mean_log_probs(instance_log_probs, segments)
+    counts = segments.sum(instance_log_probs.exp())  # (b, C)
+    if of == "proportions":
+        counts = counts / segments.kept_sizes.unsqueeze(1)
+    return (counts / temperature).log_softmax(dim=1)
+
+
+def mean_log_probs(instance_log_probs: Tensor, segments: Segments) -> Tensor:
+    """(n, C) -> (b, C): log of the mean probability, also if a class is nearly impossible.
+
+    >>> log_probs = torch.tensor([[0.0, -200.0], [0.0, -200.0], [-200.0, 0.0]])
+    >>> mean_log_probs(log_probs, Segments([2, 1]))
+    tensor([[   0., -200.],
+            [-200.,    0.]])
+    """
+    sizes = segments.kept_sizes.to(instance_log_probs.dtype)
+    return segments.logsumexp(instance_log_probs) - sizes.log().unsqueeze(1)
+
+
+def vote_log_proportions(vote_log_probs: Tensor, segments: Segments, phantom: float) -> Tensor:
+    """(n, C) -> (b, C): log of each class's share of a bag's votes; rows may sum to less than one.
+
+    The shares do not change if every instance votes a thousand times less. They cannot distinguish a bag of voters
+    from a bag with hardly any. Phantom votes can: `phantom` times the size of the bag, spread evenly over the classes,
+    leave a bag with few votes undecided.
+
+    >>> votes = torch.tensor([[0.6, 0.2], [0.2, 0.2]])
+    >>> two = Segments([2])
+    >>> few = votes / 100
+    >>> [vote_log_proportions(p.log(), two, phantom=0.0).exp()[0, 0].item() for p in (votes, few)]
+    [0.666..., 0.666...]
+    >>> [vote_log_proportions(p.log(), two, phantom=0.5).exp()[0, 0].item() for p in (votes, few)]
+    [0.590..., 0.501...]
+    """
+    log_shares = mean_log_probs(vote_log_probs, segments)
+    if phantom > 0:
+        phantom_share = torch.full_like(log_shares, math.log(phantom / log_shares.shape[1]))
+        log_shares = torch.logaddexp(log_shares, phantom_share)
+    return log_shares.log_softmax(dim=1)
+
+
+def share_divergence(instance_log_probs: Tensor, background: int, share: float) -> Tensor:
+    """(n, K) -> (): Kullback-Leibler divergence of the given share from the mean probability q of the background.
+
+    KL((share, 1 - share) || (q, 1 - q)) is 0 if q is the share. It grows without bound as q approaches 0 (all
+    instances vote) or 1 (none does).
+
+    >>> probs = torch.tensor([[0.6, 0.2, 0.2], [0.2, 0.4, 0.4]])
+    >>> [round(share_divergence(probs.log(), background=0, share=s).item(), 4) for s in (0.4, 0.8)]
+    [0.0, 0.3348]
+    """
+    log_n = math.log(len(instance_log_probs))
+    log_masses = instance_log_probs.logsumexp(dim=0) - log_n  # (K,)
+    voting = torch.cat([log_masses[:background], log_masses[background + 1 :]]).logsumexp(dim=0)
+    entropy = share * math.log(share) + (1 - share) * math.log1p(-share)
+    return entropy - share * log_masses[background] - (1 - share) * voting
+
+
+def expected_shares(label_shares: Tensor, winner_share: Tensor | float) -> Tensor:
+    """(..., C) share of bags with each label -> (..., C) expected share of instances of each class.
+
+    The winner of a bag is assumed to hold `winner_share` of it; over all bags, the other classes share the rest evenly.
+
+    >>> expected_shares(torch.tensor([0.5, 0.5, 0.0]), 0.6)
+    tensor([0.4000, 0.4000, 0.2000])
+    """
+    others = max(label_shares.shape[-1] - 1, 1)
+    return winner_share * label_shares + (1 - winner_share) * (1 - label_shares) / others
+
+
+def vote_scores(instance_log_probs: Tensor, segments: Segments) -> Tensor:
+    """(n, C) -> (b, C): log-likelihood that each class wins if every instance casts one random vote.
+
+    Votes are independent draws from the probabilities p of the instances. The lead of y over a rival k has
+    mean sum(p_y - p_k) and variance sum(p_y (1 - p_y) + p_k (1 - p_k) + 2 p_y p_k): no term is negative, so nothing
+    cancels. With leads treated as normal and rivals as independent, the score is the sum of log Phi(mean / sd).
+
+    >>> probs = torch.tensor([[0.8, 0.1, 0.1], [0.8, 0.1, 0.1], [0.1, 0.8, 0.1]])
+    >>> vote_scores(probs.log(), Segments([3])).softmax(dim=1)
+    tensor([[0.7505, 0.2294, 0.0201]])
+    """
+    p = instance_log_probs.exp()
+    counts = segments.sum(p)  # (b, C)
+    variances = segments.sum(p * (1 - p))  # (b, C) of the count of each class
+    lead = counts.unsqueeze(2) - counts.unsqueeze(1)  # (b, C, C)
+    variance = variances.unsqueeze(2) + variances.unsqueeze(1) + 2 * segments.gram(p) + 1e-6
+    log_win = log_ndtr(lead / variance.sqrt())  # (b, C, C) against each rival
+    diagonal = torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
+    return log_win.masked_fill(diagonal, 0.0).sum(dim=2)
+
+
+def log_ndtr(z: Tensor) -> Tensor:
+    """log Phi(z), with a gradient that is exact for every z.
+
+    The gradient of torch.special.log_ndtr is a difference of squares of z: noise or NaN below about -1,000 in float32.
+
+    >>> z = torch.tensor([0.0, -1e4], requires_grad=True)
+    >>> log_ndtr(z).sum().backward()
+    >>> z.grad
+    tensor([7.9788e-01, 1.0000e+04])
+    """
+    return _LogNdtr.apply(z)  # type: ignore[no-untyped-call]  # torch does not annotate it
+
+
+class _LogNdtr(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        ctx.save_for_backward(z)
+        return torch.special.log_ndtr(z)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (z,) = ctx.saved_tensors
+        return gradient * (math.sqrt(2 / math.pi) / torch.special.erfcx(z * -math.sqrt(0.5)))

@@ -1,0 +1,1 @@
+"""Drawings as SVG and small pictures, without a plotting library."""

@@ -1,0 +1,168 @@
+"""Drawings of a report page, as inline SVG: learning curves, confusion matrix, box plot, maps of instances."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .axes import Axes, nice_ticks, slots
+from .colours import FAINT, GRID, INK, colour
+from .svg import shorten_distinctly, svg, tag, text, text_width, tooltip
+
+SERIES = {"training": ("#e69f00", "5 3"), "validation": ("#0072b2", "none")}  # colour and dashes of a line
+MAX_MARKED_EPOCHS = 30  # with more epochs, points are not marked
+MAX_NUMBERED_CLASSES = 24  # with more classes, cells of the confusion matrix do not show their count
+NAME_LENGTH = 14
+
+
+def learning_curves(title: str, series: Mapping[str, Sequence[float]], best_epoch: int, percent: bool = False) -> str:
+    """One line per series over the epochs, with the best epoch marked; `percent` for values between 0 and 1.
+
+    `best_epoch` counts from 0, as in result.json; the drawing counts from 1.
+    """
+    width, height = 460, 250
+    values = np.concatenate([np.asarray(line, float) for line in series.values()])
+    epochs, kept = max(len(line) for line in series.values()), best_epoch + 1
+    ticks = np.linspace(0, 1, 6).tolist() if percent else nice_ticks(min(values.min(), 0), values.max())
+    epoch_range = (1, epochs) if epochs > 1 else (0.5, 1.5)
+    axes = Axes(52, width - 14, 34, height - 38, epoch_range, (ticks[0], ticks[-1]))
+    parts = [text(title, x=axes.left, y=18, font_size=14, font_weight=600, fill=INK)]
+    parts += axes.horizontal_grid((tick, f"{tick:.0%}" if percent else f"{tick:g}") for tick in ticks)
+    for epoch in sorted({1, *(round(tick) for tick in nice_ticks(0, epochs) if 1 <= tick <= epochs)}):
+        place = {"x": axes.x(epoch), "y": axes.bottom + 17, "text_anchor": "middle"}
+        parts.append(text(epoch, **place, font_size=12, fill=FAINT))
+    parts.append(text("epoch", x=axes.right, y=height - 4, text_anchor="end", font_size=12, fill=FAINT))
+    parts.append(axes.vertical(kept, stroke=INK, stroke_dasharray="2 3"))
+    for number, (name, line) in enumerate(series.items()):
+        stroke, dashes = SERIES[name]
+        points = [(axes.x(epoch), axes.y(value)) for epoch, value in enumerate(line, start=1)]
+        route = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        look = {"fill": "none", "stroke": stroke, "stroke_width": 2, "stroke_dasharray": dashes}
+        parts.append(tag("polyline", points=route, **look))
+        if len(points) <= MAX_MARKED_EPOCHS:
+            for i, (x, y) in enumerate(points):
+                exact = tooltip(f"{name}, epoch {i + 1}: {line[i]:.4g}")
+                parts.append(tag("circle", exact, cx=x, cy=y, r=3, fill=stroke))
+        key = axes.right - 190 + number * 96
+        parts.append(tag("line", x1=key, x2=key + 20, y1=14, y2=14, **look))
+        parts.append(text(name, x=key + 25, y=18, font_size=12, fill=INK))
+    anchor, offset = ("end", -5) if axes.x(kept) > width * 0.7 else ("start", 5)
+    halo = {"stroke": "#fff", "stroke_width": 4, "paint_order": "stroke", "font_size": 12, "fill": INK}
+    parts.append(text(f"kept: {kept}", x=axes.x(kept) + offset, y=axes.bottom - 8, text_anchor=anchor, **halo))
+    return svg(width, height, parts, f"{title} by epoch, kept epoch {kept} of {epochs}")
+
+
+def confusion_matrix(matrix: np.ndarray, classes: Sequence[str], rows: str, columns: str) -> str:
+    """Counts by true class (rows) and predicted class (columns), shaded by their share of the row."""
+    n = len(classes)
+    cell = 36 if n <= 12 else 26 if n <= MAX_NUMBERED_CLASSES else max(9, 720 // n)
+    font = min(12, cell)
+    names = shorten_distinctly(classes, NAME_LENGTH)
+    margin = 34 + text_width(names, font)
+    side = margin + n * cell
+    heading = min((margin + side) / 2, side - text_width([columns], font) / 2)  # with few classes, left of the middle
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    turned = f"rotate(-90) translate({-(margin + side) / 2:.0f} 13)"
+    parts = [
+        text(rows, transform=turned, text_anchor="middle", fill=FAINT),
+        text(columns, x=heading, y=13, text_anchor="middle", fill=FAINT),
+        tag("rect", x=margin, y=margin, width=n * cell, height=n * cell, fill="#f6f8fa", stroke=GRID),
+    ]
+    for i, name in enumerate(classes):
+        middle = margin + (i + 0.5) * cell
+        turned = f"translate({middle + font / 3:.1f} {margin - 6:.1f}) rotate(-90)"
+        row_name = text(names[i], x=margin - 6, y=middle + font / 3, text_anchor="end")
+        parts.append(tag("g", tooltip(name), row_name))
+        parts.append(tag("g", tooltip(name), text(names[i], transform=turned)))
+    for true, predicted in np.argwhere(matrix):
+        count, share = int(matrix[true, predicted]), float(shares[true, predicted])
+        x, y = margin + predicted * cell, margin + true * cell
+        exact = tooltip(f"{classes[true]} as {classes[predicted]}: {count} ({share:.0%} of the row)")
+        fill = _shade(share, correct=true == predicted)
+        parts.append(tag("rect", exact, x=x + 0.5, y=y + 0.5, width=cell - 1, height=cell - 1, fill=fill))
+        if n <= MAX_NUMBERED_CLASSES:
+            ink = "#fff" if share > 0.55 else INK
+            place = {"x": x + cell / 2, "y": y + cell / 2 + 4, "text_anchor": "middle"}
+            parts.append(text(_compact(count), **place, fill=ink, font_size=11, pointer_events="none"))
+    label = f"confusion matrix of {n} classes, {int(matrix.sum())} in all"
+    size = f"width:{side + 2:.0f}px;min-width:{margin + n * min(cell, 18):.0f}px;max-width:100%"
+    return svg(side + 2, side + 2, parts, label, font_size=font, fill=INK, style=size)
+
+
+class Box(NamedTuple):
+    name: str
+    n: int
+    quantiles: tuple[float, ...]  # minimum, first quartile, median, third quartile, maximum
+
+    @classmethod
+    def from_values(cls, name: str, values: np.ndarray) -> Box:
+        """
+        >>> Box.from_values("all", np.array([-4, 0, 1, 2, 6]))
+        Box(name='all', n=5, quantiles=(-4.0, 0.0, 1.0, 2.0, 6.0))
+        """
+        return cls(name, len(values), tuple(np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist()))
+
+
+def box_plot(boxes: Sequence[Box], label: str) -> str:
+    """One horizontal box per row; whiskers reach to the minimum and the maximum. `label` is written below the axis."""
+    names = shorten_distinctly([box.name for box in boxes], NAME_LENGTH)
+    width, n = 480, len(boxes)
+    ticks = nice_ticks(min(0, *(b.quantiles[0] for b in boxes)), max(0, *(b.quantiles[-1] for b in boxes)))
+    rows = slots(n)[::-1]  # the first one on top
+    axes = Axes(12 + text_width(names, 12), width - 52, 8, 8 + 24 * n, (ticks[0], ticks[-1]), rows)
+    parts = axes.vertical_grid(((tick, f"{tick:g}") for tick in ticks), zero=FAINT)
+    for row, box in enumerate(boxes):
+        y = axes.y(row)
+        low, first, median, third, high = map(axes.x, box.quantiles)
+        values = "lowest {:g}, quartiles {:g}, {:g}, {:g}, highest {:g}".format(*box.quantiles)
+        name = text(names[row], x=axes.left - 8, y=y + 4, text_anchor="end", fill=INK)
+        parts += [
+            tag("g", tooltip(box.name), name),
+            text(f"n={box.n}", x=axes.right + 6, y=y + 4, fill=FAINT, font_size=11),
+            tag(
+                "g",
+                tooltip(f"{box.name}: {values}"),
+                tag("line", x1=low, x2=high, y1=y, y2=y, stroke=INK),
+                *(tag("line", x1=x, x2=x, y1=y - 4, y2=y + 4, stroke=INK) for x in (low, high)),
+                tag("rect", x=first, y=y - 7, width=max(third - first, 1), height=14, fill="#cfe3f3", stroke=INK),
+                tag("line", x1=median, x2=median, y1=y - 7, y2=y + 7, stroke="#d55e00", stroke_width=3),
+            ),
+        ]
+    parts.append(text(label, x=width / 2, y=axes.bottom + 34, text_anchor="middle", fill=FAINT))
+    return svg(width, axes.bottom + 40, parts, f"box plot: {label}", font_size=12)
+
+
+def instance_map(coordinates: np.ndarray, predicted: np.ndarray, classes: Sequence[str]) -> str:
+    """One dot per instance at its coordinates, coloured by predicted class; y grows downwards, as in images."""
+    width, padding = 260.0, 8.0
+    low, span = coordinates.min(axis=0), np.ptp(coordinates, axis=0)
+    scale = (width - 2 * padding) / (span.max() or 1.0)
+    height = max(float(span[1] * scale), 60.0) + 2 * padding
+    places = (coordinates - low - span / 2) * scale + [width / 2, height / 2]
+    dot = min(8.0, max(1.5, 0.8 * math.sqrt(width * height / len(coordinates))))
+    parts = [tag("rect", width=width, height=height, fill="#f6f8fa", stroke=GRID)]
+    for number in np.unique(predicted):
+        of_class = places[predicted == number]
+        route = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in of_class)
+        exact = tooltip(f"{classes[number]}: {len(of_class)} of {len(predicted)}")
+        look = {"stroke": colour(number), "stroke_width": dot, "stroke_linecap": "round"}
+        parts.append(tag("path", exact, d=route, fill="none", **look))
+    return svg(width, height, parts, f"map of {len(predicted)} instances by predicted class")
+
+
+def _shade(share: float, correct: bool) -> str:
+    """White to blue on the diagonal, white to vermilion beside it."""
+    end = np.array([0, 90, 142] if correct else [190, 74, 0])
+    red, green, blue = np.round(255 + (end - 255) * (0.12 + 0.88 * share)).astype(int)
+    return f"#{red:02x}{green:02x}{blue:02x}"
+
+
+def _compact(count: int) -> str:
+    """
+    >>> _compact(9999), _compact(12_345)
+    ('9999', '12k')
+    """
+    return str(count) if count < 10_000 else f"{count / 1000:.0f}k"

@@ -1,0 +1,93 @@
+"""Discriminants: directions in which the mean instances of bags with different labels differ."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data.bags import Bags
+from ..data.device import choose_device, instances_per_pass
+from ..inference.evaluate import all_batches
+from ..model import Model
+
+MOST_FEATURES = 4096  # a square matrix of this size is held in memory and decomposed
+SMALLEST_VARIANCE = 1e-6  # relative to the largest: directions that vary less are rounding errors
+MOST_SCALE = 100  # features whose deviations differ by more than this factor are in different units
+
+
+def is_applicable(bags: Bags) -> bool:
+    """Whether the instances are vectors of moderate width, every class is a label, and some label has two bags."""
+    counts = np.bincount(bags.labels, minlength=len(bags.classes))
+    is_narrow = bags.store.ndim == 2 and bags.store.shape[1] <= MOST_FEATURES
+    return bool(is_narrow and counts.min() > 0 and len(bags) > len(counts))
+
+
+@torch.no_grad()
+def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (C, d) float32
+    """One weight vector per label, for features as the model normalises them: how the mean of its bags differs from
+    that of other bags, in units of the variation of instances.
+
+    This is Fisher's linear discriminant on bag means. Labelled bags are few, but the covariance of instances is
+    estimated from all of them. Differences that chance would explain are shrunk (empirical Bayes): in each direction,
+    by the share that the differences between bags of the same label lead to expect. Directions of similar variance are
+    judged together, because features of networks and principal components carry more information where they vary
+    more; units of measurement matter less.
+    """
+    chosen = choose_device(device)
+    if chosen.type == "mps":
+        chosen = torch.device("cpu")  # MPS has no float64
+    model.to(chosen)
+    width, classes = bags.store.shape[1], len(bags.classes)
+
+    def zeros(*shape: int) -> Tensor:
+        return torch.zeros(*shape, dtype=torch.float64, device=chosen)
+
+    total, squares, label_means, bag_squares = (
+        zeros(width),
+        zeros(width, width),
+        zeros(classes, width),
+        zeros(width, width),
+    )
+    deviations = model.normalise.std.double()
+    scale = (deviations / deviations.median()).clamp(1 / MOST_SCALE, MOST_SCALE).sqrt()
+    most = instances_per_pass(bags.store.shape[1:])
+    for batch in all_batches(bags, chosen):
+        sums = zeros(len(batch.segments), width)
+        for piece, bag_ids in zip(batch.pieces(most), batch.segments.ids.split(most), strict=True):
+            instances = model.normalise(piece).double() * scale
+            total += instances.sum(dim=0)
+            squares += instances.T @ instances
+            sums.index_add_(0, bag_ids, instances)
+        means = sums / batch.segments.sizes.unsqueeze(1)
+        label_means.index_add_(0, batch.target.labels, means)
+        bag_squares += means.T @ means
+
+    n = len(bags.index)
+    variances, directions = torch.linalg.eigh(squares / n - torch.outer(total, total) / n**2)
+    varies = variances > SMALLEST_VARIANCE * variances[-1]
+    whitening = (directions[:, varies] / variances[varies].sqrt()).flip(1)  # (d, k), largest variance first
+
+    counts = torch.from_numpy(np.bincount(bags.labels, minlength=classes)).to(label_means)
+    label_means /= counts.unsqueeze(1)
+    within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (len(bags) - classes)
+    by_chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) variance of a label's mean
+    apart = (label_means - label_means.mean(dim=0)) @ whitening  # (C, k)
+    observed = apart.square().sum(dim=0) / (classes - 1)
+    by_chance, observed = _mean_of_neighbours(by_chance), _mean_of_neighbours(observed)
+    apart = apart * torch.where(observed > by_chance, 1 - by_chance / observed, 0)  # 0 if all bags are equal
+    size = apart.square().sum(dim=1).mean().sqrt().clamp(min=1e-12)  # outputs have a deviation of about 1
+    return (apart / size @ whitening.T * scale).float()
+
+
+def _mean_of_neighbours(values: Tensor) -> Tensor:
+    """Mean over a window that reaches a quarter of the position, at least two positions, to both sides.
+
+    >>> _mean_of_neighbours(torch.tensor([0.0, 0.0, 3.0, 0.0, 0.0, 0.0])).tolist()
+    [1.0, 0.75, 0.6000000238418579, 0.6000000238418579, 0.75, 0.0]
+    """
+    place = torch.arange(len(values), device=values.device)
+    reach = (place // 4).clamp(min=2)
+    first, after = (place - reach).clamp(min=0), (place + reach + 1).clamp(max=len(values))
+    sums = torch.cat([values.new_zeros(1), values.cumsum(0)])
+    return (sums[after] - sums[first]) / (after - first)

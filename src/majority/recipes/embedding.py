@@ -1,0 +1,28 @@
+"""Bags of single instances, and bags of features in place of instances."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from ..data.bags import Bags
+from ..data.device import choose_device
+from ..inference.evaluate import all_batches, batch_features
+from ..model import Model
+
+
+def as_single_bags(bags: Bags) -> Bags:
+    """Every instance of the bags once, each in its own bag; the labels have no meaning."""
+    used = np.unique(bags.index)
+    alone = Bags(bags.store, used, np.arange(len(used) + 1), np.zeros(len(used), np.int64), bags.classes)
+    return alone._with(background=bags.background)
+
+
+def embed_bags(model: Model, bags: Bags, device: str = "auto") -> Bags:
+    """The same bags with the network's features (float32 vectors) as instances, to train a head on them."""
+    chosen = choose_device(device)
+    model.to(chosen).eval()  # outside inference mode: weights moved inside it could not be trained again
+    alone = as_single_bags(bags)
+    with torch.inference_mode():
+        features = torch.cat([batch_features(model, batch).cpu() for batch in all_batches(alone, chosen)])
+    return bags._with(store=features.numpy(), index=np.searchsorted(alone.index, bags.index))

@@ -1,0 +1,163 @@
+"""Plan: what a recipe sets, as frozen data. A run can be repeated from the plan in its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any, NamedTuple
+
+from ..errors import InputError
+from ..model import TINY_IMAGE
+from ..training.settings import Settings
+
+SHORTHANDS = {  # options of the command that are short for one setting of the plan
+    "backbone": "backbone",
+    "epochs": "training.epochs",
+    "patience": "training.patience",
+    "batch_bags": "training.batch_bags",
+    "learning_rate": "training.learning_rate",
+    "max_instances": "training.max_instances",
+    "compile": "training.compile",
+    "ratios": "mpem.ratios",
+}
+VALUE_TYPES: dict[type, tuple[tuple[type, ...], str]] = {  # by the type of a setting: allowed types, their name
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    str: ((str,), "a name"),
+    tuple: ((tuple,), "a list"),
+}
+
+
+class TaskInfo(NamedTuple):
+    """Everything that a plan may depend on."""
+
+    source: str  # the name of a known source with such images; "" for custom bags of an unknown kind
+    shape: tuple[int, ...] = (32, 32, 3)  # of one instance
+    on_gpu: bool = True
+
+    @property
+    def vectors(self) -> bool:
+        return len(self.shape) == 1
+
+    @property
+    def tiny(self) -> bool:  # images for which an mlp is as good as a cnn and far faster
+        return not self.vectors and min(self.shape[:2]) <= TINY_IMAGE
+
+
+@dataclass(frozen=True)
+class Plan:
+    recipe: str
+    backbone: str = "auto"
+    pixels: str = "data"
+    training: Settings = field(default_factory=Settings)  # of the network that is kept
+    own: Any = None  # settings that only this recipe has: a frozen dataclass, or None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.backbone, str):
+            raise InputError(f"backbone is {self.backbone!r}: give a name, or auto")
+
+    @property
+    def augments_images(self) -> bool:
+        return any(settings.augment for _, settings in self._stage_settings()) or bool(self.training.augment)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it is written to config.json: a recipe's own settings stand under the recipe's name."""
+        plan = asdict(self)
+        own = plan.pop("own")
+        return plan if own is None else plan | {self.recipe: own}
+
+    def with_seed(self, seed: int) -> Plan:
+        """This plan with the same seed in every stage."""
+        plan = replace(self, training=replace(self.training, seed=seed))
+        stages = {name: replace(settings, seed=seed) for name, settings in self._stage_settings()}
+        return replace(plan, own=replace(self.own, **stages)) if stages else plan
+
+    def with_settings(self, settings: dict[str, Any]) -> Plan:
+        """This plan with settings replaced by their dotted names, such as {"census.pretrain.epochs": 100}."""
+        plan = self
+        for name, value in settings.items():
+            plan = plan._with_setting(name, value)
+        return plan
+
+    def _with_setting(self, name: str, value: Any) -> Plan:
+        first, *rest = name.split(".")
+        if first == self.recipe and self.own is not None:
+            return self._with_own_setting(rest, value, name)
+        known = [item.name for item in fields(self) if item.name not in ("recipe", "own")]
+        if first not in known:
+            raise InputError(f"the plan of recipe {self.recipe} has no setting {name!r}: {self._suggest(name)}")
+        if value is None and not rest and is_dataclass(getattr(self, first)):
+            raise InputError(f"{name}=null: recipe {self.recipe} needs it; change one of the settings in it instead")
+        plan: Plan = _replace_setting(self, [first, *rest], value, name)
+        return plan
+
+    def _with_own_setting(self, path: list[str], value: Any, name: str) -> Plan:
+        if not path and value is None:
+            raise InputError(f"{name}=null: recipe {self.recipe} needs it; change one of the settings in it instead")
+        if not path:
+            raise InputError(f"{name}={value}: it has settings of its own, change one: --set {name}.SETTING=VALUE")
+        return replace(self, own=_replace_setting(self.own, path, value, name))
+
+    def _suggest(self, name: str) -> str:
+        groups = {"training": self.training} | ({} if self.own is None else {self.recipe: self.own})
+        for group, settings in groups.items():
+            if hasattr(settings, name):
+                return f"did you mean {group}.{name}?"
+        owner = next((option for option, setting in SHORTHANDS.items() if setting == name), None)
+        if owner is not None:
+            return f"--{owner} is for recipe {name.partition('.')[0]}"
+        return f"it has backbone, pixels, {' and '.join(f'{group}.NAME' for group in groups)}"
+
+    def _stage_settings(self) -> Iterator[tuple[str, Settings]]:
+        """The settings of each further stage, by the name of their field."""
+        for item in fields(self.own) if self.own is not None else ():
+            settings = getattr(self.own, item.name)
+            if isinstance(settings, Settings):
+                yield item.name, settings
+
+
+def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> Any:
+    """The dataclass with the setting at this path replaced; `name` is the whole dotted name, for messages."""
+    first, *rest = path
+    known = {item.name: item for item in fields(settings)} if is_dataclass(settings) else {}
+    if first not in known:
+        group = name.removesuffix(".".join(path)).rstrip(".")
+        there = f"{group} has {', '.join(known)}" if known else f"this plan has no {group} for these instances here"
+        raise InputError(f"the plan has no setting {name!r}: {there}")
+    before = getattr(settings, first)
+    is_stage = is_dataclass(before) or "Settings" in str(known[first].type)
+    if value is not None and not rest and is_stage:
+        raise InputError(f"{name}={value}: it has settings of its own, change one: --set {name}.SETTING=VALUE")
+    value = _replace_setting(before, rest, value, name) if rest else _lists_as_tuples(value)
+    types, expected = VALUE_TYPES.get(type(before), ((type(value),), ""))  # an open setting: its owner checks
+    if value is not None and type(value) not in types:
+        raise InputError(f"{name}={value}: {expected} is needed")
+    try:
+        return replace(settings, **{first: value})
+    except TypeError as error:
+        shown, cause = "null" if value is None else value, f"{expected} is needed" if expected else str(error)
+        raise InputError(f"{name}={shown}: {cause}") from None
+
+
+def _lists_as_tuples(value: Any) -> Any:
+    """JSON has no tuples."""
+    return tuple(map(_lists_as_tuples, value)) if isinstance(value, list) else value
+
+
+def settings_by_name(plan: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a plan by dotted name, as they read back from a file."""
+    return flatten(json.loads(json.dumps(plan)))
+
+
+def flatten(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested settings by dotted name.
+
+    >>> flatten({"a": {"b": 1}, "c": None})
+    {'a.b': 1, 'c': None}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

@@ -1,0 +1,39 @@
+"""Plans of the recipes that train one network once: quick, paper, augmented."""
+
+from __future__ import annotations
+
+from ..training.settings import Settings
+from .label_preserving import label_preserving
+from .plan import Plan, TaskInfo
+
+SMALL_STEM = 64  # largest image side, in pixels, for which the small stem is used
+
+
+def quick(task: TaskInfo) -> Plan:
+    return Plan("quick")
+
+
+def paper(task: TaskInfo) -> Plan:
+    training = Settings(
+        epochs=1500, batch_bags=64, optimizer="adam", learning_rate=3e-4, schedule="constant", precision="bf16"
+    )
+    return Plan("paper", "resnet18", "published", training)
+
+
+def augmented(task: TaskInfo) -> Plan:
+    allowed = label_preserving(task.source)
+    training = Settings(
+        epochs=100,
+        batch_bags=32,
+        learning_rate=5e-4,
+        weight_decay=5e-2,
+        warmup_epochs=5,
+        augment=tuple(name for name in ("flip", "rotate90", "crop") if name in allowed),
+        precision="bf16",
+    )
+    return Plan("augmented", resnet_for(task), "data", training)
+
+
+def resnet_for(task: TaskInfo) -> str:
+    """The small stem keeps the full resolution: on larger images it costs time and memory and gains little."""
+    return "resnet18-small" if min(task.shape[:2]) <= SMALL_STEM else "resnet18"

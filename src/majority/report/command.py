@@ -1,0 +1,49 @@
+"""The command that repeats a run."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from ..recipes import RECIPES, TaskInfo
+from ..recipes.plan import SHORTHANDS, settings_by_name
+from ..sources.custom.names import join_names
+
+
+def train_command(config: dict[str, Any]) -> str:
+    """The `majority train` command that repeats the run.
+
+    >>> config = {"method": "count", "method_options": {}, "data": {"source": "my bags.csv", "fold": 1}, "plan": {}}
+    >>> train_command(config)
+    "majority train 'my bags.csv' --method count --fold 1"
+    """
+    plan, data = config.get("plan", {}), dict(config["data"])
+    data.pop("fingerprint", None)
+    words = ["majority", "train", str(data.pop("source"))]
+    options = {"method": config["method"], "recipe": plan.get("recipe"), "like": config.get("like")}
+    options |= {"background_share": config.get("background_share"), "seed": plan.get("training", {}).get("seed")}
+    settings = _settings_to_repeat(config)
+    options |= {option: settings.pop(name) for option, name in SHORTHANDS.items() if settings.get(name)}
+    for name, value in (options | data).items():
+        if value is None or value is False or value == []:
+            continue
+        shown = join_names(value) if isinstance(value, list) else str(value)
+        words += [f"--{name.replace('_', '-')}", *([] if value is True else [shown])]
+    for name, value in config["method_options"].items():
+        words += ["--option", f"{name}={value}"]
+    for name, value in settings.items():
+        words += ["--set", f"{name}={json.dumps(value)}"]
+    return shlex.join(words)
+
+
+def _settings_to_repeat(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the run's plan that its recipe does not set like this today; the seed has its own option."""
+    plan = config.get("plan", {})
+    if "task" not in config or plan.get("recipe") not in RECIPES:
+        return dict(config.get("settings", {}))
+    planned = settings_by_name(RECIPES[plan["recipe"]].plan(TaskInfo(**config["task"])).as_dict())
+    used = settings_by_name(plan)
+    changed = {name: value for name, value in used.items() if planned.get(name, value) != value}
+    left_out = {name: None for name in used if used[name] is None and any(n.startswith(f"{name}.") for n in planned)}
+    return {name: value for name, value in (changed | left_out).items() if not name.endswith(".seed")}

@@ -1,0 +1,85 @@
+"""Source: the interface of everything that bags come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from ..data.bags import Bags
+from .image_summary import ImageFileSummary
+
+
+class Parts(NamedTuple):
+    """Bags for training, for validation (model selection) and for testing. No two parts share an instance."""
+
+    train: Bags
+    val: Bags
+    test: Bags | None  # None where a source of your own marks no test bags
+
+    def present(self) -> dict[str, Bags]:
+        """The parts that there are, by name."""
+        return {name: bags for name, bags in self._asdict().items() if bags is not None}
+
+
+class Source(Protocol):
+    """What `load` returns. `LabelledSet` and `CustomBags` implement it, so callers need not know which one they have.
+
+    A labelled set makes bags from its labelled instances. Custom bags are used as they are. Both take the same
+    arguments in `make_parts`; an argument that has no meaning for a source is refused with an `InputError` unless it
+    is left at None.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> str:
+        """The name by which label-preserving augmentations are looked up: the name of a labelled set, "" for custom
+        bags, whose images are not known."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns of a manifest that are the features; None where the instances are not rows of a manifest."""
+        ...
+
+    @property
+    def image_files(self) -> ImageFileSummary | None:
+        """Sizes and colours of the original images; None where the instances are vectors."""
+        ...
+
+    @property
+    def paths(self) -> np.ndarray | None:  # (N,)
+        """The path of each image in the store, as the manifest writes it; None where instances have no path."""
+        ...
+
+    @property
+    def numbered_within_bags(self) -> bool:
+        """Whether an instance without a path is known by its row in the file of its bag (True), or by its position in
+        the whole source (False)."""
+        ...
+
+    def warnings_for(self, background: str | None) -> list[str]:
+        """The warnings that were found when the source was read and that apply with this background class."""
+        ...
+
+    def make_parts(
+        self,
+        *,
+        scenario: str | tuple[float, float] | None = None,
+        fold: int = 0,
+        folds: int | None = None,
+        bags: int | None = None,
+        bag_size: int | None = None,
+        data_seed: int = 0,
+        with_replacement: bool = False,
+        ties: str | None = None,
+        classes: int | None = None,
+        winner_prior: Sequence[float] | None = None,
+        winner_ratio: float | None = None,
+        background: str | None = None,
+    ) -> Parts:
+        """Training, validation and test bags, the same for the same arguments."""
+        ...

@@ -1,0 +1,1 @@
+"""Labelled sets, from which benchmark bags are made."""

@@ -1,0 +1,39 @@
+"""NamedSource: a labelled set that is loaded by its name. `register()` adds ours and yours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...plugins import Registry
+from .labelled import LabelledSet
+
+
+@dataclass(frozen=True)
+class NamedSource:
+    """A labelled set with a name, and what `majority list` shows of it before it is read. Only `name` and `load` are
+    needed. In a file of your own, which MAJORITY_PLUGINS names:
+
+        import numpy as np
+        from majority import LabelledSet, NamedSource, register
+
+        def load_mine():
+            return LabelledSet("mine", np.load("images.npy"), np.load("labels.npy"), ("cat", "dog"))
+
+        register(NamedSource("mine", load_mine, classes=("cat", "dog"), licence="CC0"))
+
+    After that `majority.load_source("mine")` and `majority train mine` know it.
+    """
+
+    name: str
+    load: Callable[[], LabelledSet]
+    classes: tuple[str, ...] = ()
+    instances: int | None = None  # training and test set together
+    shape: tuple[int, ...] | None = None  # of one instance
+    licence: str = "none stated"
+    location: str = "loaded by its own function"  # shown for a source without published files
+    files: tuple[str, ...] = ()  # the published files that it reads, as named in PUBLISHED
+    archive: str | None = None  # a published file that contains `files`
+
+
+SOURCES: Registry[NamedSource] = Registry("source", NamedSource)

@@ -1,0 +1,90 @@
+"""Published files: found in the data folder or the user cache, downloaded if missing, checked by their md5."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from ...errors import InputError
+from .published import PUBLISHED
+
+DATA_VARIABLE = "MAJORITY_DATA"
+NOTES = "verified.json"  # in the cache: files whose md5 was correct, so that it is computed only once
+
+
+def cache_folder() -> Path:
+    """The folder of this user into which missing files are downloaded."""
+    try:
+        import pooch
+    except ImportError:
+        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "majority"
+    return Path(pooch.os_cache("majority")).expanduser()
+
+
+def data_folders() -> list[Path]:
+    """Where published files are searched for: the folder that MAJORITY_DATA names, then the user cache."""
+    named = os.environ.get(DATA_VARIABLE)
+    if not named:
+        return [cache_folder()]
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise InputError(f"{DATA_VARIABLE} names {folder}, which is not a folder: create it, or unset {DATA_VARIABLE}")
+    return [folder, cache_folder()]
+
+
+def find(name: str) -> Path | None:
+    """The first file of this name in the data folders; its content is not checked."""
+    return next((folder / name for folder in data_folders() if (folder / name).is_file()), None)
+
+
+def fetch(name: str) -> Path:
+    """The published file of this name, checked; it is downloaded into the user cache if it is missing."""
+    path = find(name)
+    if path is None:
+        from .download import download
+
+        path = download(name, cache_folder())
+    check_md5(path, name)
+    return path
+
+
+def check_md5(path: Path, name: str) -> None:
+    """Refuse a file that differs from the one published under this name."""
+    published = PUBLISHED[name]
+    try:
+        status = path.stat()
+        stamp = [status.st_size, status.st_mtime_ns, published.md5]
+        if _read_notes().get(str(path.resolve())) == stamp:
+            return
+        with path.open("rb") as file:
+            md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): correct its permissions or remove it") from error
+    if md5 != published.md5:
+        raise InputError(
+            f"{path} is damaged or is not the published file (md5 {md5}, published {published.md5}): "
+            f"delete it and run again to download it from {published.url}"
+        )
+    _write_notes(_read_notes() | {str(path.resolve()): stamp})
+
+
+def _read_notes() -> dict:
+    try:
+        notes = json.loads((cache_folder() / NOTES).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return notes if isinstance(notes, dict) else {}
+
+
+def _write_notes(notes: dict) -> None:
+    folder = cache_folder()
+    with contextlib.suppress(OSError):  # without the note, the md5 is computed again next time
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".notes-") as unfinished:
+            draft = Path(unfinished) / NOTES
+            draft.write_text(json.dumps(notes, indent=1), encoding="utf-8")
+            draft.replace(folder / NOTES)

@@ -1,0 +1,118 @@
+"""CustomBags: bags that a user made, and their division into training, validation and test bags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...data.bags import Bags
+from ...data.splitting import group_split, stratified_split
+from ...errors import InputError
+from ..base import Parts
+from ..image_summary import ImageFileSummary
+
+SPLITS = ("train", "val", "test")
+DEFAULT_SHARES = (0.6, 0.2, 0.2)  # train, val, test
+VALIDATION = 0.2  # share of the training bags that is used for validation if the splits name no val bags
+
+
+@dataclass(frozen=True, eq=False)
+class CustomBags:
+    """Bags that a user made, with the splits that were given, if any. A `Source`.
+
+    >>> bags = Bags.from_lists([np.ones((2, 3))] * 10, labels=["a", "b"] * 5)
+    >>> [len(part) for part in CustomBags("example", bags).make_parts()]
+    [6, 2, 2]
+    """
+
+    name: str
+    bags: Bags
+    split: np.ndarray | None = None  # (b,) "train", "val" or "test"
+    paths: np.ndarray | None = None  # (N,) paths of the images in the store, as the manifest writes them
+    columns: tuple[str, ...] | None = None  # feature columns of the manifest
+    numbered_within_bags: bool = False  # instances are identified by their row in the file of their bag
+    warnings: tuple[str, ...] = ()  # found by the check: no errors, but worth knowing before training
+    class_warnings: dict[str, str] = field(default_factory=dict)  # true class -> the warning that it counts as wrong
+    image_files: ImageFileSummary | None = None  # the image files from which the store was made
+
+    @property
+    def kind(self) -> str:
+        return ""
+
+    def warnings_for(self, background: str | None) -> list[str]:
+        """All warnings, except that instances of the background class count as wrong."""
+        untrue = None if background is None else self.class_warnings.get(background)
+        return [warning for warning in self.warnings if warning != untrue]
+
+    def make_parts(
+        self,
+        *,
+        fold: int = 0,
+        folds: int | None = None,
+        data_seed: int = 0,
+        background: str | None = None,
+        **benchmark_options: object,
+    ) -> Parts:
+        """Training, validation and test bags; test is None where splits are given without test bags.
+
+        If splits are given, they are used; without `val`, a fifth of the training bags is used for validation. Without
+        splits, the bags are divided 60/20/20, or, with `folds`, into that many folds: fold i is for testing, the next
+        one for validation, and the rest for training. The division is stratified by label and divides no group.
+        Options that make bags from a labelled set (`scenario`, `bags`, ...) are refused.
+        """
+        refused = sorted(name for name, value in benchmark_options.items() if value not in (None, False))
+        if refused:
+            raise InputError(
+                f"{', '.join(refused)}: these options make bags from a labelled set, but the bags of {self.name} are "
+                f"used as they are: leave out {' and '.join('--' + name.replace('_', '-') for name in refused)}"
+            )
+        if data_seed < 0:
+            raise InputError(f"the data seed is {data_seed}: give a whole number from 0 up")
+        bags = self.bags if background is None else self.bags.with_background(background)
+        if folds is not None:
+            parts = self._cross_validation_parts(bags, fold, folds, data_seed)
+        elif fold != 0:
+            raise InputError(f"--fold {fold} without --folds: give the number of folds too, e.g. --folds 5")
+        elif self.split is not None:
+            parts = self._given_parts(bags, self.split, data_seed)
+        else:
+            parts = Parts(*bags.split(DEFAULT_SHARES, data_seed))
+        self._check_all_classes_trained(parts.train)
+        return parts
+
+    def _given_parts(self, bags: Bags, split: np.ndarray, data_seed: int) -> Parts:
+        parts = {name: bags.subset(split == name) for name in SPLITS if (split == name).any()}
+        if "train" not in parts:
+            raise InputError(f"{self.name} has no bag in split train: mark the bags to train on")
+        if "val" not in parts:
+            parts["train"], parts["val"] = parts["train"].split([1 - VALIDATION, VALIDATION], data_seed)
+        return Parts(parts["train"], parts["val"], parts.get("test"))
+
+    def _cross_validation_parts(self, bags: Bags, fold: int, folds: int, data_seed: int) -> Parts:
+        if self.split is not None:
+            raise InputError(
+                f"{self.name} has a split column: leave out --folds, or remove the split column to cross-validate"
+            )
+        if folds < 3 or fold not in range(folds):
+            raise InputError(f"fold {fold} of {folds}: give --folds 3 or more, and --fold from 0 to folds - 1")
+        rng, shares = np.random.default_rng(data_seed), np.full(folds, 1 / folds)
+        if bags.groups is None:
+            fold_of = stratified_split(bags.labels, shares, rng)
+        else:
+            fold_of = group_split(np.unique(bags.groups, return_inverse=True)[1], bags.labels, shares, rng)
+        if set(range(folds)) - set(fold_of):  # at least one fold is empty
+            unit = "bags" if bags.groups is None else "groups"
+            raise InputError(f"{self.name} has too few {unit} for {folds} folds: give fewer --folds or more {unit}")
+        val = (fold + 1) % folds
+        masks = (~np.isin(fold_of, [fold, val]), fold_of == val, fold_of == fold)
+        return Parts(*(bags.subset(mask) for mask in masks))
+
+    def _check_all_classes_trained(self, train: Bags) -> None:
+        missing = sorted(set(self.bags.labels) - set(train.labels))
+        if missing:
+            names = ", ".join(self.bags.classes[label] for label in missing)
+            raise InputError(
+                f"no training bag has the label {names}: give more bags of it (or of more groups), "
+                "or a split column that puts one into train"
+            )

@@ -1,0 +1,120 @@
+"""Reading bags of your own: `load_custom` returns them or raises all problems, `check` returns all findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from ...errors import InputError, count_noun
+from .bag_table import sorted_classes
+from .content import Content, check_known_classes, count_true_classes, warn_of_further_classes
+from .custom_bags import SPLITS, CustomBags
+from .feature_folder import read_folder
+from .findings import Findings, Problem, UnreadableError
+from .manifest import read_manifest
+from .names import abbreviate_names
+from .request import ReadOptions, as_pixel_size
+
+
+@dataclass(frozen=True)
+class Check:
+    """The result of a check."""
+
+    summary: dict[str, str]  # what the source contains; empty if it could not be read
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def check(path: str | Path, image_size: int | None = None, features: tuple[str, ...] | None = None) -> Check:
+    """The summary of a manifest or a folder, with all problems and warnings."""
+    options = ReadOptions(image_size=as_pixel_size(image_size), features=features)
+    content, findings = _read(Path(path), options)
+    if content is not None and not findings.problems:
+        try:
+            content.to_custom_bags(Path(path).resolve().stem, options, findings).make_parts()
+        except InputError as error:  # raised by Bags or by the division into parts, as `majority train` would
+            findings.add_error(content.file, error)
+    return Check({} if content is None else summarise(content), findings.problems, findings.warnings)
+
+
+def load_custom(path: Path, options: ReadOptions) -> CustomBags:
+    """The bags of a manifest or a folder. If there are problems, one error lists them."""
+    content, findings = _read(path, options)
+    findings.raise_problems(path, for_classifier=options.for_classifier)
+    assert content is not None  # otherwise there are problems
+    return content.to_custom_bags(path.resolve().stem, options, findings)
+
+
+def _read(path: Path, options: ReadOptions) -> tuple[Content | None, Findings]:
+    if not path.exists():
+        raise InputError(f"there is no file or folder {path}: check the path")
+    findings = Findings()
+    try:
+        content = read_folder(path, options, findings) if path.is_dir() else read_manifest(path, options, findings)
+    except UnreadableError:
+        return None, findings
+    check_known_classes(content, options, findings)
+    if content.instance_labels is not None:
+        warn_of_further_classes(content.bags.get("label"), content.instance_labels, options, findings)
+        if options.training:
+            _compare_with_true_classes(content.bags, content.sizes, content.instance_labels, findings)
+    return content, findings
+
+
+def _compare_with_true_classes(
+    bags: pd.DataFrame, sizes: np.ndarray, instance_labels: np.ndarray, findings: Findings
+) -> None:
+    """Warn of bag labels that are not the most common true class, in bags in which all true classes are known."""
+    labels, counts = bags["label"].to_numpy(), count_true_classes(sizes, instance_labels)  # (b,), (bags, true classes)
+    label_of = labels[counts.index]
+    counts = counts.reindex(columns=np.unique(labels), fill_value=0)  # a --background is not counted
+    own = counts.to_numpy()[np.arange(len(counts)), counts.columns.get_indexer(pd.Index(label_of))]
+    outvoted = counts.index[own < counts.max(axis=1)]
+    if len(outvoted):
+        example = bags["bag"].iloc[outvoted[0]]
+        count = "1 bag has" if len(outvoted) == 1 else f"{len(outvoted)} bags have"
+        findings.warn(f"{count} a label other than the most common true class, e.g. {example}")
+
+
+def summarise(content: Content) -> dict[str, str]:
+    """What the source contains, even if it has problems."""
+    bags, sizes, store = content.bags, content.sizes, content.store
+    shape, kind = "", "images"
+    if store is not None:
+        shape = f" of {'x'.join(map(str, store.shape[1:]))}"
+        if content.image_files is not None:
+            shape += content.image_files.changes(store.shape[1:])
+        if content.paths is None:
+            kind = f"vectors ({store.dtype})"
+    counts = bags["label"].value_counts() if "label" in bags else pd.Series(dtype=int)
+    classes = [f"{name} ({count_noun(counts[name], 'bag')})" for name in sorted_classes(set(counts.index) - {""})]
+    splits = ", ".join(f"{split} {(bags['split'] == split).sum()}" for split in SPLITS) if "split" in bags else ""
+    summary = {
+        "bags": f"{len(bags):,}",
+        "instances": f"{sizes.sum():,} {kind}{shape}",
+        "bag sizes": f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}",
+        "classes": ", ".join(classes) or "-",
+        "splits": splits or "none given: divided 60/20/20 by class",
+        "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
+    }
+    if content.columns:
+        summary["features"] = f"{count_noun(len(content.columns), 'column')}: {abbreviate_names(content.columns)}"
+    if content.instance_labels is not None:
+        summary |= _summarise_true_classes(sizes, content.instance_labels)
+    return summary
+
+
+def _summarise_true_classes(sizes: np.ndarray, instance_labels: np.ndarray) -> dict[str, str]:
+    counts, summary = count_true_classes(sizes, instance_labels).to_numpy(), {}
+    if len(counts) < len(sizes):
+        known = f"{(instance_labels != '').sum():,} of {sizes.sum():,} instances"
+        summary["true classes"] = f"known for {known}; bags with all classes known: {len(counts):,}"
+    if len(counts):
+        top = counts.max(axis=1)
+        shares, ties = top / counts.sum(axis=1), ((counts == top[:, None]).sum(axis=1) > 1).sum()
+        summary["majority"] = f"{shares.min():.0%} to {shares.max():.0%} of a bag, median {np.median(shares):.0%}"
+        summary["ties"] = f"{ties} of {len(counts)} bags"
+    return summary

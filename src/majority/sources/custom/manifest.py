@@ -1,0 +1,198 @@
+"""A manifest: a CSV or Parquet table with one row per instance, which names an image or contains features."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ...data.stores import Store
+from ..image_summary import ImageFileSummary
+from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
+from .columns import RESERVED, TEXT, read_features, warn_of_unused_columns
+from .content import Content
+from .findings import Findings, UnreadableError
+from .image_warnings import warn_of_changes, warn_of_losses
+from .images import NO_IMAGE, find_ignoring_case, load_images, resolve_aliases
+from .names import did_you_mean
+from .request import ReadOptions
+from .tables import LISTS, as_numbers, as_text, describe_content, read_table
+
+
+def read_manifest(path: Path, options: ReadOptions, findings: Findings) -> Content:
+    frame = read_table(path, TEXT, findings)
+    if options.unlabelled:
+        frame, options = _without_labels(frame, options)
+    only_instance_labels = not options.training and "bag_label" not in frame and _has_instance_labels(frame)
+    needed = ["bag", "bag_label"] if options.labels and not only_instance_labels else ["bag"]
+    for name in needed:
+        if name not in frame:
+            guess = did_you_mean(name, [other for other in frame.columns if other not in RESERVED])
+            findings.add_problem(path, 1, f"there is no column {name}{guess}", _missing_column_cure(name, options))
+    if "bag" not in frame:
+        raise UnreadableError
+    if not set(needed) <= set(frame):  # continue without labels, to find other problems
+        options, needed = replace(options, labels=False), ["bag"]
+    has_images = "path" in frame
+    options.check_applicable(path, images=has_images, columns=not has_images)
+    optional = ["split", "group"] if options.labels else ["group"]
+    used = [*needed, *(name for name in ("path", *optional) if name in frame)]
+    check_filled(frame, path, used, findings)
+    if options.labels:
+        normalise_splits(frame, path, findings)
+    resolved = frame  # with one path per image file, for comparisons
+    if has_images:
+        resolved = frame.assign(path=frame["path"].map(resolve_aliases(path.parent, frame["path"])))
+    bag_columns = [name for name in used if name in ("bag_label", "split", "group")]
+    cure = "give all rows of a bag the same value"
+    check_consistent(frame, path, "bag", bag_columns, cure, findings)
+    bags = frame.drop_duplicates("bag")[["bag", *bag_columns]].rename(columns={"bag_label": "label"})
+    if options.labels:
+        if "split" in bags and "group" in bags:
+            check_consistent(bags, path, "group", ["split"], "move all bags of a group to one split", findings)
+        if options.training:
+            check_for_training(bags, path, findings)
+            _check_shared_images(resolved, path, findings)
+    if has_images:
+        if options.training:
+            warn_of_unused_columns(frame, findings)
+        images = _read_images(frame, path, options, findings)
+        store, index, columns, names, image_files = images.store, images.positions, None, images.names, images.files
+        _check_repeated_images(resolved, path, findings)
+    else:
+        store, columns = read_features(frame, path, options, findings)
+        index, names, image_files = np.arange(len(frame)), None, None
+        _warn_of_repeated_rows(frame, columns, findings)
+    bag_of = pd.factorize(frame["bag"])[0]  # bags in the order of their first row
+    order = np.argsort(bag_of, kind="stable")
+    coordinates = _read_coordinates(frame, path, findings)
+    read_labels = options.labels and _has_instance_labels(frame)
+    return Content(
+        path,
+        bags,
+        sizes=np.bincount(bag_of),
+        store=store,
+        index=index[order],
+        instance_labels=frame["label"].to_numpy()[order] if read_labels else None,
+        coordinates=None if coordinates is None else coordinates[order],
+        paths=names,
+        columns=columns,
+        image_files=image_files,
+    )
+
+
+def _without_labels(frame: pd.DataFrame, options: ReadOptions) -> tuple[pd.DataFrame, ReadOptions]:
+    """Remove an empty column of bag labels; read no labels if the instances have none either."""
+    if "bag_label" in frame and (frame["bag_label"] == "").all():
+        frame = frame.drop(columns="bag_label")
+    return frame, replace(options, labels="bag_label" in frame or _has_instance_labels(frame))
+
+
+def _missing_column_cure(column: str, options: ReadOptions) -> str:
+    cure = "a manifest has the columns bag, bag_label, and path or numbers"
+    if column == "bag":
+        return cure
+    evaluate = "" if options.training else "; for `majority evaluate` a column label is enough"
+    return f"{cure}{evaluate}; `majority predict` and `majority report` need no labels"
+
+
+def _has_instance_labels(frame: pd.DataFrame) -> bool:
+    return "label" in frame and bool((frame["label"] != "").any())
+
+
+class _Images(NamedTuple):
+    store: Store | None  # None if some images cannot be read
+    positions: np.ndarray  # (n,) position in the store of each row's image
+    names: np.ndarray  # (N,) paths as the manifest writes them
+    files: ImageFileSummary | None
+
+
+def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> _Images:
+    names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
+    store, files, errors = load_images(path, names.tolist(), options.image_size, options.channels)
+    absent = [names[i] for i in errors if names[i] and errors[i] == NO_IMAGE]
+    other_case = find_ignoring_case(path.parent, absent)
+    for i in sorted(errors, key=lambda i: int(first[i])):
+        if not names[i]:  # check_filled reports empty cells
+            continue
+        cure = "repair it or leave it out"
+        if names[i] in other_case:
+            cure = f"its name on disk is {other_case[names[i]]}: write it like this"
+        elif errors[i] == NO_IMAGE:
+            backslashes = "\\" in names[i] and os.sep != "\\"
+            cure = "write / between folders, not \\" if backslashes else "correct the path (relative to the manifest)"
+        findings.add_problem(path, frame.index[first[i]], f"{path.parent / names[i]}: {errors[i]}", cure)
+    if store is None:
+        return _Images(None, index, names, None)
+    images, (height, width, channels) = [files[i] for i in range(len(names))], store.shape[1:]
+    warn_of_changes(names.tolist(), images, (height, width, channels), options, findings)
+    warn_of_losses(names.tolist(), images, findings)
+    return _Images(store, index, names, ImageFileSummary.of(images))
+
+
+def _read_coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndarray | None:  # (n, 2)
+    names = [name for name in ("x", "y") if name in frame]
+    if not names:
+        return None
+    if len(names) == 1:
+        findings.add_problem(path, 1, f"there is only a column {names[0]}", "give both x and y, or neither")
+        return None
+    columns, cure = [], "write a number, or remove the columns x and y"
+    for name in names:
+        if describe_content(frame[name]) == LISTS:
+            findings.add_problem(path, None, f"column {name} contains lists", cure)
+            return None
+        numbers = as_numbers(frame[name])
+        wrong = as_text(frame[name][~np.isfinite(numbers)])
+        for row, cell in zip(wrong.index, wrong, strict=True):
+            findings.add_problem(path, row, f"{name} is {cell or 'empty'}", cure)
+        columns.append(numbers)
+    both = np.stack(columns, axis=1)
+    return both.astype(np.int64) if np.isfinite(both).all() and (both % 1 == 0).all() else both
+
+
+def _repeated_rows(frame: pd.DataFrame, columns: list[str]) -> list[tuple[int, int]]:
+    """Each row that equals an earlier one in these columns, with the number of the earlier row."""
+    group = frame.groupby(columns, sort=False, dropna=False).ngroup()
+    repeated = group.duplicated()
+    first_row = dict(zip(group[~repeated], group.index[~repeated], strict=True))
+    return [(row, first_row[number]) for row, number in zip(group.index[repeated], group[repeated], strict=True)]
+
+
+def _check_repeated_images(frame: pd.DataFrame, path: Path, findings: Findings) -> None:
+    for row, first in _repeated_rows(frame, ["bag", "path"]):
+        findings.add_problem(path, row, f"it names the image of row {first}, in the same bag", "remove one of the two")
+
+
+def _warn_of_repeated_rows(frame: pd.DataFrame, features: tuple[str, ...], findings: Findings) -> None:
+    """Warn of rows that are equal in every cell. It is no problem, because rows of few values may well be equal."""
+    compared = [name for name in frame.columns if describe_content(frame[name]) != LISTS]
+    few = ["bag", *(name for name in compared if name in features)][:3]  # two features distinguish most rows
+    repeated = _repeated_rows(frame[frame.duplicated(few, keep=False)], compared)
+    if repeated:
+        count = "1 row is" if len(repeated) == 1 else f"{len(repeated)} rows are"
+        row, first = repeated[0]
+        findings.warn(
+            f"{count} the same as another row of the bag in every cell (e.g. row {row} as row {first}): "
+            "each row counts; remove rows that were written twice"
+        )
+
+
+def _check_shared_images(frame: pd.DataFrame, path: Path, findings: Findings) -> None:
+    """Check that no image is in two splits, where it would be used for training and for testing."""
+    if {"path", "split"} <= set(frame):
+        cure = "an image belongs to one split; leave it out of the others"
+        check_consistent(frame, path, "path", ["split"], cure, findings)
+    elif "path" in frame:
+        bags = frame.groupby("path")["bag"].nunique()
+        if (bags > 1).any():
+            count, example = int((bags > 1).sum()), bags.index[bags > 1][0]
+            shared = "1 image is" if count == 1 else f"{count} images are"
+            findings.warn(
+                f"{shared} in two or more bags (e.g. {example}): give a split or group column, "
+                "otherwise the same image may be used for training and for testing"
+            )

@@ -1,0 +1,52 @@
+"""ReadOptions: how bags of your own are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import InputError
+from ..image_summary import ImageFileSummary
+from .names import abbreviate_names, features_option
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a manifest or a folder is read: for training, or for a classifier that exists."""
+
+    labels: bool = True  # bag labels are required; if False, the columns of labels and splits are not read
+    unlabelled: bool = False  # bags may be without labels
+    training: bool = True  # every class must occur in every split
+    classes: tuple[str, ...] | None = None  # the classes of a classifier; no other label may occur
+    image_size: tuple[int, int] | None = None  # (height, width)
+    channels: int | None = None
+    trained_images: ImageFileSummary | None = None  # the image files that a classifier was trained on
+    features: tuple[str, ...] | None = None  # columns of a manifest
+
+    @property
+    def for_classifier(self) -> bool:
+        """Whether the bags are for a classifier, so that its training data and not the options say how to read."""
+        return self.classes is not None
+
+    def check_applicable(self, source: Path, images: bool, columns: bool) -> None:
+        """Refuse options for images or for columns if the source has none."""
+        if self.for_classifier:
+            if images and self.image_size is None:
+                kind = f" with the columns {abbreviate_names(self.features)}" if self.features else ", or feature files"
+                raise InputError(f"the run classifies vectors, but {source} names images: give a table{kind}")
+            if columns and self.image_size is not None:
+                raise InputError(f"the run classifies images, but {source} names none: add a column path")
+            return
+        content = "images" if images else "vectors"
+        if self.image_size is not None and not images:
+            option = f"--image-size {self.image_size[0]} sets the size of images"
+            raise InputError(f"{option}, but {source} contains {content}: leave it out")
+        if self.features is not None and not columns:
+            option = f"{features_option(self.features)} names columns of a manifest"
+            raise InputError(f"{option}, but {source} contains {content}{'' if images else ' in files'}: leave it out")
+
+
+def as_pixel_size(image_size: int | None) -> tuple[int, int] | None:
+    if image_size is not None and not 1 <= image_size <= 1024:
+        raise InputError(f"--image-size {image_size}: give the pixels per side, 1 to 1024")
+    return None if image_size is None else (image_size, image_size)

@@ -1,0 +1,259 @@
+"""CSV and Parquet tables. Names and labels are read as text, as they were written; other columns keep their type."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+import pandas as pd
+
+from .findings import Findings, UnreadableError
+
+MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
+
+DATES = ("date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64")  # inferred types of pandas
+THOUSANDS_BY_COMMAS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
+THOUSANDS_BY_POINTS = r"[-+]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?"
+CERTAIN_THOUSANDS = ("thousands separators", "write 1234.5, not 1,234.5 or 1.234,5")
+LEADING_ZEROS = "leading_zeros"  # attribute of a table: the columns of whole numbers with leading zeros
+LEADING_ZEROS_ROWS = 100  # the first rows, in which leading zeros are searched for
+LISTS = "lists (write one column per number)"
+
+
+def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
+    """Read a table. Its index holds the number of each row in the file; blank lines are left out.
+
+    `text_columns` are stripped text ("" if empty), so that a class 7 or 007 keeps its name.
+    """
+    n_problems = len(findings.problems)
+    try:
+        frame = _read_csv(path, text_columns, findings) if path.suffix.lower() == ".csv" else _read_parquet(path)
+    except UnreadableError:
+        raise
+    except ImportError:
+        findings.add_problem(path, None, "Parquet needs pyarrow", "pip install pyarrow, or save the table as CSV")
+    except Exception as error:  # pandas, pyarrow and the operating system raise different exceptions
+        reason = str(error).strip().split("\n")[0]
+        kind = path.suffix.lower().removeprefix(".").upper()
+        encoding = " as UTF-8, with commas or semicolons" if kind == "CSV" else ""
+        findings.add_problem(path, None, f"it cannot be read as {kind} ({reason})", f"save it again{encoding}")
+    else:
+        _check_column_names(path, list(frame.columns), findings)
+        if len(frame) == 0:
+            findings.add_problem(path, None, "it has no rows", "write one row per instance or bag below the header")
+        for name in text_columns:
+            if name in frame and describe_content(frame[name]) == LISTS:
+                findings.add_problem(path, 1, f"column {name} contains lists", "write one name into each cell")
+    if len(findings.problems) > n_problems:
+        raise UnreadableError
+    for name in set(text_columns) & set(frame.columns):
+        frame[name] = as_text(frame[name])
+    return frame
+
+
+def as_text(column: pd.Series) -> pd.Series:
+    """Stripped text, "" for an empty cell; whole numbers have no decimal point."""
+    if pd.api.types.is_float_dtype(column) and (column.dropna() % 1 == 0).all():
+        column = column.astype("Int64")
+    which, values = pd.factorize(column.astype(object))  # -1: missing
+    text = np.array([*(_cell_text(value) for value in values), ""], object)
+    return pd.Series(text[which], column.index, object)
+
+
+def _cell_text(value: object) -> str:
+    """The text of a cell. Some programs write text into Parquet as bytes."""
+    return (value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)).strip()
+
+
+def as_numbers(column: pd.Series) -> np.ndarray:
+    """(n,) float64, NaN for a cell that is empty or not a number, such as a date. True and false are 1 and 0."""
+    if pd.api.types.infer_dtype(column, skipna=True) in DATES:
+        return np.full(len(column), np.nan)
+    if isinstance(column.dtype, pd.StringDtype):  # converting text takes long, so each different text is done once
+        which, texts = pd.factorize(column)  # -1: missing
+        return np.append(_as_floats(pd.Series(texts)), np.nan)[which]
+    return _as_floats(column)
+
+
+def _as_floats(column: pd.Series) -> np.ndarray:
+    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+class Separators(NamedTuple):
+    """Commas or points in the numbers of a text column, because of which they cannot be read as numbers."""
+
+    what: str
+    cure: str
+    without: pd.Series
+
+
+def find_separators(column: pd.Series) -> Separators | None:
+    """The separators in a text column in which all cells are numbers, some with a comma or with points for thousands.
+
+    >>> find_separators(pd.Series(["875", "1,001"])).cure
+    'write 1001 if it is a thousand, 1.001 if not'
+    """
+    if pd.api.types.is_numeric_dtype(column):
+        return None
+    filled = column.dropna().astype(str).str.strip()
+    points, commas = filled.str.contains(".", regex=False), filled.str.contains(",", regex=False)
+    several = filled.str.count("[.,]") > 1
+    if commas.any() and filled.str.fullmatch(THOUSANDS_BY_COMMAS).all():
+        without = _replace_text(column, ",", "")
+        if points.any() or several.any():
+            return Separators(*CERTAIN_THOUSANDS, without)
+        cell = filled[commas].iloc[0]
+        what = f"thousands separators or decimal commas, as in {cell}"
+        cure = f"write {cell.replace(',', '')} if it is a thousand, {cell.replace(',', '.')} if not"
+        return Separators(what, cure, without)
+    if points.any() and (commas | several).any() and filled.str.fullmatch(THOUSANDS_BY_POINTS).all():
+        return Separators(*CERTAIN_THOUSANDS, commas_to_points(_replace_text(column, ".", "")))
+    if has_decimal_commas(column):
+        return Separators("decimal commas", "write points: 1.5, not 1,5", commas_to_points(column))
+    return None
+
+
+def has_decimal_commas(column: pd.Series) -> bool:
+    """Whether all cells of a text column are numbers, and some are written like 1,5."""
+    if pd.api.types.is_numeric_dtype(column):
+        return False
+    filled = column.dropna().astype(str)
+    if not filled.str.contains(",", regex=False).any():
+        return False
+    return bool(filled.str.fullmatch(r"\s*[-+]?\d*,?\d+([eE][-+]?\d+)?\s*").all())
+
+
+def commas_to_points(column: pd.Series) -> pd.Series:
+    return _replace_text(column, ",", ".")
+
+
+def _replace_text(column: pd.Series, old: str, new: str) -> pd.Series:
+    return column.astype(object).map(lambda cell: cell.replace(old, new) if isinstance(cell, str) else cell)
+
+
+def describe_content(column: pd.Series) -> str:
+    """What a column without numbers contains."""
+    filled = column.dropna()
+    if len(filled) == 0:
+        return "nothing"
+    if pd.api.types.infer_dtype(filled) in DATES:
+        return "dates or times"
+    return LISTS if pd.api.types.is_list_like(filled.iloc[0]) else "text"
+
+
+def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        separator = _guess_separator(file, text_columns)
+        lines = csv.reader(file, delimiter=separator)
+        header, first = _column_names(next(lines, [])), next(lines, [])
+    _check_column_names(path, header, findings)
+    if len(first) > len(header):
+        _report_long_rows(path, len(header), separator, findings)
+    text = set(text_columns) & set(header)
+    missing = {name: ["", *MISSING] for name in header if name not in text}
+    read = _csv_reader(path, separator, header)
+    try:
+        frame = read(dtype=dict.fromkeys(text, str), na_values=missing)
+        whole = [name for name in header if name not in text and _is_whole(frame[name].head(LEADING_ZEROS_ROWS))]
+        written = read(dtype=str, usecols=whole, nrows=LEADING_ZEROS_ROWS) if whole else pd.DataFrame()
+    except pd.errors.EmptyDataError:
+        return pd.DataFrame(columns=header)
+    except pd.errors.ParserError:
+        _report_long_rows(path, len(header), separator, findings)
+        raise
+    frame.index = np.arange(2, len(frame) + 2)
+    frame.attrs[LEADING_ZEROS] = [name for name in written if written[name].str.fullmatch(r"\s*0\d+\s*").any()]
+    if separator == ";":
+        for name in header:
+            if name not in text and has_decimal_commas(frame[name]):
+                frame[name] = commas_to_points(frame[name])
+    cells = (frame[name].isna() | (frame[name] == "") if name in text else frame[name].isna() for name in header)
+    blank = np.logical_and.reduce(list(cells))
+    return frame[~blank].copy() if blank.any() else frame
+
+
+def _csv_reader(path: Path, separator: str, header: list[str]) -> Callable[..., pd.DataFrame]:
+    """`pandas.read_csv` with the settings that all columns share."""
+
+    def read(**settings: Any) -> pd.DataFrame:
+        return pd.read_csv(
+            path,
+            sep=separator,
+            header=None,
+            names=header,
+            skiprows=1,
+            index_col=False,
+            keep_default_na=False,
+            skip_blank_lines=False,
+            encoding="utf-8-sig",
+            low_memory=False,
+            **settings,
+        )
+
+    return read
+
+
+def _is_whole(column: pd.Series) -> bool:
+    return pd.api.types.is_numeric_dtype(column) and bool((column.dropna() % 1 == 0).all())
+
+
+def _read_parquet(path: Path) -> pd.DataFrame:
+    frame = pd.read_parquet(path)
+    if not isinstance(frame.index, pd.RangeIndex):  # an index that is in the file: its levels become columns
+        frame = frame.reset_index([name for name in frame.index.names if name is not None and name not in frame])
+    frame.columns = _column_names(frame.columns)
+    frame.index = np.arange(1, len(frame) + 1)
+    halves = [name for name in frame.columns[~frame.columns.duplicated(keep=False)] if frame[name].dtype == np.float16]
+    return frame.astype(dict.fromkeys(halves, np.float32))  # pandas cannot group by float16
+
+
+def _column_names(header: Iterable[object]) -> list[str]:
+    """The names as text. A column without a name, such as a saved index, is named by its number."""
+    return [str(name).strip() or f"unnamed{number}" for number, name in enumerate(header, start=1)]
+
+
+def _guess_separator(file: TextIO, known: Iterable[str]) -> str:
+    """The separator by which the header has more known names, then more names.
+
+    Spreadsheets in countries with decimal commas write semicolons, and a name in the header may contain a comma.
+    """
+
+    def count_names(separator: str) -> tuple[int, int]:
+        file.seek(0)
+        names = next(csv.reader(file, delimiter=separator), [])
+        return len({name.strip() for name in names} & set(known)), len(names)
+
+    semicolons = count_names(";") > count_names(",")
+    file.seek(0)
+    return ";" if semicolons else ","
+
+
+def _report_long_rows(path: Path, width: int, separator: str, findings: Findings) -> None:
+    """Add a problem for each row with more cells than the header."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = enumerate(csv.reader(file, delimiter=separator), start=1)
+        long = {number: len(cells) for number, cells in rows if len(cells) > width}
+    for number, cells in long.items():
+        what = f"it has {cells} cells, the header {width}"
+        findings.add_problem(path, number, what, "give every row as many cells as the header has")
+    if long:
+        raise UnreadableError
+
+
+def _check_column_names(path: Path, header: list[str], findings: Findings) -> None:
+    repeated = [name for name, count in Counter(header).items() if count > 1]
+    if not header:
+        findings.add_problem(path, None, "it is empty", "write a header and one row per instance or bag")
+    elif header[0].lower().startswith("sep="):
+        findings.add_problem(path, 1, "it sets the separator for Excel (sep=) and is not a header", "remove this line")
+    elif len(header) == 1 and "\t" in header[0]:
+        findings.add_problem(path, 1, "it is separated by tabs", "save it as CSV, with commas or semicolons")
+    elif repeated:
+        findings.add_problem(path, 1, f"two columns are named {repeated[0]!r}", "give each column its own name")
+    else:
+        return
+    raise UnreadableError

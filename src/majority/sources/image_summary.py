@@ -1,0 +1,69 @@
+"""ImageFileSummary: sizes and colours of the image files of a source, before all were brought to one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+
+class ImageProperties(Protocol):
+    """The properties of one image file that a summary covers."""
+
+    @property
+    def height(self) -> int: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def grey(self) -> bool: ...
+
+
+class ImageFileSummary(NamedTuple):
+    """Ranges of height and width over all image files of a source, and whether some are grey or in colour.
+
+    >>> print(ImageFileSummary((28, 40), (28, 30), grey=False, colour=True))
+    28 to 40 high and 28 to 30 wide, colour
+    """
+
+    heights: tuple[int, int]  # lowest, highest
+    widths: tuple[int, int]
+    grey: bool  # at least one file is grey
+    colour: bool  # at least one file is in colour
+
+    @classmethod
+    def of(cls, images: Iterable[ImageProperties]) -> ImageFileSummary:
+        images = list(images)
+        heights, widths = [image.height for image in images], [image.width for image in images]
+        grey = sum(image.grey for image in images)
+        return cls((min(heights), max(heights)), (min(widths), max(widths)), grey > 0, grey < len(images))
+
+    @classmethod
+    def of_shape(cls, height: int, width: int, channels: int) -> ImageFileSummary:
+        return cls((height, height), (width, width), channels == 1, channels == 3)
+
+    @property
+    def sizes(self) -> str:
+        """The range of sizes as text. Where both sides vary, no single image need have both minima or both maxima."""
+        (low, high), (narrow, wide) = self.heights, self.widths
+        if low != high and narrow != wide:
+            return f"{low} to {high} high and {narrow} to {wide} wide"
+        return f"{low}x{narrow}" + ("" if (low, narrow) == (high, wide) else f" up to {high}x{wide}")
+
+    def __str__(self) -> str:
+        return f"{self.sizes}, {' and '.join(name for name in ('grey', 'colour') if getattr(self, name))}"
+
+    def covers(self, image: ImageProperties) -> bool:
+        """Whether an image lies within these ranges and has one of these colour modes."""
+        sizes = ((image.height, self.heights), (image.width, self.widths))
+        return all(a <= side <= b for side, (a, b) in sizes) and (self.grey if image.grey else self.colour)
+
+    def changes(self, shape: tuple[int, ...]) -> str:
+        """How the files were changed to get this shape; "" where they had it already.
+
+        >>> ImageFileSummary((28, 40), (28, 30), grey=True, colour=True).changes((64, 64, 3))
+        ', resized from 28 to 40 high and 28 to 30 wide, some grey'
+        """
+        same_size = self.sizes == f"{shape[0]}x{shape[1]}"
+        resized = "" if same_size else f", resized from {self.sizes}"
+        return resized + (", some grey" if self.grey and self.colour else "")

@@ -1,0 +1,34 @@
+"""Callback: the base class for code that follows a training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .state import Fitted
+
+
+class Callback:
+    """Subclass it, override the methods that you need, and pass an instance to ``fit(..., callbacks=[...])``.
+
+    An exception in a callback ends the training. A training with a `folder` can then be continued, as after a kill:
+    the files of an epoch are written before `on_epoch_end` is called.
+
+    >>> from majority import Callback
+    >>> class PrintLoss(Callback):
+    ...     def on_epoch_end(self, record):
+    ...         print(f"epoch {record['epoch'] + 1}: {record['train_loss']:.3f}")
+    >>> PrintLoss().on_epoch_end({"epoch": 0, "train_loss": 0.5})
+    epoch 1: 0.500
+    """
+
+    def on_fit_start(self, title: str | None, done: int, total: int) -> None:
+        """Called before the first epoch. `done` of `total` epochs were trained before, in an interrupted call."""
+
+    def on_epoch_end(self, record: dict[str, Any]) -> None:
+        """Called after every epoch with a copy of its record: the line of metrics.jsonl."""
+
+    def on_fit_end(self, fitted: Fitted) -> None:
+        """Called after the last epoch. The model has the weights of the best epoch."""
+
+    def on_stage_end(self, stage: str, fitted: Fitted) -> None:
+        """Called when a stage of a recipe is finished. `fit` itself has no stages."""

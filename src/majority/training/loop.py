@@ -1,0 +1,256 @@
+"""fit: one training loop for every method. An interrupted training continues with the same result."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..data.bags import Bags
+from ..data.batches import Batch
+from ..data.device import choose_device, is_out_of_memory, make_current, seed_generators
+from ..data.streaming import make_loader
+from ..errors import TrainingError
+from ..model import Model
+from .callbacks import Callback
+from .cuda_graphs import compiled, cudnn_benchmark
+from .memory import out_of_memory_message
+from .objectives import BagLoss, Objective
+from .optimizers import create_optimizer
+from .progress import show_progress
+from .run_files import RunFiles
+from .schedule import LearningRateSchedule
+from .settings import Settings
+from .state import Fitted, TrainingState
+from .steps import CapturedSteps, Steps
+from .validation import (
+    check_callbacks,
+    check_head,
+    check_keep,
+    check_objective,
+    check_soft_labels,
+    hide_instance_labels,
+)
+
+COMPILED_FROM = 10_000_000  # instances in all epochs: from here on, compilation saves more time than it takes
+
+
+def fit(
+    model: Model,
+    train: Bags,
+    val: Bags | None,
+    settings: Settings | None = None,
+    *,
+    device: str = "auto",
+    folder: str | Path | None = None,
+    title: str | None = "training",  # of the progress bar; None: no progress is shown
+    eager: bool = False,
+    keep: np.ndarray | None = None,  # (n,)
+    soft_labels: np.ndarray | None = None,  # (n, C)
+    objective: Objective | None = None,  # None: the method's own loss
+    callbacks: Sequence[Callback] = (),
+) -> Fitted:
+    """Train the model on bag labels and leave it with the weights of the best epoch.
+
+    The best epoch is the one with the lowest loss of the validation bags. Without validation bags, or if the objective
+    `keeps_last`, it is the last one.
+
+    With a `folder`, every epoch is written to metrics.jsonl, and the same call continues an interrupted training from
+    its checkpoint; the result is the same as without the interruption. On a GPU, steps are captured and replayed
+    unless `eager` is set. `keep` has one boolean per position of `train.index`: which instances are aggregated (None:
+    all). The others still pass through the network. Validation bags stay whole. `soft_labels` has one row of
+    probabilities per position of `train.index`, for an `objective` that learns them. `callbacks` follow the training:
+    see `Callback`.
+    """
+    settings, objective = settings or Settings(), objective or BagLoss()
+    train = hide_instance_labels(model, train, objective)
+    val = None if val is None else hide_instance_labels(model, val, objective)
+    check_objective(model, train, settings, objective)
+    if objective.uses_head:
+        check_head(model, train)
+    if keep is not None:
+        check_keep(keep, train)
+    soft_labels = check_soft_labels(soft_labels, train, objective)
+    check_callbacks(callbacks)
+    chosen_device = choose_device(device)
+    on_gpu = chosen_device.type == "cuda"
+    capture = on_gpu and not eager
+    step_size = _equal_step_size(train, settings)
+    to_compile = _modules_to_compile(model, train, settings) if capture and step_size is not None else []
+    with (
+        make_current(chosen_device),
+        torch.random.fork_rng(devices=[chosen_device] if on_gpu else []),
+        cudnn_benchmark(on_gpu and step_size is not None),
+        compiled(*to_compile),
+        show_progress(title) as progress,
+    ):
+        try:
+            loop = _Loop(
+                model,
+                train,
+                val,
+                settings,
+                chosen_device,
+                objective,
+                keep=keep,
+                soft_labels=soft_labels,
+                capture=capture,
+            )
+            return loop.run(title, Path(folder) if folder else None, [progress, *callbacks])
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            raise TrainingError(out_of_memory_message(train, settings, chosen_device)) from error
+
+
+class _Loop:
+    """The epochs of one training."""
+
+    def __init__(
+        self,
+        model: Model,
+        train: Bags,
+        val: Bags | None,
+        settings: Settings,
+        device: torch.device,
+        objective: Objective,
+        *,
+        keep: np.ndarray | None = None,
+        soft_labels: np.ndarray | None = None,
+        capture: bool = False,
+    ):
+        self.model, self.settings, self.device, self.objective = model, settings, device, objective
+        network = nn.ModuleDict({"model": model, "objective": objective}).to(device)
+        if model.spec.images:  # the memory layout of the stored images
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
+        self.train = make_loader(train, device, keep=keep, soft_labels=soft_labels)
+        self.val = None if val is None else make_loader(val, device, beside=self.train)
+        trainable = [weight for weight in network.parameters() if weight.requires_grad]
+        rate, decay = settings.learning_rate, settings.weight_decay
+        optimizer = create_optimizer(settings.optimizer, trainable, rate, decay, device)
+        self.state = TrainingState(network, optimizer)
+        self.bags_per_epoch, self.steps_per_epoch = len(train), math.ceil(len(train) / settings.batch_bags)
+        if settings.whole_steps and len(train) > settings.batch_bags:
+            self.steps_per_epoch = len(train) // settings.batch_bags
+            self.bags_per_epoch = self.steps_per_epoch * settings.batch_bags
+        self.schedule = LearningRateSchedule(settings, optimizer, self.steps_per_epoch)
+        self.steps: Steps
+        if capture:
+            size = _equal_step_size(train, settings)
+            self.steps = CapturedSteps(model, objective, self.state, settings, device, self.val, self.train, size)
+        else:
+            self.steps = Steps(model, objective, self.state, settings, device, self.val)
+        self.next_batches: Iterable[Batch] | None = None  # of the next epoch, prepared while the GPU works
+
+    def run(self, title: str | None, folder: Path | None, callbacks: Sequence[Callback]) -> Fitted:
+        files = None if folder is None else RunFiles(folder, self.state, self.device)
+        if files is not None:
+            files.resume()
+            callbacks = [files, *callbacks]  # its files are complete before any other callback may fail
+        fitted = self.state.fitted
+        fitted.loss_name = "train_loss" if self._keeps_last else "val_loss"
+        for callback in callbacks:
+            callback.on_fit_start(title, fitted.epochs, self.settings.epochs)
+        while fitted.epochs < self.settings.epochs and not self._out_of_patience():
+            record = self._train_epoch(fitted.epochs)
+            fitted.history.append(record)
+            for callback in callbacks:
+                callback.on_epoch_end(dict(record))
+        if files is not None:
+            files.save_checkpoint()  # of the last epoch, before the model gets the weights of the best one
+        self.model.load_state_dict(self.state.best_weights or self._product.state_dict())
+        self.steps.release()
+        self.next_batches = None
+        for callback in callbacks:
+            callback.on_fit_end(fitted)
+        return fitted
+
+    @property
+    def _product(self) -> Model:
+        return self.objective.product(self.model)
+
+    @property
+    def _keeps_last(self) -> bool:
+        return self.val is None or self.objective.keeps_last
+
+    def _out_of_patience(self) -> bool:
+        patience, fitted = self.settings.patience, self.state.fitted
+        return patience is not None and fitted.epochs - 1 - fitted.best_epoch >= patience
+
+    def _train_epoch(self, epoch: int) -> dict[str, Any]:
+        """Train an epoch, keep its weights if it is the best, and return its record."""
+        state, fitted = self.state, self.state.fitted
+        start, captured_before = time.perf_counter(), self.steps.capture_seconds
+        record = self._run_steps(epoch)
+        _check_finite(record)
+        if self._keeps_last:
+            fitted.best_epoch, fitted.best_loss, state.best_weights = epoch, record["train_loss"], {}
+        elif record["val_loss"] < fitted.best_loss:  # the first of equal epochs is kept
+            fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]
+            state.best_weights = {name: value.clone() for name, value in self._product.state_dict().items()}
+        capture_seconds = self.steps.capture_seconds - captured_before
+        record["seconds"] = time.perf_counter() - start - capture_seconds
+        fitted.seconds += record["seconds"]
+        fitted.capture_seconds += capture_seconds
+        return record
+
+    def _run_steps(self, epoch: int) -> dict[str, Any]:
+        """All steps of an epoch and its validation."""
+        seed = _seed_of(self.settings.seed, epoch)  # for dropout and augmentation
+        seed_generators(self.device, seed)
+        self.steps.sums.zero_()
+        self.state.network.train()
+        batches = self.next_batches or self._batches(epoch)
+        for step, batch in enumerate(batches, start=epoch * self.steps_per_epoch):
+            rate = self.schedule.set_rate(step)
+            self.steps.step(batch)
+        if self.val is not None:
+            self.steps.validate()
+        if self.device.type == "cuda":  # the GPU is still working
+            self.next_batches = self._batches(epoch + 1)
+        loss, right, val_loss, val_right = self.steps.sums.tolist()  # waits for the device, once per epoch
+        bags = self.bags_per_epoch
+        record = {"epoch": epoch, "train_loss": loss / bags, "train_bag_accuracy": right / bags, "learning_rate": rate}
+        if self.val is not None:
+            bags = len(self.val.bags)
+            record |= {"val_loss": val_loss / bags, "val_bag_accuracy": val_right / bags}
+        return record
+
+    def _batches(self, epoch: int) -> Iterable[Batch]:
+        rng = np.random.default_rng([self.settings.seed, epoch])  # for the order of bags and the parts of large bags
+        return self.train.shuffled(self.settings.batch_bags, rng, self.settings.max_instances, self.bags_per_epoch)
+
+
+def _equal_step_size(train: Bags, settings: Settings) -> int | None:
+    """The number of instances that every bag has in a step; None if bags differ, so that every step has its own
+    shape."""
+    sizes = settings.sizes_in_step(train.sizes)
+    return int(sizes[0]) if sizes.min() == sizes.max() else None
+
+
+def _modules_to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module]:
+    is_long = settings.epochs * len(train.index) >= COMPILED_FROM
+    if not (is_long if settings.compile is None else settings.compile):
+        return []
+    if settings.augment:  # random draws cannot be compiled
+        return [model.backbone]
+    return [model.normalise, model.backbone]
+
+
+def _seed_of(*numbers: int) -> int:
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
+def _check_finite(record: dict[str, Any]) -> None:
+    for name in ("train_loss", "val_loss"):
+        if not math.isfinite(record.get(name, 0)):
+            raise TrainingError(
+                f"{name} is {record[name]} in epoch {record['epoch'] + 1}: training stopped, and this epoch was not "
+                "saved. Try a lower learning rate (in a new folder), or look for extreme values in the instances"
+            )

@@ -1,0 +1,149 @@
+"""Objectives: what a training step minimises. The default is the method's own loss of the bag labels."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..backbones.norm import BatchNorm1d
+from ..data.batches import Batch
+from ..model import Augmentation, Model, in_float32
+from .contrastive import contrastive_losses, mixed_contrastive_losses
+
+
+class Objective(nn.Module):
+    """Base class. The modules of an objective (a projection, a copy of the model) are trained, captured and saved
+    together with the model."""
+
+    uses_head: ClassVar[bool] = True  # False: no labels are used, whatever the method
+    learns_soft_labels: ClassVar[bool] = False  # True: `fit` needs soft_labels
+    of_instances: ClassVar[bool] = False  # True: every bag must have one instance
+    keeps_last: ClassVar[bool] = False  # True: the last epoch is kept, whatever the validation loss
+
+    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+        """(b,) one loss per bag, and (b,) whether the class of the bag was predicted.
+
+        `augment` draws new random numbers at each call.
+        """
+        raise NotImplementedError
+
+    def after_step(self, model: Model) -> None:
+        """Called after every step of the optimizer."""
+
+    def product(self, model: Model) -> Model:
+        """The model that is validated, and whose weights of the best epoch are kept."""
+        return model
+
+
+class BagLoss(Objective):
+    """The method's own loss."""
+
+    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+        output = model(batch.instances, batch.segments, augment)
+        with in_float32(output.bag_log_probs):
+            losses = model.head.losses(output, batch.segments, batch.target)
+        return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
+
+
+class Contrastive(Objective):
+    """Contrastive learning: two views of an instance should be closer than views of other instances. It uses no labels.
+
+    Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020; without the
+    positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. If `mixed` is above 0,
+    up to this share of each first view is another instance, and it should be close to the second views of both: Lee et
+    al., "i-Mix: A Domain-Agnostic Strategy for Contrastive Representation Learning", ICLR 2021. The projection is not
+    part of the model.
+    """
+
+    uses_head, of_instances = False, True
+
+    def __init__(
+        self, features: int, temperature: float = 0.2, mixed: float = 0.0, width: int = 512, dimensions: int = 128
+    ):
+        super().__init__()
+        self.temperature, self.mixed = temperature, mixed
+        self.projection = nn.Sequential(
+            nn.Linear(features, width, bias=False), BatchNorm1d(width), nn.ReLU(), nn.Linear(width, dimensions)
+        )
+
+    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+        first, second = (model.normalise(batch.instances, augment) for _ in range(2))
+        if self.mixed:
+            first, other, share = mix(first, self.mixed)
+        projected = self.projection(model.backbone(torch.cat([first, second]))).float()
+        with in_float32(projected):
+            first, second = projected.chunk(2)
+            if self.mixed:
+                return mixed_contrastive_losses(first, second, other, share, self.temperature)
+            return contrastive_losses(first, second, self.temperature)
+
+
+class Averaged(BagLoss):
+    """The method's own loss; the running mean of the model's weights is validated and kept.
+
+    The mean is over all steps until there are 1 / (1 - momentum) of them, and an exponential one after that.
+    """
+
+    steps: Tensor
+
+    def __init__(self, model: Model, momentum: float = 0.99):
+        super().__init__()
+        self.momentum = momentum
+        self.mean = deepcopy(model).requires_grad_(False)
+        self.register_buffer("steps", torch.tensor(0.0))
+
+    def product(self, model: Model) -> Model:
+        return self.mean
+
+    @torch.no_grad()
+    def after_step(self, model: Model) -> None:
+        self.steps += 1
+        weight = (1 / self.steps).clamp(min=1 - self.momentum)
+        for mean, current in zip(_tensors(self.mean), _tensors(model), strict=True):
+            if mean.is_floating_point():
+                mean.lerp_(current, weight.to(mean.dtype))
+            else:
+                mean.copy_(current)
+
+
+class Distill(Averaged):
+    """Learns the soft labels of the instances, and no bag labels. The running mean of the weights is kept, as above.
+
+    Instances are mixed with others of the step, up to the share `mixed`, and so are their soft labels (Zhang et al.,
+    "mixup: Beyond Empirical Risk Minimization", ICLR 2018): wrong soft labels are then harder to memorise. The last
+    epoch is kept: soft labels are another target than bag labels, and on images the epoch with the lowest loss of the
+    validation bags was often the first.
+    """
+
+    learns_soft_labels = keeps_last = True
+
+    def __init__(self, model: Model, momentum: float = 0.99, mixed: float = 0.5):
+        super().__init__(model, momentum)
+        self.mixed = mixed
+
+    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+        instances, soft_labels = model.normalise(batch.instances, augment), batch.target.soft_labels
+        assert soft_labels is not None  # `fit` checks it
+        if self.mixed:
+            instances, other, share = mix(instances, self.mixed)
+            soft_labels = soft_labels.lerp(soft_labels[other], share.unsqueeze(1))
+        output = model.aggregate(model.backbone(instances).float(), batch.segments)
+        with in_float32(output.bag_log_probs):
+            losses = batch.segments.mean(-(soft_labels * output.instance_log_probs).sum(dim=1))
+        return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
+
+
+def mix(instances: Tensor, most: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Mix each of n instances with another: the mixed instances, (n,) which other, (n,) its share, up to `most`."""
+    other = torch.rand(len(instances), device=instances.device).argsort()
+    share = most * torch.rand(len(instances), device=instances.device)
+    weights = share.view(-1, *[1] * (instances.ndim - 1)).to(instances.dtype)
+    return instances.lerp(instances[other], weights), other, share
+
+
+def _tensors(model: Model) -> list[Tensor]:
+    """All parameters and buffers; a shared one is listed once."""
+    return [*model.parameters(), *model.buffers()]

@@ -1,0 +1,152 @@
+"""The work of an epoch on the device: a training step, and one pass over the validation bags.
+
+`Steps` runs both as they are. `CapturedSteps` records them as CUDA graphs and replays these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data.batches import BagLoader, Batch, ResidentBatch, ResidentLoader, Target
+from ..data.device import default_generator, instances_per_pass
+from ..data.segments import Segments
+from ..inference.evaluate import outputs
+from ..model import Model, in_float32
+from .augment import Augment, AugmentStep
+from .cuda_graphs import Captured, uncompiled
+from .objectives import Objective
+from .optimizers import moments
+from .settings import Settings
+from .state import TrainingState
+
+
+class Steps:
+    """Runs training steps and validation. Results are added to `sums` on the device, so that no step waits for it."""
+
+    def __init__(
+        self,
+        model: Model,
+        objective: Objective,
+        state: TrainingState,
+        settings: Settings,
+        device: torch.device,
+        val: BagLoader | None,
+    ):
+        self.model, self.objective, self.state, self.device, self.val = model, objective, state, device, val
+        self.bf16 = settings.precision == "bf16" and device.type == "cuda"
+        self.augment = _seeded_augment(settings.augment, device)
+        self.sums = torch.zeros(4, device=device)  # training loss, bags right; validation loss, bags right
+        self.val_batches: list[Batch] | None = None  # made once if the instances are on the device
+        if isinstance(val, ResidentLoader):
+            self.val_batches = list(_in_order(val))
+
+    @property
+    def capture_seconds(self) -> float:
+        return 0.0
+
+    def step(self, batch: Batch) -> None:
+        """One step of the optimizer on a batch."""
+        with self._autocast():
+            losses, right = self.objective.losses(self.model, batch, self.augment)
+        self.state.optimizer.zero_grad(set_to_none=True)
+        losses.mean().backward()
+        self.state.optimizer.step()
+        self.objective.after_step(self.model)
+        self.sums[0] += losses.detach().sum()
+        self.sums[1] += right.sum()
+
+    @torch.no_grad()
+    def validate(self) -> None:
+        """One pass over all validation bags."""
+        assert self.val is not None
+        model, sizes = self.objective.product(self.model), self.val.bags.sizes
+        ragged = sizes.min() < sizes.max()  # batches of many shapes are not worth compiling for
+        with self._autocast(), uncompiled(model) if ragged else nullcontext():
+            for batch, output in outputs(model, self.val_batches or _in_order(self.val)):
+                with in_float32(output.bag_log_probs):
+                    self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
+                self.sums[3] += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
+
+    def release(self) -> None:
+        """Free what was captured."""
+
+    def _autocast(self) -> AbstractContextManager[object]:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False)
+
+
+class CapturedSteps(Steps):
+    """Validation is captured if its bags are on the device; training steps if, in addition, all have one size.
+
+    `step_size` is the number of instances of every bag in a step, or None if the bags differ.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        objective: Objective,
+        state: TrainingState,
+        settings: Settings,
+        device: torch.device,
+        val: BagLoader | None,
+        train: BagLoader,
+        step_size: int | None,
+    ):
+        super().__init__(model, objective, state, settings, device, val)
+        self.captured_validation: Captured | None = None
+        self.captured_step: Captured | None = None
+        if isinstance(val, ResidentLoader):
+            self.captured_validation = Captured(super().validate, self._changed_tensors)
+        if isinstance(train, ResidentLoader) and step_size is not None:
+            self.store, self.step_size = train.store, step_size
+            self.captured_step = Captured(self._step_on_tensors, self._changed_tensors)
+
+    @property
+    def capture_seconds(self) -> float:
+        return sum(captured.seconds for captured in (self.captured_validation, self.captured_step) if captured)
+
+    def step(self, batch: Batch) -> None:
+        if self.captured_step is None:
+            super().step(batch)
+        else:
+            assert isinstance(batch, ResidentBatch)
+            self.captured_step(batch.index, batch.segments.keep, *batch.target)
+
+    def validate(self) -> None:
+        if self.captured_validation is None:
+            super().validate()
+        else:
+            self.captured_validation()
+
+    def release(self) -> None:
+        self.captured_validation = self.captured_step = None
+
+    def _step_on_tensors(self, index: Tensor, keep: Tensor | None, labels: Tensor, *more: Tensor | None) -> None:
+        bags = len(labels)
+        sizes = torch.full((bags,), self.step_size, device=self.device)
+        segments = Segments(np.full(bags, self.step_size), sizes, keep)
+        super().step(ResidentBatch(np.arange(bags), self.store, index, segments, Target(labels, *more)))
+
+    def _changed_tensors(self) -> dict[object, Tensor]:
+        """All tensors that a step or a validation changes."""
+        return {"sums": self.sums} | self.state.network.state_dict() | moments(self.state.optimizer)
+
+
+def _in_order(val: BagLoader) -> Iterable[Batch]:
+    return val.in_order(instances_per_pass(val.bags.store.shape[1:]))
+
+
+def _seeded_augment(plan: tuple[AugmentStep, ...], device: torch.device) -> Callable[[Tensor], Tensor] | None:
+    """The augmentations, drawing from the generator that every epoch seeds."""
+    if not plan:
+        return None
+    augment, generator = Augment(plan), default_generator(device)
+
+    def draw(images: Tensor) -> Tensor:
+        return augment(images, generator)
+
+    return draw

@@ -1,0 +1,157 @@
+"""Checks of what `fit` is given, and the removal of instance labels that training must not see."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from ..data.bags import Bags
+from ..data.batches import Target
+from ..data.instance_labels import UNKNOWN
+from ..data.segments import Segments
+from ..errors import InputError
+from ..methods import BagOutput, wrap_option_errors
+from ..model import Model
+from .augment import Augment, AugmentStep
+from .callbacks import Callback
+from .objectives import Objective
+from .settings import Settings
+
+TRIAL_INSTANCES = 1_024  # per bag, at most, in the trial of a head
+
+
+def hide_instance_labels(model: Model, bags: Bags, objective: Objective) -> Bags:
+    """The bags without instance labels, unless the method is a reference line that sees them."""
+    if bags.classes != model.spec.classes:
+        cure = "build it from the training bags, and make all bags with its classes (classes=...)"
+        raise InputError(f"the bags have classes {bags.classes} and the model has {model.spec.classes}: {cure}")
+    model.spec.check(bags.store)
+    background = model.spec.background
+    if bags.background != (background and background.index):
+        raise InputError("the model and the bags have different background classes: build the model from these bags")
+    if not (objective.uses_head and model.head.sees_instance_labels):
+        return bags.without_instance_labels()
+    check_all_known(model.spec.method, bags)
+    return bags
+
+
+def check_all_known(method: str, bags: Bags) -> None:
+    """A method that sees instance labels needs one for every instance, and only classes that it can predict."""
+    if bags.instance_labels is None:
+        raise InputError(f"method {method} is a reference line: it needs bags with instance labels")
+    unknown = int((bags.instance_labels == UNKNOWN).sum())
+    further = int((bags.instance_labels >= len(bags.classes)).sum())
+    if unknown or further:
+        raise InputError(
+            f"method {method} is a reference line: it needs the class of every instance; of {len(bags.index):,} "
+            f"instances {unknown:,} have no label and {further:,} have a class that is no bag's label: label all "
+            "instances, or use another method"
+        )
+
+
+def check_objective(model: Model, bags: Bags, settings: Settings, objective: Objective) -> None:
+    if objective.of_instances and bags.sizes.max() > 1:
+        name = type(objective).__name__
+        raise InputError(f"{name} learns single instances: give bags of one instance, embedding.as_single_bags(bags)")
+    if settings.augment and not model.spec.images:
+        cure = "leave it out (--set training.augment=[])"
+        raise InputError(f"augment {list(settings.augment)} is for images, and these instances are vectors: {cure}")
+    if not takes_views(model, settings.augment):
+        name, (*_, height, width) = model.spec.backbone or "of your own", model.spec.backbone_shape
+        raise InputError(
+            f"augment {list(settings.augment)} changes the size of images, and the backbone {name} only takes images "
+            f"of {height}x{width}: leave `side` out, or use a backbone for any size, such as cnn or resnet18"
+        )
+
+
+def check_head(model: Model, bags: Bags) -> None:
+    """Try the method on two bags of random features. Without this check, a custom method with a wrong output could
+    train without an error, and its figures would mean nothing."""
+    with torch.no_grad(), wrap_option_errors(model.spec.method, model.spec.method_options):
+        _try_head(model, bags)
+
+
+def _try_head(model: Model, bags: Bags) -> None:
+    head, method = copy.deepcopy(model.head).eval(), model.spec.method
+    sizes = np.minimum([bags.sizes.min(), bags.sizes.max()], TRIAL_INSTANCES)
+    device = next(model.parameters()).device
+    labels = torch.zeros(len(sizes), dtype=torch.int64, device=device)
+    features = torch.rand(sizes.sum(), model.n_features, generator=torch.Generator().manual_seed(0))  # as after a ReLU
+    instances = torch.zeros(sizes.sum(), dtype=torch.int64, device=device) if head.sees_instance_labels else None
+    segments = Segments(sizes, torch.from_numpy(sizes).to(device))
+    output = head(features.to(device), segments)
+    if not isinstance(output, BagOutput):
+        raise InputError(f"method {method}: forward returns a {type(output).__name__}: return a BagOutput")
+    for name, n in {"instance_log_probs": len(features), "bag_log_probs": len(sizes)}.items():
+        values, shape = getattr(output, name), (n, len(model.spec.classes))
+        if tuple(values.shape) != shape:
+            raise InputError(
+                f"method {method}: {name} has shape {tuple(values.shape)}: give {shape}, with one column per class"
+            )
+        if not torch.allclose(values.logsumexp(dim=1), torch.zeros(1, device=device), atol=1e-3):
+            raise InputError(f"method {method}: {name} are no log-probabilities: use log_softmax(scores, dim=1)")
+    losses = head.losses(output, segments, Target(labels, instances))
+    if not isinstance(losses, torch.Tensor) or losses.shape != labels.shape or not losses.is_floating_point():
+        found = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
+        raise InputError(f"method {method}: losses of {len(sizes)} bags are {found}: return one per bag, no mean")
+
+
+def check_soft_labels(soft_labels: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:
+    name = type(objective).__name__
+    if objective.learns_soft_labels and soft_labels is None:
+        raise InputError(f"{name} learns soft_labels: give fit(..., soft_labels=...)")
+    if soft_labels is None:
+        return None
+    if not objective.learns_soft_labels:
+        raise InputError(f"{name} learns no soft_labels: leave them out, or use the objective Distill")
+    soft_labels, shape = np.asarray(soft_labels), (len(bags.index), len(bags.classes))
+    if soft_labels.shape != shape:
+        raise InputError(
+            f"soft_labels have shape {soft_labels.shape}: give {shape}, one row per instance and one column per class"
+        )
+    if not (np.allclose(soft_labels.sum(axis=1), 1, atol=1e-3) and (soft_labels >= 0).all()):  # also refuses NaN
+        raise InputError("soft_labels must be probabilities: none is below 0, and each row sums to 1")
+    return soft_labels.astype(np.float32, copy=False)
+
+
+@torch.no_grad()
+def takes_views(model: Model, augment: Sequence[AugmentStep]) -> bool:
+    """Whether the network takes images of the size that the augmentations return; some take one size only."""
+    if not model.spec.images:
+        return True
+    images = torch.zeros(1, *model.spec.backbone_shape)
+    views = Augment(augment)(images, torch.Generator())
+    if views.shape == images.shape:
+        return True
+    backbone, training = model.backbone, model.backbone.training
+    try:
+        backbone.eval()(views.to(next(model.parameters()).device))
+    except (RuntimeError, ValueError, AssertionError):
+        return False
+    finally:
+        backbone.train(training)
+    return True
+
+
+def check_keep(keep: np.ndarray, bags: Bags) -> None:
+    if keep.shape != bags.index.shape or keep.dtype != bool:
+        raise InputError(
+            f"keep has shape {keep.shape} and dtype {keep.dtype}: give {len(bags.index)} booleans, one per instance"
+        )
+    empty = np.flatnonzero(~np.logical_or.reduceat(keep, bags.offsets[:-1]))
+    if len(empty):
+        raise InputError(
+            f"keep leaves no instance of {bags.describe(int(empty[0]))}: keep an instance, or leave the bag out"
+        )
+
+
+def check_callbacks(callbacks: Sequence[Callback]) -> None:
+    if isinstance(callbacks, Callback):
+        raise InputError("callbacks is a single callback: give a list, callbacks=[callback]")
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            found = f"the class {callback.__name__}" if isinstance(callback, type) else type(callback).__name__
+            raise InputError(f"callbacks holds {found}: give objects of subclasses of majority.Callback")

@@ -1,0 +1,252 @@
+"""The command as a person types it: what it prints, what it leaves, how it fails."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from majority import __version__
+from majority.cli.app import main
+
+TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def finished_run(majority, tmp_path_factory):
+    out = tmp_path_factory.mktemp("run") / "run"
+    assert majority("train", "digits", "--method", "log-mean", *TINY, "--out", out)[0] == 0
+    return out
+
+
+def test_help_imports_nothing_heavy():
+    heavy = "{'torch', 'sklearn', 'scipy', 'pandas'} & set(sys.modules)"
+    code = f"import sys; import majority, majority.cli; sys.exit(len({heavy}))"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0, "help must answer at once"
+
+
+def test_version(majority):
+    assert majority("--version") == (0, f"{__version__}\n", "")
+
+
+@pytest.mark.parametrize(("rate", "learned"), [("1e-9", False), ("3e-3", True)])
+def test_whether_bags_show_that_anything_was_learned(majority, tmp_path, rate, learned):
+    words = ["--recipe", "quick", "--bags", "80", "--bag-size", "8", "--epochs", "12", "--scenario", "large"]
+    code, out, _ = majority("train", "digits", *words, "--learning-rate", rate, "--out", tmp_path / "run")
+    assert code == 0
+    assert ("warning: no evidence that the model has learned" in out) is not learned
+    assert ("Caution: no evidence that the model has learned" in (tmp_path / "run/report.html").read_text()) is not learned
+
+
+def test_a_refused_backbone_leaves_nothing(majority, tmp_path):
+    words = ["train", "digits", *TINY, "--out", tmp_path / "run"]
+    code, _, err = majority(*words, "--backbone", "resnet")
+    assert code == 2
+    assert "there is no backbone 'resnet'" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_train_prints_figures_and_leaves_a_run(majority, tmp_path):
+    code, out, _ = majority(
+        "train", "digits", "--method", "vote", *TINY, "--scenario", "large", "--out", tmp_path / "run"
+    )
+    assert code == 0
+    assert "recipe quick" in out
+    assert "instance accuracy" in out
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert (result["method"], result["scenario"], result["epochs"]) == ("vote", "large", 2)
+
+
+def test_the_network_can_be_left_to_the_data(majority, tmp_path):
+    words = ["train", "digits", "--backbone", "auto", "--recipe", "quick", "--epochs", "1", "--bags", "20"]
+    assert majority(*words, "--bag-size", "8", "--out", tmp_path / "run")[0] == 0
+
+
+def test_train_names_its_folder_by_what_it_does(majority, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert majority("train", "digits", *TINY, "--scenario", "0.3,0.6")[0] == 0
+    assert (tmp_path / "runs" / "digits-0.3-0.6-adjusted-mean-fold0" / "result.json").exists()
+
+
+def test_every_option_of_train_reaches_the_run(majority, tmp_path):
+    options = ["--fold", 2, "--seed", 3, "--data-seed", 4, "--batch-bags", 5, "--learning-rate", 0.01]
+    options += ["--max-instances", 4, "--patience", 7, "--backbone", "mlp", "--ties", "resample", "--with-replacement"]
+    code, _, err = majority(
+        "train", "digits", "--method", "count", *TINY, *options, "--option", "of=counts", "--out", tmp_path / "run"
+    )
+    assert code == 0, err
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["data"] | {"fold": 2, "data_seed": 4, "ties": "resample", "with_replacement": True} == config["data"]
+    training = {"seed": 3, "batch_bags": 5, "learning_rate": 0.01, "max_instances": 4, "patience": 7, "epochs": 2}
+    assert config["plan"]["training"] | training == config["plan"]["training"]
+    assert config["plan"]["backbone"] == "mlp"
+    assert config["method_options"] == {"of": "counts"}
+
+
+def test_evaluate_repeats_the_figures_of_the_run(majority, finished_run):
+    code, out, _ = majority("evaluate", finished_run, "--device", "cpu")
+    accuracy = json.loads((finished_run / "result.json").read_text())["test"]["instance_accuracy"]
+    assert code == 0
+    assert f"{accuracy:.4f}" in out
+    code, out, _ = majority("evaluate", finished_run, "--all", "--device", "cpu")
+    assert [part in out for part in ("train bags", "val bags", "test bags")] == [True] * 3
+
+
+def test_predict_writes_a_row_an_instance(majority, finished_run, tmp_path):
+    code, out, _ = majority("predict", finished_run, "--out", tmp_path / "p.csv", "--device", "cpu")
+    assert code == 0
+    rows = list(csv.DictReader((tmp_path / "p.csv").open()))
+    assert len(rows) == 5 * 8
+    assert "40 instances" in out
+    probabilities = np.array([[float(row[f"p({c})"]) for c in range(10)] for row in rows])
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-4)
+    assert [row["class"] for row in rows] == [str(c) for c in probabilities.argmax(axis=1)]
+    assert majority("predict", finished_run, "--all", "--out", tmp_path / "all.csv", "--device", "cpu")[0] == 0
+    assert len(list(csv.DictReader((tmp_path / "all.csv").open()))) == (20 + 5 + 5) * 8
+
+
+def test_list_shows_sources_methods_backbones_and_recipes(majority):
+    code, out, _ = majority("list")
+    assert code == 0
+    for name in ("digits", "pathmnist", "log-mean", "additive-transmil", "resnet18-small", "augmented", "CC BY 4.0"):
+        assert name in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "digist"], "digits"),
+        (
+            ["train", "digits", "--method", "counting"],
+            "no method 'counting' (did you mean count?): use one of count",
+        ),
+        (["train", "digits", "--recipe", "soup"], "there is no recipe 'soup'"),
+        (["train", "digits", "--scenario", "tiny"], "tiny"),
+        (["train", "digits", "--fold", "7"], "there is no fold 7"),
+        (["train", "digits", "--bags", "2"], "at least 4"),
+        (["train", "digits", "--bag-size", "500"], "--with-replacement"),
+        (["train", "digits", "--epochs", "0"], "epochs is 0"),
+        (["train", "digits", "--set", "training.seed=1"], "--seed"),
+        (["train", "digits", "--seed", "-1"], "seed is -1: give a whole number from 0 up"),
+        (["train", "digits", "--set", "training.epochs=1", "--set", "training.epochs=2"], "is given twice"),
+        (["train", "digits", "--method", "count", "--option", "of=counts", "--option", "of=counts"], "is given twice"),
+        (
+            ["train", "digits", "--method", "count", "--option", "instance_temperature=abc"],
+            "instance_temperature='abc'",
+        ),
+        (["train", "digits", "--backbone", "vgg"], "there is no backbone 'vgg'"),
+        (["train", "digits", "--option", "of"], "KEY=VALUE"),
+        (["train", "digits", "--option", "off=counts"], "has no option 'off'"),
+        (["train", "digits", "--device", "tpu"], "auto, cpu, cuda"),
+        (["train", "nowhere.npz"], "there is no file nowhere.npz"),
+        (["evaluate", "nowhere"], "not a run folder"),
+        (["study", "digits", "--folds", "a"], "write 0, 0-4 or 0,2"),
+        (["study", "digits", "--methods", ","], "an empty list"),
+        (["study", "digits", "--bags", "0"], "--bags 0: give 1 or more"),
+        (["study", "."], "train --folds"),
+        (["train", ".", "--folds", "0"], "--folds 0: give 3 or more"),
+    ],
+)
+def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = majority(*arguments)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--set", "training.bogus=1"], "no setting 'training.bogus'"),
+        (["--set", "training.epochs=-1"], "epochs is -1"),
+        (["--option", "nonsense=3"], "no option 'nonsense'"),
+        (["--backbone", "vgg"], "there is no backbone 'vgg'"),
+        (["--backbone", "mlp", "--set", 'backbone="cnn"'], "--backbone and --set backbone"),
+        (["--recipe", "quick", "--ratios", "0.5"], "--ratios is for recipe mpem"),
+        (["--recipe", "mpem", "--method", "vote"], "does not work with method vote"),
+        (["--device", "tpu"], "auto, cpu, cuda"),
+    ],
+)
+def test_what_cannot_be_right_is_said_before_any_data_are_read(majority, tmp_path, words, message):
+    (tmp_path / "bags.csv").write_text("bag,bag_label,f0\n1,a,not a number\n")
+    code, _, error = majority("train", tmp_path / "bags.csv", *words, "--out", tmp_path / "run")
+    assert code == 2
+    assert message in error
+    assert "bags.csv" not in error
+
+
+def test_help_says_the_defaults(majority):
+    shown = lambda *words: " ".join(majority(*words, "--help")[1].replace("│", " ").split())
+    assert "(default: 0)" in shown("train")
+    assert "(default: one per core, two per GPU)" in shown("study")
+
+
+def test_an_unknown_option_is_exit_2(majority):
+    assert majority("train", "digits", "--colour", "blue")[0] == 2
+
+
+def test_predict_refuses_a_place_it_cannot_write(majority, finished_run, tmp_path):
+    code, _, err = majority("predict", finished_run, "--out", tmp_path / "no" / "p.csv")
+    assert (code, "folder that exists" in err) == (2, True)
+    code, _, err = majority("predict", finished_run, "--out", "/proc/p.csv", "--device", "cpu")
+    assert (code, "cannot be written" in err) == (2, True)
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    from majority import InputError
+
+    monkeypatch.setattr(sys, "argv", ["majority", "--debug", "train", "digist"])
+    with pytest.raises(InputError):
+        main()
+
+
+def test_training_that_fails_is_exit_1(majority, tmp_path):
+    arguments = ["train", "digits", *TINY, "--epochs", 30, "--learning-rate", 1e38, "--out", tmp_path / "run"]
+    code, _, err = majority(*arguments)
+    assert code == 1
+    assert "lower learning rate" in err
+    assert not (tmp_path / "run" / "best.safetensors").exists()
+
+
+def test_an_interrupt_is_exit_130_without_a_traceback(majority, monkeypatch):
+    from majority.experiments import experiment as experiments
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(experiments.Experiment, "run", interrupted)
+    code, _, err = majority("train", "digits")
+    assert (code, "Traceback" in err) == (130, False)
+
+
+def test_predictions_never_replace_their_source(majority, finished_run, tmp_path, monkeypatch):
+    manifest = tmp_path / "new.csv"
+    manifest.write_text("bag,path\n")
+    code, _, err = majority("predict", finished_run, manifest, "--out", manifest)
+    assert (code, "is the source itself" in err) == (2, True)
+    assert manifest.read_text() == "bag,path\n"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code, _, err = majority("predict", finished_run, "~/new.csv", "--out", manifest)
+    assert (code, "is the source itself" in err) == (2, True)
+    labels = tmp_path / "slides/labels.csv"
+    labels.parent.mkdir()
+    labels.write_text("bag,label\n")
+    code, _, err = majority("predict", finished_run, labels.parent, "--bags", "--out", labels)
+    assert (code, "where tables are labels: choose another folder" in err) == (2, True)
+    assert labels.read_text() == "bag,label\n"
+
+
+def test_test_bags_are_not_said_to_be_trained_on(majority, finished_run):
+    code, out, _ = majority("evaluate", finished_run, "digits")
+    assert (code, "trained on" in out) == (0, False)
+
+
+def test_a_background_share_needs_a_background(majority, tmp_path):
+    code, _, err = majority("train", "digits", "--background-share", 0.3, "--out", tmp_path / "run")
+    assert (code, "--background NAME" in err) == (2, True)
+    code, _, err = majority("train", "digits", "--background", "", "--out", tmp_path / "run")
+    assert (code, "background" in err) == (2, True)

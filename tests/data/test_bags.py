@@ -1,0 +1,408 @@
+"""Bags: constructors, errors, properties, parts and files."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from majority.data.bags import Bags
+from majority.errors import InputError
+
+seeds = st.integers(0, 2**32 - 1)
+FIELDS = ("labels", "instance_labels", "groups", "coordinates", "names")
+
+
+def fields(**changes):
+    """Four bags of 3, 1, 4 and 2 instances on a store of 12 vectors, every field given."""
+    given = {
+        "store": np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32),
+        "index": np.array([11, 0, 5, 5, 1, 2, 3, 4, 9, 9]),
+        "offsets": np.array([0, 3, 4, 8, 10]),
+        "labels": [2, 0, 1, 0],
+        "classes": ["cat", "dog", "owl"],
+        "instance_labels": [2, 2, 0, 0, 1, 1, 0, 1, 0, 2],
+        "groups": ["p", "q", "p", "r"],
+        "coordinates": np.arange(20).reshape(10, 2),
+        "names": ["one", "two", "three", "four"],
+    }
+    return given | changes
+
+
+def make(**changes):
+    return Bags(**fields(**changes))
+
+
+def images(n=4, shape=(2, 3, 1)):
+    return np.arange(n * np.prod(shape), dtype=np.uint8).reshape(n, *shape)
+
+
+def numbered(labels, groups=None):
+    """A bag of one instance for each label; the instance's value is the bag's number."""
+    n = len(labels)
+    classes = [f"class-{c}" for c in range(max(labels) + 1)]
+    return Bags(np.arange(n, dtype=float)[:, None], np.arange(n), np.arange(n + 1), labels, classes, groups=groups)
+
+
+def assert_same(ours, theirs):
+    assert (ours.classes, ours.true_classes) == (theirs.classes, theirs.true_classes)
+    assert ours.sizes.tolist() == theirs.sizes.tolist()
+    assert ours.store.dtype == theirs.store.dtype
+    assert np.array_equal(ours.instances(), theirs.instances())
+    for name in FIELDS:
+        one, two = getattr(ours, name), getattr(theirs, name)
+        assert (one is None) is (two is None), name
+        assert one is None or one.tolist() == two.tolist(), name
+
+
+# ---------------------------------------------------------------- constructors
+
+
+def test_a_bag_has_the_instances_at_its_positions():
+    bags = make()
+    assert len(bags) == 4
+    assert bags.sizes.tolist() == [3, 1, 4, 2]
+    assert bags.ids.tolist() == [0, 0, 0, 1, 2, 2, 2, 2, 3, 3]
+    assert [bags.bag_of(i) for i in range(10)] == bags.ids.tolist()
+    for i, positions in enumerate([[11, 0, 5], [5], [1, 2, 3, 4], [9, 9]]):
+        assert np.array_equal(bags.bag(i), bags.store[positions])
+        assert np.shares_memory(bags.bag(i), bags.store) is (i in (1, 2))  # positions that are neighbours
+    assert repr(bags) == "Bags(4 bags of 1 to 4, 10 instances of shape (5,), classes: cat, dog, owl)"
+    assert repr(bags.subset([3])).startswith("Bags(1 bags of 2,")
+
+
+@settings(max_examples=50, deadline=None)
+@given(sizes=st.lists(st.integers(1, 6), min_size=1, max_size=8), seed=seeds)
+def test_every_constructor_makes_the_same_bags(sizes, seed):
+    rng = np.random.default_rng(seed)
+    n, b, cuts = sum(sizes), len(sizes), np.cumsum(sizes)[:-1]
+    store, truth, where = rng.normal(size=(n, 2)), rng.integers(3, size=n), rng.integers(9, size=(n, 2))
+    labels = rng.integers(3, size=b)
+    flat, per_bag = {"instance_labels": truth, "coordinates": where}, {"groups": rng.integers(4, size=b)}
+    direct = Bags(store, np.arange(n), [0, *cuts, n], labels, "xyz", names=range(b), **flat, **per_bag)
+
+    lists = {name: np.split(values, cuts) for name, values in flat.items()}
+    assert_same(Bags.from_lists(np.split(store, cuts), labels, "xyz", names=range(b), **lists, **per_bag), direct)
+    indices = np.split(np.arange(n), cuts)
+    assert_same(Bags.from_indices(store, indices, labels, "xyz", names=range(b), **flat, **per_bag), direct)
+
+    rows = rng.permutation(n)
+    ids = direct.ids[rows]
+    columns = {name: values[rows] for name, values in flat.items()} | {"groups": direct.groups[ids]}
+    table = Bags.from_table(store[rows], ids, labels[ids], "xyz", **columns)
+    first_seen = list(dict.fromkeys(ids.tolist()))  # bags are in the order of their first row
+    in_bags = np.concatenate([rows[ids == i] for i in first_seen])  # and instances in the order of their rows
+    expected = {name: values[in_bags] for name, values in flat.items()} | {"groups": direct.groups[first_seen]}
+    offsets = np.cumsum([0, *direct.sizes[first_seen]])
+    assert_same(table, Bags(store, in_bags, offsets, labels[first_seen], "xyz", names=first_seen, **expected))
+
+
+def test_a_table_and_indices_do_not_copy_the_store():
+    store = np.eye(4)
+    assert Bags.from_table(store, ["b", "a", "b", "b"], ["x", "y", "x", "x"]).store is store
+    assert Bags.from_indices(store, [[0, 0], [3]], ["x", "y"]).store is store
+    assert Bags.from_indices(store.tolist(), [[0, 0], [3]], ["x", "y"]).store.shape == (4, 4)
+
+
+def test_images_and_bags_of_one():
+    store = images()
+    bags = Bags.from_lists(store[:, None], labels=[7, 10, 7, 9], names=np.array(list("wxyz")))
+    assert bags.sizes.tolist() == [1] * 4
+    assert bags.classes == ("7", "9", "10")
+    assert bags.labels.tolist() == [0, 2, 0, 1]
+    assert np.array_equal(bags.instances(), store)
+
+
+def test_classes_are_those_of_bag_labels_only():
+    bags = make(classes=None, labels=list("baca"), instance_labels=list("bbzaccaccc"))
+    assert (bags.classes, bags.true_classes, bags.labels.tolist()) == (tuple("abc"), tuple("abcz"), [1, 0, 2, 0])
+    assert bags.instance_labels.tolist() == [1, 1, 3, 0, 2, 2, 0, 2, 2, 2]
+
+
+# ---------------------------------------------------------------- errors
+
+
+def store_with(value):
+    store = fields()["store"].copy()
+    store[2, 4] = value  # bag 2, its second instance
+    store[8] = value  # in no bag
+    return store
+
+
+ERRORS = {
+    "empty bag": ({"offsets": [0, 3, 3, 8, 10]}, "bag 1 is empty: leave it out"),
+    "offsets that end early": ({"offsets": [0, 3, 4, 8, 9]}, r"offsets must run from 0 to .* \(10\)"),
+    "no bags": ({"offsets": [0], "index": np.empty(0, int)}, "offsets must run from 0"),
+    "offsets of floats": ({"offsets": [0.0, 10.0]}, "offsets has dtype float64 .*: give a 1D array of integers"),
+    "index of floats": ({"index": np.zeros(10)}, "index has dtype float64 .*: give a 1D array of integers"),
+    "position too high": ({"index": [0, 0, 0, 0, 0, 12, 0, 0, 0, 0]}, "bag 2, instance 1 points to position 12: .*11"),
+    "position negative": ({"index": [0, 0, -1, 0, 0, 0, 0, 0, 0, 0]}, "bag 0, instance 2 points to position -1"),
+    "NaN": ({"store": store_with(np.nan)}, r"bag 2 \(three\), instance 1 holds NaN or infinity .*: correct or leave"),
+    "infinity": ({"store": store_with(-np.inf)}, r"bag 2 \(three\), instance 1 holds NaN or infinity"),
+    "label too high": ({"labels": [2, 0, 3, 0]}, r"bag 2 \(three\) has label 3, outside the 3 classes \(cat, dog, owl"),
+    "label negative": ({"labels": [2, -1, 1, 0], "names": None}, "bag 1 has label -1, outside .*: correct the label"),
+    "label unknown": ({"labels": ["cat", "cow", "dog", "owl"]}, r"bag 1 \(two\) has label cow, outside the 3 classes"),
+    "instance label": ({"instance_labels": [0] * 8 + [5, 0]}, r"bag 3 \(four\), instance 0 has label 5, outside"),
+    "labels of floats": ({"labels": [2.0, 0, 1, 0]}, "labels have dtype float64: give class names .* or class numbers"),
+    "labels in a column": ({"labels": [[2], [0], [1], [0]]}, r"labels have shape \(4, 1\): give a 1D array"),
+    "a label missing": ({"labels": ["cat", None, "dog", "owl"], "classes": None}, "labels hold None: give every bag"),
+    "instance label of half": ({"instance_labels": [0.5] * 10}, "labels have dtype float64: give class names"),
+    "classes named twice": ({"classes": ["cat", "dog", "cat"]}, "class cat is named twice"),
+    "too few labels": ({"labels": [2, 0, 1]}, "4 bags but 3 labels: give one per bag"),
+    "too many groups": ({"groups": list("pqrst")}, "4 bags but 5 groups"),
+    "too few names": ({"names": ["one"]}, "4 bags but 1 names"),
+    "too few instance labels": (
+        {"instance_labels": [0] * 9},
+        "10 instances but 9 instance labels: give one per instance",
+    ),
+    "too few coordinates": ({"coordinates": np.zeros((4, 2))}, "10 instances but 4 coordinates"),
+    "coordinates of three": (
+        {"coordinates": np.zeros((10, 3))},
+        r"coordinates have shape \(10, 3\): give one \(x, y\)",
+    ),
+    "integer vectors": ({"store": np.zeros((12, 5), int)}, r"shape \(5,\) and dtype int64: .*astype\('float32'\)"),
+    "float images": ({"store": np.zeros((12, 2, 2, 3))}, "dtype float64: give images as uint8"),
+    "no channel": ({"store": np.zeros((12, 2, 2), np.uint8)}, r"shape \(2, 2\) and dtype uint8: give images as uint8"),
+    "two channels": ({"store": np.zeros((12, 2, 2, 2), np.uint8)}, "images have 2 channels: give grey .* or colour"),
+    "no values": ({"store": np.zeros((12, 0))}, "an instance needs at least one value"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), ERRORS.values(), ids=ERRORS.keys())
+def test_errors_name_the_place_and_the_cure(changes, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make(**changes)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_nan_is_found_in_every_chunk_but_only_in_instances_of_bags(monkeypatch):
+    monkeypatch.setattr("majority.data.stores.CHUNK", 4)
+    store = store_with(np.nan)
+    with pytest.raises(InputError, match=r"bag 2 \(three\), instance 1 holds NaN"):
+        make(store=store)
+    store[2] = 0
+    make(store=store)
+
+
+A, B = np.zeros((2, 3)), np.zeros((1, 3))
+
+
+def lists(instances, **more):
+    return lambda: Bags.from_lists(instances, [0, 1], ["a", "b"], **more)
+
+
+def table(**changes):
+    return lambda: Bags.from_table(**{"store": np.eye(3), "bag_ids": list("bab"), "labels": list("xyx")} | changes)
+
+
+def indices(*positions):
+    return lambda: Bags.from_indices(np.eye(3), positions, ["a"] * len(positions))
+
+
+@pytest.mark.parametrize(
+    ("construct", "message"),
+    [
+        (lists([]), "no bags were given"),
+        (lists([A, np.zeros((0, 3))]), "bag 1 is empty: leave it out"),
+        (lists([A, []], names=np.array(["x", "y"])), "bag y is empty"),
+        (lists([A, np.zeros((1, 4))]), r"bag 1 has instances of shape \(4,\), .* \(3,\): all instances must have one"),
+        (lists([A, B.astype("float32")]), "bag 1 has dtype float32, .* float64: convert all bags to one dtype"),
+        (lists([A, B], instance_labels=[[0, 0], [0, 0]]), "bag 1 has 1 instances and 2 instance labels"),
+        (lists([A, B], instance_labels=[[0, 0]]), "bag 1 has 1 instances and 0 instance labels"),
+        (lists([A, B], coordinates=[[[0, 0]], [[0, 0]]]), r"bag 0 needs one \(x, y\) for each of its 2 instances"),
+        (lists([A, B, B]), "3 bags but 2 labels"),
+        (table(labels=list("xyy")), r"bag b has two labels, x \(row 0\) and y \(row 2\): all rows of a bag must"),
+        (table(groups=[1, 1, 2]), r"bag b has two groups, 1 \(row 0\) and 2 \(row 2\)"),
+        (table(labels=list("xy")), "3 bag ids but 2 labels"),
+        (table(store=np.eye(4)), "3 bag ids but 4 instances"),
+        (table(bag_ids=[], labels=[]), "no rows were given"),
+        (indices([0], [], [1]), "bag 1 is empty"),
+        (indices([0.5]), "index has dtype float64"),
+    ],
+)
+def test_wrong_lists_tables_and_indices_are_errors(construct, message):
+    with pytest.raises(InputError, match=message):
+        construct()
+
+
+# ---------------------------------------------------------------- properties
+
+
+@settings(max_examples=50, deadline=None)
+@given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=8), seed=seeds)
+def test_counts_ties_and_majorities_are_those_of_a_plain_loop(sizes, seed):
+    truth = [np.random.default_rng([seed, i]).integers(3, size=size) for i, size in enumerate(sizes)]
+    bags = Bags.from_lists([np.zeros((size, 1)) for size in sizes], [0] * len(sizes), "abc", instance_labels=truth)
+    counts = [[sum(int(y == c) for y in bag) for c in range(3)] for bag in truth]
+    assert bags.class_counts().tolist() == counts
+    assert bags.majority_proportions().tolist() == [max(row) / sum(row) for row in counts]
+    assert bags.tie_rate() == sum(sorted(row)[-1] == sorted(row)[-2] for row in counts) / len(sizes)
+
+
+def test_bags_without_instance_labels_keep_everything_else():
+    bags = make()
+    hidden = bags.without_instance_labels()
+    assert hidden.store is bags.store
+    assert_same(hidden, make(instance_labels=None))
+    assert bags.instance_labels is not None
+    with pytest.raises(InputError, match="have no instance labels"):
+        hidden.majority_proportions()
+
+
+def test_fingerprint_covers_all_that_training_sees(monkeypatch):
+    own, store = make().fingerprint(), fields()["store"]
+    other_pixel, unused = store.copy(), store.copy()
+    other_pixel[9, 4] += 1e-6
+    unused[8] = 7
+    others = [make(labels=[2, 0, 1, 1]), make(store=other_pixel), make(store=store.astype(np.float64))]
+    others += [make(offsets=[0, 3, 5, 8, 10]), make(index=[0, 11, 5, 5, 1, 2, 3, 4, 9, 9])]
+    others += [make(classes=["cat", "dog", "emu"]), make().subset([0, 1, 2])]
+    other_instance_labels = [make(instance_labels=[0] * 10), make(instance_labels=None)]
+    assert len({own, *(bags.fingerprint() for bags in others + other_instance_labels)}) == 10
+    assert {bags.fingerprint() for bags in (make(store=unused), make().subset(range(4)))} == {own}
+    assert {bags.without_instance_labels().fingerprint() for bags in other_instance_labels} == {
+        make().without_instance_labels().fingerprint()
+    }
+    grey, turned = images(), images().reshape(4, 3, 2, 1)  # the same bytes in another shape
+    assert len({Bags.from_indices(store, [range(4)], ["a"]).fingerprint() for store in (grey, turned)}) == 2
+    monkeypatch.setattr("majority.data.stores.CHUNK", 3)
+    assert make().fingerprint() == own
+
+
+# ---------------------------------------------------------------- parts
+
+
+@pytest.mark.parametrize("chosen", [[2, 0], [3, 3, 1], [-1, -4], np.array([1]), [False, True, False, True]])
+def test_subset_keeps_order_repeats_bags_and_does_not_copy(chosen):
+    bags = make()
+    part = bags.subset(chosen)
+    assert part.store is bags.store
+    old = np.arange(4)[chosen]
+    rows = np.concatenate([np.flatnonzero(bags.ids == bag) for bag in old])
+    assert part.sizes.tolist() == bags.sizes[old].tolist()
+    assert np.array_equal(part.instances(), bags.instances()[rows])
+    for name in FIELDS:
+        where = rows if name in ("instance_labels", "coordinates") else old
+        assert np.array_equal(getattr(part, name), getattr(bags, name)[where])
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        ([], "a subset of no bags"),
+        ([0, 4], "there is no bag 4: the bags are numbered 0 to 3"),
+        ([True, False], "4 bags but 2 mask entries"),
+        ([0.0, 1.0], "the list of bags has dtype float64"),
+    ],
+)
+def test_wrong_subsets_are_errors(chosen, message):
+    with pytest.raises(InputError, match=message):
+        make().subset(chosen)
+
+
+fraction_lists = st.sampled_from([[1.0], [0.5, 0.5], [0.6, 0.2, 0.2], [0.9, 0.1], [0.5, 0.25, 0.25], [0.25] * 4])
+
+
+@settings(max_examples=200, deadline=None)
+@given(labels=st.lists(st.integers(0, 3), min_size=1, max_size=60), fractions=fraction_lists, seed=seeds)
+def test_split_has_every_label_within_one_bag_of_its_fraction(labels, fractions, seed):
+    try:
+        parts = numbered(labels).split(fractions, seed)
+    except InputError as error:
+        assert "would be empty: give more bags" in str(error)  # noqa: PT017
+        assert len(labels) * min(fractions) < 2
+        return
+    assert sorted(np.concatenate([part.instances().ravel() for part in parts])) == list(range(len(labels)))
+    for part, fraction in zip(parts, fractions, strict=True):
+        assert part.labels.tolist() == [labels[int(bag)] for bag in part.instances()[:, 0]]
+        off = np.bincount(part.labels, minlength=4) - fraction * np.bincount(labels, minlength=4)
+        assert (np.abs(off) < 1).all()
+        assert abs(off.sum()) < 2
+
+
+def test_split_has_the_given_fractions_and_depends_on_the_seed():
+    bags = numbered([i % 10 for i in range(1000)])
+    one, again, other = (bags.split([0.6, 0.2, 0.2], seed) for seed in (3, 3, 4))
+    assert [len(part) for part in one] == [600, 200, 200]
+    assert all(np.array_equal(a.index, b.index) for a, b in zip(one, again, strict=True))
+    assert not np.array_equal(one[0].index, other[0].index)
+
+
+@settings(max_examples=50, deadline=None)
+@given(groups=st.lists(st.integers(0, 12), min_size=4, max_size=60), seed=seeds)
+def test_split_never_divides_a_group(groups, seed):
+    bags = numbered([i % 3 for i in range(len(groups))], groups=[f"patient-{group}" for group in groups])
+    if len(set(groups)) == 1:
+        with pytest.raises(InputError, match="of 1 groups would be empty"):
+            bags.split([0.7, 0.3], seed)
+        return
+    parts = bags.split([0.7, 0.3], seed)
+    assert not set(parts[0].groups) & set(parts[1].groups)
+    assert sum(len(part) for part in parts) == len(groups)
+
+
+@pytest.mark.parametrize("fractions", [[0.5, 0.4], [1.5, -0.5], [1.0, 0.0], [[1.0]], [], [np.nan, 1.0]])
+def test_wrong_fractions_are_errors(fractions):
+    with pytest.raises(InputError, match="must be positive and sum to 1"):
+        numbered([0, 1, 0, 1]).split(fractions)
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_saved_bags_are_loaded_unchanged(tmp_path, in_place, monkeypatch):
+    monkeypatch.setattr("majority.data.stores.CHUNK", 3)
+    colour = images(12, (4, 2, 3))
+    part = make(instance_labels=["owl", "", "cow", "cat", *[None] * 5, "cow"]).subset([0, 3])
+    for number, bags in enumerate([make(), make(store=colour), part, Bags.from_lists([A], ["x"])]):
+        folder = bags.save(tmp_path / "deep" / str(number))
+        back = Bags.load(folder, in_place=in_place)
+        assert_same(back, bags)
+        assert back.fingerprint() == bags.fingerprint()
+        assert len(back.store) == len(set(bags.index.tolist()))
+        assert isinstance(back.store, np.ndarray) is not in_place
+    assert sorted(file.name for file in (tmp_path / "deep").iterdir()) == ["0", "1", "2", "3"]
+
+
+def test_objects_are_saved_as_text_without_pickle(tmp_path):
+    folder = make(groups=np.array(["p", 7, "p", None], object)).save(tmp_path / "bags")
+    for file in folder.glob("*.npy"):
+        np.load(file, allow_pickle=False)
+    assert Bags.load(folder).groups.tolist() == ["p", "7", "p", "None"]
+
+
+def test_save_writes_a_complete_folder_or_none(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", lambda *args, **more: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            make().save(tmp_path / "bags")
+    assert not (tmp_path / "bags").exists()
+    assert_same(Bags.load(make().save(tmp_path / "bags")), make())
+    with pytest.raises(InputError, match="bags exists: choose another folder or remove it"):
+        make().save(tmp_path / "bags")
+
+
+class Trap:
+    def __reduce__(self):
+        return (pytest.fail, ("a file was unpickled",))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: (folder / "bags.json").unlink(), "bags holds no bags.json: give a folder that Bags.save wrote"),
+        (lambda folder: (folder / "bags.json").write_text("{"), "bags is damaged .*: save the bags again"),
+        (lambda folder: (folder / "bags.json").write_text('{"format": "majority-bags-9"}'), "format 'majority-bags-9'"),
+        (lambda folder: (folder / "store.npy").unlink(), "bags is damaged .*store.npy.*: save the bags again"),
+        (lambda folder: (folder / "store.npy").write_bytes(b"\x93NUMPY"), "bags is damaged"),
+        (lambda folder: (folder / "labels.npy").write_bytes(b""), "bags is damaged"),
+        (lambda folder: np.save(folder / "groups.npy", np.array([Trap()], object)), "bags is damaged"),
+        (lambda folder: np.save(folder / "index.npy", np.zeros(9, int)), "bags is damaged .*offsets must run"),
+    ],
+)
+def test_damaged_folders_are_errors(tmp_path, damage, message):
+    damage(make().save(tmp_path / "bags"))
+    with pytest.raises(InputError, match=message):
+        Bags.load(tmp_path / "bags")
+    with pytest.raises(InputError, match=r"absent holds no bags\.json"):
+        Bags.load(tmp_path / "absent")

@@ -1,0 +1,135 @@
+"""Devices by name, and what differs between them. MPS is imitated: no test runs on it."""
+
+import numpy as np
+import pytest
+import torch
+
+from majority.data import device as device_module
+from majority.data.bags import Bags
+from majority.data.batches import ResidentLoader
+from majority.data.device import (
+    as_supported,
+    choose_device,
+    default_generator,
+    instances_per_pass,
+    is_out_of_memory,
+    make_current,
+    seed_generators,
+    to_device,
+    widest_float,
+)
+from majority.data.streaming import StreamedLoader, stream_loader
+from majority.errors import InputError
+
+MPS = torch.device("mps")
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """Imitate a machine with this number of CUDA GPUs."""
+
+    def imitate(number):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: number > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: number)
+
+    return imitate
+
+
+def test_auto_takes_a_cuda_gpu_and_never_mps(gpus, monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    gpus(0)
+    assert choose_device() == torch.device("cpu")
+    gpus(2)
+    assert choose_device("auto") == torch.device("cuda")
+    assert choose_device("cpu") == torch.device("cpu")
+    assert choose_device("mps") == MPS
+
+
+@pytest.mark.parametrize(("number", "name"), [(1, "cuda"), (1, "cuda:0"), (3, "cuda:2")])
+def test_a_gpu_is_taken_by_number(gpus, number, name):
+    gpus(number)
+    assert choose_device(name) == torch.device(name)
+
+
+@pytest.mark.parametrize(
+    ("number", "name", "message"),
+    [
+        (0, "cuda", "device cuda: torch finds no CUDA GPU .*--device cpu or auto"),
+        (0, "cuda:0", "device cuda:0: torch finds no CUDA GPU"),
+        (1, "cuda:1", "device cuda:1: torch finds only cuda:0 on"),
+        (2, "cuda:2", "device cuda:2: torch finds only cuda:0 to cuda:1"),
+        (2, "mps", "device mps: torch finds no Apple GPU .*--device cpu or auto"),
+        (2, "tpu", "'tpu' is unknown: use auto, cpu, cuda, cuda:N or mps"),
+        (2, "cuda:", "'cuda:' is unknown"),
+        (2, "cuda:-1", "'cuda:-1' is unknown"),
+        (2, "cpu:0", "'cpu:0' is unknown"),
+    ],
+)
+def test_a_device_that_is_not_there_is_one_message(gpus, monkeypatch, number, name, message):
+    gpus(number)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(InputError, match=message):
+        choose_device(name)
+
+
+def test_float64_becomes_float32_on_mps_only():
+    double, cpu = torch.ones(3, dtype=torch.float64), torch.device("cpu")
+    assert as_supported(double, MPS).dtype == torch.float32
+    assert as_supported(double, cpu) is double
+    for other in (torch.ones(3, dtype=torch.float16), torch.ones(3, dtype=torch.int64)):
+        assert as_supported(other, MPS) is other
+    assert (widest_float(MPS), widest_float(cpu)) == (torch.float32, torch.float64)
+
+
+def test_stores_of_float64_are_loaded_as_float32_on_mps(monkeypatch):
+    """The copy to the device itself is left out."""
+    moved = []
+    monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device, **how: moved.append((device, how)) or tensor)
+    bags = Bags.from_lists([np.ones((3, 2)), np.zeros((1, 2))], ["a", "b"])
+    for loader in (stream_loader(bags, MPS), StreamedLoader(bags, MPS)):
+        batch = next(iter(loader.in_order(10)))
+        assert batch.instances.dtype == torch.float32
+        assert batch.target.labels.tolist() == [0, 1]
+    assert isinstance(stream_loader(bags, MPS), ResidentLoader)
+    assert {device for device, _ in moved} == {MPS}
+    assert not any(how.get("non_blocking") for _, how in moved), "only pinned memory may be copied without waiting"
+
+
+def test_only_the_generators_of_the_cpu_and_of_the_device_are_seeded():
+    cpu = torch.device("cpu")
+    with torch.random.fork_rng(devices=[]):
+        seed_generators(cpu, 7)
+        first = torch.rand(2)
+        assert default_generator(cpu) is torch.default_generator
+        seed_generators(cpu, 7)
+        assert torch.equal(torch.rand(2), first)
+
+
+def test_the_generator_of_mps_is_seeded(monkeypatch):
+    generator = torch.Generator()
+    monkeypatch.setattr(torch.mps, "_get_default_mps_generator", lambda: generator)
+    with torch.random.fork_rng(devices=[]):
+        seed_generators(MPS, 7)
+    assert generator.initial_seed() == 7
+
+
+def test_the_chosen_gpu_is_current_and_its_generator_is_seeded(gpu):
+    device = torch.device("cuda", torch.cuda.device_count() - 1)
+    with make_current(device):
+        assert torch.cuda.current_device() == device.index
+        seed_generators(device, 7)
+        assert default_generator(device).initial_seed() == 7
+    assert to_device(np.arange(3), device).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("message", ["MPS backend out of memory (MPS allocated: 9 GB)", "not enough memory: you tried"])
+def test_errors_about_memory_are_recognised(message):
+    assert is_out_of_memory(RuntimeError(message))
+    assert is_out_of_memory(torch.OutOfMemoryError())
+    assert not is_out_of_memory(RuntimeError("shapes do not fit"))
+
+
+def test_fewer_large_images_go_through_the_network_together(monkeypatch):
+    assert instances_per_pass((256, 256, 3), on_gpu=False) == 16
+    monkeypatch.setattr(device_module, "BATCH_PIXELS", 10)
+    assert instances_per_pass((256, 256, 3)) == 1

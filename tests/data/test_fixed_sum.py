@@ -1,0 +1,122 @@
+"""The sampler of the scenarios: proportions are uniform among all that have the given majority."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.interpolate import BSpline
+from scipy.stats import ks_2samp, kstest
+
+from majority.data import scenarios
+from majority.data.scenarios import sample_proportions
+from majority.errors import InputError
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def slice_points(n, s, rows, seed=0):
+    """The sampler's points with x = p / m: uniform on {x in [0, 1]^n, sum = s} if it is right."""
+    m = 1 / (1 + s)
+    return sample_proportions(np.full(rows, m), n + 1, np.random.default_rng(seed))[:, 1:] / m
+
+
+def slice_points_by_rejection(n, s, rows, seed=1):
+    """n - 1 free uniforms, kept where the last coordinate falls into [0, 1]: uniform on the slice, exactly."""
+    rng, kept, have = np.random.default_rng(seed), [], 0
+    while have < rows:
+        free = rng.random((20_000, n - 1))
+        last = s - free.sum(axis=1)
+        good = (last >= 0) & (last <= 1)
+        kept.append(np.column_stack([free, last])[good])
+        have += good.sum()
+    return np.concatenate(kept)[:rows]
+
+
+STATISTICS = {
+    "first": lambda x: x[:, 0],
+    "last": lambda x: x[:, -1],
+    "largest": lambda x: x.max(axis=1),
+    "smallest": lambda x: x.min(axis=1),
+    "squares": lambda x: (x**2).sum(axis=1),
+    "neighbours": lambda x: x[:, 0] * x[:, 1],
+    "near one": lambda x: (x > 0.8).sum(axis=1) + 1e-6 * x[:, 0],
+}
+
+
+@pytest.mark.parametrize(
+    ("n", "s"), [(2, 0.3), (2, 1.0), (2, 1.7), (3, 0.5), (3, 1.5), (3, 2.2), (4, 2.0), (6, 4.1), (9, 2.5), (99, 46.3)]
+)
+def test_sampler_has_the_joint_distribution_of_rejection_sampling(n, s):
+    ours, reference = slice_points(n, s, 8000), slice_points_by_rejection(n, s, 8000)
+    for name, statistic in STATISTICS.items():
+        assert ks_2samp(statistic(ours), statistic(reference)).pvalue > 1e-3, name
+
+
+@pytest.mark.parametrize(
+    ("n", "s"), [(2, 0.1), (5, 1.2), (9, 1.5), (9, 0.02), (9, 8.6), (30, 10.5), (99, 1.5), (99, 9.0), (99, 80.2)]
+)
+def test_sampler_has_the_exact_marginal_distribution(n, s):
+    """x_1 has density f_{n-1}(s - u) on [0, 1], f_{n-1} the density of a sum of n - 1 uniforms: a B-spline."""
+    grid = np.linspace(0, 1, 20_001)
+    density = np.nan_to_num(BSpline.basis_element(np.arange(n), extrapolate=False)(s - grid))
+    cumulated = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    points = slice_points(n, s, 6000)
+    for column in (0, n // 2, n - 1):
+        assert kstest(points[:, column], lambda u: np.interp(u, grid, cumulated / cumulated[-1])).pvalue > 1e-3
+
+
+def test_sampler_keeps_rows_of_different_majorities_apart():
+    majorities = np.tile([0.11, 0.3, 0.9], 4000)
+    mixed = sample_proportions(majorities, 10, np.random.default_rng(0))
+    for m in (0.11, 0.3, 0.9):
+        alone = sample_proportions(np.full(4000, m), 10, np.random.default_rng(1))
+        for statistic in STATISTICS.values():
+            assert ks_2samp(statistic(mixed[majorities == m][:, 1:]), statistic(alone[:, 1:])).pvalue > 1e-3
+
+
+def test_sampler_distribution_does_not_depend_on_the_chunks(monkeypatch):
+    whole = sample_proportions(np.full(3000, 0.2), 10, np.random.default_rng(0))
+    monkeypatch.setattr(scenarios, "TABLE_ENTRIES", 1000)
+    pieces = sample_proportions(np.full(3000, 0.2), 10, np.random.default_rng(1))
+    assert ks_2samp(whole[:, 1:].max(axis=1), pieces[:, 1:].max(axis=1)).pvalue > 1e-3
+    assert len(np.unique(pieces[:, 1])) == 3000
+
+
+edges = st.one_of(st.floats(0, 1), st.floats(0, 1e-6), st.floats(0, 1e-300), st.just(0.0), st.just(1.0))
+
+
+@settings(max_examples=150, deadline=None)
+@given(n_classes=st.integers(2, 120), where=st.lists(edges, min_size=1, max_size=8), from_top=st.booleans(), seed=seeds)
+def test_proportions_sum_to_one_and_stay_below_the_majority(n_classes, where, from_top, seed):
+    low, where = 1 / n_classes, np.array(where)
+    majorities = 1 - (1 - low) * where if from_top else low + (1 - low) * where
+    majorities = np.clip(majorities, low, 1)
+    proportions = sample_proportions(majorities, n_classes, np.random.default_rng(seed))
+    assert proportions.shape == (len(where), n_classes)
+    assert (proportions[:, 0] == majorities).all()
+    assert (proportions >= 0).all()
+    assert (proportions <= majorities[:, None]).all()
+    np.testing.assert_allclose(proportions.sum(axis=1), 1, atol=1e-11)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 8, 17, 64, 100])
+def test_proportions_at_integer_sums(n_classes):
+    """(1 - m) / m is an integer: every corner case of the recursion."""
+    majorities = np.repeat(1 / np.arange(1, n_classes + 1), 20)
+    proportions = sample_proportions(majorities, n_classes, np.random.default_rng(0))
+    np.testing.assert_allclose(proportions.sum(axis=1), 1, atol=1e-11)
+    assert (proportions[:20, 1:] == 0).all()
+    np.testing.assert_allclose(proportions[-20:], 1 / n_classes)
+
+
+def test_two_classes_and_no_rows():
+    assert sample_proportions(np.array([0.75]), 2, np.random.default_rng(0)).tolist() == [[0.75, 0.25]]
+    assert sample_proportions(np.empty(0), 7, np.random.default_rng(0)).shape == (0, 7)
+
+
+@pytest.mark.parametrize("majority", [0.09, 1.01, np.nan])
+def test_wrong_majorities_are_errors(majority):
+    with pytest.raises(InputError, match=r"no majority among 10 classes: give proportions from 1/C to 1"):
+        sample_proportions(np.array([0.5, majority]), 10, np.random.default_rng(0))
+    with pytest.raises(InputError, match="give at least 2"):
+        sample_proportions(np.array([1.0]), 1, np.random.default_rng(0))

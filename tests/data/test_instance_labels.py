@@ -1,0 +1,210 @@
+"""True classes that are known for some instances: how they are given, properties of Bags, metrics."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, f1_score, jaccard_score
+
+from majority import Bags, InputError, Segments, Settings, build_model, evaluate, fit
+from majority.data.instance_labels import encode_instance_labels
+
+SIZES = (1, 4, 9, 2, 6)
+LABELS = ["cat", "dog", "cat", "dog", "cat"]
+
+
+def bags_of(instance_labels, labels=LABELS, **more):
+    rng = np.random.default_rng(0)
+    store = rng.normal(size=(sum(SIZES), 3)).astype(np.float32)
+    offsets = np.cumsum([0, *SIZES])
+    return Bags(store, np.arange(len(store)), offsets, labels, instance_labels=instance_labels, **more)
+
+
+def partly_known(known, names=("cat", "dog", "cow")):
+    """The classes in turn, for the instances that are `known`."""
+    return [names[i % len(names)] if known(i) else None for i in range(sum(SIZES))]
+
+
+def sharp_model(bags):
+    model = build_model(bags, "log-mean", "mlp").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4)
+    return model
+
+
+# ---------------------------------------------------------------- input
+
+
+GIVEN = {
+    "text": ["dog", "", "cat"],
+    "None": ["dog", None, "cat"],
+    "NaN": ["dog", np.nan, "cat"],
+    "an array of objects": np.array(["dog", None, "cat"], object),
+    "a column": pd.Series(["dog", None, "cat"]),
+    "a column of strings": pd.Series(["dog", None, "cat"], dtype="string"),
+    "categories": pd.Series(["dog", None, "cat"], dtype="category"),
+}
+NUMBERS = {
+    "-1": [1, -1, 0],
+    "a tensor": torch.tensor([1, -1, 0]),
+    "None": [1, None, 0],
+    "NaN": np.array([1, np.nan, 0]),
+    "objects": np.array([1, np.nan, 0], object),
+    "a nullable column": pd.Series([1, None, 0], dtype="Int64"),
+}
+
+
+@pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN.keys())
+def test_an_instance_without_a_name_is_unknown(given):
+    for classes in (None, ["cat", "dog"]):
+        table = Bags.from_table(np.eye(3), ["x", "x", "y"], ["dog", "dog", "cat"], classes, instance_labels=given)
+        assert table.instance_labels.tolist() == [1, -1, 0]
+        assert table.fully_known.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("given", NUMBERS.values(), ids=NUMBERS.keys())
+def test_an_instance_without_a_number_is_unknown(given):
+    by_number = Bags.from_table(np.eye(3), list("xxy"), [1, 1, 0], ["cat", "dog"], instance_labels=given)
+    by_name = Bags.from_table(np.eye(3), list("xxy"), [1, 1, 0], instance_labels=given)
+    assert by_number.instance_labels.tolist() == by_name.instance_labels.tolist() == [1, -1, 0]
+    assert by_name.classes == by_name.true_classes == ("0", "1")
+
+
+def test_minus_one_is_a_class_if_it_is_a_bag_label():
+    bags = Bags.from_table(np.eye(3), list("xxy"), [-1, -1, 1], instance_labels=[-1, 1, 1])
+    assert (bags.classes, bags.instance_labels.tolist()) == (("-1", "1"), [0, 1, 1])
+
+
+def test_lists_of_which_some_are_unknown():
+    lists = [["dog", "cat"], [np.nan], [None]]
+    bags = Bags.from_lists([np.eye(2), np.ones((1, 2)), np.ones((1, 2))], ["dog", "cat", "cat"], instance_labels=lists)
+    assert bags.instance_labels.tolist() == [1, 0, -1, -1]
+    lists = [np.array([1, 0]), np.array([np.nan]), [None]]
+    bags = Bags.from_lists([np.eye(2), np.ones((1, 2)), np.ones((1, 2))], [1, 0, 0], instance_labels=lists)
+    assert bags.instance_labels.tolist() == [1, 0, -1, -1]
+
+
+def test_instance_labels_are_none_if_all_are_unknown():
+    assert bags_of([None] * sum(SIZES)).instance_labels is None
+    some = bags_of(partly_known(lambda i: i < 5))
+    assert some.subset([2, 4]).instance_labels is None
+    assert some.subset([1, 2]).instance_labels.tolist() == [1, 2, 0, 1, *[-1] * 9]
+
+
+def test_integers_read_as_floats_match_the_classes_of_bags():
+    codes, true_classes = encode_instance_labels(["0.0", "1.0", "2.0", ""], ("0", "1"), False, str)
+    assert codes.tolist() == [0, 1, 2, -1]
+    assert true_classes == ("0", "1", "2")
+    assert encode_instance_labels(["1.0", "2"], ("1.0", "1"), False, str)[1] == ("1.0", "1", "2")
+    codes, true_classes = encode_instance_labels(
+        ["1", "2.0", "1.0", "3.0"], ("1", "2"), False, str
+    )  # two tables in one
+    assert (codes.tolist(), true_classes) == ([0, 1, 0, 2], ("1", "2", "3"))
+
+
+def test_names_that_differ_from_all_bag_labels_are_errors():
+    half = sum(SIZES) // 2
+    for given in (["Cat"] * half + ["Dog"] * half, [0] * half + [1] * half):
+        with pytest.raises(
+            InputError, match=r"classes of bags \(cat, dog\) share no name: use the same names for both, or leave"
+        ):
+            bags_of(given)
+
+
+def test_numbers_outside_the_classes_are_errors():
+    given = [0] * (sum(SIZES) - 1) + [2]
+    with pytest.raises(InputError, match="bag 4, instance 5 has label 2, outside the 2 classes"):
+        bags_of(given, labels=[0] * 5, classes=["cat", "dog"])
+
+
+# ---------------------------------------------------------------- properties
+
+
+def test_counts_need_known_instances_and_majorities_fully_known_bags():
+    bags = bags_of(partly_known(lambda i: i < 6))
+    assert bags.true_classes == ("cat", "dog", "cow")
+    assert bags.fully_known.tolist() == [True, True, False, False, False]
+    assert bags.class_counts().tolist() == [[1, 0, 0], [1, 2, 1], [0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    with pytest.raises(InputError, match=r"bag 2 has instances of unknown class.*use bags.subset\(bags.fully_known\)"):
+        bags.majority_proportions()
+    with pytest.raises(InputError, match="bag 2 has instances of unknown class"):
+        bags.tie_rate()
+    full = bags.subset(bags.fully_known)
+    assert full.majority_proportions().tolist() == [1, 0.5]
+    assert full.tie_rate() == 0
+
+
+def test_a_background_that_only_instances_have_becomes_a_class():
+    given = partly_known(lambda i: i % 5, ("cat", "dog", "ant", "void"))
+    plain = bags_of(given)
+    bags = plain.with_background("void")
+    assert (bags.classes, bags.true_classes) == (("cat", "dog", "void"), ("cat", "dog", "void", "ant"))
+
+    def class_names(bags):
+        return [None if code < 0 else bags.true_classes[code] for code in bags.instance_labels]
+
+    assert class_names(bags) == class_names(plain) == class_names(plain.with_background("new")) == given
+
+
+def test_bags_without_instance_labels_hide_the_classes_of_instances():
+    hidden = bags_of(partly_known(lambda i: i % 2)).without_instance_labels()
+    assert hidden.true_classes == hidden.classes == ("cat", "dog")
+    assert hidden.fingerprint() == bags_of(None).fingerprint()
+    assert bags_of(partly_known(lambda i: i % 2)).fingerprint() != bags_of(partly_known(lambda i: i % 4)).fingerprint()
+
+
+# ---------------------------------------------------------------- metrics
+
+
+@pytest.mark.parametrize("known", [lambda i: True, lambda i: i < 6, lambda i: i % 2], ids=["all", "some", "no bag"])
+def test_metrics_use_known_instances_and_classes_without_a_bag_are_wrong(known):
+    given = partly_known(known)
+    bags = bags_of(given)
+    model = sharp_model(bags)
+    with torch.no_grad():
+        output = model(torch.tensor(bags.store), Segments(SIZES))
+    guess = np.array(bags.classes)[output.instance_log_probs.argmax(dim=1)]
+    which = [i for i, name in enumerate(given) if name]
+    truth, guesses = [given[i] for i in which], [guess[i] for i in which]
+    outcome = evaluate(model, bags, "cpu")
+    figures = outcome.summary()
+    assert figures["instance_accuracy"] == pytest.approx(accuracy_score(truth, guesses))
+    assert figures["macro_f1"] == pytest.approx(f1_score(truth, guesses, average="macro", zero_division=0))
+    assert figures["mean_iou"] == pytest.approx(jaccard_score(truth, guesses, average="macro", zero_division=0))
+    assert outcome.confusion.sum() == outcome.calibration[:, 0].sum() == len(which)
+    assert outcome.calibration[:, 2].sum() == accuracy_score(truth, guesses, normalize=False)
+    over = []
+    for names, predicted, label in zip(
+        np.split(given, np.cumsum(SIZES)), np.split(guess, np.cumsum(SIZES)), LABELS, strict=False
+    ):
+        if all(names):
+            over.append(sum(predicted == label) - sum(names == label))
+    assert figures.get("overestimation") == (pytest.approx(np.mean(over)) if over else None)
+    if len(which) == len(given):
+        assert "known_instances" not in figures
+    else:
+        assert (figures["known_instances"], figures["known_bags"]) == (len(which), len(over))
+    bag_figures = evaluate(model, bags.without_instance_labels(), "cpu").summary()
+    assert bag_figures == {name: figures[name] for name in bag_figures}
+    json.dumps(figures)
+
+
+# ---------------------------------------------------------------- training
+
+
+@pytest.mark.parametrize("method", ["proportion", "supervised"])
+@pytest.mark.parametrize(
+    ("given", "counts"),
+    [
+        (partly_known(lambda i: i % 2, ("cat", "dog")), "11 have .* and 0 have"),
+        (partly_known(lambda i: True), "0 have .* and 7 have"),
+    ],
+    ids=["partly known", "of no bag's label"],
+)
+def test_methods_that_see_instance_labels_need_all_of_them(method, given, counts):
+    bags = bags_of(given)
+    with pytest.raises(InputError, match=f"method {method} .* of 22 instances {counts} .* no bag's label: label all"):
+        fit(build_model(bags, method), bags, bags, Settings(epochs=1), device="cpu")

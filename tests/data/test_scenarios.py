@@ -1,0 +1,300 @@
+"""Bags drawn from labelled instances: ranges, rounding, strata, ties, winners and errors."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import kstest
+
+from majority.data.scenarios import STRATA, majority_range, make_bags, round_counts, sample_proportions
+from majority.errors import InputError
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def labelled_set(n_classes, per_class):
+    """A store whose only value is its own position, shuffled labels, and class names."""
+    store = np.arange(n_classes * per_class, dtype=float)[:, None]
+    labels = np.random.default_rng(5).permutation(np.arange(len(store)) % n_classes)
+    return store, labels, [f"class-{c}" for c in range(n_classes)]
+
+
+def draw(n_classes=4, per_class=200, n_bags=20, size=12, seed=0, **more):
+    rng = np.random.default_rng(seed)
+    return make_bags(*labelled_set(n_classes, per_class), n_bags=n_bags, size=size, rng=rng, **more)
+
+
+def bag_rows(bags):  # (b, size)
+    return bags.index.reshape(len(bags), -1)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "n_classes", "expected"),
+    [
+        ("small", 10, (0.1, 0.4)),
+        ("small", 3, (1 / 3, 0.4)),
+        ("various", 2, (0.5, 1.0)),
+        ("large", 9, (0.6, 1.0)),
+        ("0.3,0.5", 10, (0.3, 0.5)),
+        (" 0.0 , 0.5 ", 4, (0.25, 0.5)),
+        ((0.3, 0.5), 10, (0.3, 0.5)),
+        ((0.0, 1.0), 5, (0.2, 1.0)),
+    ],
+)
+def test_ranges_of_names_text_and_pairs(scenario, n_classes, expected):
+    assert majority_range(scenario, n_classes, size=64) == expected
+
+
+def test_a_size_that_reaches_the_end_exactly_is_in_the_range():
+    assert majority_range((0.2, 0.3), n_classes=10, size=10) == (0.2, 0.3)
+    assert majority_range((0.285, 0.29), n_classes=10, size=100) == (0.285, 0.29)  # 0.29 * 100 < 29 in floating point
+    assert majority_range((0.55, 0.555), n_classes=2, size=100) == (0.55, 0.555)  # 0.55 * 100 > 55
+    assert majority_range("various", n_classes=10, size=1) == (0.1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "n_classes", "size", "message"),
+    [
+        ("tiny", 10, 64, r"'tiny' is unknown: use small, various, large or LOW,HIGH"),
+        ("0.1", 10, 64, "unknown"),
+        ("0.1,0.2,0.3", 10, 64, "unknown"),
+        (None, 10, 64, "None is unknown"),
+        ((0.1, None), 10, 64, "unknown"),
+        ("0.5,0.3", 10, 64, r"0\.5,0\.3 is no range .* 0 <= LOW < HIGH <= 1"),
+        ("0.5,1.1", 10, 64, "no range"),
+        ("-0.1,0.5", 10, 64, "no range"),
+        ("nan,0.5", 10, 64, "no range"),
+        ("small", 2, 64, r"small is empty for 2 classes: 1/2 to 0\.4; use various or large$"),
+        ("0.05,0.1", 10, 64, r"0\.05,0\.1 is empty for 10 classes: 1/10 to 0\.1; use a range that ends above 1/10"),
+        ("0.31,0.39", 10, 10, r"no bag of 10 .* 0\.31,0\.39 .* larger bags or another range"),
+        ("small", 10, 2, r"no bag of 2 .* small \(0\.1 to 0\.4\)"),
+        ("0.34,0.4", 3, 4, "no bag of 4"),
+        ("various", 1, 64, "1 classes .*: give at least 2"),
+        ("various", 3, 0, "a bag of 0 instances is empty"),
+    ],
+)
+def test_wrong_ranges_are_errors(scenario, n_classes, size, message):
+    with pytest.raises(InputError, match=message):
+        majority_range(scenario, n_classes, size)
+
+
+@settings(max_examples=200, deadline=None)
+@given(n_classes=st.integers(2, 40), size=st.integers(1, 500), where=st.floats(0, 1), seed=seeds)
+def test_counts_are_the_largest_remainder_rounding(n_classes, size, where, seed):
+    m = min(1, 1 / n_classes + (1 - 1 / n_classes) * where)
+    proportions = sample_proportions(np.full(5, m), n_classes, np.random.default_rng(seed))
+    counts = round_counts(proportions, size)
+    assert np.issubdtype(counts.dtype, np.integer)
+    assert (counts.sum(axis=1) == size).all()
+    assert (np.abs(counts - size * proportions) < 1).all()
+    assert (counts[:, 0] == counts.max(axis=1)).all()
+    exact = size * proportions
+    for row in range(5):  # entries rounded up have a remainder at least as large as the others
+        up = counts[row] > np.floor(exact[row])
+        remainder = exact[row] - np.floor(exact[row])
+        assert not up.any() or up.all() or remainder[up].min() >= remainder[~up].max()
+
+
+def test_equal_remainders_favour_the_earlier_column():
+    assert round_counts(np.full((1, 4), 0.25), 6).tolist() == [[2, 2, 1, 1]]
+    assert round_counts(np.array([[0.4, 0.4, 0.2]]), 1).tolist() == [[1, 0, 0]]
+    assert round_counts(np.full((1, 64), 1 / 64), 32).tolist() == [[1] * 32 + [0] * 32]
+
+
+@pytest.mark.parametrize("row", [[0.5, 0.4], [0.6, 0.6], [1.5, -0.5], [np.nan, 1.0]])
+def test_counts_of_wrong_proportions_are_errors(row):
+    with pytest.raises(InputError, match="non-negative and sum to 1"):
+        round_counts(np.array([row]), 10)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    n_classes=st.integers(2, 12),
+    size=st.integers(1, 60),
+    n_bags=st.integers(1, 25),
+    scenario=st.sampled_from(["small", "various", "large", "0.2,0.7"]),
+    ties=st.sampled_from(["lowest", "resample", "error"]),
+    shared=st.booleans(),
+    seed=seeds,
+)
+def test_bags_have_the_requested_properties(n_classes, size, n_bags, scenario, ties, shared, seed):
+    ask = {"n_classes": n_classes, "per_class": size * n_bags, "n_bags": n_bags, "size": size, "scenario": scenario}
+    ask |= {"ties": ties, "shared": shared, "max_tries": 100, "seed": seed}
+    try:
+        bags = draw(**ask)
+    except InputError as error:  # an empty range, or ties that cannot be resolved
+        assume(not any(word in str(error) for word in ("is empty", "no bag of", "tie at the top")))
+        raise
+    store, labels, classes = labelled_set(n_classes, size * n_bags)
+    assert bags.classes == tuple(classes)
+    assert np.array_equal(bags.store, store)
+    assert bags.sizes.tolist() == [size] * n_bags
+    assert np.array_equal(bags.instance_labels, labels[bags.index])
+    counts = bags.class_counts()
+    assert np.array_equal(bags.labels, counts.argmax(axis=1))
+    if ties != "lowest":
+        assert bags.tie_rate() == 0
+    low, high = majority_range(scenario, n_classes, size)
+    proportions = bags.majority_proportions()
+    assert (proportions > low - 1 / size).all()
+    assert (proportions < high + 1 / size).all()
+    assert all(len(set(row)) == size for row in bag_rows(bags).tolist())
+    if not shared:
+        assert len(set(bags.index.tolist())) == len(bags.index)
+    again = draw(**ask)
+    assert np.array_equal(bags.index, again.index)
+    assert np.array_equal(bags.labels, again.labels)
+    assert not np.array_equal(draw(seed=0).index, draw(seed=1).index)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n_bags=st.integers(1, 80),
+    scenario=st.sampled_from(["small", "various", "large"]),
+    ties=st.sampled_from(["lowest", "resample"]),
+    seed=seeds,
+)
+def test_strata_hold_equal_numbers_of_bags(n_bags, scenario, ties, seed):
+    """Rounding changes m by less than 1/size: sorted proportions lie that close to the strata of sorted bags."""
+    size = 300
+    bags = draw(n_classes=5, per_class=300, n_bags=n_bags, size=size, scenario=scenario, ties=ties, seed=seed)
+    low, high = majority_range(scenario, 5, size)
+    strata = np.arange(n_bags) * STRATA // n_bags
+    bags_per_stratum = np.bincount(strata, minlength=STRATA)
+    assert bags_per_stratum.max() - bags_per_stratum.min() <= 1
+    proportions = np.sort(bags.majority_proportions())
+    assert (proportions > low + (high - low) * strata / STRATA - 1 / size).all()
+    assert (proportions < low + (high - low) * (strata + 1) / STRATA + 1 / size).all()
+
+
+def test_majorities_are_uniform_in_the_range():
+    bags = draw(n_classes=3, per_class=2000, n_bags=1000, size=1000, scenario="large")
+    assert kstest(bags.majority_proportions(), "uniform", args=(0.6, 0.4)).statistic < 0.02
+
+
+def test_labels_may_be_names_and_the_store_is_not_copied():
+    store, labels, classes = labelled_set(4, 200)
+    by_name = make_bags(store, np.array(classes)[labels], classes, n_bags=20, size=12, rng=np.random.default_rng(0))
+    assert by_name.store is store
+    assert np.array_equal(by_name.index, draw().index)
+    assert np.array_equal(by_name.labels, draw().labels)
+
+
+@pytest.mark.parametrize("how", [{}, {"shared": False}, {"with_replacement": True}])
+def test_only_positions_of_the_part_are_used(how):
+    part = np.random.default_rng(3).permutation(800)[:500]
+    assert np.isin(draw(positions=part, n_bags=15, **how).index, part).all()
+
+
+def test_instances_of_a_class_are_drawn_evenly():
+    bags = draw(n_classes=2, per_class=30, n_bags=3000, size=20)
+    drawn = np.bincount(bags.index, minlength=60)
+    assert abs(drawn / drawn.mean() - 1).max() < 0.15  # about 1,000 draws each
+
+
+def test_replacement_repeats_instances_in_a_bag():
+    bags = draw(per_class=3, size=40, with_replacement=True)
+    assert bags.sizes.tolist() == [40] * 20
+    assert all(len(set(row)) < 40 for row in bag_rows(bags).tolist())
+
+
+def test_neither_bags_nor_instances_are_sorted():
+    bags = draw(n_bags=200, size=30, per_class=100)
+    majorities, place_in_bag = bags.majority_proportions(), np.tile(np.arange(30), 200)
+    won = bags.instance_labels == np.repeat(bags.labels, 30)
+    assert abs(np.corrcoef(bags.instance_labels, place_in_bag)[0, 1]) < 0.05
+    assert abs(np.corrcoef(won, place_in_bag)[0, 1]) < 0.05
+    assert abs(np.corrcoef(majorities, np.arange(200))[0, 1]) < 0.2
+    assert abs(np.corrcoef(majorities, bags.labels)[0, 1]) < 0.2
+
+
+def test_winners_follow_their_prior():
+    prior = np.array([5, 0, 3, 2])
+    bags = draw(n_bags=3000, size=31, winner_prior=prior, ties="resample")
+    won = np.bincount(bags.labels, minlength=4) / 3000
+    assert won[1] == 0
+    np.testing.assert_allclose(won, prior / prior.sum(), atol=0.035)
+
+
+def test_the_other_classes_are_equally_frequent():
+    bags = draw(n_classes=4, n_bags=4000, size=30, winner_prior=[1, 0, 0, 0], ties="resample")
+    share = bags.class_counts()[:, 1:].mean(axis=0)
+    np.testing.assert_allclose(share, share.mean(), rtol=0.06)
+
+
+def test_lowest_favours_low_classes_and_resample_does_not():
+    published = draw(n_classes=10, n_bags=4000, size=64, scenario="small", ties="lowest")
+    assert 0.15 < published.tie_rate() < 0.25
+    assert (published.labels < 5).mean() > 0.53  # 0.5 and about 4 standard errors
+    fair = draw(n_classes=10, n_bags=4000, size=64, scenario="small", ties="resample")
+    assert fair.tie_rate() == 0
+    assert abs((fair.labels < 5).mean() - 0.5) < 0.025
+    counts = published.class_counts()
+    tied = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1
+    assert np.array_equal(published.labels[tied], counts[tied].argmax(axis=1))
+
+
+def test_ties_that_cannot_be_resolved_are_errors():
+    message = r"^10 of 20 bags of 2 tie at the top still, after 7 tries \(majority proportions 0\.5 to 1, 2 classes\)"
+    with pytest.raises(InputError, match=message + r": use larger bags, another range, or ties='lowest'"):
+        draw(n_classes=2, size=2, ties="resample", max_tries=7, scenario="various")
+
+
+def test_ties_as_errors():
+    ask = {"n_classes": 10, "n_bags": 100, "size": 64, "scenario": "small"}
+    counts = draw(**ask).class_counts()
+    tied = int(((counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1).sum())
+    message = rf"^{tied} of 100 bags of 64 tie at the top \(.*0\.1 to 0\.4.* ties='resample' or ties='lowest'$"
+    with pytest.raises(InputError, match=message):
+        draw(**ask, ties="error")
+    assert draw(scenario="large", ties="error").tie_rate() == 0
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            {"per_class": 2, "part": "train"},
+            r"class-\d has 2 instances in train, one bag needs \d+: use --with-repl.*small",
+        ),
+        (
+            {"per_class": 20, "shared": False, "part": "val"},
+            r"class-\d has 20 instances in val, all bags together need \d+: use fewer bags, smaller bags, or shared",
+        ),
+        ({"with_replacement": True, "shared": False}, "with_replacement .* shared=False .* choose one"),
+        ({"ties": "coin"}, "ties='coin' is unknown: use one of lowest, resample, error"),
+        ({"n_bags": 0}, "0 bags are too few: give at least 1"),
+        ({"size": 0}, "a bag of 0 instances is empty"),
+        ({"n_classes": 2, "scenario": "small"}, "small is empty for 2 classes"),
+        (
+            {"winner_prior": [1, 1, 1]},
+            "winner_prior .* does not fit 4 classes: give one non-negative weight per class",
+        ),
+        ({"winner_prior": [1, 1, 1, -1]}, "non-negative"),
+        ({"winner_prior": [0, 0, 0, 0]}, "not all 0"),
+        ({"winner_prior": [1, 1, 1, np.nan]}, "does not fit"),
+        ({"positions": np.array([0, 800]), "part": "test"}, "test has position 800: positions .* 0 to 799"),
+        ({"positions": np.array([-1, 8])}, "data has position -1"),
+        ({"positions": np.array([5, 6, 5]), "part": "test"}, "test has a position more than once"),
+        ({"positions": np.array([0.5])}, "positions of data has dtype float64"),
+    ],
+)
+def test_errors_name_the_cause_and_the_cure(ask, message):
+    with pytest.raises(InputError, match=message):
+        draw(**ask)
+
+
+@pytest.mark.parametrize("with_replacement", [False, True])
+def test_a_class_without_instances_is_an_error(with_replacement):
+    _, labels, _ = labelled_set(4, 200)
+    message = r"class class-2 has 0 instances in train, one bag needs \d+: add instances of it or leave the class out"
+    with pytest.raises(InputError, match=message):
+        draw(positions=np.flatnonzero(labels != 2), part="train", with_replacement=with_replacement)
+
+
+def test_wrong_labels_are_errors():
+    ask = {"n_bags": 2, "size": 3, "rng": np.random.default_rng(0)}
+    with pytest.raises(InputError, match="instance 1 has label 2"):
+        make_bags(np.zeros((3, 1)), np.array([0, 2, 1]), ["a", "b"], **ask)
+    with pytest.raises(InputError, match="3 instances but 2 labels"):
+        make_bags(np.zeros((3, 1)), np.array([0, 1]), ["a", "b"], **ask)

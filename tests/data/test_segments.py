@@ -1,0 +1,211 @@
+"""Segments: every operation against a loop over the bags, on both paths."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from majority.data.segments import Segments
+
+REFERENCES = {  # for one bag (size, ...)
+    "sum": lambda bag: sum(bag),
+    "mean": lambda bag: sum(bag) / len(bag),
+    "max": lambda bag: torch.stack(list(bag)).max(dim=0).values,
+    "logsumexp": lambda bag: sum(row.exp() for row in bag).log(),
+    "softmax": lambda bag: torch.stack([row.exp() / sum(other.exp() for other in bag) for row in bag]),
+    "gram": lambda bag: sum(torch.outer(row, row) for row in bag),
+}
+SIZES = {
+    "ragged": [3, 1, 4, 2],
+    "two large": [1, 70],
+    "equal": [3, 3, 3],
+    "single instances": [1, 1, 1],
+    "one bag": [5],
+    "one instance": [1],
+}
+every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+both_paths = pytest.mark.parametrize("scattered", [False, True])
+
+
+def make_segments(sizes, scattered):
+    """`scattered` takes the path of ragged bags for all sizes."""
+    segments = Segments(sizes)
+    if scattered:
+        segments.size = None
+    return segments
+
+
+def random_values(sizes, shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(sum(sizes), *shape, generator=generator, dtype=torch.float64)
+
+
+def loop(name, values, sizes):
+    bags = [REFERENCES[name](bag) for bag in values.split(sizes)]
+    return torch.cat(bags) if name == "softmax" else torch.stack(bags)
+
+
+cases = [(name, shape) for name in REFERENCES for shape in ((), (4,), (2, 3)) if name != "gram" or shape == (4,)]
+every_case = pytest.mark.parametrize(("name", "shape"), cases, ids=lambda value: str(value))
+
+
+@every_case
+@every_size
+@both_paths
+def test_operation_and_gradient_equal_those_of_a_loop(name, shape, sizes, scattered):
+    values = random_values(sizes, shape).requires_grad_()
+    out, expected = getattr(make_segments(sizes, scattered), name)(values), loop(name, values, sizes)
+    torch.testing.assert_close(out, expected)
+    weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    (gradient,) = torch.autograd.grad(out, values, weights)
+    (expected_gradient,) = torch.autograd.grad(expected, values, weights)
+    torch.testing.assert_close(gradient, expected_gradient)
+
+
+@every_case
+@both_paths
+@pytest.mark.parametrize("sizes", [[2, 1, 3], [2, 2]])
+def test_gradients_pass_gradcheck(name, shape, sizes, scattered):
+    values = random_values(sizes, shape).requires_grad_()
+    assert torch.autograd.gradcheck(getattr(make_segments(sizes, scattered), name), values)
+
+
+def some_rows(sizes, seed=0):
+    """A mask that leaves at least one row of each bag."""
+    rng = np.random.default_rng(seed)
+    masks = [rng.permutation(np.arange(size) < rng.integers(1, size + 1)) for size in sizes]
+    return torch.from_numpy(np.concatenate(masks))
+
+
+@every_case
+@every_size
+@both_paths
+def test_rows_that_are_not_kept_change_nothing(name, shape, sizes, scattered):
+    """Neither the results nor the gradients, even if these rows hold huge values."""
+    keep = some_rows(sizes)
+    values = random_values(sizes, shape)
+    values[~keep] = 1e200
+    values.requires_grad_()
+    segments = make_segments(sizes, scattered)
+    segments.keep = keep
+    out = getattr(segments, name)(values)
+    expected = getattr(make_segments(segments.kept_sizes.tolist(), scattered), name)(values[keep])
+    torch.testing.assert_close(out[keep] if name == "softmax" else out, expected)
+    assert name != "softmax" or not out[~keep].any()
+    out.square().sum().backward()
+    assert values.grad.isfinite().all()
+    assert not values.grad[~keep].any()
+
+
+@both_paths
+def test_keep_does_not_change_the_sizes_of_bags(scattered):
+    segments = Segments([2, 2], keep=torch.tensor([True, False, True, True]))
+    segments.size = None if scattered else segments.size
+    assert segments.kept_sizes.tolist() == [1, 2]
+    assert segments.sizes.tolist() == [2, 2]
+    assert segments.spread(torch.tensor([5, 6])).tolist() == [5, 5, 6, 6]
+    assert segments.sum(torch.tensor([1, 2, 3, 4])).tolist() == [1, 7]
+    with pytest.raises(ValueError, match="3 rows do not fit segments of 4 rows"):
+        Segments([2, 2], keep=torch.ones(3, dtype=bool))
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=9), seed=st.integers(0, 2**32 - 1))
+def test_any_sizes_equal_a_loop(sizes, seed):
+    values = random_values(sizes, (3,), seed)
+    for name in REFERENCES:
+        torch.testing.assert_close(getattr(Segments(sizes), name)(values), loop(name, values, sizes))
+
+
+@every_size
+@both_paths
+@pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
+def test_ids_and_spread_repeat_each_bag(sizes, scattered, shape):
+    segments = make_segments(sizes, scattered)
+    assert segments.ids.tolist() == [i for i, size in enumerate(sizes) for _ in range(size)]
+    assert (len(segments), segments.n, segments.sizes.tolist()) == (len(sizes), sum(sizes), sizes)
+    values = random_values([len(sizes)], shape).requires_grad_()
+    spread = segments.spread(values)
+    assert torch.equal(spread, torch.stack([values[i] for i in segments.ids]))
+    spread.sum().backward()
+    assert torch.equal(values.grad, torch.tensor(sizes).view(-1, *[1] * len(shape)).expand_as(values).double())
+
+
+def test_by_size_groups_equal_bags_and_keeps_the_order_of_rows():
+    sizes = [3, 2] * 40
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    groups, order = Segments(sizes).by_size
+    assert groups == [(40, 2), (40, 3)]
+    bags = sorted(range(len(sizes)), key=lambda i: (sizes[i], i))
+    assert order.tolist() == [row for i in bags for row in range(starts[i], starts[i] + sizes[i])]
+
+
+def test_equal_sizes_use_a_view():
+    values = torch.randn(12, 5)
+    grouped = Segments([4, 4, 4])._grouped(values, 4)
+    assert grouped.shape == (3, 4, 5)
+    assert grouped.untyped_storage().data_ptr() == values.untyped_storage().data_ptr()
+    assert Segments([4, 4, 4]).size == 4
+    assert Segments([4, 4, 3]).size is None
+
+
+@both_paths
+def test_integers_are_summed_as_integers(scattered):
+    total = make_segments([2, 2], scattered).sum(torch.tensor([[1, 2], [3, 4], [5, 6], [7, 8]]))
+    assert total.dtype == torch.int64
+    assert total.tolist() == [[4, 6], [12, 14]]
+
+
+@both_paths
+def test_equal_maxima_share_the_gradient(scattered):
+    values = torch.tensor([1.0, 1.0, 0.0, 2.0], requires_grad=True)
+    make_segments([2, 2], scattered).max(values).sum().backward()
+    assert values.grad.tolist() == [0.5, 0.5, 0.0, 1.0]
+
+
+@both_paths
+def test_logsumexp_of_minus_infinity(scattered):
+    low = -torch.inf
+    values = torch.tensor([[low, low], [low, 0.0], [1.0, low], [2.0, 3.0]])
+    out = make_segments([2, 2], scattered).logsumexp(values)
+    torch.testing.assert_close(out, torch.tensor([[low, 0.0], [float(np.logaddexp(1, 2)), 3.0]]))
+
+    values = torch.tensor([low, 0.0, 1.0, 2.0], requires_grad=True)
+    make_segments([2, 2], scattered).logsumexp(values).sum().backward()
+    torch.testing.assert_close(values.grad, torch.tensor([0.0, 1.0, *torch.tensor([1.0, 2.0]).softmax(0)]))
+
+
+@both_paths
+@pytest.mark.parametrize("name", ["logsumexp", "softmax"])
+@pytest.mark.parametrize("size", [1e4, 1e30])
+def test_huge_values_stay_finite(scattered, name, size):
+    values = torch.tensor([size, -size, -size, -size, 0.0, size], requires_grad=True)
+    out = getattr(make_segments([2, 2, 2], scattered), name)(values)
+    expected = {"logsumexp": [size, math.log(2) - size, size], "softmax": [1.0, 0.0, 0.5, 0.5, 0.0, 1.0]}[name]
+    torch.testing.assert_close(out, torch.tensor(expected))
+    out.sum().backward()
+    assert values.grad.isfinite().all()
+
+
+@both_paths
+@pytest.mark.parametrize("name", REFERENCES)
+@pytest.mark.parametrize("rows", [3, 5, 8])
+def test_a_wrong_number_of_rows_is_an_error(scattered, name, rows):
+    with pytest.raises(ValueError, match=f"^{rows} rows do not fit segments of 4 rows"):
+        getattr(make_segments([2, 2], scattered), name)(torch.zeros(rows, 2))
+
+
+@both_paths
+@pytest.mark.parametrize("bags", [1, 3])
+def test_a_wrong_number_of_bags_is_an_error(scattered, bags):
+    with pytest.raises(ValueError, match=f"^{bags} values do not fit 2 segments"):
+        make_segments([2, 2], scattered).spread(torch.zeros(bags, 2))
+
+
+@pytest.mark.parametrize("sizes", [[], [0], [3, 0, 2], [2, -1], [[2, 2]]])
+def test_wrong_sizes_are_errors(sizes):
+    with pytest.raises(ValueError, match="segments need at least one size, and sizes of at least 1"):
+        Segments(sizes)

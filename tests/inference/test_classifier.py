@@ -1,0 +1,261 @@
+"""Classifier: instances, bags, and the file that holds it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import nn
+
+from majority import Bags, Classifier, Settings, build_model, evaluate, fit
+from majority.data import device
+from majority.errors import InputError
+from majority.recipes.embedding import embed_bags
+
+CLASSES = ("owl", "ant", "bee")  # not in the order of the alphabet
+
+
+def make_bags(images=False, sizes=(1, 6, 4, 3, 15), seed=0):
+    rng = np.random.default_rng(seed)
+    n = sum(sizes)
+    store = (
+        rng.integers(256, size=(n, 6, 5, 1), dtype=np.uint8) if images else rng.normal(size=(n, 4)).astype("float32")
+    )
+    return Bags(store, rng.permutation(n), np.cumsum([0, *sizes]), np.arange(len(sizes)) % 3, CLASSES)
+
+
+def make_classifier(bags, method="log-mean", backbone="auto", **more):
+    model = build_model(bags, method, backbone, **more)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4)  # predictions that differ from instance to instance
+    return Classifier(model, "cpu")
+
+
+def by_hand(classifier, instances):
+    """One instance after the other."""
+    model = classifier.model.eval()
+    with torch.no_grad():
+        logits = [model.head.classifier(model.features(torch.from_numpy(x)[None]))[0] for x in instances]
+    return np.stack([row.softmax(dim=0).numpy() for row in logits])
+
+
+# ---------------------------------------------------------------- instances
+
+
+@pytest.mark.parametrize("images", [False, True])
+@pytest.mark.parametrize("batch_instances", [4, 8192])
+def test_instances_are_classified_one_by_one(images, batch_instances, monkeypatch):
+    monkeypatch.setattr(device, "BATCH_INSTANCES", batch_instances)
+    bags = make_bags(images)
+    classifier = make_classifier(bags)
+    classifier.model.train()
+    probabilities = classifier.predict_proba(bags.store)
+    assert probabilities.shape == (29, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(probabilities, by_hand(classifier, bags.store), rtol=1e-3, atol=1e-5)
+    names = classifier.predict(bags.store)
+    assert names.tolist() == [CLASSES[row.argmax()] for row in probabilities]
+    assert len(set(names)) > 1
+
+
+def test_large_images_go_through_the_network_in_small_batches(monkeypatch):
+    for name in ("BATCH_PIXELS", "CPU_PIXELS"):
+        monkeypatch.setattr(device, name, 4 * 6 * 5)
+    bags, seen = make_bags(images=True), []
+    classifier = make_classifier(bags)
+    before = classifier.predict_proba(bags.store)
+    classifier.model.backbone.register_forward_pre_hook(lambda module, given: seen.append(len(given[0])))
+    np.testing.assert_allclose(classifier.predict_proba(bags.store), before, rtol=1e-4)
+    evaluate(classifier.model, bags, "cpu")
+    embed_bags(classifier.model, bags, "cpu")
+    assert max(seen) == 4, "even for a bag of 15"
+    seen.clear()
+    fit(classifier.model, bags, bags, Settings(epochs=1, batch_bags=1, max_instances=2), device="cpu")
+    assert max(seen) == 4, "validation bags stay whole"
+
+
+def test_probabilities_have_the_temperature_of_the_method():
+    bags = make_bags()
+    cold, warm = (make_classifier(bags, method).predict_proba(bags.store) for method in ("count", "soft-count"))
+    assert np.array_equal(cold.argmax(axis=1), warm.argmax(axis=1))
+    expected = warm.astype(float) ** 10
+    np.testing.assert_allclose(cold, expected / expected.sum(axis=1, keepdims=True), rtol=1e-2, atol=1e-6)
+
+
+def test_no_instances_give_no_rows():
+    classifier = make_classifier(make_bags())
+    assert classifier.predict_proba(np.empty((0, 4), "float32")).shape == (0, 3)
+    assert classifier.predict(np.empty((0, 4), "float32")).shape == (0,)
+
+
+def test_instances_may_be_lists_of_another_float_type_and_read_only():
+    bags = make_bags()
+    classifier, locked = make_classifier(bags), bags.store.copy()
+    locked.flags.writeable = False
+    expected = classifier.predict_proba(bags.store)
+    for same in (locked, bags.store.astype(np.float64), bags.store.tolist()):
+        np.testing.assert_allclose(classifier.predict_proba(same), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("images", "instances", "message"),
+    [
+        (
+            False,
+            np.zeros((3, 5), "float32"),
+            r"shape \(5,\) and dtype float32: .* is for float vectors of shape \(4,",
+        ),
+        (False, np.zeros(4, "float32"), r"shape \(\) and dtype float32"),
+        (False, np.zeros((3, 4), int), "dtype int64: this model is for float vectors"),
+        (True, np.zeros((3, 6, 5, 3), np.uint8), r"shape \(6, 5, 3\) .* uint8 images of shape \(6, 5, 1\)"),
+        (True, np.zeros((3, 6, 5, 1), "float32"), "dtype float32: this model is for uint8 images"),
+        (False, np.full((3, 4), np.nan), "instance 0 holds NaN or infinity"),
+    ],
+)
+def test_other_instances_are_refused(images, instances, message):
+    classifier = make_classifier(make_bags(images))
+    with pytest.raises(InputError, match=message):
+        classifier.predict(instances)
+
+
+def test_bags_of_other_instances_are_refused():
+    with pytest.raises(InputError, match="is for uint8 images"):
+        make_classifier(make_bags(images=True)).predict_bags(make_bags())
+    bags = make_bags(images=True)
+    larger = bags._with(store=np.repeat(bags.store, 2, axis=1))
+    model = build_model(bags, "log-mean", "cnn")
+    message = r"shape \(12, 5, 1\) .* uint8 images of shape \(6, 5, 1\)"
+    with pytest.raises(InputError, match=message):
+        evaluate(model, larger, "cpu")
+    for train, val in ((larger, bags), (bags, larger)):
+        with pytest.raises(InputError, match=message):
+            fit(model, train, val, Settings(epochs=1), device="cpu")
+
+
+def test_a_method_that_needs_the_bag_only_classifies_bags():
+    bags = make_bags()
+    classifier = Classifier(build_model(bags, "additive"), "cpu")
+    with pytest.raises(
+        InputError, match="method additive classifies an instance only within its bag: use predict_bags"
+    ):
+        classifier.predict(bags.store)
+    assert classifier.predict_bags(bags).counts.sum(axis=1).tolist() == bags.sizes.tolist()
+
+
+# ---------------------------------------------------------------- bags
+
+
+@pytest.mark.parametrize("batch_instances", [4, 8192])
+def test_bags_are_counted(batch_instances, monkeypatch):
+    monkeypatch.setattr(device, "BATCH_INSTANCES", batch_instances)
+    bags = make_bags(sizes=(1, 6, 4, 3, 15, 2, 2, 2))
+    classifier = make_classifier(bags)
+    found = classifier.predict_bags(bags)
+    for i in range(len(bags)):
+        guesses = by_hand(classifier, bags.bag(i)).argmax(axis=1).tolist()
+        counts = [guesses.count(c) for c in range(3)]
+        first, second = sorted(counts, reverse=True)[:2]
+        assert found.counts[i].tolist() == counts
+        assert found.majority[i] == CLASSES[counts.index(first)]
+        assert found.share[i] == first / len(guesses)
+        assert found.margin[i] == (first - second) / len(guesses)
+
+
+def test_a_single_class_has_the_full_margin():
+    bags = Bags.from_lists([np.zeros((3, 2)), np.ones((1, 2))], ["only", "only"])
+    found = Classifier(build_model(bags, "log-mean"), "cpu").predict_bags(bags)
+    assert found.majority.tolist() == ["only", "only"]
+    assert found.share.tolist() == found.margin.tolist() == [1.0, 1.0]
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("images", [False, True])
+@pytest.mark.parametrize("method", ["count", "vote", "attention"])
+def test_a_saved_classifier_gives_the_same_probabilities(tmp_path, images, method):
+    bags = make_bags(images)
+    classifier = make_classifier(bags, method, pixels="published")
+    path = classifier.save(tmp_path / "model.safetensors", about={"source": "test"})
+    before = torch.random.get_rng_state()
+    back = Classifier.load(path, "cpu")
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert np.array_equal(back.predict_proba(bags.store), classifier.predict_proba(bags.store))
+    assert tuple(back.classes) == CLASSES
+    assert back.model.spec == classifier.model.spec
+    assert torch.equal(back.model.normalise.mean, classifier.model.normalise.mean)
+    assert torch.equal(back.model.normalise.std, classifier.model.normalise.std)
+    assert [file.name for file in tmp_path.iterdir()] == ["model.safetensors"]
+    with safe_open(path, "pt") as file:
+        assert '"source": "test"' in file.metadata()["majority"]
+
+
+class Tied(nn.Module):
+    """Two layers that share their weights."""
+
+    def __init__(self, width=4):
+        super().__init__()
+        self.first = nn.Linear(width, width)
+        self.second = self.first
+
+    def forward(self, x):
+        return self.second(self.first(x).relu())
+
+
+def test_a_custom_backbone_must_be_passed_again(tmp_path):
+    bags = make_bags()
+    classifier = make_classifier(bags, "log-mean", Tied())
+    fit(classifier.model, bags, bags, Settings(epochs=1), device="cpu", folder=tmp_path / "run")
+    path = classifier.save(tmp_path / "own.safetensors")
+    with pytest.raises(InputError, match=r"backbone: .*load\(path, backbone=module\)"):
+        Classifier.load(path, "cpu")
+    back = Classifier.load(path, "cpu", backbone=Tied())
+    assert np.array_equal(back.predict_proba(bags.store), classifier.predict_proba(bags.store))
+    with pytest.raises(InputError, match=r"own\.safetensors does not fit this backbone"):
+        Classifier.load(path, "cpu", backbone=nn.Sequential(nn.Linear(4, 9)))
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[:-7], lambda data: b"", lambda data: b"not a model" * 50])
+def test_damaged_files_are_refused(tmp_path, damage):
+    path = make_classifier(make_bags()).save(tmp_path / "model.safetensors")
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(
+        InputError, match=r"model\.safetensors is no safetensors file or is damaged .*train again in another folder"
+    ):
+        Classifier.load(path)
+
+
+@pytest.mark.parametrize("notes", [None, {"other": "x"}, {"majority": '{"format": "majority-classifier-0"}'}])
+def test_files_of_other_formats_are_refused(tmp_path, notes):
+    save_file({"weight": torch.zeros(2)}, tmp_path / "other.safetensors", notes)
+    shown = "'majority-classifier-0'" if notes and "majority" in notes else "None"
+    message = rf"other\.safetensors has format {shown}, this version reads 'majority-classifier-1'"
+    with pytest.raises(InputError, match=message):
+        Classifier.load(tmp_path / "other.safetensors")
+
+
+def test_missing_files_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"there is no classifier file .*none\.safetensors: train one first"):
+        Classifier.load(tmp_path / "none.safetensors")
+    with pytest.raises(InputError, match=r"there is no classifier file .*: give .*/best\.safetensors"):
+        Classifier.load(tmp_path)
+
+
+def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    bags = make_bags()
+    path = make_classifier(bags).save(tmp_path / "model.safetensors")
+    old = path.read_bytes()
+
+    def fail(place, content):
+        with place.open("wb") as file:
+            file.write(content[: len(content) // 2])
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(InputError, match="disk full"):
+        make_classifier(bags, seed=1).save(path)
+    assert path.read_bytes() == old
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,150 @@
+"""Discriminants: against a reference written with loops, and what they are for."""
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Bags, build_model
+from majority.recipes.discriminants import MOST_FEATURES, discriminants, is_applicable
+
+
+def bags_of(rng, means, bags=40, sizes=(3, 9), share=0.6):
+    """Bags whose instances are of the label's class with this chance, else of any, normal around its mean."""
+    classes, width = means.shape
+    lists, labels = [], np.arange(bags) % classes
+    for label in labels:
+        size = rng.integers(*sizes)
+        which = np.where(rng.random(size) < share, label, rng.integers(classes, size=size))
+        lists.append(means[which] + rng.normal(size=(size, width)))
+    return Bags.from_lists([instances.astype(np.float32) for instances in lists], labels, [*map(str, range(classes))])
+
+
+def reference(bags, mean, std):
+    """The same in plain loops, with the whole table in memory."""
+    scale = np.sqrt(np.clip(std / np.sort(std)[(len(std) - 1) // 2], 0.01, 100))
+    table = (bags.store[bags.index].astype(np.float64) - mean) / std * scale
+    variances, directions = np.linalg.eigh(np.cov(table.T, bias=True))
+    keep = [k for k in range(len(variances))[::-1] if variances[k] > 1e-6 * variances[-1]]
+    whitening = np.stack([directions[:, k] / np.sqrt(variances[k]) for k in keep], axis=1)
+    white = table @ whitening
+    of_bag = np.stack(
+        [white[start:end].mean(axis=0) for start, end in zip(bags.offsets, bags.offsets[1:], strict=False)]
+    )
+    labels, classes = bags.labels, len(bags.classes)
+    of_label = np.stack([of_bag[labels == y].mean(axis=0) for y in range(classes)])
+    apart = of_label - of_label.mean(axis=0)
+    gains = []
+    for k in range(len(keep)):
+        near = range(max(0, k - max(2, k // 4)), min(len(keep), k + max(2, k // 4) + 1))
+        chance = seen = 0
+        for other in near:
+            residues = [of_bag[i, other] - of_label[labels[i], other] for i in range(len(bags))]
+            chance += np.sum(np.square(residues)) / (len(bags) - classes) * np.mean(1 / np.bincount(labels))
+            seen += np.sum(apart[:, other] ** 2) / (classes - 1)
+        gains.append(max(0, 1 - chance / seen))
+    apart = apart * gains
+    read = white @ apart.T
+    return apart @ whitening.T * scale / np.sqrt(np.mean(read.var(axis=0)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_they_are_those_of_the_reference(seed):
+    rng = np.random.default_rng(seed)
+    scales = rng.uniform(0.1, 30, size=20)
+    bags = bags_of(rng, rng.normal(size=(4, 20)))
+    bags = bags.subset(np.flatnonzero((bags.labels != 0) | (np.arange(40) < 8)))  # labels are not equally frequent
+    bags = bags._with(store=(bags.store * scales + rng.normal(size=20)).astype(np.float32))
+    model = build_model(bags)
+    mean, std = model.normalise.mean.double().numpy(), model.normalise.std.double().numpy()
+    made = discriminants(model, bags, "cpu")
+    assert made.shape == (4, 20)
+    np.testing.assert_allclose(made.numpy(), reference(bags, mean, std), rtol=2e-3, atol=2e-4)
+
+
+def test_what_differs_by_chance_alone_is_held_back():
+    rng = np.random.default_rng(0)
+    means = np.zeros((3, 100))
+    means[:, :3] = 3 * np.eye(3)
+    bags = bags_of(rng, means, bags=60, sizes=(20, 21), share=0.3)
+    bags = bags._with(store=bags.store * np.where(np.arange(100) < 3, 2, 1).astype(np.float32))  # told ones vary more
+    weights = discriminants(build_model(bags), bags, "cpu").abs()
+    assert weights[:, :3].mean() > 20 * weights[:, 3:].mean()
+
+
+def test_units_decide_little():
+    rng = np.random.default_rng(5)
+    bags = bags_of(rng, 2 * rng.normal(size=(4, 12)))
+    scales = np.array([1e7, 1, 1e-4, 0.5, 100, 1, 1, 1, 1e3, 1, 1e-6, 1])
+    shifts = np.where(scales == 1e7, 1.6e9, 0)  # seconds since 1970, say
+    in_units = bags._with(store=bags.store * scales + shifts)
+    read = []
+    for some in (bags, in_units):
+        model = build_model(some)
+        seen = model.normalise(torch.from_numpy(some.store))
+        read.append((seen @ discriminants(model, some, "cpu").T).flatten())
+    assert torch.corrcoef(torch.stack(read))[0, 1] > 0.9
+
+
+def test_features_that_do_not_vary_or_are_twice_there_do_no_harm():
+    rng = np.random.default_rng(1)
+    bags = bags_of(rng, rng.normal(size=(3, 5)))
+    store = np.concatenate([bags.store, bags.store[:, :2], np.full((len(bags.store), 1), 7, np.float32)], axis=1)
+    wide = bags._with(store=store)
+    weights = discriminants(build_model(wide), wide, "cpu")
+    assert weights.isfinite().all()
+    assert weights[:, -1].abs().max() < 1e-6 * weights.abs().max()
+
+
+def test_bags_that_tell_nothing_give_numbers_all_the_same():
+    bags = bags_of(np.random.default_rng(2), np.zeros((3, 5)))
+    assert discriminants(build_model(bags), bags, "cpu").isfinite().all()
+
+
+def test_bags_that_are_all_alike_give_numbers_all_the_same():
+    same = [np.array([[0, 1], [1, 0], [0.5, 0.25]], np.float32)] * 8
+    bags = Bags.from_lists(same, np.arange(8) % 2, ["a", "b"])
+    assert discriminants(build_model(bags), bags, "cpu").isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_flag_beside_seconds_is_read(dtype):
+    """Instances of the label's class have the flag; the time tells nothing."""
+    rng = np.random.default_rng(5)
+    bags = bags_of(rng, np.array([[0.0, 0.0], [0.0, 8.0]]), bags=60, sizes=(20, 21))
+    seconds, flag = 1.6e9 + 9e6 * bags.store[:, 0].astype(np.float64), bags.store[:, 1] > 4
+    beside = np.stack([seconds, flag], axis=1)
+    for store in (beside, np.concatenate([beside, np.full((len(seconds), 1), 1e12)], axis=1)):
+        told = bags._with(store=store.astype(dtype))
+        weights = discriminants(build_model(told), told, "cpu").abs().mean(dim=0)
+        assert weights[1] > 5 * weights[0]
+
+
+def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
+    rng = np.random.default_rng(6)
+    bags = bags_of(rng, rng.normal(size=(3, 5)))
+    model = build_model(bags)
+    whole = discriminants(model, bags, "cpu")
+    monkeypatch.setattr("majority.recipes.discriminants.instances_per_pass", lambda shape: 2)
+    real, seen = model.normalise.forward, []
+    monkeypatch.setattr(model.normalise, "forward", lambda x: seen.append(len(x)) or real(x))
+    torch.testing.assert_close(discriminants(model, bags, "cpu"), whole)
+    assert max(seen) == 2
+
+
+def test_which_bags_can_be_told():
+    rng = np.random.default_rng(3)
+    bags = bags_of(rng, rng.normal(size=(3, 5)), bags=6)
+    assert is_applicable(bags)
+    assert not is_applicable(bags.subset(np.arange(3))), "one bag a label: how bags of one label differ is not seen"
+    assert not is_applicable(bags.subset(np.array([0, 1, 3, 4]))), "no bag of a label"
+    assert not is_applicable(bags.with_background("none")), "no label names a background"
+    assert not is_applicable(bags._with(store=np.zeros((len(bags.store), MOST_FEATURES + 1), np.float32)))
+    assert not is_applicable(bags._with(store=np.zeros((len(bags.store), 8, 8, 1), np.uint8))), "images"
+
+
+def test_they_are_found_in_the_bags_own_instances_alone():
+    rng = np.random.default_rng(4)
+    bags = bags_of(rng, rng.normal(size=(3, 5)))
+    other = np.concatenate([bags.store, 1e6 * rng.normal(size=(9, 5)).astype(np.float32)])
+    more = bags._with(store=other)
+    assert torch.equal(*(discriminants(build_model(b), b, "cpu") for b in (bags, more)))

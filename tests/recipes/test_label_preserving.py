@@ -1,0 +1,37 @@
+"""Which augmentations keep the classes of a source."""
+
+import pytest
+import torch
+
+from majority import sources
+from majority.recipes.label_preserving import LABEL_PRESERVING, label_preserving
+from majority.training.augment import Augment
+
+
+def test_every_source_has_label_preserving_augmentations():
+    assert set(sources.names()) <= set(LABEL_PRESERVING)
+    for names in LABEL_PRESERVING.values():
+        Augment(names)
+    assert label_preserving("pathmnist") == LABEL_PRESERVING["pathmnist"]
+    assert label_preserving("somebody's scans") == ("crop", "resized-crop", "cutout", "noise")
+
+
+@pytest.mark.parametrize("source", ["svhn", "digits", "organamnist", "organcmnist", "organsmnist"])
+def test_no_mirror_and_no_turn_if_they_change_the_class(source):
+    assert not {"flip", "rotate90"} & set(LABEL_PRESERVING[source])
+    ramp = torch.linspace(0.2, 0.8, 32).expand(32, 32)
+    upright = (ramp + 0.5 * ramp.T).expand(500, 1, 32, 32) / 2  # brighter to the right, a little to the bottom
+    augmented = Augment([name for name in LABEL_PRESERVING[source] if name not in ("cutout", "noise")])(
+        upright, torch.Generator().manual_seed(3)
+    )
+    middle = augmented[:, 0, 12:20, 12:20]
+    assert (middle[:, :, 7] > middle[:, :, 0]).all()
+    assert (middle[:, 7] > middle[:, 0]).all()
+
+
+def test_mirrors_and_turns_if_they_do_not_change_the_class():
+    assert "flip" in LABEL_PRESERVING["cifar10"]
+    assert "flip" in LABEL_PRESERVING["octmnist"]
+    assert {"flip", "rotate90"} <= set(LABEL_PRESERVING["pathmnist"])
+    for source in ("cifar10", "octmnist"):
+        assert "rotate90" not in LABEL_PRESERVING[source]

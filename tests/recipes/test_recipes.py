@@ -1,0 +1,148 @@
+"""Recipes are fixed plans: what they hold is what the docs say, and `default` says what it chose."""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import pytest
+
+from majority import InputError, Recipe, Settings, build_model, register
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.files import read_json
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, Trained, choose
+from majority.sources import Parts, load
+
+
+def test_paper_is_the_published_protocol():
+    plan, said = choose("paper", TaskInfo("cifar10"))
+    training = plan.training
+    assert (plan.backbone, plan.pixels) == ("resnet18", "published")
+    assert (training.optimizer, training.learning_rate, training.schedule) == ("adam", 3e-4, "constant")
+    assert (training.epochs, training.batch_bags, training.augment, training.patience) == (1500, 64, (), None)
+    assert said == "recipe paper"
+
+
+@pytest.mark.parametrize(
+    ("source", "shape", "on_gpu", "chosen"),
+    [
+        ("mine", (64,), True, "census"),
+        ("mine", (64,), False, "census"),
+        ("mine", (8, 8, 1), True, "census"),
+        ("mine", (8, 8, 1), False, "census"),
+        ("mine", (90, 8, 1), False, "census"),
+        ("pathmnist", (28, 28, 3), True, "census"),
+        ("mine", (32, 32, 3), True, "census"),
+        ("pathmnist", (28, 28, 3), False, "quick"),
+    ],
+)
+def test_default_chooses_by_data_and_hardware_and_says_so(source, shape, on_gpu, chosen):
+    plan, said = choose("default", TaskInfo(source, shape, on_gpu))
+    assert plan.recipe == chosen
+    assert said.startswith(f"recipe {chosen} (chosen for ")
+    assert ("--like SOURCE" in said) == ((source, shape, on_gpu) == ("mine", (32, 32, 3), True))
+
+
+def test_augmentation_follows_the_source():
+    assert choose("augmented", TaskInfo("cifar10"))[0].training.augment == ("flip", "crop")
+    assert choose("augmented", TaskInfo("svhn28"))[0].training.augment == ("crop",)
+    assert "rotate90" in choose("augmented", TaskInfo("pathmnist"))[0].training.augment
+
+
+@pytest.mark.parametrize("recipe", ["augmented", "census"])
+def test_large_images_are_halved_before_they_are_read(recipe):
+    backbone = lambda side: RECIPES[recipe].plan(TaskInfo("mine", (side, side, 3))).backbone
+    assert [backbone(side) for side in (28, 64, 65, 224)] == ["resnet18-small"] * 2 + ["resnet18"] * 2
+
+
+def test_what_is_not_set_yet_takes_any_value_that_the_plan_allows():
+    plan = RECIPES["quick"].plan(TaskInfo("digits"))
+    changed = plan.with_settings(
+        {"training.compile": True, "training.patience": 3, "training.weight_decay": 0}
+    ).training
+    assert (changed.compile, changed.patience, changed.weight_decay) == (True, 3, 0)
+
+
+def test_settings_change_what_they_name_and_nothing_else():
+    plan = RECIPES["quick"].plan(TaskInfo("digits"))
+    assert plan.with_settings({}) == plan
+    changed = plan.with_settings({"backbone": "cnn", "training.epochs": 3})
+    assert (changed.backbone, changed.training.epochs, changed.training.batch_bags) == ("cnn", 3, 16)
+    assert changed.with_settings({"backbone": "auto", "training.epochs": 40}) == plan
+
+
+def test_a_seed_applies_to_every_stage():
+    planned = RECIPES["census"].plan(TaskInfo("cifar10"))
+    changed = planned.with_seed(7)
+    assert [stage.seed for stage in (changed.training, changed.own.pretrain, changed.own.head)] == [7] * 3
+    assert changed.with_seed(0) == planned
+
+
+def test_a_plan_augments_images_if_any_stage_does():
+    census = RECIPES["census"].plan(TaskInfo("cifar10"))
+    assert census.with_settings({"training.augment": []}).augments_images
+    assert not census.with_settings({"training.augment": [], "census.pretrain": None}).augments_images
+
+
+def test_a_setting_of_another_recipe_is_refused():
+    with pytest.raises(InputError, match=r"recipe quick has no setting 'mpem.ratios': --ratios is for recipe mpem"):
+        RECIPES["quick"].plan(TaskInfo("digits")).with_settings({"mpem.ratios": (0.5,)})
+
+
+@dataclass(frozen=True)
+class TwiceSettings:
+    again: Settings = field(default_factory=lambda: Settings(epochs=2))
+    share: float = 0.5
+
+
+def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path, monkeypatch):
+    """Registered by the same call as ours: its settings can be set by name, its stages resume, its epochs are known."""
+
+    def train(run):
+        model = run.fresh_model()
+        stages = {"first": run.stage("first", model, partial(run.fit, model))}
+        stages["again"] = run.stage("again", model, partial(run.fit, model, settings=run.plan.own.again))
+        return Trained(model, stages["again"], stages, {"share": run.plan.own.share})
+
+    def plan(task):
+        return Plan("twice", training=Settings(epochs=1), own=TwiceSettings())
+
+    def planned_epochs(plan, bags):
+        return plan.training.epochs + plan.own.again.epochs
+
+    monkeypatch.setitem(RECIPES, "twice", None)  # restored after the test
+    register(Recipe("twice", "trains twice", plan, train, planned_epochs=planned_epochs))
+    settings = {"twice.again.epochs": 3, "twice.share": 0.25}
+    data = Data("digits", bags=20, bag_size=8)
+    result = Experiment(data, "count", recipe="twice", seed=5, settings=settings).run(tmp_path / "run", "cpu")
+    config = read_json(tmp_path / "run" / "config.json")
+    assert config["plan"]["twice"]["again"]["epochs"] == 3
+    assert config["plan"]["twice"]["again"]["seed"] == 5
+    assert config["planned_epochs"] == 4
+    assert (result["epochs"], result["share"], list(result["stages"])) == (3, 0.25, ["first", "again"])
+    with pytest.raises(InputError, match=r"'twice.speed': twice has again, share"):
+        Experiment(data, "count", recipe="twice", settings={"twice.speed": 1})
+
+
+@pytest.mark.parametrize("source", ["vectors", "no bag of a class", "tiny"])
+def test_census_plans_as_many_epochs_as_it_trains(tmp_path, source):
+    """What a study's progress shows is what is trained, also where the bags cannot have a head."""
+    parts = load("digits").make_parts(bags=20, bag_size=8)
+    if source != "tiny":
+        flat = parts.train.store.reshape(len(parts.train.store), -1).astype(np.float32)
+        parts = Parts(*(part._with(store=flat) for part in parts))
+    if source == "no bag of a class":
+        parts = parts._replace(train=parts.train.subset(parts.train.labels > 0))
+    task = TaskInfo("digits", parts.train.store.shape[1:])
+    settings = {"training.epochs": 2, "census.teacher_epochs": 1, "census.teachers": 2}
+    settings |= {} if source == "tiny" else {"census.head.epochs": 3}
+    plan = RECIPES["census"].plan(task).with_settings(settings)
+    run = Run(tmp_path, parts.train, parts.val, plan, lambda n=0: build_model(parts.train, "count", plan.backbone), "")
+    trained = RECIPES["census"].train(run)
+    planned = RECIPES["census"].planned_epochs(plan, parts.train)
+    assert planned == sum(fitted.epochs for fitted in trained.stages.values())
+
+
+def test_an_unknown_recipe_is_named():
+    with pytest.raises(InputError, match="there is no recipe 'soup'"):
+        choose("soup", TaskInfo("mine"))

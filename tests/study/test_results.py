@@ -1,0 +1,101 @@
+"""Result lines that older versions wrote."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from majority.recipes import RECIPES, TaskInfo
+from majority.study.page import write_study
+from majority.study.results import read_results, setting_of, with_current_names
+
+RESULTS = Path(__file__).parents[2] / "results"
+
+
+def lines_of(name):
+    return [json.loads(line) for line in (RESULTS / name).read_text().splitlines()]
+
+
+def current_settings(plan):
+    """Names of the settings that a plan can have, and of groups of them."""
+    groups = ["training", *(name for name in plan if isinstance(plan[name], dict))]
+    stages = [f"census.{stage}" for stage in ("pretrain", "head")]
+    known = {"recipe", "backbone", "pixels", *groups, *stages}
+    for recipe in RECIPES.values():
+        for task in (TaskInfo("cifar10"), TaskInfo("", (64,))):
+            known |= set(flat_names(recipe.plan(task).as_dict()))
+    return known
+
+
+def flat_names(plan, prefix=""):
+    for name, value in plan.items():
+        yield prefix + name
+        if isinstance(value, dict):
+            yield from flat_names(value, f"{prefix}{name}.")
+
+
+@pytest.mark.parametrize("name", ["census/runs.jsonl", "census-unmixed/runs.jsonl", "recipes/vectors.jsonl"])
+def test_settings_and_stages_of_census_get_their_current_names(name):
+    old = [line for line in lines_of(name) if line.get("stages")]
+    assert old
+    for line in old:
+        before = json.dumps(line)
+        renamed = with_current_names(line)
+        assert json.dumps(line) == before, "the line itself stays as it is"
+        assert set(flat_names(renamed["plan"])) <= current_settings(renamed["plan"])
+        assert len(renamed["stages"]) == len(line["stages"])
+        assert [*renamed["stages"].values()] == [*line["stages"].values()]
+        assert {stage.rstrip("-0123456789") for stage in renamed["stages"]} <= {
+            "pretrain", "head", "distilled", "teacher", "distilled-teacher", "student",
+        }  # fmt: skip
+        assert with_current_names(renamed) == renamed
+
+
+def test_old_values_stay_under_their_new_names():
+    line = next(line for line in lines_of("census/runs.jsonl") if (line.get("plan") or {}).get("census"))
+    old, new = line["plan"]["census"], with_current_names(line)["plan"]["census"]
+    pairs = {"start": "pretrain", "head": "head", "readers": "teachers", "mixed": "mixup", "sharpness": "sharpness"}
+    assert {new[name] == old[before] for before, name in pairs.items()} == {True}
+    assert new["mixed_views"] == old.get("mixed_views", 0.0)
+
+
+def test_ratios_belong_to_mpem_and_plans_of_other_recipes_have_none():
+    assert with_current_names({"plan": {"recipe": "mpem", "ratios": [0.5], "census": None}})["plan"] == {
+        "recipe": "mpem",
+        "mpem": {"ratios": [0.5]},
+    }
+    plan = with_current_names(lines_of("paper/paper-patience-50-fold-0.jsonl")[0])["plan"]
+    assert plan.keys() == {"recipe", "backbone", "pixels", "training"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("paper/paper-1500-epochs.jsonl", {"paper"}),
+        ("paper/paper-patience-50-fold-0.jsonl", {"paper (patience 50)"}),
+        ("paper/cifar10-large-fold0-150-epochs.jsonl", {"paper (settings not recorded, 150 epochs run)"}),
+        ("digits/results.jsonl", {"quick"}),
+        ("recipes/images-unknown.jsonl", {"augmented", "census"}),
+    ],
+)
+def test_old_lines_keep_their_settings(name, settings):
+    assert {str(setting_of(result)) for result in read_results(RESULTS / name)} == settings
+
+
+def test_a_stage_that_an_old_line_has_not_is_named_as_today():
+    changes = {setting_of(result).changed for result in read_results(RESULTS / "recipes/images-cpu.jsonl")}
+    assert any("no census.pretrain, no census.head" in change for change in changes)
+
+
+def test_the_tables_of_the_paper_are_those_in_the_repository(tmp_path):
+    for file in (RESULTS / "paper").glob("paper-*.jsonl"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    write_study(tmp_path)
+    assert (tmp_path / "summary.csv").read_text() == (RESULTS / "paper/summary.csv").read_text()
+    made, stored = ((folder / "tables.md").read_text() for folder in (tmp_path, RESULTS / "paper"))
+    assert rows_of(made) == rows_of(stored)
+    assert len(rows_of(made)) > 100
+
+
+def rows_of(page):
+    return [line for line in page.splitlines() if line.startswith("|")]

@@ -1,0 +1,171 @@
+"""Callbacks as a user of `fit` sees them: which are called, when, with what, and what happens if one fails."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Bags, Callback, InputError, Settings, build_model, fit
+from majority.recipes import Run, TaskInfo, find_recipe
+from majority.training.run_files import CHECKPOINT, METRICS
+
+EPOCHS = 4
+
+
+def bags_of(n_bags=12, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 2, n_bags)
+    lists = [rng.normal(size=(5, 3)).astype(np.float32) + 2 * label for label in labels]
+    return Bags.from_lists(lists, labels, ["a", "b"])
+
+
+TRAIN, VAL = bags_of(), bags_of(6, seed=1)
+
+
+def train(*callbacks, folder=None, epochs=EPOCHS, **options):
+    model = build_model(TRAIN, "log-mean")
+    settings = Settings(epochs=epochs, batch_bags=4)
+    options = {"device": "cpu", "folder": folder, "title": None} | options
+    return model, fit(model, TRAIN, VAL, settings, callbacks=callbacks, **options)
+
+
+class Recorder(Callback):
+    def __init__(self, calls=None, name=None):
+        self.calls, self.name = [] if calls is None else calls, name
+
+    def on_fit_start(self, title, done, total):
+        self.calls.append(("start", title, done, total) if self.name is None else (self.name, "start"))
+
+    def on_epoch_end(self, record):
+        self.calls.append(("epoch", record) if self.name is None else (self.name, record["epoch"]))
+
+    def on_fit_end(self, fitted):
+        self.calls.append(("end", fitted) if self.name is None else (self.name, "end"))
+
+
+def test_the_order_and_content_of_calls():
+    recorder = Recorder()
+    _, fitted = train(recorder, title="my training")
+    assert recorder.calls == [
+        ("start", "my training", 0, EPOCHS),
+        *(("epoch", record) for record in fitted.history),
+        ("end", fitted),
+    ]
+    assert [record["epoch"] for record in fitted.history] == list(range(EPOCHS))
+    figures = {"train_loss", "train_bag_accuracy", "val_loss", "val_bag_accuracy", "learning_rate", "seconds"}
+    assert figures <= fitted.history[0].keys()
+
+
+def test_callbacks_are_called_in_their_order():
+    calls = []
+    train(Recorder(calls, "first"), Recorder(calls, "second"), epochs=2)
+    assert calls == [(name, what) for what in ("start", 0, 1, "end") for name in ("first", "second")]
+
+
+def test_a_callback_gets_a_copy_of_the_record(tmp_path):
+    class Spoil(Callback):
+        def on_epoch_end(self, record):
+            record.clear()
+
+    recorder = Recorder()
+    _, fitted = train(Spoil(), recorder, folder=tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / METRICS).read_text().splitlines()]
+    assert [record for _, record in recorder.calls[1:-1]] == fitted.history == lines
+
+
+def test_files_are_written_before_a_callback_is_called(tmp_path):
+    lines = []
+
+    class Count(Callback):
+        def on_epoch_end(self, record):
+            assert (tmp_path / CHECKPOINT).exists()
+            lines.append(len((tmp_path / METRICS).read_text().splitlines()))
+
+    train(Count(), folder=tmp_path)
+    assert lines == [1, 2, 3, 4]
+
+
+def test_the_model_has_its_best_weights_when_the_training_ends():
+    weights = {}
+
+    class Keep(Callback):
+        def on_fit_end(self, fitted):
+            weights.update({name: value.clone() for name, value in model.state_dict().items()})
+
+    model = build_model(TRAIN, "log-mean")
+    fit(model, TRAIN, VAL, Settings(epochs=8, learning_rate=0.3), device="cpu", callbacks=[Keep()])
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+
+
+def test_callbacks_do_not_change_the_result():
+    class Draw(Callback):
+        def on_epoch_end(self, record):
+            torch.rand(3)
+            np.random.default_rng(0).random(3)
+
+    one, other = train()[0], train(Draw())[0]
+    assert all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_an_error_in_a_callback_ends_the_training_which_can_continue(tmp_path, error):
+    class Fail(Callback):
+        def on_epoch_end(self, record):
+            if record["epoch"] == 1:
+                raise error
+
+    whole, fitted = train()
+    with pytest.raises(error):
+        train(Fail(), folder=tmp_path)
+    recorder = Recorder()
+    again, resumed = train(recorder, folder=tmp_path, title="again")
+    assert all(torch.equal(value, again.state_dict()[name]) for name, value in whole.state_dict().items())
+    assert [record["val_loss"] for record in resumed.history] == [record["val_loss"] for record in fitted.history]
+    assert recorder.calls[0] == ("start", "again", 2, EPOCHS)
+    assert [record["epoch"] for _, record in recorder.calls[1:-1]] == [2, 3], "only the epochs of this call"
+
+
+def test_a_finished_training_is_only_started_and_ended(tmp_path):
+    train(folder=tmp_path)
+    recorder = Recorder()
+    train(recorder, folder=tmp_path)
+    assert [call[0] for call in recorder.calls] == ["start", "end"]
+    assert recorder.calls[0][2:] == (EPOCHS, EPOCHS)
+
+
+@pytest.mark.parametrize(("wrong", "named"), [(Recorder, "the class Recorder"), (print, "builtin_function")])
+def test_other_objects_are_refused(wrong, named):
+    with pytest.raises(
+        InputError, match=rf"callbacks holds {named}.*: give objects of subclasses of majority\.Callback"
+    ):
+        train(wrong)
+
+
+def test_callbacks_must_be_a_list():
+    model = build_model(TRAIN)
+    with pytest.raises(InputError, match=r"callbacks=\[callback\]"):
+        fit(model, TRAIN, VAL, device="cpu", callbacks=Recorder())
+
+
+class Stages(Callback):
+    def __init__(self):
+        self.calls = []
+
+    def on_fit_end(self, fitted):
+        self.calls.append(("fit", fitted.epochs))
+
+    def on_stage_end(self, stage, fitted):
+        self.calls.append((stage, fitted.epochs))
+
+
+def test_every_stage_of_a_recipe_is_reported_once(tmp_path):
+    plan = find_recipe("quick").plan(TaskInfo("", (3,))).with_settings({"training.epochs": 2})
+    stages = Stages()
+    for _ in range(2):  # the second time, both stages are finished
+        run = Run(tmp_path, TRAIN, VAL, plan, partial(build_model, TRAIN), "run", "cpu", callbacks=[stages])
+        for name in ("first", "second"):
+            model = run.fresh_model()
+            run.stage(name, model, partial(run.fit, model))
+    assert stages.calls == [("fit", 2), ("first", 2), ("fit", 2), ("second", 2)]

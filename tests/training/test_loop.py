@@ -1,0 +1,373 @@
+"""`majority.fit` as a user sees it: what it learns from, keeps and writes, and how it continues after a stop."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Bags, InputError, Settings, TrainingError, build_model, fit, make_bags
+from majority.data.device import choose_device
+from majority.inference.evaluate import all_batches, outputs
+from majority.methods.count import Count
+from majority.training.objectives import BagLoss
+from majority.training.run_files import CHECKPOINT, METRICS
+from majority.training.steps import Steps
+
+
+def blobs(n_bags=24, size=6, seed=0, spread=0.3):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, 600)
+    store = (np.eye(3)[labels] + spread * rng.standard_normal((600, 3))).astype(np.float32)
+    return make_bags(store, labels, ["a", "b", "c"], n_bags=n_bags, size=size, scenario="large", rng=rng)
+
+
+TRAIN, VAL = blobs(seed=0), blobs(n_bags=12, seed=1)
+SHORT = Settings(epochs=4, batch_bags=8, warmup_epochs=1)
+
+
+def trained(folder=None, settings=SHORT, method="log-mean", train=TRAIN, val=VAL, callbacks=()):
+    model = build_model(train, method)
+    return model, fit(model, train, val, settings, folder=folder, device="cpu", callbacks=callbacks)
+
+
+def same_weights(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
+
+
+def validation_loss(model, val):
+    total = 0.0
+    for batch, output in outputs(model, all_batches(val.without_instance_labels(), choose_device("cpu"))):
+        total += model.head.losses(output, batch.segments, batch.target).sum().item()
+    return total / len(val)
+
+
+def test_the_model_is_left_at_the_epoch_of_lowest_validation_loss():
+    model, fitted = trained(settings=Settings(epochs=12, batch_bags=8, learning_rate=0.05))
+    losses = [record["val_loss"] for record in fitted.history]
+    assert fitted.best_epoch == int(np.argmin(losses))
+    assert fitted.best_epoch < 11, "the last epoch was best: this test shows nothing"
+    assert validation_loss(model, VAL) == pytest.approx(min(losses), rel=1e-5)
+
+
+def test_the_first_of_equal_epochs_wins():
+    model = build_model(TRAIN, "log-mean")
+    fitted = fit(model, TRAIN, VAL, Settings(epochs=3, learning_rate=1e-30, schedule="constant", optimizer="adam"))
+    assert len({record["val_loss"] for record in fitted.history}) == 1
+    assert fitted.best_epoch == 0
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
+    one, _ = trained()
+    two, _ = trained()
+    three, _ = trained(settings=Settings(epochs=4, batch_bags=8, warmup_epochs=1, seed=1))
+    assert same_weights(one, two)
+    assert not same_weights(one, three)
+
+
+def test_training_leaves_the_callers_random_state_alone():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    trained()
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_no_gpu_that_is_not_used_is_seeded(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("all GPUs were seeded"))
+    trained()
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_an_interrupted_training_ends_with_the_same_weights(tmp_path, stop_after, epochs):
+    whole, fitted = trained(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "stopped", callbacks=[stop_after(epochs)])
+    assert len((tmp_path / "stopped" / METRICS).read_text().splitlines()) == epochs
+    resumed, again = trained(tmp_path / "stopped")
+    assert same_weights(whole, resumed)
+    assert again.best_epoch == fitted.best_epoch
+    assert [line["val_loss"] for line in again.history] == [line["val_loss"] for line in fitted.history]
+    lines = [json.loads(line) for line in (tmp_path / "stopped" / METRICS).read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [0, 1, 2, 3]
+    assert again.seconds == pytest.approx(sum(line["seconds"] for line in lines)), "those before the stop count too"
+
+
+def test_a_training_interrupted_in_the_middle_of_an_epoch_ends_with_the_same_weights(tmp_path, monkeypatch):
+    whole, _ = trained(tmp_path / "whole")
+    real, steps = Steps.step, 0
+
+    def stops(self, batch):
+        nonlocal steps
+        steps += 1
+        if steps == 8:  # the second of three steps in the third epoch
+            raise KeyboardInterrupt
+        real(self, batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Steps, "step", stops)
+        with pytest.raises(KeyboardInterrupt):
+            trained(tmp_path / "stopped")
+    assert len((tmp_path / "stopped" / METRICS).read_text().splitlines()) == 2
+    assert same_weights(whole, trained(tmp_path / "stopped")[0])
+
+
+def test_a_training_interrupted_after_its_best_epoch_keeps_the_best_weights(tmp_path, stop_after):
+    settings = Settings(epochs=12, batch_bags=8, learning_rate=0.05)
+    whole, fitted = trained(tmp_path / "whole", settings)
+    assert fitted.best_epoch < 10, "otherwise this test shows nothing"
+    with pytest.raises(KeyboardInterrupt):
+        trained(tmp_path / "stopped", settings, callbacks=[stop_after(fitted.best_epoch + 2)])
+    assert same_weights(whole, trained(tmp_path / "stopped", settings)[0])
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_convolutions_continue_as_they_were(tmp_path, stop_after, optimizer):
+    """Their weights have the layout channels-last; the moments of the optimizer must have it too."""
+    rng = np.random.default_rng(0)
+    store = rng.integers(0, 256, (96, 8, 8, 3)).astype(np.uint8)
+    bags = Bags(store, np.arange(96), np.arange(0, 97, 8), rng.integers(0, 3, 12), ["a", "b", "c"])
+    settings = Settings(epochs=4, batch_bags=4, optimizer=optimizer)
+
+    def run(folder, *callbacks):
+        model = build_model(bags, "log-mean", "cnn")
+        fit(model, bags, bags, settings, device="cpu", folder=folder, callbacks=callbacks)
+
+    run(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "stopped", stop_after(2))
+    run(tmp_path / "stopped")
+    histories = [(tmp_path / name / METRICS).read_text().splitlines() for name in ("whole", "stopped")]
+    losses = [[json.loads(line)["train_loss"] for line in lines] for lines in histories]
+    assert losses[0] == losses[1]
+
+
+def test_metrics_after_the_checkpoint_and_half_a_line_are_dropped_on_resume(tmp_path):
+    trained(tmp_path, Settings(epochs=2, batch_bags=8, warmup_epochs=1))
+    with (tmp_path / METRICS).open("a") as file:
+        file.write('{"epoch": 2, "val_loss": 0.0}\n{"epoch": 3, "va')
+    _, fitted = trained(tmp_path)  # four epochs: only a run folder refuses other settings
+    assert [record["epoch"] for record in fitted.history] == [0, 1, 2, 3]
+    assert all(record["val_loss"] > 0 for record in fitted.history)
+    assert len((tmp_path / METRICS).read_text().splitlines()) == 4
+
+
+def test_a_checkpoint_without_its_metrics_is_refused(tmp_path):
+    trained(tmp_path)
+    (tmp_path / METRICS).unlink()
+    with pytest.raises(InputError, match=r"checkpoint of 4 epochs but 0 in metrics\.jsonl"):
+        trained(tmp_path)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    (tmp_path / CHECKPOINT).write_bytes(b"not a checkpoint")
+    with pytest.raises(InputError, match=r"checkpoint.safetensors is damaged.*remove it"):
+        trained(tmp_path)
+
+
+def test_patience_stops_after_epochs_without_a_better_loss():
+    settings = Settings(epochs=50, batch_bags=8, learning_rate=0.2, schedule="constant", patience=3)
+    _, fitted = trained(settings=settings)
+    assert fitted.epochs < 50
+    assert fitted.epochs == fitted.best_epoch + 1 + 3
+
+
+def test_a_loss_that_is_not_finite_stops_and_saves_nothing_of_it(tmp_path):
+    settings = Settings(epochs=30, learning_rate=1e38, schedule="constant", optimizer="adam", batch_bags=8)
+    with pytest.raises(TrainingError, match=r"(train|val)_loss is (nan|inf).*lower learning rate"):
+        trained(tmp_path, settings)
+    saved = (tmp_path / METRICS).read_text()
+    assert "NaN" not in saved
+    assert "Infinity" not in saved
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.00 GiB"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8053063680 bytes."),
+    ],
+)
+def test_too_little_memory_is_reported_with_the_cure(monkeypatch, error):
+    def full(*ignored):
+        raise error
+
+    monkeypatch.setattr(Steps, "step", full)
+    message = r"steps of 3 bags, up to 15 instances of shape \(\d+,\): .*--batch-bags.*--max-instances"
+    with pytest.raises(TrainingError, match=message):
+        fit(build_model(TRAIN, "log-mean"), TRAIN, VAL, Settings(batch_bags=3, max_instances=5), device="cpu")
+    ragged = Bags.from_lists([np.ones((size, 3), np.float32) for size in (9, 2, 5, 3)], ["a", "b"] * 2)
+    with pytest.raises(TrainingError, match="steps of 2 bags, up to 14 instances"):
+        fit(build_model(ragged), ragged, ragged, Settings(batch_bags=2), device="cpu")
+
+
+def test_instance_labels_do_not_reach_training(monkeypatch):
+    given, losses = [], Count.losses
+
+    def watched(self, output, segments, target):
+        given.append(target.instance_labels)
+        return losses(self, output, segments, target)
+
+    monkeypatch.setattr(Count, "losses", watched)
+    assert TRAIN.instance_labels is not None
+    assert VAL.instance_labels is not None
+    trained(method="count")
+    assert given
+    assert all(labels is None for labels in given), "of training and validation bags"
+
+
+def without(bags, keep):
+    """The same bags without the instances that are not kept."""
+    sizes = np.add.reduceat(keep, bags.offsets[:-1], dtype=np.int64)
+    return Bags(bags.store, bags.index[keep], np.cumsum([0, *sizes]), bags.labels, bags.classes)
+
+
+@pytest.mark.parametrize("method", ["count", "log-mean", "vote", "naive", "feature-lse"])
+def test_training_with_instances_left_out_is_training_on_bags_without_them(method):
+    keep = np.arange(len(TRAIN.index)) % 3 != 1
+    models = [build_model(TRAIN, method, torch.nn.Linear(3, 3)) for _ in range(2)]  # without batch norm
+    models[1].load_state_dict(models[0].state_dict())
+    one = fit(models[0], TRAIN, VAL, SHORT, keep=keep)
+    other = fit(models[1], without(TRAIN, keep), VAL, SHORT)
+    for a, b in zip(one.history, other.history, strict=True):
+        assert {**a, "seconds": 0} == pytest.approx({**b, "seconds": 0}, rel=1e-4)
+    for name, value in models[0].state_dict().items():
+        torch.testing.assert_close(value, models[1].state_dict()[name], rtol=1e-3, atol=1e-5)
+
+
+def test_keeping_all_instances_is_the_default():
+    model = build_model(TRAIN, "log-mean")
+    fit(model, TRAIN, VAL, SHORT, keep=np.ones(len(TRAIN.index), dtype=bool))
+    assert same_weights(model, trained()[0])
+
+
+def test_wrong_masks_are_refused():
+    keep = np.ones(len(TRAIN.index), dtype=bool)
+    with pytest.raises(InputError, match=r"keep has shape \(5,\).* give 144 booleans"):
+        fit(build_model(TRAIN), TRAIN, VAL, SHORT, keep=keep[:5])
+    with pytest.raises(InputError, match="dtype float64"):
+        fit(build_model(TRAIN), TRAIN, VAL, SHORT, keep=keep * 1.0)
+    keep[6:12] = False
+    with pytest.raises(InputError, match="keep leaves no instance of bag 1: keep an instance"):
+        fit(build_model(TRAIN), TRAIN, VAL, SHORT, keep=keep)
+
+
+@pytest.mark.parametrize("method", ["proportion", "supervised"])
+def test_reference_lines_need_instance_labels(method):
+    model = build_model(TRAIN, method)
+    with pytest.raises(InputError, match="needs bags with instance labels"):
+        fit(model, TRAIN.without_instance_labels(), VAL.without_instance_labels(), SHORT)
+
+
+def test_bags_of_other_classes_are_refused():
+    other = Bags.from_lists([np.zeros((2, 3), np.float32)], labels=["z"])
+    with pytest.raises(InputError, match=r"'z'.* model has .*'a', 'b', 'c'.*: build it from the training bags"):
+        fit(build_model(TRAIN), other, VAL, SHORT)
+
+
+def test_the_cosine_schedule_rises_to_the_rate_and_falls_to_zero():
+    settings = Settings(epochs=10, batch_bags=8, learning_rate=1e-2, warmup_epochs=2)
+    rates = [record["learning_rate"] for record in trained(settings=settings)[1].history]
+    assert rates[0] == pytest.approx(5e-3)
+    assert max(rates) == pytest.approx(1e-2)
+    assert rates[2:] == sorted(rates[2:], reverse=True)
+    last_step = (10 - 2) * 3 - 1
+    assert rates[-1] == pytest.approx(1e-2 * 0.5 * (1 + math.cos(math.pi * last_step / 24)))
+
+
+def test_the_constant_schedule_is_constant():
+    records = trained(settings=Settings(epochs=3, schedule="constant", learning_rate=1e-3))[1].history
+    assert {record["learning_rate"] for record in records} == {1e-3}
+
+
+def test_the_loop_is_a_plain_loop():
+    """The loop against one that is written here: the same order, losses, gradients and updates."""
+    settings = Settings(epochs=2, batch_bags=5, optimizer="adam", schedule="constant", learning_rate=1e-2)
+    model, fitted = trained(settings=settings, method="count")
+    plain = build_model(TRAIN, "count")
+    optimizer = torch.optim.Adam(plain.parameters(), lr=1e-2)
+    best, best_weights = math.inf, None
+    for epoch in range(2):
+        order = np.random.default_rng([0, epoch]).permutation(len(TRAIN))
+        losses = []
+        for start in range(0, len(order), 5):
+            step_losses = []
+            for i in order[start : start + 5]:
+                logits = plain.head.classifier(plain.backbone(plain.normalise(torch.from_numpy(TRAIN.bag(i)))))
+                shares = (logits / 0.1).softmax(dim=1).mean(dim=0)
+                step_losses.append(-(shares / 0.1).log_softmax(dim=0)[TRAIN.labels[i]])
+            losses += [loss.item() for loss in step_losses]
+            optimizer.zero_grad()
+            torch.stack(step_losses).mean().backward()
+            optimizer.step()
+        assert fitted.history[epoch]["train_loss"] == pytest.approx(np.mean(losses), rel=1e-4)
+        if validation_loss(plain, VAL) < best:
+            best, best_weights = validation_loss(plain, VAL), {k: v.clone() for k, v in plain.state_dict().items()}
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(value, best_weights[name], rtol=1e-3, atol=1e-5)
+
+
+def test_max_instances_bounds_a_step_and_still_learns():
+    seen = []
+    model = build_model(TRAIN, "log-mean")
+    model.backbone.register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    settings = Settings(epochs=15, batch_bags=4, max_instances=3, learning_rate=1e-2)
+    fitted = fit(model, TRAIN, VAL, settings)
+    assert max(n for n in seen if n != VAL.index.size) == 4 * 3
+    assert fitted.history[-1]["train_bag_accuracy"] > 0.9
+
+
+def test_every_epoch_has_its_own_random_draws():
+    drawn = []
+
+    class Watched(BagLoss):
+        def losses(self, model, batch, augment):
+            drawn.append(torch.rand(()).item())
+            return super().losses(model, batch, augment)
+
+    for _ in range(2):
+        fit(build_model(TRAIN), TRAIN, VAL, Settings(epochs=3, batch_bags=24), device="cpu", objective=Watched())
+    assert len(set(drawn[:3])) == 3
+    assert drawn[:3] == drawn[3:]
+
+
+def test_vectors_cannot_be_augmented():
+    with pytest.raises(InputError, match=r"augment \['flip'\] is for images, and these instances are vectors: leave"):
+        trained(settings=Settings(epochs=1, augment=("flip",)))
+
+
+def test_augmentation_changes_images_in_training_only():
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 255, (40, 16, 16, 1), dtype=np.uint8)
+    bags = Bags(images, np.arange(40), np.arange(0, 41, 5), [0, 1] * 4, ["a", "b"])
+    plain, moved = (Settings(epochs=2, augment=augment) for augment in ((), ("crop",)))
+    models = [build_model(bags, "log-mean", "mlp") for _ in range(3)]
+    runs = zip(models, (plain, moved, moved), strict=True)
+    histories = [fit(model, bags, bags, settings, device="cpu").history for model, settings in runs]
+    assert histories[0][0]["train_loss"] != histories[1][0]["train_loss"]
+    assert histories[1][0]["train_loss"] == histories[2][0]["train_loss"]
+    assert validation_loss(models[1], bags) == pytest.approx(min(r["val_loss"] for r in histories[1]), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"optimizer": "sgd"}, "adam or adamw or muon"),
+        ({"schedule": "step"}, "constant or cosine"),
+        ({"precision": "fp8"}, "float32 or bf16"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"learning_rate": -1.0}, "learning_rate is -1.0"),
+        ({"patience": 0}, "patience is 0"),
+    ],
+)
+def test_wrong_settings_are_named(wrong, message):
+    with pytest.raises(InputError, match=message):
+        Settings(**wrong)
+
+
+def test_a_device_that_is_not_there():
+    with pytest.raises(InputError, match=r"'tpu'.* auto, cpu, cuda"):
+        choose_device("tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(InputError, match="no CUDA GPU"):
+            choose_device("cuda")

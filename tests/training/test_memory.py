@@ -1,0 +1,122 @@
+"""The memory that a training step needs, estimated before the training starts."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Bags, Settings, build_model
+from majority.data.streaming import make_loader
+from majority.training import memory
+from majority.training.memory import BACKWARD_FACTOR, free_bytes, largest_step, step_bytes
+from majority.training.objectives import BagLoss
+
+SIZES = (1, 9, 4, 4, 30)
+
+
+def bags_of(store):
+    return Bags(store, np.arange(48), np.cumsum([0, *SIZES]), [0, 1, 0, 1, 0], ["a", "b"])
+
+
+class Exponential(torch.nn.Module):
+    """Saves its output, and a weight whose size does not depend on the instances."""
+
+    out_features = 1_000
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(500, 500))
+
+    def forward(self, x):
+        return (x + self.scale.exp().mean()).exp()
+
+
+def test_the_largest_step_has_the_largest_bags():
+    bags = bags_of(np.zeros((48, 2), np.float32))
+
+    def largest(**settings):
+        return largest_step(bags, Settings(**settings))
+
+    assert (largest(batch_bags=1), largest(batch_bags=2), largest(batch_bags=9)) == (30, 39, 48)
+    assert largest(batch_bags=2, max_instances=6) == 12
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_what_each_instance_adds_is_counted(dtype):
+    bags = bags_of(np.random.default_rng(0).normal(size=(48, 1_000)).astype(dtype))
+    estimate = step_bytes(build_model(bags, "log-mean", Exponential()), bags, Settings(batch_bags=2))
+    assert estimate == pytest.approx(39 * 1_000 * (np.dtype(dtype).itemsize + BACKWARD_FACTOR * 4), rel=0.05)
+
+
+def test_what_only_the_head_saves_is_counted():
+    bags = bags_of(np.zeros((48, 1_000), np.float32))
+    estimate = step_bytes(build_model(bags, "log-mean", "linear"), bags, Settings(batch_bags=2))
+    assert estimate == pytest.approx(39 * 1_000 * (4 + BACKWARD_FACTOR * 4), rel=0.05)
+
+
+def peak_bytes(function, path):
+    """The most memory that PyTorch has allocated at one time while the function runs, by its profiler."""
+    with torch.autograd.profiler.profile(profile_memory=True) as profile:
+        function()
+    profile.export_chrome_trace(str(path))
+    events = [event for event in json.loads(path.read_text())["traceEvents"] if event["name"] == "[memory]"]
+    changes = [event["args"]["Bytes"] for event in sorted(events, key=lambda event: event["ts"])]
+    assert changes
+    return np.cumsum(changes).max()
+
+
+def test_the_estimate_covers_a_measured_step_and_is_not_far_above_it(tmp_path):
+    rng = np.random.default_rng(0)
+    bags = bags_of(rng.integers(0, 256, (48, 24, 24, 3)).astype(np.uint8)).without_instance_labels()
+    model, settings = build_model(bags, "log-mean", "cnn"), Settings(batch_bags=5)
+    estimate = step_bytes(model, bags, settings)
+    model.train().to(memory_format=torch.channels_last)
+    (batch,) = make_loader(bags, torch.device("cpu")).shuffled(settings.batch_bags, rng)
+
+    def step():
+        losses, _ = BagLoss().losses(model, batch, None)
+        losses.mean().backward()
+
+    step()  # allocates the gradients
+    measured = peak_bytes(step, tmp_path / "trace.json")
+    assert measured <= estimate <= 1.2 * measured
+
+
+def test_the_estimate_changes_neither_model_nor_generator():
+    bags = bags_of(np.random.default_rng(0).normal(size=(48, 5)).astype(np.float32))
+    network = torch.nn.Sequential(torch.nn.BatchNorm1d(5), torch.nn.Dropout(0.5))
+    network.out_features = 5
+    model = build_model(bags, "log-mean", network).eval()
+    before, seed = [value.clone() for value in model.state_dict().values()], torch.get_rng_state()
+    step_bytes(model, bags, Settings())
+    assert all(torch.equal(*pair) for pair in zip(before, model.state_dict().values(), strict=True))
+    assert torch.equal(seed, torch.get_rng_state())
+    assert not model.training
+
+
+def test_memory_of_a_convolutional_network_grows_with_the_pixels():
+    def estimate(side):
+        bags = bags_of(np.zeros((48, side, side, 3), np.uint8))
+        return step_bytes(build_model(bags, "count", "cnn"), bags, Settings())
+
+    assert estimate(32) / estimate(16) == pytest.approx(4, rel=0.03)
+
+
+def test_a_step_that_is_too_large_is_warned_of_with_the_cure(majority, tmp_path, monkeypatch):
+    assert free_bytes() > 2**20
+    words = ["train", "digits", "--recipe", "quick", "--bags", 20, "--bag-size", 8, "--epochs", 1, "--device", "cpu"]
+    code, out, _ = majority(*words, "--out", tmp_path / "enough")
+    assert code == 0
+    assert "memory" not in out
+    monkeypatch.setattr(memory, "free_bytes", lambda: 2**16)
+    code, out, _ = majority(*words, "--out", tmp_path / "too little")
+    assert code == 0
+    out = " ".join(out.split())
+    assert "warning: a step of 128 instances needs about 0." in out
+    assert "GiB of memory" in out
+    assert "may be killed" in out
+    assert "--batch-bags" in out
+    assert "memory" not in majority(*words, "--max-instances", 1, "--batch-bags", 1, "--out", tmp_path / "part")[1]
+    monkeypatch.setattr(memory, "free_bytes", lambda: None)
+    assert "memory" not in majority(*words, "--out", tmp_path / "unknown")[1]

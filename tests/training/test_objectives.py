@@ -1,0 +1,373 @@
+"""Objectives other than the method's own loss: what they minimise, what they keep, and which labels they see."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Bags, Settings, build_model, evaluate, fit
+from majority.data.streaming import make_loader
+from majority.errors import InputError
+from majority.inference.evaluate import outputs
+from majority.recipes.embedding import as_single_bags
+from majority.training.augment import Augment
+from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
+from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
+
+
+def images(n_bags=6, size=4, seed=0):
+    """8x8 images with a bright square on the left or on the right."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(0, 2, n_bags * size)
+    store = rng.integers(0, 60, (n_bags * size, 8, 8, 1)).astype(np.uint8)
+    store[truth == 0, 2:6, 1:4] += 150
+    store[truth == 1, 2:6, 4:7] += 150
+    majority = (truth.reshape(n_bags, size).mean(axis=1) > 0.5).astype(int)
+    offsets = np.arange(n_bags + 1) * size
+    return Bags(store, np.arange(len(truth)), offsets, majority, ["left", "right"], instance_labels=truth)
+
+
+def plain_contrastive(first, second, temperature):
+    """One anchor at a time, in float64, as in the two papers."""
+    views = [v / v.norm() for v in torch.cat([first, second]).double()]
+    n, losses, nearest = len(first), [], []
+    for a in range(2 * n):
+        partner = (a + n) % (2 * n)
+        others = [b for b in range(2 * n) if b not in (a, partner)]
+        terms = [torch.exp(views[a] @ views[b] / temperature) for b in others]
+        losses.append(-(views[a] @ views[partner]) / temperature + torch.log(sum(terms)))
+        nearest.append(all(views[a] @ views[partner] > views[a] @ views[b] for b in others))
+    return torch.stack([(losses[i] + losses[i + n]) / 2 for i in range(n)]), torch.tensor(nearest[:n])
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5])
+def test_contrastive_losses_are_the_plain_ones(temperature):
+    torch.manual_seed(0)
+    base = torch.randn(7, 5)
+    first, second = base + 0.3 * torch.randn(7, 5), base + 0.3 * torch.randn(7, 5)
+    losses, nearest = contrastive_losses(first, second, temperature)
+    expected, near = plain_contrastive(first, second, temperature)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(nearest, near)
+    assert 0 < nearest.sum() < 7, "both answers occur"
+
+
+def plain_mixed(mixed, views, other, share, temperature):
+    """One anchor at a time, in float64: the cross-entropy between the parts of a mixed view and its similarities."""
+    mixed, views = ([v / v.norm() for v in each.double()] for each in (mixed, views))
+    losses, nearest = [], []
+    for i, anchor in enumerate(mixed):
+        near = torch.stack([anchor @ view for view in views])
+        made_of = torch.zeros(len(views), dtype=torch.float64)
+        made_of[i] += 1 - share[i]
+        made_of[other[i]] += share[i]
+        losses.append(-(made_of * (near / temperature).log_softmax(dim=0)).sum())
+        nearest.append(int(near.argmax()) == i)
+    return torch.stack(losses), torch.tensor(nearest)
+
+
+@pytest.mark.parametrize("temperature", [0.1, 0.5])
+def test_mixed_contrastive_losses_are_the_plain_ones(temperature):
+    torch.manual_seed(0)
+    views, other, share = torch.randn(9, 5), torch.tensor([1, 2, 0, 3, 8, 7, 6, 5, 4]), 0.5 * torch.rand(9)
+    mixed = views.lerp(views[other], share.unsqueeze(1)) + 0.5 * torch.randn(9, 5)
+    losses, nearest = mixed_contrastive_losses(mixed, views, other, share, temperature)
+    expected, near = plain_mixed(mixed, views, other, share, temperature)
+    torch.testing.assert_close(losses.double(), expected, rtol=1e-5, atol=1e-5)
+    assert torch.equal(nearest, near)
+    assert 0 < nearest.sum() < 9, "both answers occur"
+
+
+VIEWS = ("crop", ("colour", {"strength": 0.3}))
+PRETRAINING = Settings(epochs=4, batch_bags=8, learning_rate=3e-3, augment=VIEWS)
+
+
+def pretrained(bags, settings=PRETRAINING, folder=None, mixed=0.0, callbacks=()):
+    model = build_model(bags, "log-mean", "cnn")
+    torch.manual_seed(1)
+    objective = Contrastive(model.backbone.out_features, mixed=mixed, width=16, dimensions=8)
+    options = {"objective": objective, "folder": folder, "callbacks": callbacks}
+    return model, fit(model, as_single_bags(bags), None, settings, device="cpu", **options)
+
+
+def test_one_instance_alone_has_nothing_to_learn():
+    first, second = (torch.randn(1, 4, requires_grad=True) for _ in range(2))
+    for losses, _ in (
+        contrastive_losses(first, second, 0.2),
+        mixed_contrastive_losses(first, second, torch.tensor([0]), torch.tensor([0.3]), 0.2),
+    ):
+        first.grad = second.grad = None
+        losses.sum().backward()
+        assert losses.tolist() == [0.0]
+        assert first.grad.tolist() == second.grad.tolist() == [[0.0] * 4]
+
+
+@pytest.mark.parametrize("mixed", [0.0, 0.5])
+def test_contrastive_pretraining_lowers_its_loss_and_keeps_the_last_epoch(mixed):
+    settings = Settings(epochs=12, batch_bags=16, learning_rate=3e-3, augment=VIEWS)
+    _, fitted = pretrained(images(12), settings, mixed=mixed)
+    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"] - 0.3
+    assert (fitted.best_epoch, fitted.loss_name) == (11, "train_loss")
+    assert "val_loss" not in fitted.history[0]
+
+
+def test_the_two_views_are_drawn_separately():
+    bags, seen = images(), []
+    model = build_model(bags, "log-mean", "cnn")
+    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    (batch,) = make_loader(as_single_bags(bags), torch.device("cpu")).in_order(9_999)
+    augment = partial(Augment(VIEWS), generator=torch.default_generator)
+    Contrastive(model.backbone.out_features).losses(model, batch, augment)
+    first, second = seen[0].chunk(2)
+    assert (first != second).flatten(1).any(dim=1).all()
+
+
+@pytest.mark.parametrize("mixed", [0.0, 0.5])
+def test_pretraining_sees_no_labels(mixed):
+    bags = images()
+    rng = np.random.default_rng(5)
+    scrambled = bags._with(instance_labels=rng.permutation(bags.instance_labels), labels=rng.permutation(bags.labels))
+    one, other = (pretrained(each, mixed=mixed)[0].state_dict() for each in (bags, scrambled))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("mixed", [0.0, 0.5])
+def test_interrupted_pretraining_ends_with_the_same_weights(mixed, tmp_path, stop_after):
+    bags = images()
+    whole, _ = pretrained(bags, folder=tmp_path / "whole", mixed=mixed)
+    with pytest.raises(KeyboardInterrupt):
+        pretrained(bags, folder=tmp_path / "stopped", mixed=mixed, callbacks=[stop_after(2)])
+    again, fitted = pretrained(bags, folder=tmp_path / "stopped", mixed=mixed)
+    assert fitted.epochs == 4
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+
+
+def test_the_product_of_an_objective_is_validated_and_kept():
+    class Frozen(BagLoss):
+        """Keeps the model as it was before the first step."""
+
+        def __init__(self, model):
+            super().__init__()
+            self.kept = build_model(images(), "log-mean", "mlp").requires_grad_(False)
+            self.kept.load_state_dict(model.state_dict())
+
+        def product(self, model):
+            return self.kept
+
+    bags = images()
+    model = build_model(bags, "log-mean", "mlp")
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    fitted = fit(model, bags, bags, Settings(epochs=3, batch_bags=2), device="cpu", objective=Frozen(model))
+    losses = {record["val_loss"] for record in fitted.history}
+    assert len(losses) == 1
+    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in before.items())
+
+
+class Twice(torch.nn.Module):
+    """One layer under two names."""
+
+    def __init__(self):
+        super().__init__()
+        self.out_features = 3
+        self.first = self.second = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.second(self.first(x).relu())
+
+
+def test_a_shared_weight_is_averaged_once_per_step():
+    model = build_model(Bags.from_lists([np.eye(3, dtype=np.float32)] * 2, ["a", "b"]), "log-mean", Twice())
+    objective = Averaged(model, momentum=0.75)
+    for step in range(6):
+        with torch.no_grad():
+            model.backbone.first.bias.fill_(step)
+            model.head.classifier.bias.fill_(step)
+        objective.after_step(model)
+    assert objective.mean.backbone.first.bias[0] == objective.mean.head.classifier.bias[0] != 5
+
+
+def averaged(bags, folder=None, epochs=6, make=Averaged, callbacks=(), **options):
+    model = build_model(bags, "log-mean", "cnn")
+    settings = Settings(epochs=epochs, batch_bags=4, augment=VIEWS)
+    objective, given = make(model, **options), {"folder": folder, "callbacks": callbacks}
+    if make is Distill:
+        given["soft_labels"] = np.eye(2, dtype=np.float32)[1 - bags.instance_labels] * 0.8 + 0.1  # classes exchanged
+    val = images(4, seed=9)
+    return model, objective, fit(model, bags, val, settings, device="cpu", objective=objective, **given)
+
+
+def test_the_mean_is_over_all_steps_and_later_a_running_one():
+    model = build_model(images(4), "log-mean", "cnn")
+    objective = Averaged(model, momentum=0.75)
+    start = {name: value.clone() for name, value in model.state_dict().items()}
+    seen = []
+    for step in range(6):
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(step + 1.0)
+            for buffer in model.buffers():
+                buffer += 0 if buffer.is_floating_point() else 1
+        objective.after_step(model)
+        seen.append(sum(range(1, step + 2)))  # how far each weight is from its start
+    expected = np.mean(seen[:4])
+    for far in seen[4:]:
+        expected += 0.25 * (far - expected)
+    for name, value in objective.mean.state_dict().items():
+        moved = expected if name in dict(model.named_parameters()) else 0.0
+        torch.testing.assert_close(value, start[name] + (moved if value.is_floating_point() else 6))
+
+
+@pytest.mark.parametrize("make", [Averaged, Distill])
+def test_the_mean_of_the_best_epoch_or_after_distillation_of_the_last_is_kept(make):
+    val = images(4, seed=9)
+    model, objective, fitted = averaged(images(12), momentum=0.9, epochs=8, make=make)
+    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
+    assert not objective.mean.training
+    assert not any(parameter.requires_grad for parameter in objective.mean.parameters())
+    (batch,) = make_loader(val.without_instance_labels(), torch.device("cpu")).in_order(9_999)
+    ((_, output),) = outputs(model, [batch])
+    loss = model.head.losses(output, batch.segments, batch.target).mean().item()
+    losses = [record["val_loss"] for record in fitted.history]
+    assert loss == pytest.approx(losses[fitted.best_epoch], rel=1e-5)
+    if make is Distill:  # the classes are exchanged, so the validation loss rises
+        assert (fitted.best_epoch, fitted.loss_name) == (7, "train_loss")
+        assert losses[7] > min(losses)
+    else:
+        assert (fitted.best_loss, fitted.loss_name) == (min(losses), "val_loss")
+
+
+@pytest.mark.parametrize("make", [Averaged, Distill])
+def test_the_mean_continues_after_an_interruption(tmp_path, stop_after, make):
+    bags = images()
+    whole, _, _ = averaged(bags, tmp_path / "whole", make=make)
+    with pytest.raises(KeyboardInterrupt):
+        averaged(bags, tmp_path / "stopped", make=make, callbacks=[stop_after(3)])
+    again, _, fitted = averaged(bags, tmp_path / "stopped", make=make)
+    assert fitted.epochs == 6
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+
+
+def test_distillation_keeps_its_last_epoch_even_if_a_checkpoint_has_a_better_one(tmp_path, monkeypatch, stop_after):
+    bags = images()
+    whole, _, _ = averaged(bags, make=Distill)
+    monkeypatch.setattr(Distill, "keeps_last", False)
+    with pytest.raises(KeyboardInterrupt):
+        averaged(bags, tmp_path, make=Distill, callbacks=[stop_after(3)])
+    monkeypatch.setattr(Distill, "keeps_last", True)
+    again, _, fitted = averaged(bags, tmp_path, make=Distill)
+    assert fitted.best_epoch == 5
+    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
+
+
+def test_averaged_training_sees_no_instance_labels():
+    bags = images(8)
+    scrambled = bags._with(instance_labels=np.random.default_rng(5).permutation(bags.instance_labels))
+    one, other = (averaged(each)[0].state_dict() for each in (bags, scrambled))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_distillation_learns_soft_labels_and_no_bag_labels():
+    bags = images(24)
+    _, objective, _ = averaged(bags, epochs=20, make=Distill, mixed=0.0, momentum=0.8)
+    wrong = evaluate(objective.mean, bags, "cpu").summary()["instance_accuracy"]
+    assert wrong < 0.2, "the soft labels have the classes exchanged"
+
+
+def test_the_target_of_a_mixed_view_is_both_instances():
+    """Instances are rows of the identity, so that a mixed instance shows its two parts and their shares."""
+    bags = images(6)
+    bags = as_single_bags(bags._with(store=np.eye(24, dtype=np.float32)))
+    model = build_model(bags, "log-mean", "mlp").eval()
+    model.normalise.mean.zero_()
+    model.normalise.std.fill_(1)
+    objective = Contrastive(model.n_features, temperature=0.3, mixed=0.5, width=16, dimensions=8).eval()
+    seen, projected = [], []
+    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    objective.projection.register_forward_hook(lambda module, given, output: projected.append(output))
+    (batch,) = make_loader(bags, torch.device("cpu")).in_order(9_999)
+    torch.manual_seed(0)
+    losses, _ = objective.losses(model, batch, None)
+    parts, alone = seen[0].chunk(2)
+    assert torch.equal(alone, torch.eye(24))
+    torch.testing.assert_close(parts.sum(dim=1), torch.ones(24))
+    assert (parts.diagonal() >= 0.5).all()
+    assert (parts.diagonal() < 1).sum() > 12
+    first, second = torch.nn.functional.normalize(projected[0], dim=1).chunk(2)
+    expected = -(parts * (first @ second.T / 0.3).log_softmax(dim=1)).sum(dim=1)
+    torch.testing.assert_close(losses, expected)
+
+
+def test_mixed_instances_have_mixed_soft_labels():
+    """Instances are rows of the identity, so that a mixed instance shows its two parts and their shares."""
+    bags = images(6)
+    bags = bags._with(store=np.eye(24, dtype=np.float32))
+    soft_labels = np.random.default_rng(0).dirichlet([1, 1], 24).astype(np.float32)
+    model = build_model(bags, "log-mean", "mlp").eval()
+    model.normalise.mean.zero_()
+    model.normalise.std.fill_(1)
+    seen, predicted = [], []
+    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
+    model.head.register_forward_hook(lambda module, given, output: predicted.append(output.instance_log_probs))
+    (batch,) = make_loader(bags.without_instance_labels(), torch.device("cpu"), soft_labels=soft_labels).in_order(9_999)
+    torch.manual_seed(0)
+    losses, _ = Distill(model, mixed=0.5).losses(model, batch, None)
+    parts = seen[0]
+    torch.testing.assert_close(parts.sum(dim=1), torch.ones(24))
+    assert ((parts > 0).sum(dim=1) <= 2).all()
+    assert (parts.diagonal() >= 0.5).all()
+    assert (parts.diagonal() < 1).sum() > 12
+    mixed_labels = parts @ torch.from_numpy(soft_labels)
+    expected = -(mixed_labels * predicted[0]).sum(dim=1).view(6, 4).mean(dim=1)
+    torch.testing.assert_close(losses, expected)
+
+
+@pytest.mark.parametrize(
+    ("soft_labels", "make", "message"),
+    [
+        (np.full((24, 3), 1 / 3), Distill, r"soft_labels have shape \(24, 3\): give \(24, 2\)"),
+        (np.full((24, 2), 0.4), Distill, "each row sums to 1"),
+        (np.full((24, 2), np.nan), Distill, "each row sums to 1"),
+        ([[1.5, -0.5]] * 24, Distill, "none is below 0"),
+        (None, Distill, "Distill learns soft_labels"),
+        (np.full((24, 2), 0.5), Averaged, "Averaged learns no soft_labels"),
+    ],
+)
+def test_wrong_soft_labels_are_refused(soft_labels, make, message):
+    bags = images()
+    model = build_model(bags)
+    with pytest.raises(InputError, match=message):
+        fit(model, bags, bags, soft_labels=soft_labels, objective=make(model), device="cpu")
+
+
+def test_contrastive_learning_needs_single_instances():
+    bags = images()
+    model = build_model(bags)
+    with pytest.raises(InputError, match=r"Contrastive learns single instances: .*as_single_bags"):
+        fit(model, bags, None, objective=Contrastive(model.backbone.out_features), device="cpu")
+
+
+def test_views_of_another_size_are_refused_for_a_backbone_of_one_size():
+    bags = images()
+    settings = Settings(epochs=1, augment=(("resized-crop", {"side": 4}),))
+    with pytest.raises(InputError, match=r"the backbone mlp only takes images of 8x8: leave `side` out"):
+        fit(build_model(bags, backbone="mlp"), bags, bags, settings, device="cpu")
+    fit(build_model(bags, backbone="cnn"), bags, bags, settings, device="cpu")
+
+
+def test_whole_steps_skip_the_smaller_last_step():
+    bags, seen, sums = images(10), [], []
+
+    class Watched(BagLoss):
+        def losses(self, model, batch, augment):
+            seen.append(batch.bags.tolist())
+            losses, right = super().losses(model, batch, augment)
+            sums.append(losses.sum().item())
+            return losses, right
+
+    settings = Settings(epochs=4, batch_bags=4, whole_steps=True)
+    fitted = fit(build_model(bags), bags, bags, settings, device="cpu", objective=Watched())
+    assert [len(bags) for bags in seen] == [4] * 8
+    assert len({bag for step in seen for bag in step}) == 10, "the bags that are skipped come in other epochs"
+    assert fitted.history[0]["train_loss"] == pytest.approx(sum(sums[:2]) / 8), "the mean over the bags that were seen"

@@ -1,0 +1,100 @@
+"""The progress of a long training: a bar in a terminal, lines in a log."""
+
+import os
+import sys
+import threading
+from contextlib import redirect_stderr, suppress
+
+import numpy as np
+import pytest
+
+from majority import Bags, Callback, Settings, build_model, fit
+from majority.cli import main
+from majority.training import progress
+
+HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
+WORDS = ["train", "digits", "--bags", "20", "--bag-size", "8", "--epochs", "3", "--recipe", "quick", "--device", "cpu"]
+
+
+def test_a_log_gets_a_line_now_and_then(majority, monkeypatch, tmp_path):
+    monkeypatch.setattr(progress, "SECONDS_APART", 0)
+    code, out, log = majority(*WORDS, "--out", tmp_path / "run")
+    assert code == 0
+    lines = [line for line in log.splitlines() if "epochs" in line]
+    assert len(lines) == 3
+    assert lines[1].startswith("digits various adjusted-mean fold 0: 2 of 3 epochs · loss ")
+    assert "· validation " in lines[1]
+    assert "%" in lines[1]
+    assert "of 3 epochs ·" not in out
+
+
+def test_a_short_training_prints_no_lines(majority, tmp_path):
+    assert "epochs ·" not in majority(*WORDS, "--out", tmp_path / "run")[2]
+
+
+def test_lines_are_a_minute_apart(monkeypatch, capsys):
+    now = iter([0, 30, 60, 60, 119, 120, 120])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    lines = progress.ProgressLines()
+    lines.on_fit_start("title", 0, 9)
+    for epoch in range(4):
+        lines.on_epoch_end({"epoch": epoch, "train_loss": 1.0})
+    assert capsys.readouterr().err == "title: 2 of 9 epochs · loss 1.000\ntitle: 4 of 9 epochs · loss 1.000\n"
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A function that runs its argument with a terminal as standard error, and returns what the terminal showed."""
+    for name, value in {"COLUMNS": "160", "TERM": "xterm"}.items():
+        monkeypatch.setenv(name, value)
+
+    def run(function):
+        ours, theirs = pytest.importorskip("pty").openpty()
+        shown = []
+
+        def collect():
+            with suppress(OSError):  # the other side is closed
+                while piece := os.read(ours, 4096):
+                    shown.append(piece)
+
+        collector = threading.Thread(target=collect)
+        collector.start()
+        with open(theirs, "w") as file, redirect_stderr(file):
+            function()
+        collector.join()
+        os.close(ours)
+        return b"".join(shown).decode()
+
+    return run
+
+
+def test_a_terminal_shows_a_bar(terminal, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["majority", *WORDS, "--out", str(tmp_path / "run")])
+
+    def command():
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert not stopped.value.code
+
+    shown = terminal(command)
+    assert "3/3" in shown
+    assert "epochs ·" not in shown
+
+
+def test_the_bar_is_removed_when_a_training_fails(terminal, stop_after, capsys):
+    rng = np.random.default_rng(0)
+    bags = Bags.from_lists([rng.normal(size=(3, 2)).astype(np.float32) for _ in range(4)], ["a", "b"] * 2)
+
+    class Print(Callback):
+        def on_epoch_end(self, record):
+            print("epoch", record["epoch"] + 1)
+
+    def train():
+        settings = Settings(epochs=5, batch_bags=2)
+        with pytest.raises(KeyboardInterrupt):
+            fit(build_model(bags), bags, bags, settings, device="cpu", callbacks=[Print(), stop_after(2)])
+
+    shown = terminal(train)
+    assert "2/5" in shown
+    assert shown.count(HIDE_CURSOR) == shown.count(SHOW_CURSOR) == 1
+    assert capsys.readouterr().out == "epoch 1\nepoch 2\n", "output to a file is not sent to the terminal"

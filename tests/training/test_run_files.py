@@ -1,0 +1,37 @@
+"""How often the files of a training are written."""
+
+import json
+
+import pytest
+import torch
+
+from majority.training import run_files
+from majority.training.checkpoint import load_checkpoint
+from majority.training.run_files import CHECKPOINT, METRICS, RunFiles
+from majority.training.state import TrainingState
+
+
+def new_state():
+    network = torch.nn.Linear(2, 2)
+    return TrainingState(network, torch.optim.AdamW(network.parameters()))
+
+
+def epochs_in(checkpoint):
+    return load_checkpoint(checkpoint, new_state(), torch.device("cpu")) if checkpoint.exists() else None
+
+
+@pytest.mark.parametrize(("device", "expected"), [("cpu", [1, 2, 3, 4, 5]), ("cuda", [None, None, 3, 3, 3])])
+def test_checkpoints_on_a_gpu_are_half_a_minute_apart(tmp_path, monkeypatch, device, expected):
+    now = 0.0
+    monkeypatch.setattr(run_files.time, "monotonic", lambda: now)
+    state, saved = new_state(), []
+    files = RunFiles(tmp_path, state, torch.device(device))
+    files.resume()
+    for epoch in range(5):
+        now += 14
+        state.fitted.history.append({"epoch": epoch})
+        files.on_epoch_end({"epoch": epoch})
+        saved.append(epochs_in(tmp_path / CHECKPOINT))
+    assert saved == expected
+    lines = (tmp_path / METRICS).read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [0, 1, 2, 3, 4], "one line after every epoch"

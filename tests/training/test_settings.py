@@ -1,0 +1,55 @@
+"""Settings are checked when they are created, so that no wrong value reaches a run folder."""
+
+import math
+
+import numpy as np
+import pytest
+
+from majority import InputError, Settings
+
+
+@pytest.mark.parametrize("name", ["epochs", "batch_bags", "learning_rate", "weight_decay", "warmup_epochs", "seed"])
+@pytest.mark.parametrize("value", [None, "3", -1, math.nan, math.inf, True])
+def test_impossible_values_are_refused(name, value):
+    with pytest.raises(InputError, match=f"{name} is {value!r}: give a"):
+        Settings(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["epochs", "batch_bags", "patience", "max_instances"])
+@pytest.mark.parametrize("value", [0, 1.5, "many"])
+def test_whole_numbers_are_whole_and_above_0(name, value):
+    with pytest.raises(InputError, match=f"{name} is {value!r}: give a whole number from 1 up"):
+        Settings(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "cure"),
+    [
+        ("optimizer", "sgd", "use adam or adamw or muon"),
+        ("schedule", None, "use constant or cosine"),
+        ("precision", "fp8", "use float32 or bf16"),
+        ("whole_steps", None, "use true or false"),
+        ("compile", 1, "use true or false"),
+        ("augment", None, "give a list of names"),
+        ("augment", (("crop",),), "give a list of names"),
+    ],
+)
+def test_names_switches_and_augmentations(name, value, cure):
+    with pytest.raises(InputError, match=f"{name} is .*: {cure}"):
+        Settings(**{name: value})
+
+
+def test_an_augmentation_that_does_not_exist_is_refused():
+    with pytest.raises(InputError, match="there is no augmentation 'bogus'"):
+        Settings(augment=("bogus",))
+
+
+def test_none_where_it_is_allowed_and_numpy_numbers_are_accepted():
+    Settings(patience=None, max_instances=None, compile=None)
+    Settings(epochs=np.int64(3), learning_rate=np.float32(0.1), seed=np.int32(0), warmup_epochs=0)
+
+
+def test_seeds_that_are_too_large_for_torch_are_refused():
+    Settings(seed=2**62 - 1)
+    with pytest.raises(InputError, match=f"seed is {2**64}: give a number below {2**62}"):
+        Settings(seed=2**64)
