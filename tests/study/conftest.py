@@ -1,4 +1,5 @@
 import os
+from contextlib import contextmanager
 
 import pytest
 
@@ -30,10 +31,23 @@ class InProcessWorker:
             os.close(end)
 
 
+@pytest.fixture(scope="session")
+def in_process():
+    """A context for tests that are not about processes: each process takes seconds to start."""
+
+    @contextmanager
+    def patched():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(workers, "_Worker", InProcessWorker)
+            yield
+
+    return patched
+
+
 @pytest.fixture
-def one_process(monkeypatch):
-    """For tests that are not about processes: each process takes seconds to start."""
-    monkeypatch.setattr(workers, "_Worker", InProcessWorker)
+def one_process(in_process):
+    with in_process():
+        yield
 
 
 @pytest.fixture

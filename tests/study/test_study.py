@@ -22,10 +22,11 @@ COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "lar
 
 
 @pytest.fixture(scope="module")
-def finished(majority, tmp_path_factory):
+def finished(majority, in_process, tmp_path_factory):
     """The folder of a study, and what the command printed."""
     out = tmp_path_factory.mktemp("study") / "out"
-    code, printed, err = majority(*COMMAND, "--jobs", "1", "--out", out)
+    with in_process():
+        code, printed, err = majority(*COMMAND, "--jobs", "1", "--out", out)
     assert code == 0, err
     return out, printed
 

@@ -138,10 +138,10 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
         code, printed, err = majority(*command)
     assert code == 1
     failed = [line for line in err.splitlines() if line.startswith("failed: ")]
-    assert "own/small/naive/fold0: small is empty for 2 classes" in failed[0]
+    assert "own/small/naive/fold0: scenario small is empty for 2 classes" in failed[0]
     assert "another command is working in" in failed[1]
     assert len(failed) == 2
-    assert "failed: small is empty" in printed
+    assert "failed: scenario small is empty" in printed
     assert all(line.removeprefix("failed: ") in (out / "failures.txt").read_text() for line in failed)
     assert len(rows_of(out)) == len((out / "results.jsonl").read_text().splitlines()) == 2
 

@@ -55,7 +55,7 @@ class Bags:
 
     def __init__(
         self,
-        store: Store,  # (N, height, width, channels) uint8 or (N, d) floating; in memory or on disk (stores.py)
+        store: Store | Column,  # (N, height, width, channels) uint8 or (N, d) floating; may be on disk (stores.py)
         index: Column,  # (n,) positions in the store
         offsets: Column,  # (b + 1,)
         labels: Column,  # (b,) class names, or class numbers if `classes` is given
@@ -125,7 +125,7 @@ class Bags:
     @classmethod
     def from_table(
         cls,
-        store: Store,
+        store: Store | Column,
         bag_ids: Column,
         labels: Column,
         classes: Iterable[str] | None = None,
@@ -162,7 +162,7 @@ class Bags:
     @classmethod
     def from_indices(
         cls,
-        store: Store,
+        store: Store | Column,
         indices: Sequence[Column],
         labels: Column,
         classes: Iterable[str] | None = None,

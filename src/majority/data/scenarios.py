@@ -118,7 +118,7 @@ def winner_weights(ratio: float, n_classes: int) -> np.ndarray:  # (C,)
 
 
 def make_bags(
-    store: Store,  # (N, ...)
+    store: Store | Column,  # (N, ...)
     labels: Column,  # (N,) class names or class numbers
     classes: Sequence[str],
     *,

@@ -55,13 +55,16 @@ def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:
     bag_classes, instance_classes, confidences = [], [], []
     for _, output in outputs(model, all_batches(bags, device)):
         log_confidence, instances = output.instance_log_probs.max(dim=1)  # (n,)
-        bag_classes.append(output.bag_log_probs.argmax(dim=1).cpu().numpy())
-        instance_classes.append(instances.cpu().numpy())
-        confidences.append(log_confidence.exp().float().cpu().numpy())
-    classes, n_classes = np.concatenate(instance_classes), len(model.spec.classes)
+        bag_classes.append(output.bag_log_probs.argmax(dim=1))
+        instance_classes.append(instances)
+        confidences.append(log_confidence.exp().float())
+    of_bags, classes, confidence = (  # read once at the end: the host waits for the device only here
+        torch.cat(batches).cpu().numpy() for batches in (bag_classes, instance_classes, confidences)
+    )
+    n_classes = len(model.spec.classes)
     cells = np.bincount(bags.ids * n_classes + classes, minlength=len(bags) * n_classes)
     counts = cells.reshape(len(bags), n_classes)
-    return Predictions(np.concatenate(bag_classes), counts, classes, np.concatenate(confidences))
+    return Predictions(of_bags, counts, classes, confidence)
 
 
 def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
