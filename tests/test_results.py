@@ -1,5 +1,6 @@
 """Tables and plots in results/ and in the pages are made again from the raw files and compared."""
 
+import csv
 import json
 import re
 import shutil
@@ -122,6 +123,26 @@ def test_the_figures_of_what_to_expect_are_those_of_the_raw_files():
     expected += [vectors_row(source, recipe) for source in ("digits", "pathmnist") for recipe in ("census", "quick")]
     expected += [census_row(source) for source in ("cifar10", "svhn28", "pathmnist")]
     assert shown == expected
+
+
+def test_the_full_length_table_of_the_paper_is_that_of_the_raw_file():
+    rows = read("paper/paper-1500-epochs.jsonl")
+    page = [row for row in table_rows(DOCS / "benchmarks/paper.md") if any("±" in cell for cell in row)]
+    assert [row[0].split()[0] for row in page] == ["`count`", "`soft-count`", "`output-mean`", "`log-mean`"]
+    for method, *shown, _ in page:
+        of_method = [row for row in rows if row["method"] == method.split()[0].strip("`")]
+        assert shown == cells(of_method, range(3)), method
+
+
+def test_the_overestimation_table_of_the_paper_is_that_of_its_csv():
+    with (RESULTS / "paper/overestimation.csv").open() as file:
+        means = {(row["cell"], row["scenario"], row["part"]): float(row["mean"]) for row in csv.DictReader(file)}
+    page = [row for row in table_rows(DOCS / "benchmarks/paper.md") if any(" / " in cell for cell in row[1:])]
+    assert len(page) == 4
+    for method, *shown in page:
+        for scenario, cell in zip(SCENARIOS, shown, strict=True):
+            values = [means[method.split()[0].strip("`"), scenario, part] for part in ("train", "test")]
+            assert cell == " / ".join(f"{value:+.1f}".replace("-", "−") for value in values), (method, scenario)
 
 
 def test_the_table_of_digits_is_that_of_the_study():
