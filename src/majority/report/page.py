@@ -64,7 +64,7 @@ def write_page(
     """Write the report of a finished run about its test bags, or about its validation bags if it has no test bags.
 
     `opened` is the source of the bags; it knows the paths of images. If another `source` is named, its bags are the
-    test bags, and it gets a page of its own. `classified` saves a pass over these bags if there are predictions
+    test bags, and they get a separate page. `classified` saves a pass over these bags if there are predictions
     for them already.
     """
     part = "test" if "test" in parts else "val"
