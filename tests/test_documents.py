@@ -144,6 +144,12 @@ def test_examples_run(script, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [script])
     monkeypatch.syspath_prepend(ROOT / "examples")
+    fit = majority.fit
+
+    def fit_two_epochs(model, train, val, settings=None, **more):
+        return fit(model, train, val, majority.Settings(epochs=2), **more)
+
+    monkeypatch.setattr(majority, "fit", fit_two_epochs, raising=False)
     runpy.run_path(str(ROOT / "examples" / script), run_name="__main__")
     assert capsys.readouterr().out.strip()
 
