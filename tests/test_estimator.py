@@ -24,7 +24,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "sklearn_arrays.py"
 NAMES = np.array(["owl", "ant", "bee"])
 
 
-@parametrize_with_checks([MajorityLabelClassifier()])
+@parametrize_with_checks([MajorityLabelClassifier(epochs=8)])  # the default, 20, takes longer
 def test_scikit_learn_s_own_checks(estimator, check):
     check(estimator)
 
@@ -235,7 +235,7 @@ def test_too_few_groups():
 def warnings_of(X, y, groups=None):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        quick().fit(X, y, groups)
+        quick(batch_bags=64).fit(X, y, groups)  # fewer steps, less time
     return [str(warning.message) for warning in caught]
 
 

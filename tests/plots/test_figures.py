@@ -25,7 +25,7 @@ def test_learning_curves_have_one_point_per_epoch(epochs):
     drawn = ElementTree.fromstring(learning_curves("Loss", {"training": line, "validation": line}, epochs - 1))
     lines = drawn.findall("{*}polyline")
     assert [len(one.get("points").split()) for one in lines] == [epochs, epochs]
-    assert f"kept: {epochs - 1}" in "".join(drawn.itertext())
+    assert f"kept: {epochs}" in "".join(drawn.itertext()), "counted from 1"
 
 
 def test_learning_curves_in_percent_reach_from_0_to_100():

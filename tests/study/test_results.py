@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from majority.recipes import RECIPES, TaskInfo
-from majority.study.page import write_study
 from majority.study.results import read_results, setting_of, with_current_names
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -82,20 +81,6 @@ def test_old_lines_keep_their_settings(name, settings):
     assert {str(setting_of(result)) for result in read_results(RESULTS / name)} == settings
 
 
-def test_a_stage_that_an_old_line_has_not_is_named_as_today():
+def test_a_stage_that_is_missing_in_an_old_line_has_its_current_name():
     changes = {setting_of(result).changed for result in read_results(RESULTS / "recipes/images-cpu.jsonl")}
     assert any("no census.pretrain, no census.head" in change for change in changes)
-
-
-def test_the_tables_of_the_paper_are_those_in_the_repository(tmp_path):
-    for file in (RESULTS / "paper").glob("paper-*.jsonl"):
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    write_study(tmp_path)
-    assert (tmp_path / "summary.csv").read_text() == (RESULTS / "paper/summary.csv").read_text()
-    made, stored = ((folder / "tables.md").read_text() for folder in (tmp_path, RESULTS / "paper"))
-    assert rows_of(made) == rows_of(stored)
-    assert len(rows_of(made)) > 100
-
-
-def rows_of(page):
-    return [line for line in page.splitlines() if line.startswith("|")]

@@ -30,7 +30,7 @@ FIGURES = {  # of a result: title, format, explanation
     "voter_accuracy": ("voter accuracy", "percent", "the same without the background's instances"),
     "macro_f1": ("macro F1", "percent", "mean F1 score over classes"),
     "mean_iou": ("mean IoU", "percent", "mean intersection over union over classes"),
-    "bag_accuracy": ("bag accuracy", "percent", "bags whose label the method predicts"),
+    "bag_accuracy": ("bag accuracy", "percent", "bags whose label the method predicts correctly"),
     "bag_accuracy_by_count": ("bag accuracy by count", "percent", "bags whose label most instances are predicted as"),
     "most_frequent_label": ("most frequent label", "percent", "bag accuracy of always predicting it"),
     "consistency_rate": ("consistency", "percent", "bags whose count agrees, of those predicted correctly"),
@@ -64,7 +64,7 @@ def write_page(
     """Write the report of a finished run about its test bags, or about its validation bags if it has no test bags.
 
     `opened` is the source of the bags; it knows the paths of images. If another `source` is named, its bags are the
-    test bags, and it gets a page of its own. `classified` saves a pass over these bags if there are predictions
+    test bags, and they get a separate page. `classified` saves a pass over these bags if there are predictions
     for them already.
     """
     part = "test" if "test" in parts else "val"

@@ -193,8 +193,8 @@ def _bar(classified: ClassifiedBags, bag: int) -> dict[str, Any]:
     """One segment per class for the largest counts and the framed class, in class order; one for all others."""
     counts, summary = classified.counts[bag], _bag_summary(classified, bag)
     largest = np.argsort(-counts, kind="stable")[:MAX_SEGMENTS].tolist()
-    apart = sorted({number for number in [*largest, summary["framed"]] if counts[number]})
-    segments = [{"number": number, "count": int(counts[number])} for number in apart]
+    shown = sorted({number for number in [*largest, summary["framed"]] if counts[number]})
+    segments = [{"number": number, "count": int(counts[number])} for number in shown]
     rest = summary["size"] - sum(segment["count"] for segment in segments)
     truth = classified.bags.instance_labels
     of_bag = None if truth is None else truth[classified.instances_of(bag)]

@@ -29,6 +29,7 @@ from .schedule import LearningRateSchedule
 from .settings import Settings
 from .state import Fitted, TrainingState
 from .steps import CapturedSteps, Steps
+from .threads import enough_threads
 from .validation import (
     check_callbacks,
     check_head,
@@ -85,6 +86,7 @@ def fit(
     to_compile = _modules_to_compile(model, train, settings) if capture and step_size is not None else []
     with (
         make_current(chosen_device),
+        enough_threads(model, train, settings, chosen_device),
         torch.random.fork_rng(devices=[chosen_device] if on_gpu else []),
         cudnn_benchmark(on_gpu and step_size is not None),
         compiled(*to_compile),
