@@ -1,11 +1,11 @@
-"""Can a class that does not vote be learnt? Digits, where digit 0 is the background.
+"""Can a class that does not vote be learned? Digits, where digit 0 is the background.
 
     OMP_NUM_THREADS=1 python benchmarks/background.py --out results/background/digits.json
 
-200 training bags of 32 a fold, scenario various among the voters, recipe quick (mlp, 40 epochs), test bags of
-folds 0 to 2 (n = 3 a row, one seed). One core of an Arm Neoverse-N1 shared with other work: 221 s of processor time.
+200 training bags of 32 per fold, scenario various among the voters, recipe quick (mlp, 40 epochs), test bags of
+folds 0 to 2 (n = 3 per row, one seed). One core of an Arm Neoverse-N1 shared with other work: 221 s of processor time.
 log-mean without a prior: instance accuracy 0.941 (varied shares) and 0.954 (constant), without phantom votes 0.721 and
-0.727; with a prior of 0.6 where 0.3 is true, 0.806. All rows and what they mean: docs/benchmarks/background.md.
+0.727; with a prior of 0.6 where 0.3 is true, 0.806. All rows are explained in docs/benchmarks/background.md.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""What is a winner worth? census beside its reference lines, and every bag loss on one and the same body.
+"""The value of a majority label: census next to its reference methods, and every bag loss on the same pretrained network.
 
     python benchmarks/census.py cifar10 --scenarios small,various,large --folds 2-4 --out results/census
 
-One network is trained without labels for each source, scenario and fold (the recipe's stage `start`); every line
-begins with it:
+One network is trained without labels for each source, scenario and fold (the recipe's stage `pretrain`; every variant
+starts from it). The variants, for --lines:
 
-clusters       its features fall into ten times as many clusters as there are classes; bags only NAME them
-heads          a linear head on its features as they are, for every bag loss, several seeds
-discriminants  the head of --method on discriminants of its features, as census reads vectors, several seeds
+clusters       ten times as many clusters of its features as there are classes; bag labels are used only to name them
+heads          a linear head on its features, for every bag loss, several seeds
+discriminants  the head of --method on discriminants of its features, as census does for vectors, several seeds
 census         the recipe, with --method
-proportion     the recipe's last stages, told each bag's true proportions
-supervised     the same, told every instance's label: the ceiling
-augmented      the recipe of that name with log-mean, the mean of confidences: no start, no stages
+proportion     the recipe's later stages, trained with the true proportions of each bag
+supervised     the same, trained with the label of every instance: the upper bound
+augmented      the recipe of that name with log-mean, the mean of probabilities: no pretraining, no stages
 
-Each line of OUT/runs.jsonl is one training; one that is there is not run again. Where the recipe has no start (vectors,
-tiny images, a CPU) there are no heads, no discriminants and no augmented, and clusters are of the instances themselves.
-Bodies and checkpoints lie in WORK, so that a killed run goes on; what another plan left there is refused.
-OUT/heads.csv, OUT/summary.csv and the figures OUT/worth-SOURCE.svg are made anew from runs.jsonl each time.
+Each line of OUT/runs.jsonl is one training; a training that has a line is not run again. If the recipe does not pretrain
+(vectors, tiny images, a CPU), heads, discriminants and augmented are skipped, and clusters are of the instances
+themselves. Pretrained networks and checkpoints are kept in WORK, so that an interrupted run continues; files of another
+plan are refused. OUT/heads.csv, OUT/summary.csv and the plots OUT/worth-SOURCE.svg are written from runs.jsonl each time.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ RUNS, PLANS = "runs.jsonl", "plans.json"
 
 @dataclass
 class Cell:
-    """A source's bags in one scenario and fold, and what was made of them."""
+    """The bags of a source in one scenario and fold, and what is trained on them."""
 
     source: str
     scenario: str
@@ -76,15 +76,15 @@ class Cell:
     def plan_of(self, line: str) -> Plan:
         return self.augmented if line == "augmented" else self.plan
 
-    def claim(self) -> None:
-        """All that lies in WORK was made by these plans."""
+    def check_work_folder(self) -> None:
+        """Refuse a work folder with files of another plan; write the plans into a new one."""
         kept = self.work / PLANS
         asked = _as_read({plan.recipe: plan.as_dict() for plan in (self.plan, self.augmented)})
         if not any(self.work.glob("[!.]*")):
             self.work.mkdir(parents=True, exist_ok=True)
             write_json(kept, asked)
-        there = read_json(kept) if kept.exists() else {}
-        if there != asked:
+        found = read_json(kept) if kept.exists() else {}
+        if found != asked:
             what = "was made by another plan, or by one that it does not name"
             raise SystemExit(f"{self.work} {what}: choose another --work, or remove that folder")
 
@@ -92,16 +92,21 @@ class Cell:
         return build_model(self.parts.train, method, plan.backbone, pixels=plan.pixels, seed=seed)
 
     def trained(self, method: str, plan: Plan, folder: Path) -> dict:
-        """Test figures of a training by a recipe's plan."""
-        title = f"{self.source} {self.scenario} {method} fold {self.fold}"
-        parts, log = self.parts, lambda line: print(f"  {line}", flush=True)
-        fresh = lambda number=0: self.model(plan, method, run.seed_of(number))
-        run = Run(folder, parts.train, parts.val, plan, fresh, title, self.device, log=log)
+        """Test metrics of a training by a recipe's plan."""
+
+        def log(line: str) -> None:
+            print(f"  {line}", flush=True)
+
+        def fresh_model(number: int = 0) -> Model:
+            return self.model(plan, method, run.seed_of(number))
+
+        title, parts = f"{self.source} {self.scenario} {method} fold {self.fold}", self.parts
+        run = Run(folder, parts.train, parts.val, plan, fresh_model, title, self.device, log=log)
         trained = RECIPES[plan.recipe].train(run)
         return evaluate(trained.model, parts.test, self.device).summary() | trained.summary() | {"plan": plan.as_dict()}
 
-    def from_one_body(self, method: str) -> dict:
-        """All stages of census, from the body that any line has left."""
+    def train_from_pretrained(self, method: str) -> dict:
+        """All stages of census, from the pretrained network of any variant that has one."""
         start = next(self.work.glob(f"[!.]*/{STAGES}/pretrain/{OUTCOME}"), None)
         own = self.work / method / STAGES / "pretrain"
         if start is not None and not (own / OUTCOME).exists():
@@ -113,11 +118,11 @@ class Cell:
             unfinished.rename(own)
         return self.trained(method, self.plan, self.work / method)
 
-    def body(self) -> Model:
+    def pretrained_model(self) -> Model:
         model = self.model(self.plan, DEFAULT_METHOD)
         start = next(self.work.glob(f"[!.]*/{STAGES}/pretrain/{WEIGHTS}"), None)
         if start is None:
-            raise SystemExit(f"there is no body in {self.work}: run the line census first")
+            raise SystemExit(f"there is no pretrained network in {self.work}: run --lines census first")
         model.backbone.load_state_dict(load_file(start))
         return model
 
@@ -126,20 +131,24 @@ class Cell:
             return self.parts
         kept = self.work / "features.npz"
         if not kept.exists():
-            model = self.body()
+            model = self.pretrained_model()
             stores = {name: embed_bags(model, part, self.device).store for name, part in self.parts._asdict().items()}
             np.savez(kept, **{name: store.astype(np.float16) for name, store in stores.items()})
         stores = np.load(kept)
-        as_features = lambda name, part: part._with(store=stores[name].astype(np.float32), index=_places(part))
-        return Parts(**{name: as_features(name, part) for name, part in self.parts._asdict().items()})
+        return Parts(
+            **{
+                name: part._with(store=stores[name].astype(np.float32), index=_positions(part))
+                for name, part in self.parts._asdict().items()
+            }
+        )
 
 
 def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
-    """A linear head on features as they are."""
+    """Metrics of a linear head on the features."""
     alone = census.head_alone(cell.model(cell.plan, method, seed), features.train)
     settings = cell.plan.with_seed(seed).own.head
     fitted = fit(alone, features.train, features.val, settings, device=cell.device, title=None)
-    return _read(cell, features, alone, fitted)
+    return _metrics(cell, features, alone, fitted)
 
 
 def on_discriminants(cell: Cell, features: Parts, method: str, seed: int) -> dict:
@@ -148,17 +157,17 @@ def on_discriminants(cell: Cell, features: Parts, method: str, seed: int) -> dic
     model = build_model(features.train, method, plan.backbone)
     run = Run(cell.work, features.train, features.val, plan, lambda: model, "", cell.device)
     linear = census.linear_model(run, model)
-    return _read(cell, features, linear, census.head_on_discriminants(run, linear, folder=None, title=None))
+    return _metrics(cell, features, linear, census.head_on_discriminants(run, linear, folder=None, title=None))
 
 
-def _read(cell: Cell, features: Parts, model: Model, fitted: Fitted) -> dict:
+def _metrics(cell: Cell, features: Parts, model: Model, fitted: Fitted) -> dict:
     figures = evaluate(model, features.test, cell.device).summary()
     return figures | {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, "seconds": round(fitted.seconds, 1)}
 
 
 def clusters(cell: Cell, features: Parts, seed: int, rounds: int = 50) -> dict:
-    """k-means of directions; a cluster is named by the label in whose bags it is most over-represented."""
-    begin, classes = time.perf_counter(), len(features.train.classes)
+    """k-means of directions; a cluster gets the label in whose bags it is most over-represented."""
+    started, classes = time.perf_counter(), len(features.train.classes)
     number = 10 * classes
     where = choose_device(cell.device)
     points = {name: _directions(part, where) for name, part in features._asdict().items() if part is not None}
@@ -168,16 +177,20 @@ def clusters(cell: Cell, features: Parts, seed: int, rounds: int = 50) -> dict:
         nearest = (points["train"] @ centres.T).argmax(dim=1)
         sums = torch.zeros_like(centres).index_add_(0, nearest, points["train"])
         centres = torch.nn.functional.normalize(sums, dim=1)
-    within = lambda name: (points[name] @ centres.T).argmax(dim=1).cpu().numpy()[_places(getattr(features, name))]
+
+    def cluster_of_each(name: str) -> np.ndarray:
+        nearest = (points[name] @ centres.T).argmax(dim=1).cpu().numpy()
+        return nearest[_positions(getattr(features, name))]
+
     train, test = features.train, features.test
     shares = np.zeros((len(train), number))
-    np.add.at(shares, (np.repeat(np.arange(len(train)), train.sizes), within("train")), 1)
+    np.add.at(shares, (np.repeat(np.arange(len(train)), train.sizes), cluster_of_each("train")), 1)
     shares /= train.sizes[:, None]
     absent = np.full(number, -1.0)
     of_label = [shares[train.labels == y].mean(axis=0) if (train.labels == y).any() else absent for y in range(classes)]
     names = np.argmax(of_label, axis=0)
-    accuracy = float(np.mean(names[within("test")] == test.instance_labels))
-    return {"instance_accuracy": accuracy, "clusters": number, "seconds": round(time.perf_counter() - begin, 1)}
+    accuracy = float(np.mean(names[cluster_of_each("test")] == test.instance_labels))
+    return {"instance_accuracy": accuracy, "clusters": number, "seconds": round(time.perf_counter() - started, 1)}
 
 
 def _directions(bags: Bags, where: torch.device) -> torch.Tensor:  # (instances in the bags, d)
@@ -186,8 +199,8 @@ def _directions(bags: Bags, where: torch.device) -> torch.Tensor:  # (instances 
     return torch.nn.functional.normalize(flat, dim=1)
 
 
-def _places(bags: Bags) -> np.ndarray:
-    """(n,) which of the instances in the bags, in the order of the store, each position holds."""
+def _positions(bags: Bags) -> np.ndarray:
+    """(n,) position of each instance among those that the bags use, in the order of the store."""
     return np.searchsorted(np.unique(bags.index), bags.index)
 
 
@@ -222,7 +235,7 @@ def write_tables(out: Path) -> None:
 
 
 def draw(out: Path, groups: dict) -> None:
-    """One figure per source with a ceiling; the points of a line are means over the folds that all of them have."""
+    """One plot per source with supervised runs; the points of a line are means over the folds that all of them have."""
     steps = {"clusters": "clusters, named\nby bag labels", "census": "majorities:\ncensus", "proportion": "proportions"}
     steps |= {"supervised": "all labels"}
     for source in {key[0] for key in groups}:
@@ -242,7 +255,7 @@ def draw(out: Path, groups: dict) -> None:
 
 
 def _all_heads(rows: list[dict], row: dict) -> bool:
-    """Losses are compared on the same bodies: a cell counts where every one of them was run."""
+    """Losses are compared on the same pretrained networks: a cell counts only if all of them were run there."""
     of_cell = [other for other in rows if all(other[key] == row[key] for key in ("source", "scenario", "fold", "line"))]
     return {other["method"] for other in of_cell} >= set(HEADS)
 
@@ -252,7 +265,7 @@ def _listed(folds: list[int]) -> str:
 
 
 def _mean_and_std(rows: list[dict]) -> tuple[float, float | None]:
-    """Over folds: seeds of one fold are averaged first. One fold has no deviation."""
+    """Over folds: seeds of one fold are averaged first. One fold has no standard deviation."""
     folds = defaultdict(list)
     for row in rows:
         folds[row["fold"]].append(row["instance_accuracy"])
@@ -275,18 +288,18 @@ def main() -> None:
     parser.add_argument("--lines", default=",".join(LINES))
     parser.add_argument("--method", default=DEFAULT_METHOD, help="of census")
     parser.add_argument("--seeds", type=int, default=3, help="of heads and clusters")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as `majority train` takes it")
-    parser.add_argument("--plan", choices=["gpu", "cpu"], help="whose plan; default: of this machine")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for `majority train`")
+    parser.add_argument("--plan", choices=["gpu", "cpu"], help="the plan for which device; default: for this machine")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--work", type=Path, default=Path("runs/census"))
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--commit", default=None, help="where this is no git checkout")
+    parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
     settings, lines = parse_settings(options.set, {}), options.lines.split(",")
     if not set(lines) <= set(LINES):
-        parser.error(f"--lines {options.lines}: take some of {','.join(LINES)}")
+        parser.error(f"--lines {options.lines}: choose from {','.join(LINES)}")
     about = {"commit": options.commit or commit(), "environment": environment()}
     for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
         parts = load(source).make_parts(scenario=scenario, fold=fold)
@@ -297,16 +310,16 @@ def main() -> None:
         augmented = RECIPES["augmented"].plan(task).with_settings(of_both)
         work = options.work / source / scenario / f"fold{fold}"
         cell = Cell(source, scenario, fold, parts, plan, augmented, work, options.device)
-        for line, method, seed, train in _to_do(cell, lines, options.method, options.seeds):
+        for line, method, seed, train in _trainings(cell, lines, options.method, options.seeds):
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
-            there = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
+            finished = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
             asked = _as_read(cell.plan_of(line).as_dict())
-            if any(with_current_names(row).get("plan", asked) != asked for row in there):
+            if any(with_current_names(row).get("plan", asked) != asked for row in finished):
                 what = f"{line} of {source} {scenario} fold {fold}"
                 raise SystemExit(f"{options.out / RUNS} has {what} by another plan: choose another --out")
-            if there:
+            if finished:
                 continue
-            cell.claim()
+            cell.check_work_folder()
             row = key | train() | about
             append_line(options.out / RUNS, row)
             shown = f"{line} {method or ''} seed {seed}: {row['instance_accuracy']:.4f}"
@@ -315,11 +328,11 @@ def main() -> None:
 
 
 def _as_read(content: dict) -> dict:
-    """As it would read back: JSON has no tuples."""
+    """The content as JSON would return it: with lists instead of tuples."""
     return json.loads(json.dumps(content))
 
 
-def _to_do(cell: Cell, lines: list[str], of_census: str, seeds: int):
+def _trainings(cell: Cell, lines: list[str], of_census: str, seeds: int):
     pretrained = cell.plan.own.pretrain is not None
     for line in lines:
         if line == "clusters":
@@ -330,13 +343,12 @@ def _to_do(cell: Cell, lines: list[str], of_census: str, seeds: int):
                 yield line, method, seed, lambda m=method, seed=seed: head(cell, cell.features(), m, seed)
         elif line == "discriminants" and pretrained:
             for seed in range(seeds):
-                train = lambda seed=seed: on_discriminants(cell, cell.features(), of_census, seed)
-                yield line, of_census, seed, train
+                yield line, of_census, seed, lambda seed=seed: on_discriminants(cell, cell.features(), of_census, seed)
         elif line == "augmented" and pretrained:
             yield line, OF_AUGMENTED, 0, lambda: cell.trained(OF_AUGMENTED, cell.augmented, cell.work / "augmented")
         elif line in ("census", "proportion", "supervised"):
             method = of_census if line == "census" else line
-            yield line, method, 0, lambda method=method: cell.from_one_body(method)
+            yield line, method, 0, lambda method=method: cell.train_from_pretrained(method)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,22 @@
 """Features larger than memory: peak resident memory and speed of training on them in place, against in memory.
 
     python benchmarks/large.py FOLDER --out results/large/cpu.json     1,000 bags, 10 million vectors, 7.7 GB in FOLDER
-    python benchmarks/large.py FOLDER --bags 20 --size 50 --width 8    to try the code: says nothing about speed
+    python benchmarks/large.py FOLDER --bags 20 --size 50 --width 8    to test the code, not its speed
 
-Writes one float16 .npy file a bag into FOLDER (and removes them at the end), then trains log-mean on an mlp, nine
-tenths of the bags for training and one for validation, each variant in a process of its own:
+Writes one float16 .npy file per bag into FOLDER (and removes them at the end), then trains log-mean on an mlp, nine
+tenths of the bags for training and one for validation, each variant in its own process:
 
 streamed   `FeatureFiles`: rows are read from disk for every batch (from the page cache, once it is warm)
-in memory  the same rows in one array; where memory is short, of as many bags as half of it holds ("bags" says so)
+in memory  the same rows in one array; if memory is short, only as many bags as half of it holds ("bags" is their number)
 
-each with whole bags and with a random `max_instances` of each. Prints a line a variant: the peak resident memory
-of the process (VmHWM), loading and all, the seconds of the fastest epoch, and instances (of whole bags) a second.
-"load_average" is the machine's over the last minute of a variant: where it is above the number of threads, others
-worked there too, and the processor time of an epoch ("epoch_cpu_seconds", all threads) says more than its seconds.
+each with whole bags and with a random `max_instances` of each. Prints one line per variant: the peak resident
+memory of the process (VmHWM) including loading, the seconds of the fastest epoch, and instances (of whole bags) per
+second.
+"load_average" is that of the machine over the last minute of a variant. If it is above the number of threads, the
+machine had other work, and the processor time of an epoch ("epoch_cpu_seconds", all threads) is a better measure.
 
 Measured (two cores of an Arm Neoverse-N1, otherwise idle, page cache warm, n = 1, commit 8a891fb): whole bags 1.56 GiB
-and 60.3 s an epoch streamed, 8.54 GiB and 59.4 s in memory (99 %); 1,000 of each bag 0.96 GiB and 11.8 s, 8.11 GiB and
+and 60.3 s per epoch streamed, 8.54 GiB and 59.4 s in memory (99 %); 1,000 of each bag 0.96 GiB and 11.8 s, 8.11 GiB and
 10.9 s (92 %).
 """
 
@@ -52,7 +53,7 @@ def write_bags(folder: Path, bags: int, size: int, width: int) -> None:
         raise InputError(f"{folder} has {free / 1e9:.1f} GB free, {need / 1e9:.1f} GB are needed: give another folder")
     rng = np.random.default_rng(0)
     centres = rng.standard_normal((N_CLASSES, width)).astype(np.float16)
-    noise = rng.standard_normal((2 * size, width)).astype(np.float16)  # one for all bags: each begins elsewhere in it
+    noise = rng.standard_normal((2 * size, width)).astype(np.float16)  # shared: each bag starts at another row of it
     for i in range(bags):
         of_majority = rng.random(size) < MAJORITY
         truth = np.where(of_majority, i % N_CLASSES, rng.integers(0, N_CLASSES, size))  # (size,)
@@ -93,7 +94,7 @@ def _kilobytes(table: Path, name: str) -> int:
 
 
 def in_a_process(folder: Path, bags: int, streamed: bool, max_instances: int | None, epochs: int) -> dict:
-    """The same in a fresh process, so that peaks do not mix."""
+    """One variant in a new process, so that peaks are measured separately."""
     call = [sys.executable, __file__, str(folder), "--variant", json.dumps([bags, streamed, max_instances, epochs])]
     done = subprocess.run(call, capture_output=True, text=True)
     if done.returncode:
@@ -103,7 +104,7 @@ def in_a_process(folder: Path, bags: int, streamed: bool, max_instances: int | N
         f"{'streamed' if streamed else 'in memory'}, {f'{max_instances} of a bag' if max_instances else 'whole bags'}"
     )
     print(
-        f"{name}: peak {row['peak_resident_gib']:.2f} GiB, {row['epoch_seconds']:.1f} s an epoch, "
+        f"{name}: peak {row['peak_resident_gib']:.2f} GiB, {row['epoch_seconds']:.1f} s per epoch, "
         f"{row['instances_per_second']:,.0f} instances/s (n = {row['instances']:,})",
         flush=True,
     )
@@ -128,7 +129,7 @@ def measure(folder: Path, bags: int, size: int, width: int, max_instances: int, 
 
 
 def processor() -> str:
-    """The processor's name as the system gives it."""
+    """The name of the processor, as reported by the system."""
     listed = subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout
     named = [line.split(":", 1)[1].strip() for line in listed.splitlines() if line.startswith("Model name")]
     return named[0] if named else platform.machine()
@@ -136,14 +137,14 @@ def processor() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="for the feature files: an empty or a new one")
+    parser.add_argument("folder", type=Path, help="for the feature files: an empty or a new folder")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--bags", type=int, default=1000)
     parser.add_argument("--size", type=int, default=10_000)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--max-instances", type=int, default=1000)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--commit", default=None, help="where this is no git checkout")
+    parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     parser.add_argument("--variant", type=json.loads, help=argparse.SUPPRESS)
     o = parser.parse_args()
     if o.variant:

@@ -6,14 +6,14 @@
 Cells run in the order of BLOCKS; `--blocks a,c` takes some of them. Each is one training of 1,500 epochs, one seed per
 fold. On one H200 a cell takes 76 s alone, its start included (n = 1); six side by side took 51 s per cell (n = 31).
 
-Each line of OUT is one finished cell: its result.json, its thinned learning curve, `train` (the same figures on the
+Each line of OUT is one finished cell: its result.json, its thinned learning curve, `train` (the same metrics on the
 training bags) and `overestimation_per_bag` (instances predicted as the bag's class minus their true number, training
 and test bags). A cell that has a line is not run again. `majority report` on a folder with OUT makes the tables;
 overestimation.csv beside OUT is made here.
 
 The queue may be killed: the same command continues it, unfinished cells from their checkpoints in WORK. With
-`--minutes`, a cell is started only if it should end in time, and what still runs at the end is stopped.
-Named sets are looked for as everywhere (MAJORITY_DATA), svhn28.npz and oct_kermany_7801.npz in the current folder.
+`--minutes`, a cell is started only if it should end in time, and cells that still run at the end are stopped.
+Named sets are found as by the command (MAJORITY_DATA), svhn28.npz and oct_kermany_7801.npz in the current folder.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Grid:
     sources: Sequence[str]
     folds: Sequence[int]
     methods: Sequence[str]
-    changes: dict = field(default_factory=dict)  # of the experiment, where it is not the paper's
+    changes: dict = field(default_factory=dict)  # to the experiment of the paper
 
     def experiments(self) -> Iterator[Experiment]:
         for fold, source, method, scenario in product(self.folds, self.sources, self.methods, SCENARIOS):
@@ -238,7 +238,7 @@ class Queue:
 
 
 def raw_line(name: str, folder: Path, device: str) -> dict:
-    """What is kept of a finished run, with figures of its training bags."""
+    """The line of a finished run, with metrics of its training bags."""
     classifier, parts, _ = reopen(folder, device=device)
     outcomes = {part: evaluate(classifier.model, getattr(parts, part), device) for part in ("train", "test")}
     surplus = {part: overestimation(o.labels, o.hard_counts, o.true_counts).tolist() for part, o in outcomes.items()}
@@ -254,7 +254,7 @@ def write_overestimation(out: Path) -> None:
     groups: dict[tuple, list[dict]] = defaultdict(list)
     for line in read_lines(out):
         if "overestimation_per_bag" in line:
-            name = line["cell"].split("/")[2]  # the method and what is not the paper's
+            name = line["cell"].split("/")[2]  # the method and its changes
             groups[source_name(line), line["scenario"], name].append(line)
     rows = [("source", "scenario", "cell", "folds", "part", "bags", "mean", "min", "q25", "median", "q75", "max")]
     for names, lines in groups.items():
@@ -281,16 +281,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the .jsonl file of finished cells; lines are appended")
     parser.add_argument("--work", type=Path, default=Path("runs/paper"), help="run folders, with their checkpoints")
     parser.add_argument("--blocks", default=",".join(BLOCKS))
-    parser.add_argument("--limit", type=int, default=None, help="at most so many cells")
+    parser.add_argument("--limit", type=int, default=None, help="largest number of cells to run")
     parser.add_argument("--jobs", type=int, default=4, help="trainings side by side")
     parser.add_argument("--minutes", type=float, default=None, help="stop by then; 0: list what is missing")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--tiny", action="store_true", help="to try the code: digits, an mlp, 8 bags of 8, 2 epochs")
-    parser.add_argument("--commit", default=None, help="where this is no git checkout")
+    parser.add_argument("--tiny", action="store_true", help="to test the code: digits, an mlp, 8 bags of 8, 2 epochs")
+    parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
     blocks = options.blocks.split(",")
     if not set(blocks) <= set(BLOCKS):
-        parser.error(f"--blocks {options.blocks}: take some of {','.join(BLOCKS)}")
+        parser.error(f"--blocks {options.blocks}: choose from {','.join(BLOCKS)}")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     finished, cells = finished_cells(options.out), {}
     for block in blocks:

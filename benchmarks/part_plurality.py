@@ -1,10 +1,10 @@
-"""How often the plurality of a random part of a bag is not the bag's own label: what `max_instances` risks.
+"""How often a random part of a bag has another majority than the bag: the risk of `max_instances`.
 
     python benchmarks/part_plurality.py
 
 Bags of ten classes hold a majority proportion m. The rest is shared equally by the nine other classes
-("equal"), or one rival holds 0.8 m (all of the rest where that is less) and the other eight share what is
-left ("rival"). Parts are drawn without replacement. Of 100,000 parts a cell, the percentage in which another
+("equal"), or one rival holds 0.8 m (all of the rest if that is less) and the other eight share what is
+left ("rival"). Parts are drawn without replacement. Of 100,000 parts per cell, the percentage in which another
 class has more instances than the bag's label ("beaten"), and in which the label shares the top ("tied").
 The tables in docs/benchmarks/large-bags.md depend on numpy's generator and the seed only, not on the machine.
 """
@@ -20,7 +20,7 @@ BAG_SIZES = (1_000, 10_000)
 PART_SIZES = (16, 64, 256, 1_024)
 MAJORITIES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 RESTS = ("equal", "rival")
-RIVAL = 0.8  # its count in units of the majority's
+RIVAL = 0.8  # its count, relative to that of the majority class
 
 
 def counts_of(size: int, majority: float, rest: str) -> np.ndarray:
@@ -39,7 +39,7 @@ def counts_of(size: int, majority: float, rest: str) -> np.ndarray:
 
 
 def beaten_and_tied(counts: np.ndarray, part: int, draws: int, rng: np.random.Generator) -> tuple[float, float]:
-    """Share of random parts in which the first class is not on top, and in which it is not there alone."""
+    """Share of random parts in which another class beats the first, and in which the first is tied."""
     drawn = rng.multivariate_hypergeometric(counts, part, size=draws, method="marginals")  # (draws, C)
     label, best_rival = drawn[:, 0], drawn[:, 1:].max(axis=1)
     return float((best_rival > label).mean()), float((best_rival == label).mean())
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     for size in BAG_SIZES:
-        print(f"bags of {size:,}: beaten + tied, {options.draws:,} parts a cell\n")
+        print(f"bags of {size:,}: beaten + tied, {options.draws:,} parts per cell\n")
         print(table(size, options.draws, options.seed), end="\n\n")
 
 

@@ -2,10 +2,10 @@
 
     python benchmarks/recipe_trials.py cifar10 --out results/recipes/trials-cifar10.jsonl
 
-Each line of the output is one run: plan, method, scenario, fold, test figures, seconds. A line that is there
+Each line of the output is one run: plan, method, scenario, fold, test metrics, seconds. A run that has a line
 is not run again. Plans are compared by the mean instance accuracy of their four runs (Small on fold 0,
-Large on fold 1, `count` and `log-mean`); the test bags of those two folds chose the recipe, so figures that
-are reported for it come from folds 2 to 4.
+Large on fold 1, `count` and `log-mean`); the recipe was chosen on the test bags of those two folds, so the
+results that are reported for it come from folds 2 to 4.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--only", default=None, help="plans whose name holds this")
-    parser.add_argument("--epochs", type=int, default=None, help="to try the code")
+    parser.add_argument("--only", default=None, help="plans whose name contains this")
+    parser.add_argument("--epochs", type=int, default=None, help="to test the code")
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     done = {(r["plan"], r["method"], r["scenario"], r["fold"]): r["instance_accuracy"] for r in read_lines(options.out)}

@@ -5,7 +5,7 @@
 fast   `majority.fit` as shipped for long runs on a GPU: bf16, captured and compiled steps
 plain  every kernel launched from Python, float32, nothing compiled
 
-Each line of the output is one run of the paper recipe on Large bags, fold 0; a line that is there is not run again.
+Each line of the output is one run of the paper recipe on Large bags, fold 0; a run that has a line is not run again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--loops", default="fast,plain")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=150)
-    parser.add_argument("--backbone", default=None, help="to try the code")
+    parser.add_argument("--backbone", default=None, help="to test the code")
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     done = {(row["method"], row["loop"], row["seed"]): row["instance_accuracy"] for row in read_lines(options.out)}

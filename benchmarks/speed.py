@@ -1,18 +1,18 @@
 """Seconds per epoch of four loops on one machine, in one run: published, eager, shipped, floor.
 
     python benchmarks/speed.py --out results/speed/h200.json      on a GPU
-    python benchmarks/speed.py --tiny --out speed.json            on a CPU: tries the code, says nothing about speed
+    python benchmarks/speed.py --tiny --out speed.json            on a CPU: a test of the code, not of its speed
 
-published  a straightforward loop in the published way: a DataLoader without workers, one Python transform an
-           image, float32, validation and test every epoch, losses read every step
+published  a plain loop like the published one: a DataLoader without workers, one Python transform per image,
+           float32, validation and test every epoch, losses read every step
 eager      `majority.fit(..., eager=True)`: resident data, bf16, every kernel launched from Python
-shipped    `majority.fit(...)` as it comes for 1,500 epochs: captured and compiled steps, one read an epoch
+shipped    `majority.fit(...)` with its defaults for 1,500 epochs: captured and compiled steps, one read per epoch
 floor      the network's forward and backward alone (and the validation images' forward), captured and compiled, on
-           random float images that are already there: no gather, no normalisation, no bag loss, no optimizer
+           random float images on the device: no gather, no normalisation, no bag loss, no optimizer
 
-An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags. Beside the loops:
-how the shipped one grows with bags and their size, and how fast predictions stream. The file is written after
-every case, so that a run cut short leaves what it measured.
+An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags. Also
+measured: the shipped loop by number and size of bags, and the speed of predictions. The file is written after every
+case, so that an interrupted run keeps what it has measured.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from majority import Bags, Classifier, build_model, fit
@@ -46,7 +47,7 @@ N_CLASSES = 10
 
 
 def random_bags(sizes: np.ndarray, side: int, seed: int, stored: int = 60_000) -> Bags:
-    """Bags of random pixels: what a loop costs does not depend on what the pixels show."""
+    """Bags of random pixels: the time of a loop does not depend on the values of pixels."""
     rng = np.random.default_rng(seed)
     store = rng.integers(0, 256, (min(stored, int(sizes.sum())), side, side, 3), dtype=np.uint8)
     index = rng.integers(0, len(store), sizes.sum())
@@ -59,13 +60,13 @@ def paper_settings(epochs: int, **changes) -> Settings:
 
 
 def as_shipped(train: Bags, epochs: int, **changes) -> Settings:
-    """A few epochs of what a run of the recipe's full length would do."""
+    """Settings for a few epochs that are trained like those of a run of full length."""
     whole = RECIPES["paper"].plan(TaskInfo("random")).training.epochs
     return paper_settings(epochs, compile=whole * len(train.index) >= COMPILED_FROM, **changes)
 
 
 def epoch_of_fit(train: Bags, val: Bags, backbone: str, settings: Settings, eager: bool) -> dict:
-    """Median seconds of an epoch, as a user gets it: with metrics and checkpoints written to a run folder."""
+    """Median seconds of an epoch of `fit`, with metrics and checkpoints written to a run folder."""
     model = build_model(train, "count", backbone, pixels="published")
     _reset_peak()
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +80,7 @@ def epoch_of_fit(train: Bags, val: Bags, backbone: str, settings: Settings, eage
 
 
 class OneBagAtATime(Dataset):
-    """A bag's images, each transformed on its own in Python."""
+    """The images of one bag, each transformed separately in Python."""
 
     def __init__(self, bags: Bags):
         self.bags = bags
@@ -119,18 +120,20 @@ def epoch_of_published_way(train: Bags, val: Bags, test: Bags, backbone: str, de
 def epoch_of_floor(train: Bags, val: Bags, backbone: str, side: int, device: torch.device) -> dict:
     model = build_model(train, "count", backbone, pixels="published").to(device)
     on_gpu = device.type == "cuda"
-    body = model.backbone.to(memory_format=torch.channels_last)
+    network = model.backbone.to(memory_format=torch.channels_last)
     steps = [min(64, len(train) - start) * int(train.sizes[0]) for start in range(0, len(train), 64)]
     forwards = [len(rows) for rows in torch.arange(len(val.index)).split(BATCH_INSTANCES)]
     _reset_peak()
     works = [*((n, True) for n in steps), *((n, False) for n in forwards)]
-    with compiled(*[body] if on_gpu else []):
-        seconds = {work: _network_seconds(model, body, *work, side, device, on_gpu) for work in set(works)}
+    with compiled(*[network] if on_gpu else []):
+        seconds = {work: _network_seconds(model, network, *work, side, device, on_gpu) for work in set(works)}
     total = sum(seconds[work] for work in works)
     return {"seconds": total, "peak_gib": _peak_gib()}
 
 
-def _network_seconds(model: Model, body, n: int, backward: bool, side: int, device, on_gpu: bool) -> float:
+def _network_seconds(
+    model: Model, network: nn.Module, n: int, backward: bool, side: int, device, on_gpu: bool
+) -> float:
     images = torch.randn(n, 3, side, side, device=device).to(memory_format=torch.channels_last)
     model.train(backward)
 
@@ -139,7 +142,7 @@ def _network_seconds(model: Model, body, n: int, backward: bool, side: int, devi
             torch.set_grad_enabled(backward),
             torch.autocast(device.type, torch.bfloat16, enabled=on_gpu, cache_enabled=False),
         ):
-            features = body(images)
+            features = network(images)
             if backward:
                 model.zero_grad(set_to_none=True)
                 features.float().square().mean().backward()
@@ -193,7 +196,7 @@ def four_loops(side: int, backbone: str, bags: int, size: int, epochs: int, devi
 
 
 def ladder(side: int, backbone: str, bags: int, size: int, epochs: int) -> dict:
-    """From the plain loop to the shipped one, a step at a time."""
+    """From the plain loop to the shipped one, one change at a time."""
     train, val = (random_bags(np.full(n, size), side, seed) for seed, n in enumerate((bags, bags // 4)))
     steps = {
         "eager, float32": ({"precision": "float32", "compile": False}, True),
@@ -205,19 +208,25 @@ def ladder(side: int, backbone: str, bags: int, size: int, epochs: int) -> dict:
     rows = {}
     for name, (changes, eager) in steps.items():
         rows[name] = epoch_of_fit(train, val, backbone, paper_settings(epochs, **changes), eager)
-        print(f"{name}: {rows[name]['seconds']:.4f} s an epoch", flush=True)
+        print(f"{name}: {rows[name]['seconds']:.4f} s per epoch", flush=True)
     return rows
 
 
 def prediction(images: int, side: int, backbone: str, device: torch.device) -> dict:
-    """Images a second of `Classifier.stream` over bags in host memory, and of the network's forward alone."""
+    """Images per second of `Classifier.stream` over bags in host memory, and of the forward pass alone."""
     bags = random_bags(np.full(images // 64, 64), side, 0, stored=images)
     classifier = Classifier(build_model(bags, "count", backbone, pixels="published"))
     batch = torch.randn(min(BATCH_INSTANCES, images), 3, side, side, device=device)
     batch = batch.to(memory_format=torch.channels_last)
     classifier.model.to(memory_format=torch.channels_last)
-    forward = lambda: classifier.model.backbone(batch)
-    stream = lambda: sum(len(probabilities) for _, probabilities in classifier.stream(bags))
+
+    def forward() -> None:
+        classifier.model.backbone(batch)
+
+    def stream() -> None:
+        for _ in classifier.stream(bags):
+            pass
+
     with torch.inference_mode():
         rates = {"forward": len(batch) / _median_seconds(forward, 10)}
     _reset_peak()
@@ -245,7 +254,7 @@ def grown(name: str, sizes: np.ndarray, side: int, backbone: str, epochs: int) -
     row = epoch_of_fit(train, val, backbone, as_shipped(train, epochs, batch_bags=batch_bags), eager=False)
     row |= {"case": name, "bags": len(sizes), "instances": int(sizes.sum()), "batch_bags": batch_bags}
     row["images_per_second"] = (len(train.index) + len(val.index)) / row["seconds"]
-    print(f"{name}: {row['seconds']:.4f} s an epoch, {row['images_per_second']:.0f} images/s", flush=True)
+    print(f"{name}: {row['seconds']:.4f} s per epoch, {row['images_per_second']:.0f} images/s", flush=True)
     return row
 
 
@@ -268,9 +277,11 @@ def commit() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--tiny", action="store_true", help="8 bags of 4 images of 8x8, a tiny network: tries the code")
+    parser.add_argument(
+        "--tiny", action="store_true", help="8 bags of 4 images of 8x8, a tiny network: to test the code"
+    )
     parser.add_argument("--epochs", type=int, default=30, help="of the shipped loop")
-    parser.add_argument("--commit", default=None, help="where this is no git checkout")
+    parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
     device = choose_device()
     bags, size, sides, epochs = (8, 4, (8,), 2) if options.tiny else (400, 64, (32, 28), options.epochs)

@@ -2,8 +2,8 @@
 
     python benchmarks/vectors.py digits pathmnist svhn28.npz --folds 0-2 --out results/recipes/vectors.jsonl
 
-Components are those of the training bags' instances. Each line of OUT is one training; one that is there, by the same
-plan, is not run again. Measured: results/README.md.
+The components are those of the instances in the training bags. Each line of OUT is one training; a training that has a
+line with the same plan is not run again. Measured: results/README.md.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from majority.cli.options import parse_folds
 from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.methods import DEFAULT_METHOD
+from majority.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo
 from majority.recipes.embedding import as_single_bags
 from majority.sources import Parts, load
 
 
 def as_vectors(parts: Parts, components: int) -> Parts:
-    """The same bags, the pixels of each instance as so many principal components."""
+    """The same bags, with the pixels of each instance replaced by their first principal components."""
     store = parts.train.store.reshape(len(parts.train.store), -1).astype(np.float32)
     known = store[as_single_bags(parts.train).index]
     lengths, directions = np.linalg.eigh(np.cov(known, rowvar=False))
@@ -39,11 +40,14 @@ def as_vectors(parts: Parts, components: int) -> Parts:
 
 def trained(parts: Parts, plan: Plan, source: str) -> dict:
     recipe = plan.recipe
-    fresh = lambda number=0: build_model(parts.train, DEFAULT_METHOD, plan.backbone, seed=run.seed_of(number))
+
+    def fresh_model(number: int = 0) -> Model:
+        return build_model(parts.train, DEFAULT_METHOD, plan.backbone, seed=run.seed_of(number))
+
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder), parts.train, parts.val, plan, fresh, f"{source} {recipe}", "cpu")
-        made = RECIPES[recipe].train(run)
-    return evaluate(made.model, parts.test, "cpu").summary() | made.summary()
+        run = Run(Path(folder), parts.train, parts.val, plan, fresh_model, f"{source} {recipe}", "cpu")
+        result = RECIPES[recipe].train(run)
+    return evaluate(result.model, parts.test, "cpu").summary() | result.summary()
 
 
 def main() -> None:
