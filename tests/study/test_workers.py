@@ -202,6 +202,8 @@ def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):
         environment["CUDA_VISIBLE_DEVICES"] for environment in _worker_environments(on_gpu=True, jobs=None, cells=100)
     ]
     assert gpus == ["0", "1", "0", "1"]
+    only_one = _worker_environments(on_gpu=True, jobs=None, cells=100, gpu=1)
+    assert [environment["CUDA_VISIBLE_DEVICES"] for environment in only_one] == ["1", "1"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert _worker_environments(on_gpu=True, jobs=1, cells=100) == [

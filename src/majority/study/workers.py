@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import select
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,6 +34,7 @@ from ..sources import describe, load
 FAILURES = "failures.txt"
 WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
 POLL_SECONDS = 0.5
+KILLED = 9  # signal.SIGKILL, which Windows does not have
 PROGRAM = "from majority.study.workers import run_worker; run_worker()"
 
 
@@ -79,8 +80,9 @@ def run_cells(
     A cell that fails is recorded in OUT/failures.txt and does not stop the others. `jobs` is the number of processes
     on a CPU, and the number of processes per GPU on GPUs.
     """
-    on_gpu = choose_device(device).type == "cuda"
-    environments = _worker_environments(on_gpu, jobs, len(cells))
+    chosen_device = choose_device(device)
+    on_gpu = chosen_device.type == "cuda"
+    environments = _worker_environments(on_gpu, jobs, len(cells), chosen_device.index)
     state = State(dict(cells), out)
     for folder, experiment in cells:
         if result := experiment.finished(folder):
@@ -96,11 +98,12 @@ def run_cells(
             for worker in workers:
                 if worker.folder is None and waiting:
                     folder = waiting.popleft()
-                    worker.start_cell(folder, state.cells[folder], device)
+                    worker.start_cell(folder, state.cells[folder], "cuda" if on_gpu else device)
                     state.running[folder] = time.monotonic()
             watch(state, None)
             busy = [worker for worker in workers if worker.folder]
-            for worker in select.select(busy, [], [], POLL_SECONDS)[0]:
+            wait([worker.answer for worker in busy], POLL_SECONDS, FIRST_COMPLETED)
+            for worker in (worker for worker in busy if worker.answer.done()):
                 cell = worker.end_cell()
                 seconds = time.monotonic() - state.running.pop(cell.folder)
                 state.finished[cell.folder] = cell
@@ -136,9 +139,6 @@ class _Worker:
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
-    def fileno(self) -> int:
-        return self.stdout.fileno()
-
     def start_cell(self, folder: Path, experiment: Experiment, device: str) -> None:
         if self.process.poll() is not None:  # it died, with the last cell or without one
             self.kill()
@@ -150,11 +150,17 @@ class _Worker:
             self.stdin.write(json.dumps(order).encode() + b"\n")
             self.stdin.flush()
         self.folder = folder
+        self.answer: Future[bytes] = Future()
+        threading.Thread(target=self._read_answer, args=(self.answer,), daemon=True).start()
+
+    def _read_answer(self, answer: Future[bytes]) -> None:
+        """Run in a thread: Windows has no select() for pipes."""
+        answer.set_result(self.stdout.readline())
 
     def end_cell(self) -> FinishedCell:
         assert self.folder is not None
         folder, self.folder = self.folder, None
-        answer = self.stdout.readline()
+        answer = self.answer.result()
         if answer.endswith(b"\n"):
             failure = json.loads(answer)["failure"]
             return (
@@ -163,7 +169,7 @@ class _Worker:
         code = self.process.wait()
         self.stderr.seek(0)
         details = self.stderr.read().decode(errors="replace").strip()
-        if code == -signal.SIGKILL:
+        if code == -KILLED:
             failure = "the process was killed (signal 9), perhaps because memory ran out: use fewer --jobs"
         elif code < 0:
             failure = f"the process was killed ({signal.Signals(-code).name})"
@@ -220,18 +226,19 @@ def _lists_as_tuples(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 
-def _worker_environments(on_gpu: bool, jobs: int | None, cells: int) -> list[dict[str, str]]:
-    """The environment variables of each process: its number of threads and its GPU.
+def _worker_environments(on_gpu: bool, jobs: int | None, cells: int, gpu: int | None = None) -> list[dict[str, str]]:
+    """The environment variables of each process: its number of threads and its GPU (`gpu`, or all in turn).
 
     The number of threads depends on all cells, finished or not, so that a study computes the same after a restart.
     """
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs {jobs}: give at least 1")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    gpus: list[dict[str, str]] = [{"CUDA_VISIBLE_DEVICES": name} for name in _gpu_names()] if on_gpu else [{}]
+    names = _gpu_names() if gpu is None else [_gpu_names()[gpu]]
+    gpus: list[dict[str, str]] = [{"CUDA_VISIBLE_DEVICES": name} for name in names] if on_gpu else [{}]
     each = jobs or (WORKERS_PER_GPU if on_gpu else max(1, min(cores, cells)))
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores // (each * len(gpus))))
-    return [{"OMP_NUM_THREADS": threads} | gpu for _ in range(each) for gpu in gpus]
+    return [{"OMP_NUM_THREADS": threads} | visible for _ in range(each) for visible in gpus]
 
 
 def _gpu_names() -> list[str]:
