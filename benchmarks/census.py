@@ -1,4 +1,4 @@
-"""The value of a majority label: census next to its reference methods, and every bag loss on the same pretrained network.
+"""The value of a majority label: census next to its reference methods; all bag losses on the same pretrained network.
 
     python benchmarks/census.py cifar10 --scenarios small,various,large --folds 2-4 --out results/census
 
@@ -13,10 +13,11 @@ proportion     the recipe's later stages, trained with the true proportions of e
 supervised     the same, trained with the label of every instance: the upper bound
 augmented      the recipe of that name with log-mean, the mean of probabilities: no pretraining, no stages
 
-Each line of OUT/runs.jsonl is one training; a training that has a line is not run again. If the recipe does not pretrain
-(vectors, tiny images, a CPU), heads, discriminants and augmented are skipped, and clusters are of the instances
-themselves. Pretrained networks and checkpoints are kept in WORK, so that an interrupted run continues; files of another
-plan are refused. OUT/heads.csv, OUT/summary.csv and the plots OUT/worth-SOURCE.svg are written from runs.jsonl each time.
+Each line of OUT/runs.jsonl is one training; a training that has a line is not run again. If the recipe does not
+pretrain (vectors, tiny images, a CPU), heads, discriminants and augmented are skipped, and clusters are of the
+instances themselves. Pretrained networks and checkpoints are kept in WORK, so that an interrupted run continues; files
+of another plan are refused. OUT/heads.csv, OUT/summary.csv and the plots OUT/worth-SOURCE.svg are written from
+runs.jsonl each time.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Writes one float16 .npy file per bag into FOLDER (and removes them at the end), 
 tenths of the bags for training and one for validation, each variant in its own process:
 
 streamed   `FeatureFiles`: rows are read from disk for every batch (from the page cache, once it is warm)
-in memory  the same rows in one array; if memory is short, only as many bags as half of it holds ("bags" is their number)
+in memory  the same rows in one array; if memory is short, only as many bags as fit into half of it ("bags")
 
 each with whole bags and with a random `max_instances` of each. Prints one line per variant: the peak resident
 memory of the process (VmHWM) including loading, the seconds of the fastest epoch, and instances (of whole bags) per

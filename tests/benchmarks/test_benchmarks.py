@@ -1,4 +1,4 @@
-"""The benchmarks' code runs: small, on any machine. What they measure is not judged here."""
+"""The code of the benchmarks runs: small, on any machine. The measured values are not tested here."""
 
 import json
 import runpy
@@ -35,14 +35,14 @@ def test_speed_runs_small(run, tmp_path):
     assert all(rates["stream"] > 0 and rates["forward"] > 0 for rates in result["prediction"].values())
 
 
-def test_same_accuracy_runs_small_and_goes_on(run, tmp_path):
+def test_same_accuracy_runs_small_and_continues(run, tmp_path):
     out = tmp_path / "same.jsonl"
     command = ["same_accuracy.py", "digits", "--backbone", "mlp", "--epochs", "1"]
     command += ["--methods", "count,attention", "--out", out]
     run(*command, "--seeds", "1")
     first = out.read_text()
     run(*command, "--seeds", "2")
-    assert out.read_text().startswith(first), "a line that is there is not run again"
+    assert out.read_text().startswith(first), "a training that has a line is not run again"
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["method"], row["loop"], row["seed"]) for row in rows] == [
         *(("count", "fast", 0), ("count", "plain", 0), ("attention", "fast", 0), ("attention", "plain", 0)),
@@ -54,44 +54,44 @@ def test_same_accuracy_runs_small_and_goes_on(run, tmp_path):
 
 @pytest.fixture
 def census(tmp_path):
-    """A small census of images of its own, with a start."""
+    """The command for a small census of custom images, with pretraining."""
     rng = np.random.default_rng(0)
     labels = np.arange(1_500, dtype=np.uint16)[:, None] % 3
     images = rng.integers(0, 100, (1_500, 13, 13, 3), dtype=np.uint8)
     np.savez(tmp_path / "own.npz", train_images=images, train_labels=labels)
     command = ["census.py", tmp_path / "own.npz", "--scenarios", "large"]
     command += ["--folds", "0", "--plan", "gpu", "--seeds", "1", "--commit", "abc", "--set", 'backbone="mlp"']
-    command += ["--set", "census.start.epochs=1", "--set", "census.head.epochs=1", "--set", "training.epochs=1"]
-    command += ["--set", 'census.start.augment=["crop"]', "--set", 'training.augment=["crop"]']
-    return [*command, "--set", "census.readers=1", "--work", tmp_path / "work"]
+    command += ["--set", "census.pretrain.epochs=1", "--set", "census.head.epochs=1", "--set", "training.epochs=1"]
+    command += ["--set", 'census.pretrain.augment=["crop"]', "--set", 'training.augment=["crop"]']
+    return [*command, "--set", "census.teachers=1", "--work", tmp_path / "work"]
 
 
-def test_census_runs_every_line_from_one_body_and_goes_on(run, census, tmp_path):
+def test_census_runs_every_variant_from_one_pretrained_network_and_continues(run, census, tmp_path):
     command = [*census, "--out", tmp_path / "out"]
     run(*command, "--lines", "census,clusters")
     first = (tmp_path / "out/runs.jsonl").read_text()
-    figure = tmp_path / "out/worth-own.svg"
-    assert not figure.exists(), "no figure without a ceiling"
+    plot = tmp_path / "out/worth-own.svg"
+    assert not plot.exists(), "no plot without supervised runs"
     run(*command, "--lines", "census,clusters,heads,discriminants,supervised,augmented")
-    assert (tmp_path / "out/runs.jsonl").read_text().startswith(first), "a line that is there is not run again"
+    assert (tmp_path / "out/runs.jsonl").read_text().startswith(first), "a training that has a line is not run again"
     rows = [json.loads(line) for line in (tmp_path / "out/runs.jsonl").read_text().splitlines()]
     lines = [row["line"] for row in rows]
     assert lines == ["census", "clusters", *["heads"] * 9, "discriminants", "supervised", "augmented"]
     assert (rows[-1]["method"], rows[-1]["plan"]["recipe"]) == ("log-mean", "augmented")
     assert "stages" not in rows[-1]
-    bodies = [path.read_bytes() for path in (tmp_path / "work").rglob("stages/start/weights.safetensors")]
-    assert len(bodies) == 2
-    assert len({*bodies}) == 1, "every line begins with the same body"
+    pretrained = [path.read_bytes() for path in (tmp_path / "work").rglob("stages/pretrain/weights.safetensors")]
+    assert len(pretrained) == 2
+    assert len({*pretrained}) == 1, "every variant starts from the same network"
     summary = (tmp_path / "out/summary.csv").read_text().splitlines()
     assert summary[0] == "source,scenario,folds,mean,std,ceiling,floor,seconds"
     assert len(summary) == 2
     heads = (tmp_path / "out/heads.csv").read_text().splitlines()
     assert len(heads) == 11
     assert sum("adjusted-mean on discriminants" in head for head in heads) == 1
-    assert figure.read_text().count("<circle") == 3, "clusters, census and supervised; proportions were not run"
+    assert plot.read_text().count("<circle") == 3, "clusters, census and supervised; proportions were not run"
 
 
-def test_census_refuses_what_another_plan_left(run, census, tmp_path):
+def test_census_refuses_files_of_another_plan(run, census, tmp_path):
     refused = pytest.raises(SystemExit, match=r"work/own/large/fold0 was made by another plan.* choose another --work")
     same, other = ([*census, "--out", tmp_path / out] for out in ("same", "other"))
     run(*same, "--lines", "census")
@@ -105,13 +105,13 @@ def test_census_refuses_what_another_plan_left(run, census, tmp_path):
         run(*same, "--lines", "supervised")
 
 
-def test_vectors_runs_and_goes_on(run, tmp_path):
+def test_vectors_runs_and_continues(run, tmp_path):
     command = ["vectors.py", "digits", "--scenarios", "large", "--folds", "0"]
     command += ["--out", tmp_path / "vectors.jsonl"]
-    said = run(*command, "--recipes", "quick")
+    printed = run(*command, "--recipes", "quick")
     again = run(*command, "--recipes", "quick")
     (row,) = [json.loads(line) for line in (tmp_path / "vectors.jsonl").read_text().splitlines()]
     assert row["plan"]["recipe"] == row["recipe"] == "quick"
     assert 0.8 < row["instance_accuracy"] <= 1, "as many components as pixels are the pixels, turned"
-    assert f"{row['instance_accuracy']:.4f}" in said
+    assert f"{row['instance_accuracy']:.4f}" in printed
     assert again == ""

@@ -1,4 +1,4 @@
-"""The run folder: begun, continued, refused, finished; killed at any moment it loses nothing."""
+"""The run folder: started, continued, refused, finished; a kill at any moment loses nothing."""
 
 import errno
 import fcntl
@@ -51,10 +51,10 @@ def test_a_run_leaves_what_the_design_says(tmp_path):
 def test_a_finished_run_is_not_run_again(tmp_path):
     first = TINY.run(tmp_path, "cpu")
     stamp = (tmp_path / "best.safetensors").stat().st_mtime_ns
-    said = []
-    assert TINY.run(tmp_path, "cpu", said.append) == first
+    printed = []
+    assert TINY.run(tmp_path, "cpu", printed.append) == first
     assert (tmp_path / "best.safetensors").stat().st_mtime_ns == stamp
-    assert "is finished" in said[0]
+    assert "is finished" in printed[0]
 
 
 def test_the_cure_for_a_classifier_that_is_gone_brings_it_back(tmp_path):
@@ -186,11 +186,11 @@ def test_a_manifest_that_is_a_link_is_read_where_the_link_is(majority, tmp_path)
     assert majority("report", tmp_path / "run")[0] == 0
 
 
-def test_the_instances_are_gone_through_once_to_standardise_all_networks(tmp_path, monkeypatch):
+def test_the_instances_are_read_once_to_standardise_all_networks(tmp_path, monkeypatch):
     passes, standardise = [], model.standardisation
     monkeypatch.setattr(model, "standardisation", lambda bags: passes.append(bags) or standardise(bags))
     replace(TINY, recipe="census", settings={"training.epochs": 1}).run(tmp_path, "cpu")
-    assert len(passes) == 1, "of three readers and last"
+    assert len(passes) == 1, "for three teachers and the student"
 
 
 @pytest.mark.parametrize("marks", [["train", "val", "test"], ["train", "val"]])

@@ -1,4 +1,4 @@
-"""census: its stages, what they leave, that they go on after a stop, and that no instance label reaches them."""
+"""census: its stages, their files, that they continue after a stop, and that no instance label reaches them."""
 
 import json
 import re
@@ -49,7 +49,9 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     assert re.search(r"stage teacher-1: kept epoch [12] of 2, validation loss", out)
     assert "The last epoch was kept." in (tmp_path / "run/report.html").read_text()
     result = json.loads((tmp_path / "run/result.json").read_text())
-    assert list(result["stages"]) == ["teacher-1", "teacher-2", "teacher-3", "student"], "tiny images have no start"
+    assert list(result["stages"]) == ["teacher-1", "teacher-2", "teacher-3", "student"], (
+        "tiny images are not pretrained"
+    )
     assert result["plan"]["census"]["momentum"] == 0.9
     assert not list((tmp_path / "run").rglob("checkpoint.safetensors"))
     code, out, _ = majority(*words)
@@ -58,7 +60,7 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     assert "--set census.momentum=0.9" in (tmp_path / "run/report.html").read_text()
 
 
-def test_a_start_without_a_head_has_no_such_stage(tmp_path):
+def test_pretraining_without_a_head_has_no_such_stage(tmp_path):
     trained = census.train(run_of(tmp_path, digits(), settings=replace(WITH_PRETRAIN, head=None)))
     assert list(trained.stages) == ["pretrain", "teacher-1", "teacher-2", "student"]
 
@@ -118,7 +120,7 @@ def test_wrong_settings_are_refused(majority, tmp_path, pair, message):
     assert not (tmp_path / "run").exists(), "so that the right setting can be given for the same folder"
 
 
-def test_plans_follow_the_material():
+def test_plans_depend_on_the_task():
     plan = lambda *task: RECIPES["census"].plan(TaskInfo(*task))
     assert (plan("mine", (64,), True).backbone, plan("mine", (64,), True).own.pretrain) == ("mlp", None)
     assert (plan("digits", (8, 8, 1), True).backbone, plan("digits", (8, 8, 1), True).own.pretrain) == ("tiny", None)
@@ -154,7 +156,7 @@ def test_custom_bags_have_a_known_kind_of_images_only_if_like_names_it(tmp_path,
     assert seen == [source]
 
 
-def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tmp_path, monkeypatch):
+def test_a_run_started_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tmp_path, monkeypatch):
     images = np.random.default_rng(0).integers(0, 255, (600, 14, 14, 3), dtype=np.uint8)
     np.savez(tmp_path / "own.npz", train_images=images, train_labels=np.arange(600, dtype=np.uint8)[:, None] % 3)
     words = ["train", tmp_path / "own.npz", "--recipe", "census", "--bags", "12", "--bag-size", "8", "--epochs", "1"]
@@ -188,13 +190,13 @@ def test_a_run_begun_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, tm
 # ---------------------------------------------------------------------- its stages
 
 
-def test_a_start_mixes_views_as_planned(tmp_path):
+def test_pretraining_mixes_views_as_planned(tmp_path):
     start = lambda most: replace(WITH_PRETRAIN, mixed_views=most)
     runs = [run_of(tmp_path / str(most), digits(), settings=start(most)) for most in (0.0, 0.1, 0.5)]
     assert len({census.train(run).stages["pretrain"].best_loss for run in runs}) == 3
 
 
-def test_every_stage_is_trained_and_told(tmp_path):
+def test_every_stage_is_trained_and_reported(tmp_path):
     trained = census.train(run_of(tmp_path, digits()))
     assert list(trained.stages) == ["pretrain", "head", "teacher-1", "teacher-2", "student"]
     assert trained.summary()["stages"]["head"]["epochs"] == 3
@@ -204,7 +206,7 @@ def test_every_stage_is_trained_and_told(tmp_path):
 
 
 @pytest.mark.parametrize(("most", "epochs"), [(1, 1), (5, 2)])
-def test_readers_have_as_many_epochs_as_last_or_fewer(tmp_path, most, epochs):
+def test_teachers_have_as_many_epochs_as_the_student_or_fewer(tmp_path, most, epochs):
     stages = census.train(run_of(tmp_path, digits(), settings=CensusSettings(teacher_epochs=most, teachers=1))).stages
     assert {name: fitted.epochs for name, fitted in stages.items()} == {"teacher-1": epochs, "student": 2}
 
@@ -266,13 +268,15 @@ def test_on_a_gpu_a_stage_read_back_is_trained_on(tmp_path):
     shutil.rmtree(tmp_path / "stages" / "student")
     shutil.rmtree(tmp_path / "stages" / "head")
     again = census.train(replace(run, device="cuda")).model
-    begun = load_file(tmp_path / "stages/start/weights.safetensors")
-    moved = [name for name, value in begun.items() if not torch.equal(value, again.backbone.state_dict()[name].cpu())]
-    assert len(moved) == len(begun), "it was trained on"
+    pretrained = load_file(tmp_path / "stages/pretrain/weights.safetensors")
+    moved = [
+        name for name, value in pretrained.items() if not torch.equal(value, again.backbone.state_dict()[name].cpu())
+    ]
+    assert len(moved) == len(pretrained), "it was trained on"
 
 
 @pytest.mark.parametrize("method", ["supervised", "proportion", "attention", "additive", "vote"])
-def test_other_methods_take_the_same_way(tmp_path, method):
+def test_other_methods_use_the_same_stages(tmp_path, method):
     trained = census.train(run_of(tmp_path, digits(), method))
     assert trained.fitted.epochs == 2
     assert "teacher-1" in trained.stages
@@ -283,18 +287,18 @@ def test_bags_may_have_a_background(tmp_path):
     assert census.train(run_of(tmp_path, parts, "adjusted-mean")).fitted.epochs == 2
 
 
-def test_the_last_network_reads_bags_with_what_the_readers_counted(tmp_path):
+def test_the_student_has_the_running_statistics_of_the_last_teacher(tmp_path):
     settings = replace(WITH_PRETRAIN, pretrain=None, head=None)
     trained = census.train(run_of(tmp_path, digits(), "adjusted-mean", settings))
-    reader = load_file(tmp_path / "stages/teacher-2/weights.safetensors")
-    assert trained.model.head.winner_share.item() == reader["head.winner_share"].item() != 0.1
+    teacher = load_file(tmp_path / "stages/teacher-2/weights.safetensors")
+    assert trained.model.head.winner_share.item() == teacher["head.winner_share"].item() != 0.1
 
 
-def test_without_a_start_every_network_begins_with_weights_of_its_own(tmp_path):
-    run, begun = run_of(tmp_path, digits(), settings=replace(WITH_PRETRAIN, pretrain=None, head=None)), []
-    census.train(replace(run, fresh_model=lambda number=0: begun.append(number) or run.fresh_model(number)))
-    readers_and_last = begun[-3:]
-    assert len(set(readers_and_last)) == 3
+def test_without_pretraining_every_network_starts_from_different_weights(tmp_path):
+    run, started = run_of(tmp_path, digits(), settings=replace(WITH_PRETRAIN, pretrain=None, head=None)), []
+    census.train(replace(run, fresh_model=lambda number=0: started.append(number) or run.fresh_model(number)))
+    teachers_and_student = started[-3:]
+    assert len(set(teachers_and_student)) == 3
 
 
 def test_no_instance_label_reaches_any_stage(tmp_path, same):
@@ -317,10 +321,10 @@ def test_stopped_before_any_stage_it_ends_the_same(tmp_path, check_going_on, at)
     check_going_on(lambda name: run_of(tmp_path / name, parts), at, "instance_probabilities")
 
 
-# ---------------------------------------------------------------------- what the readers believe
+# ---------------------------------------------------------------------- the soft labels of the teachers
 
 
-def test_damaged_weights_of_a_stage_are_told_with_the_cure(tmp_path, same):
+def test_damaged_weights_of_a_stage_are_reported_with_the_cure(tmp_path, same):
     parts = digits()
     before = census.train(run_of(tmp_path, parts)).model
     damaged = tmp_path / "stages/teacher-1/weights.safetensors"
@@ -354,8 +358,8 @@ def test_the_student_learns_the_squared_mean_of_the_teachers_probabilities(tmp_p
         census.train(run_of(tmp_path, parts))
     read = []
     for number in (1, 2):
-        reader = build_model(parts.train, "log-mean", "tiny")
-        reader.load_state_dict(load_file(tmp_path / f"stages/teacher-{number}/weights.safetensors"))
-        read.append(census.instance_probabilities(reader, parts.train, "cpu").numpy().astype(np.float64))
+        teacher = build_model(parts.train, "log-mean", "tiny")
+        teacher.load_state_dict(load_file(tmp_path / f"stages/teacher-{number}/weights.safetensors"))
+        read.append(census.instance_probabilities(teacher, parts.train, "cpu").numpy().astype(np.float64))
     squared = ((read[0] + read[1]) / 2) ** 2
     np.testing.assert_allclose(learned[0], squared / squared.sum(axis=1, keepdims=True), rtol=1e-4, atol=1e-7)

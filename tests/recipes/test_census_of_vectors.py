@@ -1,4 +1,4 @@
-"""census of vectors: a head on discriminants, a network that learns what it believes, and which beginning is better."""
+"""census of vectors: a head on discriminants, a network that learns its soft labels, and the choice of the start."""
 
 from dataclasses import replace
 
@@ -38,13 +38,13 @@ def run_of(folder, parts, method="adjusted-mean", settings=SETTINGS, training=TR
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
 
 
-def test_the_plan_has_a_head_and_no_start():
+def test_the_plan_has_a_head_and_no_pretraining():
     plan, _ = choose("default", TaskInfo("", (64,), on_gpu=False))
     assert plan.recipe == "census"
     assert (plan.own.pretrain, plan.own.head.learning_rate) == (None, 0.02)
 
 
-def test_a_head_on_discriminants_reads_instances_that_winners_barely_tell(tmp_path):
+def test_a_head_on_discriminants_classifies_instances_with_weak_majorities(tmp_path):
     parts = vectors(bags=150)
     run = run_of(tmp_path, parts)
     linear = census.linear_model(run, run.fresh_model())
@@ -56,7 +56,7 @@ def test_a_head_on_discriminants_reads_instances_that_winners_barely_tell(tmp_pa
     assert accuracy[0] > accuracy[1] + 0.05
 
 
-def test_a_head_on_discriminants_knows_how_frequent_labels_are(tmp_path):
+def test_a_head_on_discriminants_has_the_label_frequencies(tmp_path):
     parts = vectors()
     run = run_of(tmp_path, parts._replace(train=parts.train.subset(np.flatnonzero(np.arange(60) % 6 > 0))))
     linear, whole = census.linear_model(run, run.fresh_model()), build_model(run.train, "adjusted-mean", "mlp")
@@ -64,56 +64,56 @@ def test_a_head_on_discriminants_knows_how_frequent_labels_are(tmp_path):
     assert linear.head.label_shares.unique().numel() > 1
 
 
-def test_taught_readers_are_networks_of_their_own(tmp_path, monkeypatch):
+def test_distilled_teachers_are_separate_networks(tmp_path, monkeypatch):
     real, models = census._train_teacher, []
 
-    def reader(run, model, number, folder, title):
+    def train_teacher(run, model, number, folder, title):
         models.append(model)
         fitted = real(run, model, number, folder, title)
         return replace(fitted, best_loss=-9.0) if folder.name.startswith("distilled") else fitted
 
-    monkeypatch.setattr(census, "_train_teacher", reader)
+    monkeypatch.setattr(census, "_train_teacher", train_teacher)
     models.append(census.train(run_of(tmp_path, vectors())).model)
-    assert len({id(model) for model in models}) == 4, "teacher-1, two that were taught, and last"
+    assert len({id(model) for model in models}) == 4, "teacher-1, two distilled teachers, and the student"
 
 
 @pytest.mark.parametrize(("loss", "kind"), [(9.0, "teacher"), (-9.0, "distilled-teacher")])
-def test_readers_begin_as_the_first_of_lower_validation_loss_did(tmp_path, monkeypatch, loss, kind):
+def test_other_teachers_start_like_the_first_with_the_lower_validation_loss(tmp_path, monkeypatch, loss, kind):
     real, calls = census._train_teacher, []
 
-    def reader(run, model, number, folder, title):
+    def train_teacher(run, model, number, folder, title):
         calls.append(folder.name)
         fitted = real(run, model, number, folder, title)
         return replace(fitted, best_loss=loss) if folder.name.startswith("distilled") else fitted
 
-    monkeypatch.setattr(census, "_train_teacher", reader)
+    monkeypatch.setattr(census, "_train_teacher", train_teacher)
     trained = census.train(run_of(tmp_path, vectors()))
     assert list(trained.stages) == ["head", "distilled", "teacher-1", "distilled-teacher-1", f"{kind}-2", "student"]
     assert calls == ["teacher-1", "distilled-teacher-1", f"{kind}-2"]
 
 
-def test_taught_readers_begin_with_what_was_taught(tmp_path, monkeypatch):
-    begun, real = {}, census._train_teacher
+def test_distilled_teachers_start_from_the_distilled_network(tmp_path, monkeypatch):
+    started, real = {}, census._train_teacher
 
-    def reader(run, model, number, folder, title):
-        begun[folder.name] = {name: value.clone() for name, value in model.state_dict().items()}
+    def train_teacher(run, model, number, folder, title):
+        started[folder.name] = {name: value.clone() for name, value in model.state_dict().items()}
         return real(run, model, number, folder, title)
 
-    monkeypatch.setattr(census, "_train_teacher", reader)
+    monkeypatch.setattr(census, "_train_teacher", train_teacher)
     census.train(run_of(tmp_path, vectors()))
-    taught = load_file(tmp_path / "stages/distilled/weights.safetensors")
-    backbone = [name for name in taught if name.startswith("backbone")]
+    distilled = load_file(tmp_path / "stages/distilled/weights.safetensors")
+    backbone = [name for name in distilled if name.startswith("backbone")]
     assert backbone
-    assert all(torch.equal(begun["distilled-teacher-1"][name], taught[name]) for name in backbone)
-    assert not all(torch.equal(begun["teacher-1"][name], taught[name]) for name in backbone)
+    assert all(torch.equal(started["distilled-teacher-1"][name], distilled[name]) for name in backbone)
+    assert not all(torch.equal(started["teacher-1"][name], distilled[name]) for name in backbone)
 
 
 @pytest.mark.parametrize("method", ["log-mean", "attention", "proportion", "supervised"])
-def test_other_methods_take_the_same_way(tmp_path, method):
+def test_other_methods_use_the_same_stages(tmp_path, method):
     assert "distilled" in census.train(run_of(tmp_path, vectors(), method)).stages
 
 
-def test_without_a_head_or_a_bag_of_every_label_readers_begin_with_random_weights(tmp_path):
+def test_without_a_head_or_a_bag_of_every_label_teachers_start_from_random_weights(tmp_path):
     parts = vectors()
     trained = census.train(run_of(tmp_path / "no head", parts, settings=replace(SETTINGS, head=None)))
     assert list(trained.stages) == ["teacher-1", "teacher-2", "student"]

@@ -1,4 +1,4 @@
-"""Discriminants: against a reference written with loops, and what they are for."""
+"""Discriminants: compared with a reference written with loops, and on typical data."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def reference(bags, mean, std):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_they_are_those_of_the_reference(seed):
+def test_discriminants_equal_the_reference(seed):
     rng = np.random.default_rng(seed)
     scales = rng.uniform(0.1, 30, size=20)
     bags = bags_of(rng, rng.normal(size=(4, 20)))
@@ -61,17 +61,19 @@ def test_they_are_those_of_the_reference(seed):
     np.testing.assert_allclose(made.numpy(), reference(bags, mean, std), rtol=2e-3, atol=2e-4)
 
 
-def test_what_differs_by_chance_alone_is_held_back():
+def test_differences_by_chance_are_shrunk():
     rng = np.random.default_rng(0)
     means = np.zeros((3, 100))
     means[:, :3] = 3 * np.eye(3)
     bags = bags_of(rng, means, bags=60, sizes=(20, 21), share=0.3)
-    bags = bags._with(store=bags.store * np.where(np.arange(100) < 3, 2, 1).astype(np.float32))  # told ones vary more
+    bags = bags._with(
+        store=bags.store * np.where(np.arange(100) < 3, 2, 1).astype(np.float32)
+    )  # informative features vary more
     weights = discriminants(build_model(bags), bags, "cpu").abs()
     assert weights[:, :3].mean() > 20 * weights[:, 3:].mean()
 
 
-def test_units_decide_little():
+def test_units_matter_little():
     rng = np.random.default_rng(5)
     bags = bags_of(rng, 2 * rng.normal(size=(4, 12)))
     scales = np.array([1e7, 1, 1e-4, 0.5, 100, 1, 1, 1, 1e3, 1, 1e-6, 1])
@@ -85,7 +87,7 @@ def test_units_decide_little():
     assert torch.corrcoef(torch.stack(read))[0, 1] > 0.9
 
 
-def test_features_that_do_not_vary_or_are_twice_there_do_no_harm():
+def test_constant_and_repeated_features_do_no_harm():
     rng = np.random.default_rng(1)
     bags = bags_of(rng, rng.normal(size=(3, 5)))
     store = np.concatenate([bags.store, bags.store[:, :2], np.full((len(bags.store), 1), 7, np.float32)], axis=1)
@@ -95,27 +97,27 @@ def test_features_that_do_not_vary_or_are_twice_there_do_no_harm():
     assert weights[:, -1].abs().max() < 1e-6 * weights.abs().max()
 
 
-def test_bags_that_tell_nothing_give_numbers_all_the_same():
+def test_bags_without_information_give_finite_numbers():
     bags = bags_of(np.random.default_rng(2), np.zeros((3, 5)))
     assert discriminants(build_model(bags), bags, "cpu").isfinite().all()
 
 
-def test_bags_that_are_all_alike_give_numbers_all_the_same():
+def test_identical_bags_give_finite_numbers():
     same = [np.array([[0, 1], [1, 0], [0.5, 0.25]], np.float32)] * 8
     bags = Bags.from_lists(same, np.arange(8) % 2, ["a", "b"])
     assert discriminants(build_model(bags), bags, "cpu").isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_flag_beside_seconds_is_read(dtype):
-    """Instances of the label's class have the flag; the time tells nothing."""
+def test_a_flag_next_to_seconds_is_used(dtype):
+    """Instances of the label's class have the flag; the time is not informative."""
     rng = np.random.default_rng(5)
     bags = bags_of(rng, np.array([[0.0, 0.0], [0.0, 8.0]]), bags=60, sizes=(20, 21))
     seconds, flag = 1.6e9 + 9e6 * bags.store[:, 0].astype(np.float64), bags.store[:, 1] > 4
     beside = np.stack([seconds, flag], axis=1)
     for store in (beside, np.concatenate([beside, np.full((len(seconds), 1), 1e12)], axis=1)):
-        told = bags._with(store=store.astype(dtype))
-        weights = discriminants(build_model(told), told, "cpu").abs().mean(dim=0)
+        with_flag = bags._with(store=store.astype(dtype))
+        weights = discriminants(build_model(with_flag), with_flag, "cpu").abs().mean(dim=0)
         assert weights[1] > 5 * weights[0]
 
 
@@ -131,18 +133,20 @@ def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
     assert max(seen) == 2
 
 
-def test_which_bags_can_be_told():
+def test_which_bags_have_discriminants():
     rng = np.random.default_rng(3)
     bags = bags_of(rng, rng.normal(size=(3, 5)), bags=6)
     assert is_applicable(bags)
-    assert not is_applicable(bags.subset(np.arange(3))), "one bag a label: how bags of one label differ is not seen"
+    assert not is_applicable(bags.subset(np.arange(3))), (
+        "one bag per label: the variation between bags of one label is unknown"
+    )
     assert not is_applicable(bags.subset(np.array([0, 1, 3, 4]))), "no bag of a label"
     assert not is_applicable(bags.with_background("none")), "no label names a background"
     assert not is_applicable(bags._with(store=np.zeros((len(bags.store), MOST_FEATURES + 1), np.float32)))
     assert not is_applicable(bags._with(store=np.zeros((len(bags.store), 8, 8, 1), np.uint8))), "images"
 
 
-def test_they_are_found_in_the_bags_own_instances_alone():
+def test_only_instances_of_the_bags_are_used():
     rng = np.random.default_rng(4)
     bags = bags_of(rng, rng.normal(size=(3, 5)))
     other = np.concatenate([bags.store, 1e6 * rng.normal(size=(9, 5)).astype(np.float32)])

@@ -211,8 +211,8 @@ def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):
 
 
 def test_a_run_leaves_what_every_run_leaves(tmp_path):
-    said = []
-    result = TINY.run(tmp_path, "cpu", said.append)
+    printed = []
+    result = TINY.run(tmp_path, "cpu", printed.append)
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     stages = {
         f"stages/{name}/{file}" for name in ("first", "r0.3", "r1.0") for file in ("metrics.jsonl", "outcome.json")
@@ -222,12 +222,12 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     assert result["recipe"] == "mpem"
     winner = tmp_path / "stages" / f"r{result['mpem']['r']}" / "metrics.jsonl"
     assert (tmp_path / "metrics.jsonl").read_text() == winner.read_text()
-    assert [line.split(":")[0] for line in said[1:]] == ["stage first", "stage r0.3", "stage r1.0"]
+    assert [line.split(":")[0] for line in printed[1:]] == ["stage first", "stage r0.3", "stage r1.0"]
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["plan"]["mpem"]["ratios"] == [0.3, 1.0]
     assert "--backbone mlp --epochs 3 --ratios 0.3,1.0" in train_command(config)
-    assert TINY.run(tmp_path, "cpu", said.append) == result
-    assert "is finished" in said[-1]
+    assert TINY.run(tmp_path, "cpu", printed.append) == result
+    assert "is finished" in printed[-1]
     (tmp_path / "stages" / "first" / "best.safetensors").write_bytes(b"left behind by a kill")
     TINY.run(tmp_path, "cpu")
     assert not list(tmp_path.glob("stages/*/*.safetensors"))
@@ -280,7 +280,7 @@ def test_a_study_takes_it(tmp_path):
     results = [experiment.run(folder, "cpu") for folder, experiment in study.cells(tmp_path)]
     assert sorted(result["method"] for result in results) == ["count", "log-mean"]
     assert all(result["mpem"]["r"] in RATIOS for result in results)
-    with pytest.raises(InputError, match="mpem .* method naive"):
+    with pytest.raises(InputError, match=r"mpem .* method naive"):
         replace(study, methods=("count", "naive")).run(tmp_path / "other", "cpu", jobs=1)
 
 

@@ -15,12 +15,12 @@ from majority.sources import Parts, load
 
 
 def test_paper_is_the_published_protocol():
-    plan, said = choose("paper", TaskInfo("cifar10"))
+    plan, reason = choose("paper", TaskInfo("cifar10"))
     training = plan.training
     assert (plan.backbone, plan.pixels) == ("resnet18", "published")
     assert (training.optimizer, training.learning_rate, training.schedule) == ("adam", 3e-4, "constant")
     assert (training.epochs, training.batch_bags, training.augment, training.patience) == (1500, 64, (), None)
-    assert said == "recipe paper"
+    assert reason == "recipe paper"
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_paper_is_the_published_protocol():
     ],
 )
 def test_default_chooses_by_data_and_hardware_and_says_so(source, shape, on_gpu, chosen):
-    plan, said = choose("default", TaskInfo(source, shape, on_gpu))
+    plan, reason = choose("default", TaskInfo(source, shape, on_gpu))
     assert plan.recipe == chosen
-    assert said.startswith(f"recipe {chosen} (chosen for ")
-    assert ("--like SOURCE" in said) == ((source, shape, on_gpu) == ("mine", (32, 32, 3), True))
+    assert reason.startswith(f"recipe {chosen} (chosen for ")
+    assert ("--like SOURCE" in reason) == ((source, shape, on_gpu) == ("mine", (32, 32, 3), True))
 
 
 def test_augmentation_follows_the_source():
