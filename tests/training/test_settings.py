@@ -18,7 +18,7 @@ def test_impossible_values_are_refused(name, value):
 @pytest.mark.parametrize("name", ["epochs", "batch_bags", "patience", "max_instances"])
 @pytest.mark.parametrize("value", [0, 1.5, "many"])
 def test_whole_numbers_are_whole_and_above_0(name, value):
-    with pytest.raises(InputError, match=f"{name} is {value!r}: give a whole number from 1 up"):
+    with pytest.raises(InputError, match=f"{name} is {value!r}: give a whole number of at least 1"):
         Settings(**{name: value})
 
 

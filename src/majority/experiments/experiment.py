@@ -113,8 +113,8 @@ class Experiment:
         config = read_config(folder)
         recipe = config["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
         plan = self._adapt(find_recipe(recipe).plan(TaskInfo(**config["task"])))
-        asked = self._config(self.data.with_defaults(), plan, config["data"]["fingerprint"])
-        check_same_settings(folder, config, config | asked)
+        requested = self._config(self.data.with_defaults(), plan, config["data"]["fingerprint"])
+        check_same_settings(folder, config, config | requested)
         complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not temporary_files(folder)
         return read_json(folder / RESULT) if complete else None
 

@@ -1,4 +1,5 @@
-"""fit: one training loop for every method. An interrupted training continues with the same result."""
+"""fit: one training loop for every method. An interrupted training continues with the same result (bit for bit on a
+CPU)."""
 
 from __future__ import annotations
 
@@ -63,11 +64,11 @@ def fit(
     `keeps_last`, it is the last one.
 
     With a `folder`, every epoch is written to metrics.jsonl, and the same call continues an interrupted training from
-    its checkpoint; the result is the same as without the interruption. On a GPU, steps are captured and replayed
-    unless `eager` is set. `keep` has one boolean per position of `train.index`: which instances are aggregated (None:
-    all). The others still pass through the network. Validation bags stay whole. `soft_labels` has one row of
-    probabilities per position of `train.index`, for an `objective` that learns them. `callbacks` follow the training:
-    see `Callback`.
+    its checkpoint; the result is the same as without the interruption (bit for bit on a CPU). On a GPU, steps
+    are captured and replayed unless `eager` is set. `keep` has one boolean per position of `train.index`: which
+    instances are aggregated (None: all). The others still pass through the network. Validation bags stay whole.
+    `soft_labels` has one row of probabilities per position of `train.index`, for an `objective` that learns them.
+    `callbacks` follow the training: see `Callback`.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
     train = hide_instance_labels(model, train, objective)

@@ -24,7 +24,7 @@ class Objective(nn.Module):
     keeps_last: ClassVar[bool] = False  # True: the last epoch is kept, whatever the validation loss
 
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
-        """(b,) one loss per bag, and (b,) whether the class of the bag was predicted.
+        """(b,) one loss per bag, and (b,) whether the class of the bag was predicted correctly.
 
         `augment` draws new random numbers at each call.
         """
@@ -84,7 +84,7 @@ class Contrastive(Objective):
 class Averaged(BagLoss):
     """The method's own loss; the running mean of the model's weights is validated and kept.
 
-    The mean is over all steps until there are 1 / (1 - momentum) of them, and an exponential one after that.
+    The mean is over all steps until there are 1 / (1 - momentum) of them, and an exponential moving average after that.
     """
 
     steps: Tensor
@@ -110,12 +110,12 @@ class Averaged(BagLoss):
 
 
 class Distill(Averaged):
-    """Learns the soft labels of the instances, and no bag labels. The running mean of the weights is kept, as above.
+    """Learns the soft labels of the instances, and no bag labels.
 
-    Instances are mixed with others of the step, up to the share `mixed`, and so are their soft labels (Zhang et al.,
-    "mixup: Beyond Empirical Risk Minimization", ICLR 2018): wrong soft labels are then harder to memorise. The last
-    epoch is kept: soft labels are another target than bag labels, and on images the epoch with the lowest loss of the
-    validation bags was often the first.
+    The running mean of the weights is kept, as in `Averaged`. Instances are mixed with others of the step, up to the
+    share `mixup`, and so are their soft labels (Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR 2018):
+    wrong soft labels are then harder to memorise. The last epoch is kept: soft labels are a different target from bag
+    labels, and on images the epoch with the lowest loss of the validation bags was often the first.
     """
 
     learns_soft_labels = keeps_last = True

@@ -30,7 +30,7 @@ class Settings:
     weight_decay: float = 1e-2  # ignored by adam
     schedule: str = "cosine"  # or "constant"
     warmup_epochs: float = 3.0  # with a linear rise of the learning rate; cosine only
-    patience: int | None = None  # stop after so many epochs without a lower validation loss
+    patience: int | None = None  # stop after this many epochs without a lower validation loss
     max_instances: int | None = None  # per bag and step: a new random part of larger bags in every epoch
     augment: tuple[AugmentStep, ...] = ()  # of images: names, or pairs (name, settings)
     precision: str = "float32"  # or "bf16": autocast on a GPU; counts and losses stay float32
@@ -42,11 +42,11 @@ class Settings:
             self._check(name, getattr(self, name) in allowed, f"use {' or '.join(allowed)}")
         for name, minimum in MINIMA.items():
             is_valid = _is_number(Integral, getattr(self, name), minimum)
-            self._check(name, is_valid, f"give a whole number from {minimum} up")
+            self._check(name, is_valid, f"give a whole number of at least {minimum}")
         for name in SWITCHES:
             self._check(name, isinstance(getattr(self, name), bool), "use true or false")
         for name in ("weight_decay", "warmup_epochs"):
-            self._check(name, _is_number(Real, getattr(self, name), 0), "give a number from 0 up")
+            self._check(name, _is_number(Real, getattr(self, name), 0), "give a number of at least 0")
         self._check("seed", self.seed < SEEDS, f"give a number below {SEEDS}")
         rate = self.learning_rate
         self._check("learning_rate", _is_number(Real, rate, 0) and rate > 0, "give a number above 0")

@@ -84,7 +84,7 @@ def _warn_of_odd(
     odd = [f"{name} is {kind}" for name, kind in zip(names, kinds, strict=True) if kind != usual]
     if not 0 < len(odd) <= MAX_ODD * len(kinds):
         return False
-    more = f" and {len(odd) - MAX_LISTED} more are not" if len(odd) > MAX_LISTED else ""
+    more = f" and {len(odd) - MAX_LISTED} more differ" if len(odd) > MAX_LISTED else ""
     findings.warn(f"{count} of {len(kinds)} images are {usual}, but {', '.join(odd[:MAX_LISTED])}{more}{cure}")
     return True
 

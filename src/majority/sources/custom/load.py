@@ -1,4 +1,5 @@
-"""Reading bags of your own: `load_custom` returns them or raises all problems, `check` returns all findings."""
+"""Reading bags of your own: `load_custom` returns them or raises one error that lists the first
+problems, `check` returns all findings."""
 
 from __future__ import annotations
 
