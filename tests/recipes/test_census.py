@@ -23,7 +23,7 @@ from majority.sources import CustomBags
 VIEWS = ("affine", "noise")
 QUICK = Settings(epochs=2, batch_bags=8, augment=VIEWS)
 WITH_PRETRAIN = CensusSettings(
-    Settings(epochs=2, batch_bags=32, whole_steps=True, augment=VIEWS), Settings(epochs=3, batch_bags=8), teachers=2
+    Settings(epochs=2, batch_bags=32, drop_last=True, augment=VIEWS), Settings(epochs=3, batch_bags=8), teachers=2
 )
 
 
@@ -82,7 +82,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
     ("pair", "message"),
     [
         ("census.speed=3", "the plan has no setting 'census.speed': census has pretrain, head, temperature"),
-        ("census.pretrain.epochs=3", "'census.pretrain.epochs': this plan has no census.pretrain"),
+        ("census.pretrain.epochs=3", "'census.pretrain.epochs': this plan has no stage census.pretrain"),
         ("census.teachers=many", "census.teachers=many: a whole number is needed"),
         ("training.learning_rate=true", "training.learning_rate=True: a number is needed"),
         ("training.augment=crop", "training.augment=crop: a list is needed"),
@@ -95,7 +95,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("census=5", "census=5: it is a group of settings"),
         (
             'census.pretrain={"epochs": 1}',
-            "change one: --set census.pretrain.SETTING=VALUE",
+            "--set census.pretrain.SETTING=VALUE",
         ),
         ("backbone=null", "backbone is None: give a name, or auto"),
         ("census=null", "census=null: recipe census needs it"),

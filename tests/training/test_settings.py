@@ -28,7 +28,7 @@ def test_whole_numbers_are_whole_and_above_0(name, value):
         ("optimizer", "sgd", "use adam or adamw or muon"),
         ("schedule", None, "use constant or cosine"),
         ("precision", "fp8", "use float32 or bf16"),
-        ("whole_steps", None, "use true or false"),
+        ("drop_last", None, "use true or false"),
         ("compile", 1, "use true or false"),
         ("augment", None, "give a list of names"),
         ("augment", (("crop",),), "give a list of names"),

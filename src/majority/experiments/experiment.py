@@ -166,11 +166,11 @@ class Experiment:
         classifier = Classifier(trained.model, device, source.columns)
         classifier.save(folder / CLASSIFIER, about={"source": self.data.source})
         evaluated = {"val": parts.val} if parts.test is None else {"test": parts.test, "val": parts.val}
-        readings = {part: classify_bags(classifier, bags, source) for part, bags in evaluated.items()}
+        classified = {part: classify_bags(classifier, bags, source) for part, bags in evaluated.items()}
         figures: dict[str, Any] = {"test": {}}
-        figures |= {part: reading.outcome().summary() for part, reading in readings.items()}
+        figures |= {part: of_part.outcome().summary() for part, of_part in classified.items()}
         write_json(folder / RESULT, figures | trained.summary() | self._about(prepared))
-        write_report(folder, classifier, parts.present(), source, reading=readings.get("test", readings["val"]))
+        write_report(folder, classifier, parts.present(), source, classified=classified.get("test", classified["val"]))
         return read_json(folder / RESULT)
 
     # ------------------------------------------------------------------ their parts

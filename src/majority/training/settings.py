@@ -14,7 +14,7 @@ from .augment import Augment, AugmentStep
 SEEDS = 2**62  # torch accepts twice as many; the stages of one run use larger seeds than the first
 CHOICES = {"optimizer": ("adam", "adamw", "muon"), "schedule": ("constant", "cosine"), "precision": ("float32", "bf16")}
 MINIMA = {"epochs": 1, "batch_bags": 1, "patience": 1, "max_instances": 1, "seed": 0}  # of the whole numbers
-SWITCHES = ("whole_steps", "compile")
+SWITCHES = ("drop_last", "compile")
 OPTIONAL = ("patience", "max_instances", "compile")  # may be None
 
 
@@ -24,7 +24,7 @@ class Settings:
 
     epochs: int = 40
     batch_bags: int = 16  # bags per step; the memory of a step grows with their instances
-    whole_steps: bool = False  # skip a smaller last step of an epoch; its bags come in other epochs
+    drop_last: bool = False  # skip a smaller last step of an epoch; its bags come in other epochs
     optimizer: str = "adamw"  # or "adam", "muon"
     learning_rate: float = 3e-3
     weight_decay: float = 1e-2  # ignored by adam

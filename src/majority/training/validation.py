@@ -53,9 +53,10 @@ def check_all_known(method: str, bags: Bags) -> None:
 
 
 def check_objective(model: Model, bags: Bags, settings: Settings, objective: Objective) -> None:
-    if objective.of_instances and bags.sizes.max() > 1:
+    if objective.needs_single_instances and bags.sizes.max() > 1:
         name = type(objective).__name__
-        raise InputError(f"{name} learns single instances: give bags of one instance, embedding.as_single_bags(bags)")
+        cure = "give bags of one instance, embedding.one_bag_per_instance(bags)"
+        raise InputError(f"{name} learns single instances: {cure}")
     if settings.augment and not model.spec.images:
         cure = "leave it out (--set training.augment=[])"
         raise InputError(f"augment {list(settings.augment)} is for images, and these instances are vectors: {cure}")

@@ -12,7 +12,7 @@ import pandas as pd
 from ...data.validation import needs_double
 from .findings import Findings, UnreadableError
 from .names import MAX_NAMES, abbreviate_names, closest_name, did_you_mean, features_option
-from .request import ReadOptions
+from .read_options import ReadOptions
 from .tables import LEADING_ZEROS, as_numbers, describe_content, find_separators
 
 TEXT = ("bag", "bag_label", "path", "split", "group", "label")

@@ -27,7 +27,7 @@ from .content import Content
 from .findings import Findings, UnreadableError
 from .images import IMAGE_SUFFIXES
 from .names import did_you_mean
-from .request import ReadOptions
+from .read_options import ReadOptions
 from .tables import read_table
 
 TEXT = ("bag", "label", "split", "group")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..image_summary import ImageFileSummary
 from .findings import Findings
 from .images import ImageFileInfo
-from .request import ReadOptions
+from .read_options import ReadOptions
 
 MAX_ODD = 0.1  # up to this share of the images is called odd and listed
 MAX_LISTED = 3

@@ -17,7 +17,7 @@ from .feature_folder import read_folder
 from .findings import Findings, Problem, UnreadableError
 from .manifest import read_manifest
 from .names import abbreviate_names
-from .request import ReadOptions, as_pixel_size
+from .read_options import ReadOptions, as_pixel_size
 
 
 @dataclass(frozen=True)

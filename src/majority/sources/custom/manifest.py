@@ -19,7 +19,7 @@ from .findings import Findings, UnreadableError
 from .image_warnings import warn_of_changes, warn_of_losses
 from .images import NO_IMAGE, find_ignoring_case, load_images, resolve_aliases
 from .names import did_you_mean
-from .request import ReadOptions
+from .read_options import ReadOptions
 from .tables import LISTS, as_numbers, as_text, describe_content, read_table
 
 
