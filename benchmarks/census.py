@@ -49,7 +49,7 @@ from majority.model import Model
 from majority.plots.colours import colour
 from majority.plots.lines import Line, Point, line_plot
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
-from majority.recipes.embedding import as_single_bags, embed_bags
+from majority.recipes.embedding import embed_bags, one_bag_per_instance
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.sources import Parts, load
 from majority.study.results import with_current_names
@@ -195,7 +195,7 @@ def clusters(cell: Cell, features: Parts, seed: int, rounds: int = 50) -> dict:
 
 
 def _directions(bags: Bags, where: torch.device) -> torch.Tensor:  # (instances in the bags, d)
-    store = bags.store[as_single_bags(bags).index]
+    store = bags.store[one_bag_per_instance(bags).index]
     flat = torch.from_numpy(store.reshape(len(store), -1)).to(where).float()
     return torch.nn.functional.normalize(flat, dim=1)
 

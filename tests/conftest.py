@@ -2,10 +2,12 @@ import io
 import shutil
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+import typer
 
 from majority.cli.app import main
 from majority.methods import METHODS
@@ -21,10 +23,11 @@ def gpu():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _cache_of_the_tests(tmp_path_factory):
-    """What is decoded here stays out of the user's own cache."""
+def _session(tmp_path_factory):
+    """Decoded images stay out of the user's cache; the command's parsers are built once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
         yield
 
 
@@ -33,19 +36,19 @@ def majority():
     """Run the command in this process: exit code, standard output, standard error."""
 
     def run(*words):
-        said, complained = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
             patch.setattr(sys, "argv", ["majority", *map(str, words)])
             with pytest.raises(SystemExit) as stopped:
                 main()
-        return stopped.value.code or 0, said.getvalue(), complained.getvalue()
+        return stopped.value.code or 0, out.getvalue(), err.getvalue()
 
     return run
 
 
 @pytest.fixture
 def methods():
-    """Methods that a test adds are gone after it."""
+    """Methods that a test registers are removed after it."""
     shipped = dict(METHODS)
     yield METHODS
     METHODS.clear()
@@ -65,14 +68,14 @@ def browser():
 
 @pytest.fixture
 def opened(browser):
-    """Open a file; at the end of the test nothing was complained of and nothing else was fetched."""
-    pages, complaints, requests = [], [], []
+    """Open a file; at the end of the test there were no messages and no other requests."""
+    pages, messages, requests = [], [], []
 
     def show(path):
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
+        page.on("console", lambda message: messages.append(message.text))
+        page.on("pageerror", lambda error: messages.append(str(error)))
+        page.on("dialog", lambda dialog: (messages.append(dialog.message), dialog.dismiss()))
         page.on("request", lambda request: requests.append(request.url))
         page.goto(path.as_uri())
         pages.append(page)
@@ -81,6 +84,6 @@ def opened(browser):
     yield show
     for page in pages:
         page.close()
-    assert complaints == []
+    assert messages == []
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
     assert len([url for url in requests if url.startswith("file:")]) == len(pages)

@@ -1,4 +1,4 @@
-"""Learning from Majority Label: bags labelled with their most common class in, an instance classifier out."""
+"""Train an instance classifier from bags that are labelled with their most common class."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

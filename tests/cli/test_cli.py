@@ -129,7 +129,7 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["train", "digits", "--bag-size", "500"], "--with-replacement"),
         (["train", "digits", "--epochs", "0"], "epochs is 0"),
         (["train", "digits", "--set", "training.seed=1"], "--seed"),
-        (["train", "digits", "--seed", "-1"], "seed is -1: give a whole number from 0 up"),
+        (["train", "digits", "--seed", "-1"], "seed is -1: give a whole number of at least 0"),
         (["train", "digits", "--set", "training.epochs=1", "--set", "training.epochs=2"], "is given twice"),
         (["train", "digits", "--method", "count", "--option", "of=counts", "--option", "of=counts"], "is given twice"),
         (

@@ -288,7 +288,7 @@ def test_subset_keeps_order_repeats_bags_and_does_not_copy(chosen):
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ([], "a subset of no bags"),
+        ([], "the subset is empty"),
         ([0, 4], "there is no bag 4: the bags are numbered 0 to 3"),
         ([True, False], "4 bags but 2 mask entries"),
         ([0.0, 1.0], "the list of bags has dtype float64"),

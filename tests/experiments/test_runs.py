@@ -73,20 +73,23 @@ def test_the_cure_for_a_classifier_that_is_gone_brings_it_back(tmp_path):
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        (Experiment(DATA, "count", recipe="quick", settings=TWO_EPOCHS), "method is log-mean, asked count"),
+        (
+            Experiment(DATA, "count", recipe="quick", settings=TWO_EPOCHS),
+            "method is log-mean in this run, count requested",
+        ),
         (
             Experiment(DATA, "log-mean", recipe="quick", settings={"training.epochs": 3}),
-            "plan.training.epochs is 2, asked 3",
+            "plan.training.epochs is 2 in this run, 3 requested",
         ),
         (
             Experiment(DATA, "log-mean", recipe="quick", settings=TWO_EPOCHS, seed=1),
-            "plan.training.seed is 0, asked 1",
+            "plan.training.seed is 0 in this run, 1 requested",
         ),
         (
             Experiment(
                 Data("digits", bags=20, bag_size=8, fold=1), "log-mean", recipe="quick", settings={"training.epochs": 2}
             ),
-            "data.fold is 0, asked 1",
+            "data.fold is 0 in this run, 1 requested",
         ),
     ],
 )
@@ -302,7 +305,7 @@ def test_reopen_notices_changed_data_and_unfinished_runs(tmp_path):
 
 
 def run_and_kill(out: Path, after_epochs: int) -> None:
-    """kill -9 as soon as so many epochs are noted."""
+    """kill -9 as soon as this many epochs are noted."""
     threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # their number decides the last bits
     process = subprocess.Popen([*COMMAND, "--out", out], env=os.environ | threads, stdout=subprocess.DEVNULL)
     metrics = out / "metrics.jsonl"
@@ -360,7 +363,9 @@ def test_the_runs_of_a_cross_validation_are_pointed_at(tmp_path):
 def test_of_many_differences_the_chosen_ones_are_named_first_and_the_rest_is_counted(tmp_path):
     plan = lambda recipe, value: {"recipe": recipe, **{f"s{i}": value for i in range(6)}}
     there = {"schema": SCHEMA, "method": "count", "plan": plan("quick", 0), "settings": {}}
-    asked = {"method": "vote", "plan": plan("census", 1), "settings": {"s0": 1}}
-    message = r"\(method is count, asked vote; plan.recipe is quick, asked census; plan.s0 is 0, .*; and 3 more\)"
+    requested = {"method": "vote", "plan": plan("census", 1), "settings": {"s0": 1}}
+    method = "method is count in this run, vote requested"
+    recipe = "plan.recipe is quick in this run, census requested"
+    message = rf"\({method}; {recipe}; plan.s0 is 0 .*; and 3 more\)"
     with pytest.raises(InputError, match=message):
-        check_same_settings(tmp_path, there, asked)
+        check_same_settings(tmp_path, there, requested)

@@ -98,7 +98,7 @@ from majority import Classifier
 from majority.data import stores
 from majority.inference.prediction_files import write_predictions
 from majority.sources.custom.load import load_custom
-from majority.sources.custom.request import ReadOptions
+from majority.sources.custom.read_options import ReadOptions
 
 def resident(name):
     lines = Path("/proc/self/status").read_text().splitlines()

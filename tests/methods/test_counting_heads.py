@@ -1,4 +1,4 @@
-"""The counting heads, vote, naive and the reference lines: references, limits, and training."""
+"""The counting heads, vote, naive and the reference methods: references, limits, and training."""
 
 import itertools
 import math
@@ -328,5 +328,5 @@ def test_instance_labels_reach_only_the_reference_lines(name):
     same = all(torch.equal(weights[key], other[key]) for key in weights)
     assert same is (name in LABEL_METHODS)
     if name not in LABEL_METHODS:
-        with pytest.raises(InputError, match=f"method {name} is a reference line.* instance labels"):
+        with pytest.raises(InputError, match=f"method {name} is a reference method.* instance labels"):
             weights_after_fit(name, train.without_instance_labels(), val)

@@ -23,7 +23,7 @@ from majority.sources import CustomBags
 VIEWS = ("affine", "noise")
 QUICK = Settings(epochs=2, batch_bags=8, augment=VIEWS)
 WITH_PRETRAIN = CensusSettings(
-    Settings(epochs=2, batch_bags=32, whole_steps=True, augment=VIEWS), Settings(epochs=3, batch_bags=8), teachers=2
+    Settings(epochs=2, batch_bags=32, drop_last=True, augment=VIEWS), Settings(epochs=3, batch_bags=8), teachers=2
 )
 
 
@@ -84,20 +84,20 @@ def test_the_command_trains_vectors(majority, tmp_path):
     ("pair", "message"),
     [
         ("census.speed=3", "the plan has no setting 'census.speed': census has pretrain, head, temperature"),
-        ("census.pretrain.epochs=3", "'census.pretrain.epochs': this plan has no census.pretrain"),
+        ("census.pretrain.epochs=3", "'census.pretrain.epochs': this plan has no stage census.pretrain"),
         ("census.teachers=many", "census.teachers=many: a whole number is needed"),
         ("training.learning_rate=true", "training.learning_rate=True: a number is needed"),
         ("training.augment=crop", "training.augment=crop: a list is needed"),
         ("training.epochs", "--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"),
-        ("training.epochs=0", "epochs is 0: give a whole number from 1 up"),
-        ("training.epochs=null", "epochs is None: give a whole number from 1 up"),
-        ("training.weight_decay=-1", "weight_decay is -1: give a number from 0 up"),
+        ("training.epochs=0", "epochs is 0: give a whole number of at least 1"),
+        ("training.epochs=null", "epochs is None: give a whole number of at least 1"),
+        ("training.weight_decay=-1", "weight_decay is -1: give a number of at least 0"),
         ("training.augment=null", "augment is None: give a list of names"),
-        ("training={}", "training={}: it has settings of its own, change one: --set training.SETTING=VALUE"),
-        ("census=5", "census=5: it has settings of its own"),
+        ("training={}", "training={}: it is a group of settings: change one of them with --set training.SETTING=VALUE"),
+        ("census=5", "census=5: it is a group of settings"),
         (
             'census.pretrain={"epochs": 1}',
-            "change one: --set census.pretrain.SETTING=VALUE",
+            "--set census.pretrain.SETTING=VALUE",
         ),
         ("backbone=null", "backbone is None: give a name, or auto"),
         ("census=null", "census=null: recipe census needs it"),

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from majority import Bags, build_model
-from majority.recipes.discriminants import MOST_FEATURES, discriminants, is_applicable
+from majority.recipes.discriminants import MAX_FEATURES, discriminants, is_applicable
 
 
 def bags_of(rng, means, bags=40, sizes=(3, 9), share=0.6):
@@ -142,7 +142,7 @@ def test_which_bags_have_discriminants():
     )
     assert not is_applicable(bags.subset(np.array([0, 1, 3, 4]))), "no bag of a label"
     assert not is_applicable(bags.with_background("none")), "no label names a background"
-    assert not is_applicable(bags._with(store=np.zeros((len(bags.store), MOST_FEATURES + 1), np.float32)))
+    assert not is_applicable(bags._with(store=np.zeros((len(bags.store), MAX_FEATURES + 1), np.float32)))
     assert not is_applicable(bags._with(store=np.zeros((len(bags.store), 8, 8, 1), np.uint8))), "images"
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from majority import Bags, InputError, Settings, build_model, fit
-from majority.recipes.embedding import as_single_bags, embed_bags
+from majority.recipes.embedding import embed_bags, one_bag_per_instance
 
 
 def images(n_bags=6, size=4):
@@ -19,7 +19,7 @@ def images(n_bags=6, size=4):
 def test_singles_hold_every_instance_once():
     bags = images()
     shared = bags._with(index=np.concatenate([bags.index[:12], bags.index[:12]]))
-    alone = as_single_bags(shared)
+    alone = one_bag_per_instance(shared)
     assert alone.index.tolist() == list(range(12))
     assert alone.sizes.tolist() == [1] * 12
     assert alone.instance_labels is None
@@ -44,5 +44,5 @@ def test_a_head_alone_reads_vectors():
     assert [name for name, _ in head.named_parameters()] == ["head.classifier.weight", "head.classifier.bias"]
     fitted = fit(head, vectors, vectors, Settings(epochs=10, batch_bags=4), device="cpu")
     assert fitted.history[-1]["val_bag_accuracy"] > 0.8
-    with pytest.raises(InputError, match="backbone linear reads vectors, these instances are images"):
+    with pytest.raises(InputError, match="backbone linear needs vectors, these instances are images"):
         build_model(bags, "log-mean", "linear")

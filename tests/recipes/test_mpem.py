@@ -235,7 +235,7 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
 
 def test_other_ratios_in_the_same_folder_are_refused(tmp_path):
     TINY.run(tmp_path, "cpu")
-    with pytest.raises(InputError, match=r"plan\.mpem\.ratios is \[0\.3, 1\.0\], asked \[0\.3\]"):
+    with pytest.raises(InputError, match=r"plan\.mpem\.ratios is \[0\.3, 1\.0\] in this run, \[0\.3\] requested"):
         replace(TINY, settings=TINY.settings | {"mpem.ratios": (0.3,)}).run(tmp_path, "cpu")
 
 

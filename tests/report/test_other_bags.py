@@ -89,7 +89,7 @@ def test_other_bags_have_the_background_of_the_run(majority, tmp_path):
     assert majority("train", tmp_path / "mine.csv", *words, "--out", tmp_path / "run")[0] == 0
     code, out, _ = majority("report", tmp_path / "run", tmp_path / "mine.csv")
     assert code == 0
-    assert "note: the run was trained on bags of this source" in out
+    assert "note: the run was trained on this source" in out
     caution = "the run was trained on bags of this source"
     page = (tmp_path / "run/report-mine.html").read_text()
     assert caution in page

@@ -118,7 +118,7 @@ def test_an_interrupted_study_says_how_to_continue(start, tmp_path):
     os.killpg(study.pid, signal.SIGINT)
     printed, err = study.communicate(timeout=WAIT)
     assert study.returncode == 130
-    assert "the same command continues" in printed
+    assert "repeat the same command" in printed
     assert "Traceback" not in err
     assert not alive(workers)
 

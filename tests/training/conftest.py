@@ -4,7 +4,7 @@ from majority import Callback
 
 
 class StopAfter(Callback):
-    """Interrupts the training, as Ctrl-C does, when so many epochs are finished."""
+    """Interrupts the training, as Ctrl-C does, when this many epochs are finished."""
 
     def __init__(self, epochs):
         self.epochs = epochs

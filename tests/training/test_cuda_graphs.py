@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from majority import Settings, build_model, fit, make_bags
-from majority.recipes.embedding import as_single_bags
+from majority.recipes.embedding import one_bag_per_instance
 from majority.training import steps
 from majority.training.augment import AUGMENTATIONS
 from majority.training.cuda_graphs import Captured, compiled, cudnn_benchmark, uncompiled
@@ -169,7 +169,7 @@ def test_random_draws_are_the_same_if_a_capture_fails(capsys):
 
 @gpu
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-@pytest.mark.parametrize("make", [BagLoss, Contrastive, partial(Contrastive, mixed=0.5), Averaged, Distill])
+@pytest.mark.parametrize("make", [BagLoss, Contrastive, partial(Contrastive, mixed_views=0.5), Averaged, Distill])
 def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 300)
@@ -177,10 +177,10 @@ def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
     options = {"size": 8, "scenario": "large", "rng": rng}
     train, val = (make_bags(store, labels, ["a", "b", "c"], n_bags=n, **options) for n in (16, 8))
     views = tuple(AUGMENTATIONS)
-    settings = Settings(8, 4, whole_steps=True, optimizer=optimizer, augment=views, precision="bf16")
+    settings = Settings(8, 4, drop_last=True, optimizer=optimizer, augment=views, precision="bf16")
     model = build_model(train, "log-mean", "resnet18-small")
     if Contrastive in (make, getattr(make, "func", None)):
-        train, val, objective = as_single_bags(train), None, make(model.n_features)
+        train, val, objective = one_bag_per_instance(train), None, make(model.n_features)
     else:
         objective = BagLoss() if make is BagLoss else make(model)
     soft_labels = rng.dirichlet([1, 1, 1], 16 * 8).astype(np.float32) if make is Distill else None

@@ -10,7 +10,7 @@ from majority import Bags, Settings, build_model, evaluate, fit
 from majority.data.streaming import make_loader
 from majority.errors import InputError
 from majority.inference.evaluate import outputs
-from majority.recipes.embedding import as_single_bags
+from majority.recipes.embedding import one_bag_per_instance
 from majority.training.augment import Augment
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
 from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
@@ -86,9 +86,9 @@ PRETRAINING = Settings(epochs=4, batch_bags=8, learning_rate=3e-3, augment=VIEWS
 def pretrained(bags, settings=PRETRAINING, folder=None, mixed=0.0, callbacks=()):
     model = build_model(bags, "log-mean", "cnn")
     torch.manual_seed(1)
-    objective = Contrastive(model.backbone.out_features, mixed=mixed, width=16, dimensions=8)
+    objective = Contrastive(model.backbone.out_features, mixed_views=mixed, width=16, dimensions=8)
     options = {"objective": objective, "folder": folder, "callbacks": callbacks}
-    return model, fit(model, as_single_bags(bags), None, settings, device="cpu", **options)
+    return model, fit(model, one_bag_per_instance(bags), None, settings, device="cpu", **options)
 
 
 def test_one_instance_alone_has_nothing_to_learn():
@@ -116,7 +116,7 @@ def test_the_two_views_are_drawn_separately():
     bags, seen = images(), []
     model = build_model(bags, "log-mean", "cnn")
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-    (batch,) = make_loader(as_single_bags(bags), torch.device("cpu")).in_order(9_999)
+    (batch,) = make_loader(one_bag_per_instance(bags), torch.device("cpu")).in_order(9_999)
     augment = partial(Augment(VIEWS), generator=torch.default_generator)
     Contrastive(model.backbone.out_features).losses(model, batch, augment)
     first, second = seen[0].chunk(2)
@@ -152,7 +152,7 @@ def test_the_product_of_an_objective_is_validated_and_kept():
             self.kept = build_model(images(), "log-mean", "mlp").requires_grad_(False)
             self.kept.load_state_dict(model.state_dict())
 
-        def product(self, model):
+        def model_to_keep(self, model):
             return self.kept
 
     bags = images()
@@ -270,7 +270,7 @@ def test_averaged_training_sees_no_instance_labels():
 
 def test_distillation_learns_soft_labels_and_no_bag_labels():
     bags = images(24)
-    _, objective, _ = averaged(bags, epochs=20, make=Distill, mixed=0.0, momentum=0.8)
+    _, objective, _ = averaged(bags, epochs=20, make=Distill, mixup=0.0, momentum=0.8)
     wrong = evaluate(objective.mean, bags, "cpu").summary()["instance_accuracy"]
     assert wrong < 0.2, "the soft labels have the classes exchanged"
 
@@ -278,11 +278,11 @@ def test_distillation_learns_soft_labels_and_no_bag_labels():
 def test_the_target_of_a_mixed_view_is_both_instances():
     """Instances are rows of the identity, so that a mixed instance shows its two parts and their shares."""
     bags = images(6)
-    bags = as_single_bags(bags._with(store=np.eye(24, dtype=np.float32)))
+    bags = one_bag_per_instance(bags._with(store=np.eye(24, dtype=np.float32)))
     model = build_model(bags, "log-mean", "mlp").eval()
     model.normalise.mean.zero_()
     model.normalise.std.fill_(1)
-    objective = Contrastive(model.n_features, temperature=0.3, mixed=0.5, width=16, dimensions=8).eval()
+    objective = Contrastive(model.n_features, temperature=0.3, mixed_views=0.5, width=16, dimensions=8).eval()
     seen, projected = [], []
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
     objective.projection.register_forward_hook(lambda module, given, output: projected.append(output))
@@ -312,7 +312,7 @@ def test_mixed_instances_have_mixed_soft_labels():
     model.head.register_forward_hook(lambda module, given, output: predicted.append(output.instance_log_probs))
     (batch,) = make_loader(bags.without_instance_labels(), torch.device("cpu"), soft_labels=soft_labels).in_order(9_999)
     torch.manual_seed(0)
-    losses, _ = Distill(model, mixed=0.5).losses(model, batch, None)
+    losses, _ = Distill(model, mixup=0.5).losses(model, batch, None)
     parts = seen[0]
     torch.testing.assert_close(parts.sum(dim=1), torch.ones(24))
     assert ((parts > 0).sum(dim=1) <= 2).all()
@@ -344,7 +344,7 @@ def test_wrong_soft_labels_are_refused(soft_labels, make, message):
 def test_contrastive_learning_needs_single_instances():
     bags = images()
     model = build_model(bags)
-    with pytest.raises(InputError, match=r"Contrastive learns single instances: .*as_single_bags"):
+    with pytest.raises(InputError, match=r"Contrastive learns single instances: .*one_bag_per_instance"):
         fit(model, bags, None, objective=Contrastive(model.backbone.out_features), device="cpu")
 
 
@@ -356,7 +356,7 @@ def test_views_of_another_size_are_refused_for_a_backbone_of_one_size():
     fit(build_model(bags, backbone="cnn"), bags, bags, settings, device="cpu")
 
 
-def test_whole_steps_skip_the_smaller_last_step():
+def test_drop_last_skips_the_smaller_last_step():
     bags, seen, sums = images(10), [], []
 
     class Watched(BagLoss):
@@ -366,7 +366,7 @@ def test_whole_steps_skip_the_smaller_last_step():
             sums.append(losses.sum().item())
             return losses, right
 
-    settings = Settings(epochs=4, batch_bags=4, whole_steps=True)
+    settings = Settings(epochs=4, batch_bags=4, drop_last=True)
     fitted = fit(build_model(bags), bags, bags, settings, device="cpu", objective=Watched())
     assert [len(bags) for bags in seen] == [4] * 8
     assert len({bag for step in seen for bag in step}) == 10, "the bags that are skipped come in other epochs"

@@ -18,7 +18,7 @@ def test_impossible_values_are_refused(name, value):
 @pytest.mark.parametrize("name", ["epochs", "batch_bags", "patience", "max_instances"])
 @pytest.mark.parametrize("value", [0, 1.5, "many"])
 def test_whole_numbers_are_whole_and_above_0(name, value):
-    with pytest.raises(InputError, match=f"{name} is {value!r}: give a whole number from 1 up"):
+    with pytest.raises(InputError, match=f"{name} is {value!r}: give a whole number of at least 1"):
         Settings(**{name: value})
 
 
@@ -28,7 +28,7 @@ def test_whole_numbers_are_whole_and_above_0(name, value):
         ("optimizer", "sgd", "use adam or adamw or muon"),
         ("schedule", None, "use constant or cosine"),
         ("precision", "fp8", "use float32 or bf16"),
-        ("whole_steps", None, "use true or false"),
+        ("drop_last", None, "use true or false"),
         ("compile", 1, "use true or false"),
         ("augment", None, "give a list of names"),
         ("augment", (("crop",),), "give a list of names"),

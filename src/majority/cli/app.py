@@ -16,7 +16,7 @@ from ..plugins import load_plugins
 from .printing import log
 
 app = typer.Typer(
-    help="Learning from Majority Label: bags labelled with their most common class in, an instance classifier out.",
+    help="Train an instance classifier from bags that are labelled with their most common class.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -36,7 +36,10 @@ def _general_options(
 
 
 def main() -> None:
-    """Exit code 0: done; 1: training failed; 2: wrong usage or bad input. Errors are one message, no traceback."""
+    """Exit code 0: done; 1: training or cells of a study failed, or `check` found problems; 2: wrong usage or input.
+
+    Errors are one message, no traceback.
+    """
     try:
         app()
     except (InputError, TrainingError) as error:
@@ -51,5 +54,5 @@ def tell_how_to_continue(out: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        log(f"stopped; the same command continues {out}")
+        log(f"stopped; repeat the same command to continue {out}")
         raise

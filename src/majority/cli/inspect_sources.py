@@ -32,14 +32,14 @@ def list_names() -> None:
     from ..training.augment import AUGMENTATIONS
 
     table = Table(title="sources", title_justify="left")
-    for column in ("name", "here", "instances", "shape", "classes", "licence", "where"):
+    for column in ("name", "available", "instances", "shape", "classes", "licence", "location"):
         table.add_column(column, overflow="fold")
     for info in describe():
         shape = "x".join(map(str, info.shape or "?"))
-        here = "yes" if info.available else "no"
+        available = "yes" if info.available else "no"
         table.add_row(
             info.name,
-            here,
+            available,
             str(info.instances or "?"),
             shape,
             str(len(info.classes) or "?"),

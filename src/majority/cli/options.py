@@ -28,15 +28,18 @@ NumberOfBags = Annotated[int | None, typer.Option(help="Training bags; a quarter
 BagSize = Annotated[int | None, typer.Option(help="Instances per bag.")]
 Ties = Annotated[
     str | None,
-    typer.Option(help="If classes share the top count: lowest (class wins; the default), resample, error."),
+    typer.Option(
+        help="If classes share the top count: lowest (the class with the lowest number becomes the label; default), "
+        "resample, error."
+    ),
 ]
 WithReplacement = Annotated[bool, typer.Option("--with-replacement", help="Allow an instance more than once in a bag.")]
 Seed = Annotated[int, typer.Option(help="Seed of weights and order of bags.")]
 DataSeed = Annotated[int, typer.Option(help="Seed of folds and bags.")]
-Epochs = Annotated[int | None, typer.Option(help="Instead of the recipe's number.")]
-Patience = Annotated[int | None, typer.Option(help="Stop after so many epochs without a lower validation loss.")]
+Epochs = Annotated[int | None, typer.Option(help="Number of epochs (default: the recipe's).")]
+Patience = Annotated[int | None, typer.Option(help="Stop after this many epochs without a lower validation loss.")]
 BatchBags = Annotated[int | None, typer.Option(help="Bags per step.")]
-LearningRate = Annotated[float | None, typer.Option(help="Instead of the recipe's.")]
+LearningRate = Annotated[float | None, typer.Option(help="Learning rate (default: the recipe's).")]
 MaxInstances = Annotated[int | None, typer.Option(help="Use a random subset of this size of each larger bag per step.")]
 Ratios = Annotated[str | None, typer.Option(help="Recipe mpem: shares to leave out, e.g. 0.1,0.5,1.0.")]
 Backbone = Annotated[str | None, typer.Option(help="Network; see `majority list`.")]

@@ -42,7 +42,7 @@ def end_study(done: Sequence[FinishedCell], out: Path) -> None:
     for cell in failed:
         print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
     if failed:
-        cure = f"details are in {out / FAILURES}; the same command tries them again"
+        cure = f"details are in {out / FAILURES}; repeat the same command to try them again"
         print(f"majority: {len(failed)} of {len(done)} cells failed: {cure}", file=sys.stderr)
         raise SystemExit(1)
 
@@ -62,7 +62,9 @@ def print_result(result: dict[str, Any]) -> None:
         print_figures(result["test"], f"test bags of fold {result['fold']}")
     else:
         print_figures(result["val"], "validation bags")
-        log("note: there are no test bags; these bags chose the epoch, so the figures are too optimistic")
+        log(
+            "note: there are no test bags; the epoch was chosen on these bags, so these metrics are slightly optimistic"
+        )
 
 
 def print_figures(figures: dict[str, Any], title: str) -> None:
@@ -70,7 +72,7 @@ def print_figures(figures: dict[str, Any], title: str) -> None:
 
     from ..inference.metrics import coverage_note, no_learning_warning
 
-    table = Table("figure", "value", title=title, title_justify="left")
+    table = Table("metric", "value", title=title, title_justify="left")
     for name, value in figures.items():
         if not isinstance(value, list):
             shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
@@ -103,7 +105,7 @@ def note_trained_on(run: Path, source: str | None) -> None:
     from ..experiments.run_folder import is_trained_on, read_config
 
     if source is not None and is_trained_on(read_config(run), source):
-        log("note: the run was trained on bags of this source; they are among these bags")
+        log("note: the run was trained on this source; its training bags are included here")
 
 
 def print_rows(rows: list[dict[str, Any]]) -> None:

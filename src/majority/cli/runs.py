@@ -22,7 +22,7 @@ def evaluate(
     all_parts: AllParts = False,
     device: options.Device = "auto",
 ) -> None:
-    """Evaluate a run's classifier on the test bags of its fold, or on all bags of a SOURCE of your own."""
+    """Evaluate a run's classifier on the test bags of its fold, or on all bags of your own SOURCE."""
     from ..experiments.reopen import open_bags
     from ..inference.evaluate import evaluate as evaluate_model
 
@@ -41,7 +41,7 @@ def predict(
     all_parts: AllParts = False,
     device: options.Device = "auto",
 ) -> None:
-    """Classify every instance of the test bags of a run's fold, or of all bags of a SOURCE of your own."""
+    """Classify every instance of the test bags of a run's fold, or of all bags of your own SOURCE."""
     from ..experiments.reopen import open_bags
     from ..experiments.run_folder import read_config, source_of
     from ..inference.prediction_files import check_output_path, write_bag_predictions, write_predictions
@@ -59,7 +59,10 @@ def predict(
 def export(
     run: options.RunFolder, out: Annotated[Path, typer.Option(help="An .onnx file.")] = Path("model.onnx")
 ) -> None:
-    """Write a run's instance classifier as ONNX (stored instances in, probabilities out), checked in onnxruntime."""
+    """Write a run's instance classifier as ONNX, verified with onnxruntime.
+
+    The input is instances as stored, the output is probabilities.
+    """
     from ..experiments.reopen import open_classifier
     from ..inference.onnx import export_onnx
 

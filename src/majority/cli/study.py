@@ -12,7 +12,7 @@ from . import options
 from .app import app, tell_how_to_continue
 from .printing import end_study, log
 
-JOBS_HELP = "Runs side by side, or side by side on each GPU (default: one per core, two per GPU)."
+JOBS_HELP = "Number of parallel runs, or of parallel runs per GPU (default: one per core, two per GPU)."
 
 
 @app.command()
@@ -40,7 +40,10 @@ def study(
     jobs: Annotated[int | None, typer.Option(help=JOBS_HELP)] = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs and of table.md and table.csv.")] = Path("runs/study"),
 ) -> None:
-    """Train every method on every scenario and fold, and print one table. After a kill, the same command continues."""
+    """Train every method on every scenario and fold, and print one table.
+
+    If it is interrupted, repeat the command to continue.
+    """
     from ..experiments.data import Data
     from ..experiments.experiment import Experiment
     from ..methods import METHODS
@@ -49,7 +52,8 @@ def study(
 
     for source in filter(is_custom_source, sources):
         raise InputError(
-            f"{source} holds bags of your own, and study makes bags from labelled sets: use train --folds K"
+            f"{source} contains your own bags, but `study` makes bags from labelled data sets: "
+            "use `majority train --folds K`"
         )
     if preset is not None:
         _check_preset(preset, sources, context)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..experiments.experiment import Experiment
 
 SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority proportions."
+FOLDS_HELP = "Number of folds for cross-validation of your own bags; without --fold, all folds are trained."
 LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
 
 
@@ -27,7 +28,7 @@ def train(
     recipe: options.Recipe = "default",
     scenario: Annotated[str | None, typer.Option(help=SCENARIO_HELP)] = None,
     fold: Annotated[int | None, typer.Option(help="0 to 4; for your own bags 0 to --folds - 1 (default: 0).")] = None,
-    folds: Annotated[int | None, typer.Option(help="Cross-validate your own bags; without --fold, all folds.")] = None,
+    folds: Annotated[int | None, typer.Option(help=FOLDS_HELP)] = None,
     image_size: options.ImageSize = None,
     like: Annotated[str | None, typer.Option(help=LIKE_HELP)] = None,
     features: options.Features = None,
@@ -43,12 +44,12 @@ def train(
     option: options.MethodOption = None,
     settings: options.Set = None,
     background: Annotated[
-        str | None, typer.Option(help="A class that does not vote and that no bag label names.")
+        str | None, typer.Option(help="A class that is not counted for the majority and is never a bag label.")
     ] = None,
     background_share: Annotated[float | None, typer.Option(help="Its share of all instances, if it is known.")] = None,
-    classes: Annotated[int | None, typer.Option(help="Only the first so many classes of a labelled set.")] = None,
+    classes: Annotated[int | None, typer.Option(help="Use only the first N classes of a labelled data set.")] = None,
     winner_ratio: Annotated[
-        float | None, typer.Option(help="How many times as often the first class wins as the last.")
+        float | None, typer.Option(help="How many times as often the first class is the bag label as the last class.")
     ] = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
@@ -61,7 +62,10 @@ def train(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Run folder [default: runs/SOURCE[-SCENARIO]-METHOD-foldF].")] = None,
 ) -> None:
-    """Train an instance classifier from majority labels, in a run folder. After a kill, the same command continues."""
+    """Train an instance classifier from majority labels, in a run folder.
+
+    If it is interrupted, repeat the command to continue.
+    """
     from ..experiments.data import Data
     from ..experiments.experiment import Experiment
 

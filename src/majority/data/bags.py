@@ -40,9 +40,9 @@ class Bags:
     mix of sizes from 1 up.
 
     ``instance_labels`` are for evaluation only: training gets bags ``without_instance_labels()`` unless its method
-    declares that it needs them. They number ``true_classes``: first the ``classes`` that bags can have as their
-    label, then those that only instances have. -1 means that the class of an instance is not known. The attribute is
-    None if no class is known.
+    declares that it needs them. They are indices into ``true_classes``: first the ``classes`` that bags can have as
+    their label, then those that only instances have. -1 means that the class of an instance is not known. The attribute
+    is None if no class is known.
 
     >>> bags = Bags.from_lists([[[0.0], [0.1], [0.9]], [[1.0]]], labels=["cat", "dog"])
     >>> bags
@@ -134,9 +134,9 @@ class Bags:
         groups: Column | None = None,
         coordinates: Column | None = None,
     ) -> Bags:
-        """Make bags from rows that have a bag id each. Labels (and groups) are given on every row.
+        """Make bags from rows, each with a bag id. Labels (and groups) are given on every row.
 
-        The rows of a bag need not be neighbours. An array is not copied.
+        The rows of a bag need not be neighbours. The instances are not copied if they are an array.
 
         >>> Bags.from_table(np.eye(4), ["a", "b", "a", "a"], [7, 9, 7, 7]).classes
         ('7', '9')
@@ -310,13 +310,13 @@ class Bags:
         )
 
     def subset(self, bags: Column) -> Bags:
-        """Return these bags, by number or by mask, in this order, on the same store (not copied)."""
+        """Return the bags with these numbers, in this order, or those selected by a mask. The store is not copied."""
         numbers = as_array(bags)
         if numbers.dtype == bool:
             check_lengths({"mask entries": numbers}, len(self), "bag")
             numbers = np.flatnonzero(numbers)
         if len(numbers) == 0:
-            raise InputError("a subset of no bags: give at least one bag number")
+            raise InputError("the subset is empty: give at least one bag number")
         numbers = as_integers(numbers, "the list of bags")
         outside = numbers[(numbers < -len(self)) | (numbers >= len(self))]
         if len(outside):

@@ -72,7 +72,7 @@ def sample_proportions(majorities: ArrayLike, n_classes: int, rng: np.random.Gen
     top = np.asarray(majorities, dtype=float)
     outside = top[~((top >= 1 / n_classes - 1e-12) & (top <= 1))]
     if len(outside):
-        raise InputError(f"{outside[0]:g} is no majority among {n_classes} classes: give proportions from 1/C to 1")
+        raise InputError(f"{outside[0]:g} is not a possible majority proportion for {n_classes} classes: give 1/C to 1")
     others = n_classes - 1
     sums = np.clip((1 - top) / top, 0, others)  # of the other proportions, in units of the majority
     proportions = np.empty((len(top), n_classes))
@@ -136,14 +136,15 @@ def make_bags(
     ties: str = "lowest",
     max_tries: int = 1000,
 ) -> Bags:
-    """Draw bags of one size from labelled instances. The store is shared, not copied.
+    """Draw bags of one size from labelled instances. The store is not copied.
 
     Winners are independent draws from `winner_prior` (default: uniform). A bag has no instance twice unless
     `with_replacement` is set. Bags are drawn independently of each other unless `shared` is False: then every instance
     is in at most one bag. If several classes have the top count, `ties` decides:
 
-    - "lowest": the label is the lowest class number among them, as published. Low classes are then labels more often
-      than the prior: about a fifth of the bags are tied in scenario small with 64 instances and ten classes.
+    - "lowest": the label is the lowest class number among them, as published. Classes with low numbers are
+      then labels more often than the prior says: about a fifth of the bags are tied in scenario small with 64 instances
+      and ten classes.
     - "resample": a tied bag gets a new majority from the same stratum and new proportions for the same winner.
     - "error": a tie raises an InputError.
 
@@ -228,8 +229,8 @@ def _fixed_sum_points(sums: np.ndarray, n: int, rng: np.random.Generator) -> np.
 def _uniform_sum_densities(sums: np.ndarray, n: int) -> np.ndarray:
     """Entry [m, row, j]: the density at sums[row] - j of the sum of m uniform numbers, m = 1 ... n - 1.
 
-    Every (m, row) has its own factor. No term of f_m(t) = [t f_{m-1}(t) + (m - t) f_{m-1}(t - 1)] / (m - 1) is
-    negative, so that nothing cancels.
+    Densities are known up to one factor per (m, row). No term of
+    f_m(t) = [t f_{m-1}(t) + (m - t) f_{m-1}(t - 1)] / (m - 1) is negative, so that nothing cancels.
     """
     j = np.arange(int(sums.max()) + 2)
     t = sums[:, None] - j  # (b, J)
@@ -271,9 +272,11 @@ def _draw_counts(
         tied = tied[tied_rows(counts[tied])]
         tries += 1
     if len(tied) and ties != "lowest":
-        still, cure = (f" still, after {tries} tries", "") if ties == "resample" else ("", "ties='resample' or ")
+        tied_now, cure = (
+            (f"still tied after {tries} tries", "") if ties == "resample" else ("tied", "ties='resample' or ")
+        )
         raise InputError(
-            f"{len(tied)} of {n_bags} bags of {sizes.min()} tie at the top{still} (majority proportions {low:g} to "
+            f"{len(tied)} of {n_bags} bags of {sizes.min()} are {tied_now} (majority proportions {low:g} to "
             f"{high:g}, {n_classes} classes): use larger bags, another range, or {cure}ties='lowest'"
         )
     return counts
@@ -337,7 +340,7 @@ def _parse_scenario(scenario: str | tuple[float, float]) -> tuple[str, float | N
         known = ", ".join(SCENARIOS)
         raise InputError(f"scenario {scenario!r} is unknown: use {known} or LOW,HIGH, e.g. 0.3,0.5") from None
     if not 0 <= low < high <= 1:
-        raise InputError(f"{low:g},{high:g} is no range of proportions: use 0 <= LOW < HIGH <= 1")
+        raise InputError(f"{low:g},{high:g} is not a range of proportions: use 0 <= LOW < HIGH <= 1")
     return f"{low:g},{high:g}", low, high
 
 

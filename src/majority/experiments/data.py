@@ -30,8 +30,8 @@ class Data:
     image_size: int | None = None  # of the images of a manifest, in pixels
     features: tuple[str, ...] | None = None  # columns of a manifest
     background: str | None = None  # a class that does not vote
-    classes: int | None = None  # use the first so many classes of a labelled set; None: all
-    winner_ratio: float | None = None  # how many times as often the first class wins as the last; None: equally often
+    classes: int | None = None  # use only the first N classes of a labelled data set; None: all
+    winner_ratio: float | None = None  # the first class is the label this many times as often as the last; None: 1
 
     def __post_init__(self) -> None:
         for name in ("bags", "bag_size"):

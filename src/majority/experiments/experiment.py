@@ -113,8 +113,8 @@ class Experiment:
         config = read_config(folder)
         recipe = config["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
         plan = self._adapt(find_recipe(recipe).plan(TaskInfo(**config["task"])))
-        asked = self._config(self.data.with_defaults(), plan, config["data"]["fingerprint"])
-        check_same_settings(folder, config, config | asked)
+        requested = self._config(self.data.with_defaults(), plan, config["data"]["fingerprint"])
+        check_same_settings(folder, config, config | requested)
         complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not temporary_files(folder)
         return read_json(folder / RESULT) if complete else None
 
@@ -166,11 +166,11 @@ class Experiment:
         classifier = Classifier(trained.model, device, source.columns)
         classifier.save(folder / CLASSIFIER, about={"source": self.data.source})
         evaluated = {"val": parts.val} if parts.test is None else {"test": parts.test, "val": parts.val}
-        readings = {part: classify_bags(classifier, bags, source) for part, bags in evaluated.items()}
+        classified = {part: classify_bags(classifier, bags, source) for part, bags in evaluated.items()}
         figures: dict[str, Any] = {"test": {}}
-        figures |= {part: reading.outcome().summary() for part, reading in readings.items()}
+        figures |= {part: of_part.outcome().summary() for part, of_part in classified.items()}
         write_json(folder / RESULT, figures | trained.summary() | self._about(prepared))
-        write_report(folder, classifier, parts.present(), source, reading=readings.get("test", readings["val"]))
+        write_report(folder, classifier, parts.present(), source, classified=classified.get("test", classified["val"]))
         return read_json(folder / RESULT)
 
     # ------------------------------------------------------------------ their parts

@@ -140,17 +140,17 @@ def environment() -> dict[str, Any]:
     }
 
 
-def check_same_settings(folder: Path, before: Config, asked: Config) -> None:
-    """Compare the config of a run with the one asked for; a difference is an error that names it.
+def check_same_settings(folder: Path, before: Config, requested: Config) -> None:
+    """Compare the config of a run with the requested one; a difference is an error that names it.
 
     A run may continue on another machine: everything that depends on the machine or on --set is in its plan.
     """
-    asked = flatten(json.loads(json.dumps({"schema": SCHEMA, **asked})))  # as it would read back
+    requested = flatten(json.loads(json.dumps({"schema": SCHEMA, **requested})))  # as it would read back
     before = flatten(before)
-    same_file = before.get("source_path") == asked.get("source_path") is not None  # however the path was written
+    same_file = before.get("source_path") == requested.get("source_path") is not None  # however the path was written
     may_differ = MAY_DIFFER + (("data.source",) if same_file else ())
-    names = sorted(name for name in before.keys() | asked.keys() if not name.startswith(may_differ))
-    changed = [name for name in names if before.get(name) != asked.get(name)]
+    names = sorted(name for name in before.keys() | requested.keys() if not name.startswith(may_differ))
+    changed = [name for name in names if before.get(name) != requested.get(name)]
     if changed == ["data.fingerprint"]:
         raise InputError(
             f"the data have changed since {folder} was started: put the old files back or choose another --out"
@@ -158,7 +158,9 @@ def check_same_settings(folder: Path, before: Config, asked: Config) -> None:
     if changed:
         changed = [name for name in changed if name != "data.fingerprint"]
         changed.sort(key=lambda name: name.startswith("plan.") and name != "plan.recipe")  # what the user chose first
-        shown = "; ".join(f"{name} is {before.get(name)}, asked {asked.get(name)}" for name in changed[:5])
+        shown = "; ".join(
+            f"{name} is {before.get(name)} in this run, {requested.get(name)} requested" for name in changed[:5]
+        )
         shown += f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
         raise InputError(
             f"{folder} holds another run ({shown}): repeat its settings or choose another folder with --out"

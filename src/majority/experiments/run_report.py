@@ -47,10 +47,10 @@ def write_report(
     parts: Mapping[str, Bags],
     opened: Source | None = None,
     source: str | None = None,
-    reading: ClassifiedBags | None = None,
+    classified: ClassifiedBags | None = None,
 ) -> Path:
     """Write the page of a finished run from its bags, or from those of another source."""
     config = read_config(folder)
     trained_on = source is not None and is_trained_on(config, source)
     facts = RunFacts(config, read_json(finished_file(folder, RESULT)), read_lines(folder / METRICS), trained_on)
-    return write_page(folder, facts, classifier, parts, opened, source, reading)
+    return write_page(folder, facts, classifier, parts, opened, source, classified)

@@ -61,8 +61,8 @@ for method in (
     ),
     Method("vote", Vote, "instances cast random votes by their confidences; the label must win"),
     Method("naive", Naive, "every instance gets the label of its bag"),
-    Method("proportion", Proportion, "reference line: sees the true proportions of each bag"),
-    Method("supervised", Supervised, "reference line: sees the true label of every instance"),
+    Method("proportion", Proportion, "reference method: sees the true proportions of each bag"),
+    Method("supervised", Supervised, "reference method: sees the true label of every instance"),
 ):
     register(method)
 
@@ -88,9 +88,7 @@ def wrap_option_errors(name: str, options: dict[str, Any]) -> Iterator[None]:
             raise
         given = ", ".join(f"{key}={value!r}" for key, value in options.items())
         cure = "check each value (`majority --debug` shows the traceback)"
-        raise InputError(
-            f"method {name} cannot take {given} ({type(error).__name__}: {error}): {cure}"
-        ) from error
+        raise InputError(f"method {name} cannot take {given} ({type(error).__name__}: {error}): {cure}") from error
 
 
 def create_head(

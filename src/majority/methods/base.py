@@ -19,7 +19,7 @@ class BagOutput(NamedTuple):
 class Head(nn.Module):
     """Predicts the class of each instance and of each bag from the features of the instances."""
 
-    sees_instance_labels: ClassVar[bool] = False  # True only for the two reference lines
+    sees_instance_labels: ClassVar[bool] = False  # True only for the two reference methods
     needs_bag: ClassVar[bool] = False  # True: the class of an instance depends on the rest of its bag
 
     def see_labels(self, counts: Tensor) -> None:

@@ -1,7 +1,7 @@
 """Heads whose bag prediction is the mean confidence of the instances. They differ in what the loss compares.
 
-`Naive` is common practice: every instance gets the label of its bag. `Proportion` and `Supervised` are reference lines:
-they see instance labels.
+`Naive` is common practice: every instance gets the label of its bag. `Proportion` and `Supervised` are reference
+methods: they see instance labels.
 """
 
 from __future__ import annotations

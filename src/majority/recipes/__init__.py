@@ -52,7 +52,7 @@ for recipe in (
     ),
     Recipe(
         "mpem",
-        "a counting network by the paper's plan, then again without each bag's unlikely instances, at ten ratios",
+        "a counting network with the paper's settings, then one per ratio without each bag's least likely instances",
         mpem.plan,
         mpem.train,
         Count,
@@ -60,7 +60,7 @@ for recipe in (
     ),
     Recipe(
         "census",
-        "self-supervised pretraining on the bags' own images, several teachers, one student of their soft labels",
+        "self-supervised pretraining on the bags' images, several teachers, one student trained on their soft labels",
         census.plan,
         census.train,
         planned_epochs=census.planned_epochs,
@@ -90,5 +90,8 @@ def _default_recipe(task: TaskInfo) -> tuple[str, str]:
     if not task.on_gpu:
         return "quick", " (chosen for images on a CPU)"
     if known_source(task.source) is None:
-        return "census", " (chosen for images on a GPU; saying what they show, with --like SOURCE, may help)"
+        return (
+            "census",
+            " (chosen for images on a GPU; --like SOURCE, a data set with similar images, may improve accuracy)",
+        )
     return "census", " (chosen for images on a GPU)"

@@ -37,7 +37,7 @@ from ..training.settings import Settings
 from ..training.state import Fitted
 from ..training.validation import takes_views
 from .discriminants import discriminants, is_applicable
-from .embedding import as_single_bags, embed_bags
+from .embedding import embed_bags, one_bag_per_instance
 from .label_preserving import known_source, label_preserving
 from .plan import Plan, TaskInfo
 from .single import resnet_for
@@ -93,7 +93,7 @@ def plan(task: TaskInfo) -> Plan:
     pretrain = Settings(
         epochs=epochs,
         batch_bags=512,
-        whole_steps=True,
+        drop_last=True,
         optimizer="muon",
         learning_rate=6e-3,
         weight_decay=1e-3,
@@ -189,7 +189,7 @@ def _pretrain(run: Run, model: Model, folder: Path, title: str) -> Fitted:
         steps = Augment(settings.augment).plan
         views = [(name, {key: more[key] for key in more if key != "side"}) for name, more in steps]
         settings = replace(settings, augment=tuple(views))
-    return run.fit(model, folder, title, (as_single_bags(run.train), None), settings, objective=objective)
+    return run.fit(model, folder, title, (one_bag_per_instance(run.train), None), settings, objective=objective)
 
 
 def _train_head(run: Run, model: Model, folder: Path | None, title: str | None) -> Fitted:

@@ -11,15 +11,15 @@ from ..data.device import choose_device, instances_per_pass
 from ..inference.evaluate import all_batches
 from ..model import Model
 
-MOST_FEATURES = 4096  # a square matrix of this size is held in memory and decomposed
+MAX_FEATURES = 4096  # a square matrix of this size is held in memory and decomposed
 SMALLEST_VARIANCE = 1e-6  # relative to the largest: directions that vary less are rounding errors
-MOST_SCALE = 100  # features whose deviations differ by more than this factor are in different units
+MAX_SCALE = 100  # features whose deviations differ by more than this factor are in different units
 
 
 def is_applicable(bags: Bags) -> bool:
     """Whether the instances are vectors of moderate width, every class is a label, and some label has two bags."""
     counts = np.bincount(bags.labels, minlength=len(bags.classes))
-    is_narrow = bags.store.ndim == 2 and bags.store.shape[1] <= MOST_FEATURES
+    is_narrow = bags.store.ndim == 2 and bags.store.shape[1] <= MAX_FEATURES
     return bool(is_narrow and counts.min() > 0 and len(bags) > len(counts))
 
 
@@ -50,7 +50,7 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
         zeros(width, width),
     )
     deviations = model.normalise.std.double()
-    scale = (deviations / deviations.median()).clamp(1 / MOST_SCALE, MOST_SCALE).sqrt()
+    scale = (deviations / deviations.median()).clamp(1 / MAX_SCALE, MAX_SCALE).sqrt()
     most = instances_per_pass(bags.store.shape[1:])
     for batch in all_batches(bags, chosen):
         sums = zeros(len(batch.segments), width)

@@ -11,7 +11,7 @@ from ..inference.evaluate import all_batches, batch_features
 from ..model import Model
 
 
-def as_single_bags(bags: Bags) -> Bags:
+def one_bag_per_instance(bags: Bags) -> Bags:
     """Every instance of the bags once, each in its own bag; the labels have no meaning."""
     used = np.unique(bags.index)
     alone = Bags(bags.store, used, np.arange(len(used) + 1), np.zeros(len(used), np.int64), bags.classes)
@@ -22,7 +22,7 @@ def embed_bags(model: Model, bags: Bags, device: str = "auto") -> Bags:
     """The same bags with the network's features (float32 vectors) as instances, to train a head on them."""
     chosen = choose_device(device)
     model.to(chosen).eval()  # outside inference mode: weights moved inside it could not be trained again
-    alone = as_single_bags(bags)
+    alone = one_bag_per_instance(bags)
     with torch.inference_mode():
         features = torch.cat([batch_features(model, batch).cpu() for batch in all_batches(alone, chosen)])
     return bags._with(store=features.numpy(), index=np.searchsorted(alone.index, bags.index))

@@ -63,7 +63,7 @@ class Plan:
         return any(settings.augment for _, settings in self._stage_settings()) or bool(self.training.augment)
 
     def as_dict(self) -> dict[str, Any]:
-        """As it is written to config.json: a recipe's own settings stand under the recipe's name."""
+        """As it is written to config.json: a recipe's own settings are listed under the recipe's name."""
         plan = asdict(self)
         own = plan.pop("own")
         return plan if own is None else plan | {self.recipe: own}
@@ -97,7 +97,9 @@ class Plan:
         if not path and value is None:
             raise InputError(f"{name}=null: recipe {self.recipe} needs it; change one of the settings in it instead")
         if not path:
-            raise InputError(f"{name}={value}: it has settings of its own, change one: --set {name}.SETTING=VALUE")
+            raise InputError(
+                f"{name}={value}: it is a group of settings: change one of them with --set {name}.SETTING=VALUE"
+            )
         return replace(self, own=_replace_setting(self.own, path, value, name))
 
     def _suggest(self, name: str) -> str:
@@ -124,14 +126,17 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
     known = {item.name: item for item in fields(settings)} if is_dataclass(settings) else {}
     if first not in known:
         group = name.removesuffix(".".join(path)).rstrip(".")
-        there = f"{group} has {', '.join(known)}" if known else f"this plan has no {group} for these instances here"
-        raise InputError(f"the plan has no setting {name!r}: {there}")
+        no_stage = f"this plan has no stage {group} for these instances on this device"
+        hint = f"{group} has {', '.join(known)}" if known else no_stage
+        raise InputError(f"the plan has no setting {name!r}: {hint}")
     before = getattr(settings, first)
     is_stage = is_dataclass(before) or "Settings" in str(known[first].type)
     if value is not None and not rest and is_stage:
-        raise InputError(f"{name}={value}: it has settings of its own, change one: --set {name}.SETTING=VALUE")
+        raise InputError(
+            f"{name}={value}: it is a group of settings: change one of them with --set {name}.SETTING=VALUE"
+        )
     value = _replace_setting(before, rest, value, name) if rest else _lists_as_tuples(value)
-    types, expected = VALUE_TYPES.get(type(before), ((type(value),), ""))  # an open setting: its owner checks
+    types, expected = VALUE_TYPES.get(type(before), ((type(value),), ""))  # any type: the recipe checks it
     if value is not None and type(value) not in types:
         raise InputError(f"{name}={value}: {expected} is needed")
     try:

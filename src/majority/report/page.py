@@ -31,7 +31,11 @@ FIGURES = {  # of a result: title, format, explanation
     "macro_f1": ("macro F1", "percent", "mean F1 score over classes"),
     "mean_iou": ("mean IoU", "percent", "mean intersection over union over classes"),
     "bag_accuracy": ("bag accuracy", "percent", "bags whose label the method predicts correctly"),
-    "bag_accuracy_by_count": ("bag accuracy by count", "percent", "bags whose label most instances are predicted as"),
+    "bag_accuracy_by_count": (
+        "bag accuracy by count",
+        "percent",
+        "bags whose most frequent predicted class is the label",
+    ),
     "most_frequent_label": ("most frequent label", "percent", "bag accuracy of always predicting it"),
     "consistency_rate": ("consistency", "percent", "bags whose count agrees, of those predicted correctly"),
     "overestimation": ("overestimation", "signed", "mean surplus of instances predicted as the bag's class"),

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from ..errors import count_noun
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
-def fill(
-    template: str,
-    content: dict[str, Any],
-    package: str = "majority.report",
-    filters: Mapping[str, Callable[..., str]] | None = None,
-) -> str:
-    """The page made from a template of `package` or of this package, with filters by name."""
+
+@cache
+def _environment(package: str) -> Environment:
+    """Cached, because compiling the templates takes longer than filling them."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -24,5 +24,17 @@ def fill(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"count_noun": count_noun, **(filters or {})}
+    environment.filters["count_noun"] = count_noun
+    return environment
+
+
+def fill(
+    template: str,
+    content: dict[str, Any],
+    package: str = "majority.report",
+    filters: Mapping[str, Callable[..., str]] | None = None,
+) -> str:
+    """The page made from a template of `package` or of this package, with filters by name."""
+    environment = _environment(package)
+    environment.filters |= filters or {}
     return environment.get_template(template).render(content)

@@ -21,7 +21,7 @@ from .workers import FinishedCell, State, Watch
 if TYPE_CHECKING:
     from rich.table import Table
 
-CONTINUES = "Ctrl-C stops, the same command continues"
+CONTINUES = "Ctrl-C stops; repeat the same command to continue"
 FRAME_LINES = 10  # lines of a terminal that are not rows: borders, head, footer, the command
 
 

@@ -22,7 +22,7 @@ REQUIRED = ("source", "method", "recipe", "test")  # keys of every result
 NOT_COMPARED = ("recipe", "seed", "compile")  # settings that change results no more than chance does
 CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
 
-RENAMED = {  # in lines of older versions: key, setting of census or stage -> its name today
+RENAMED = {  # in lines of older versions: key, setting or stage -> its name today
     "material": "task",
     "start": "pretrain",
     "readers": "teachers",
@@ -31,6 +31,7 @@ RENAMED = {  # in lines of older versions: key, setting of census or stage -> it
     "reader": "teacher",
     "taught": "distilled",
     "last": "student",
+    "whole_steps": "drop_last",
 }
 
 
@@ -47,14 +48,23 @@ def with_current_names(line: Result) -> Result:
         ratios, census = plan.pop("ratios", None), plan.pop("census", None)
         if ratios:
             plan["mpem"] = {"ratios": ratios}
+        if "training" in plan:
+            plan["training"] = _rename_settings(plan["training"])
         if census:  # views were not mixed before there was a setting for it
-            plan["census"] = {"mixed_views": 0.0} | {RENAMED.get(name, name): census[name] for name in census}
+            plan["census"] = {"mixed_views": 0.0} | _rename_settings(census)
         line["plan"] = plan
     if line.get("stages"):
         words = re.compile("[a-z]+")
         names = {name: words.sub(lambda word: RENAMED.get(word[0], word[0]), name) for name in line["stages"]}
         line["stages"] = {names[name]: stage for name, stage in line["stages"].items()}
     return line
+
+
+def _rename_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        RENAMED.get(name, name): _rename_settings(value) if isinstance(value, dict) else value
+        for name, value in settings.items()
+    }
 
 
 def read_results(study: str | Path) -> list[Result]:

@@ -10,8 +10,8 @@ from .state import Fitted
 class Callback:
     """Subclass it, override the methods that you need, and pass an instance to ``fit(..., callbacks=[...])``.
 
-    An exception in a callback ends the training. A training with a `folder` can then be continued, as after a kill:
-    the files of an epoch are written before `on_epoch_end` is called.
+    An exception in a callback ends the training. With a `folder`, repeat the call to continue, as after any
+    interruption: the files of an epoch are written before `on_epoch_end` is called.
 
     >>> from majority import Callback
     >>> class PrintLoss(Callback):

@@ -1,4 +1,5 @@
-"""fit: one training loop for every method. An interrupted training continues with the same result."""
+"""fit: one training loop for every method. An interrupted training continues with the same result (bit for bit on a
+CPU)."""
 
 from __future__ import annotations
 
@@ -63,11 +64,11 @@ def fit(
     `keeps_last`, it is the last one.
 
     With a `folder`, every epoch is written to metrics.jsonl, and the same call continues an interrupted training from
-    its checkpoint; the result is the same as without the interruption. On a GPU, steps are captured and replayed
-    unless `eager` is set. `keep` has one boolean per position of `train.index`: which instances are aggregated (None:
-    all). The others still pass through the network. Validation bags stay whole. `soft_labels` has one row of
-    probabilities per position of `train.index`, for an `objective` that learns them. `callbacks` follow the training:
-    see `Callback`.
+    its checkpoint; the result is the same as without the interruption (bit for bit on a CPU). On a GPU, steps
+    are captured and replayed unless `eager` is set. `keep` has one boolean per position of `train.index`: which
+    instances are aggregated (None: all). The others still pass through the network. Validation bags stay whole.
+    `soft_labels` has one row of probabilities per position of `train.index`, for an `objective` that learns them.
+    `callbacks` follow the training: see `Callback`.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
     train = hide_instance_labels(model, train, objective)
@@ -138,7 +139,7 @@ class _Loop:
         optimizer = create_optimizer(settings.optimizer, trainable, rate, decay, device)
         self.state = TrainingState(network, optimizer)
         self.bags_per_epoch, self.steps_per_epoch = len(train), math.ceil(len(train) / settings.batch_bags)
-        if settings.whole_steps and len(train) > settings.batch_bags:
+        if settings.drop_last and len(train) > settings.batch_bags:
             self.steps_per_epoch = len(train) // settings.batch_bags
             self.bags_per_epoch = self.steps_per_epoch * settings.batch_bags
         self.schedule = LearningRateSchedule(settings, optimizer, self.steps_per_epoch)
@@ -166,7 +167,7 @@ class _Loop:
                 callback.on_epoch_end(dict(record))
         if files is not None:
             files.save_checkpoint()  # of the last epoch, before the model gets the weights of the best one
-        self.model.load_state_dict(self.state.best_weights or self._product.state_dict())
+        self.model.load_state_dict(self.state.best_weights or self._model_to_keep.state_dict())
         self.steps.release()
         self.next_batches = None
         for callback in callbacks:
@@ -174,8 +175,8 @@ class _Loop:
         return fitted
 
     @property
-    def _product(self) -> Model:
-        return self.objective.product(self.model)
+    def _model_to_keep(self) -> Model:
+        return self.objective.model_to_keep(self.model)
 
     @property
     def _keeps_last(self) -> bool:
@@ -195,7 +196,7 @@ class _Loop:
             fitted.best_epoch, fitted.best_loss, state.best_weights = epoch, record["train_loss"], {}
         elif record["val_loss"] < fitted.best_loss:  # the first of equal epochs is kept
             fitted.best_epoch, fitted.best_loss = epoch, record["val_loss"]
-            state.best_weights = {name: value.clone() for name, value in self._product.state_dict().items()}
+            state.best_weights = {name: value.clone() for name, value in self._model_to_keep.state_dict().items()}
         capture_seconds = self.steps.capture_seconds - captured_before
         record["seconds"] = time.perf_counter() - start - capture_seconds
         fitted.seconds += record["seconds"]

@@ -20,11 +20,11 @@ class Objective(nn.Module):
 
     uses_head: ClassVar[bool] = True  # False: no labels are used, whatever the method
     learns_soft_labels: ClassVar[bool] = False  # True: `fit` needs soft_labels
-    of_instances: ClassVar[bool] = False  # True: every bag must have one instance
+    needs_single_instances: ClassVar[bool] = False  # True: every bag must have one instance
     keeps_last: ClassVar[bool] = False  # True: the last epoch is kept, whatever the validation loss
 
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
-        """(b,) one loss per bag, and (b,) whether the class of the bag was predicted.
+        """(b,) one loss per bag, and (b,) whether the class of the bag was predicted correctly.
 
         `augment` draws new random numbers at each call.
         """
@@ -33,7 +33,7 @@ class Objective(nn.Module):
     def after_step(self, model: Model) -> None:
         """Called after every step of the optimizer."""
 
-    def product(self, model: Model) -> Model:
+    def model_to_keep(self, model: Model) -> Model:
         """The model that is validated, and whose weights of the best epoch are kept."""
         return model
 
@@ -52,31 +52,31 @@ class Contrastive(Objective):
     """Contrastive learning: two views of an instance should be closer than views of other instances. It uses no labels.
 
     Chen et al., "A Simple Framework for Contrastive Learning of Visual Representations", ICML 2020; without the
-    positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. If `mixed` is above 0,
-    up to this share of each first view is another instance, and it should be close to the second views of both: Lee et
-    al., "i-Mix: A Domain-Agnostic Strategy for Contrastive Representation Learning", ICLR 2021. The projection is not
-    part of the model.
+    positive pair in the denominator, Yeh et al., "Decoupled Contrastive Learning", ECCV 2022. If `mixed_views` is above
+    0, up to this share of each first view is another instance, and it should be close to the second views of both: Lee
+    et al., "i-Mix: A Domain-Agnostic Strategy for Contrastive Representation Learning", ICLR 2021. The projection is
+    not part of the model.
     """
 
-    uses_head, of_instances = False, True
+    uses_head, needs_single_instances = False, True
 
     def __init__(
-        self, features: int, temperature: float = 0.2, mixed: float = 0.0, width: int = 512, dimensions: int = 128
+        self, features: int, temperature: float = 0.2, mixed_views: float = 0.0, width: int = 512, dimensions: int = 128
     ):
         super().__init__()
-        self.temperature, self.mixed = temperature, mixed
+        self.temperature, self.mixed_views = temperature, mixed_views
         self.projection = nn.Sequential(
             nn.Linear(features, width, bias=False), BatchNorm1d(width), nn.ReLU(), nn.Linear(width, dimensions)
         )
 
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
         first, second = (model.normalise(batch.instances, augment) for _ in range(2))
-        if self.mixed:
-            first, other, share = mix(first, self.mixed)
+        if self.mixed_views:
+            first, other, share = mix(first, self.mixed_views)
         projected = self.projection(model.backbone(torch.cat([first, second]))).float()
         with in_float32(projected):
             first, second = projected.chunk(2)
-            if self.mixed:
+            if self.mixed_views:
                 return mixed_contrastive_losses(first, second, other, share, self.temperature)
             return contrastive_losses(first, second, self.temperature)
 
@@ -84,7 +84,7 @@ class Contrastive(Objective):
 class Averaged(BagLoss):
     """The method's own loss; the running mean of the model's weights is validated and kept.
 
-    The mean is over all steps until there are 1 / (1 - momentum) of them, and an exponential one after that.
+    The mean is over all steps until there are 1 / (1 - momentum) of them, and an exponential moving average after that.
     """
 
     steps: Tensor
@@ -95,7 +95,7 @@ class Averaged(BagLoss):
         self.mean = deepcopy(model).requires_grad_(False)
         self.register_buffer("steps", torch.tensor(0.0))
 
-    def product(self, model: Model) -> Model:
+    def model_to_keep(self, model: Model) -> Model:
         return self.mean
 
     @torch.no_grad()
@@ -110,25 +110,25 @@ class Averaged(BagLoss):
 
 
 class Distill(Averaged):
-    """Learns the soft labels of the instances, and no bag labels. The running mean of the weights is kept, as above.
+    """Learns the soft labels of the instances, and no bag labels.
 
-    Instances are mixed with others of the step, up to the share `mixed`, and so are their soft labels (Zhang et al.,
-    "mixup: Beyond Empirical Risk Minimization", ICLR 2018): wrong soft labels are then harder to memorise. The last
-    epoch is kept: soft labels are another target than bag labels, and on images the epoch with the lowest loss of the
-    validation bags was often the first.
+    The running mean of the weights is kept, as in `Averaged`. Instances are mixed with others of the step, up to the
+    share `mixup`, and so are their soft labels (Zhang et al., "mixup: Beyond Empirical Risk Minimization", ICLR 2018):
+    wrong soft labels are then harder to memorise. The last epoch is kept: soft labels are a different target from bag
+    labels, and on images the epoch with the lowest loss of the validation bags was often the first.
     """
 
     learns_soft_labels = keeps_last = True
 
-    def __init__(self, model: Model, momentum: float = 0.99, mixed: float = 0.5):
+    def __init__(self, model: Model, momentum: float = 0.99, mixup: float = 0.5):
         super().__init__(model, momentum)
-        self.mixed = mixed
+        self.mixup = mixup
 
     def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
         instances, soft_labels = model.normalise(batch.instances, augment), batch.target.soft_labels
         assert soft_labels is not None  # `fit` checks it
-        if self.mixed:
-            instances, other, share = mix(instances, self.mixed)
+        if self.mixup:
+            instances, other, share = mix(instances, self.mixup)
             soft_labels = soft_labels.lerp(soft_labels[other], share.unsqueeze(1))
         output = model.aggregate(model.backbone(instances).float(), batch.segments)
         with in_float32(output.bag_log_probs):

@@ -64,7 +64,7 @@ class Steps:
     def validate(self) -> None:
         """One pass over all validation bags."""
         assert self.val is not None
-        model, sizes = self.objective.product(self.model), self.val.bags.sizes
+        model, sizes = self.objective.model_to_keep(self.model), self.val.bags.sizes
         ragged = sizes.min() < sizes.max()  # batches of many shapes are not worth compiling for
         with self._autocast(), uncompiled(model) if ragged else nullcontext():
             for batch, output in outputs(model, self.val_batches or _in_order(self.val)):

@@ -24,7 +24,7 @@ TRIAL_INSTANCES = 1_024  # per bag, at most, in the trial of a head
 
 
 def hide_instance_labels(model: Model, bags: Bags, objective: Objective) -> Bags:
-    """The bags without instance labels, unless the method is a reference line that sees them."""
+    """The bags without instance labels, unless the method is a reference method that sees them."""
     if bags.classes != model.spec.classes:
         cure = "build it from the training bags, and make all bags with its classes (classes=...)"
         raise InputError(f"the bags have classes {bags.classes} and the model has {model.spec.classes}: {cure}")
@@ -41,21 +41,22 @@ def hide_instance_labels(model: Model, bags: Bags, objective: Objective) -> Bags
 def check_all_known(method: str, bags: Bags) -> None:
     """A method that sees instance labels needs one for every instance, and only classes that it can predict."""
     if bags.instance_labels is None:
-        raise InputError(f"method {method} is a reference line: it needs bags with instance labels")
+        raise InputError(f"method {method} is a reference method: it needs bags with instance labels")
     unknown = int((bags.instance_labels == UNKNOWN).sum())
     further = int((bags.instance_labels >= len(bags.classes)).sum())
     if unknown or further:
         raise InputError(
-            f"method {method} is a reference line: it needs the class of every instance; of {len(bags.index):,} "
+            f"method {method} is a reference method: it needs the class of every instance; of {len(bags.index):,} "
             f"instances {unknown:,} have no label and {further:,} have a class that is no bag's label: label all "
             "instances, or use another method"
         )
 
 
 def check_objective(model: Model, bags: Bags, settings: Settings, objective: Objective) -> None:
-    if objective.of_instances and bags.sizes.max() > 1:
+    if objective.needs_single_instances and bags.sizes.max() > 1:
         name = type(objective).__name__
-        raise InputError(f"{name} learns single instances: give bags of one instance, embedding.as_single_bags(bags)")
+        cure = "give bags of one instance, embedding.one_bag_per_instance(bags)"
+        raise InputError(f"{name} learns single instances: {cure}")
     if settings.augment and not model.spec.images:
         cure = "leave it out (--set training.augment=[])"
         raise InputError(f"augment {list(settings.augment)} is for images, and these instances are vectors: {cure}")

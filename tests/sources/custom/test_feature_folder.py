@@ -155,10 +155,10 @@ WRONG = {  # damage to a valid folder -> facts in the message
     "integers": (rewrite("s3.npy", np.ones((3, 3), int)), ("s3.npy", "dtype int64")),
     "big-endian": (rewrite("s3.npy", ONES.astype(">f4")), ("s3.npy", ">f4", "big-endian", ".astype('float32')")),
     "one row only as a vector": (rewrite("s3.npy", ONES[0]), ("s3.npy", "shape (3,)")),
-    "NaN": (rewrite("s3.npy", np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)), ("s3.npy", "features [1] ", "NaN")),
+    "NaN": (rewrite("s3.npy", np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)), ("s3.npy", "row 1 of", "NaN")),
     "too large for float32": (
         lambda f: [np.save(path, np.load(path) * np.float64(1e39)) for path in f.glob("*.npy")],
-        ("features [0]", "more rows", "too large for float32", "extract the features again"),
+        ("row 0 of the features", "more rows", "too large for float32", "extract the features again"),
     ),
     "damaged": (lambda f: (f / "s3.npy").write_bytes(b"?"), ("s3.npy", "cannot be read")),
     "a pickle": (save_pickle, ("s0.pt", "cannot be read")),

@@ -106,7 +106,7 @@ def test_results_on_training_bags_come_with_a_note(tmp_path, majority, make):
     make.table().to_csv(tmp_path / "bags.csv", index=False)
     majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
     for words in (["evaluate"], ["predict", "--out", tmp_path / "classes.csv"]):
-        note = "note: the run was trained on bags of this source"
+        note = "note: the run was trained on this source"
         assert note in majority(words[0], tmp_path / "run", tmp_path / "bags.csv", *words[1:])[1]
         assert note not in majority(words[0], tmp_path / "run", *words[1:])[1]
 

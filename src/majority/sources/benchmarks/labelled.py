@@ -113,9 +113,10 @@ class LabelledSet:
         three.
 
         With `bags` training bags there are a quarter as many validation bags and test bags. The bags depend only on
-        the data seed, the fold and these arguments, so every method gets the same bags. `classes` uses only the first
-        so many classes of the set; the folds do not change. `winner_ratio` is short for a geometric `winner_prior`:
-        the first class is the majority so many times as often as the last. `folds` is refused: their number is fixed.
+        the data seed, the fold and these arguments, so every method gets the same bags. `classes` is the number
+        of classes to use, the first ones of the set; the folds do not change. `winner_ratio` is short for a geometric
+        `winner_prior`: how many times as often the first class is the bag label as the last class. `folds` is refused:
+        their number is fixed.
 
         >>> from majority import sources
         >>> train, val, test = sources.load("digits").make_parts(fold=2)
@@ -171,7 +172,7 @@ class LabelledSet:
 def _generator(data_seed: int, fold: int, part: int = 0) -> np.random.Generator:
     """One random stream per part of a fold. The stream of fold number `N_FOLDS`, which no fold has, makes the folds."""
     if data_seed < 0:
-        raise InputError(f"the data seed is {data_seed}: give a whole number from 0 up")
+        raise InputError(f"the data seed is {data_seed}: give a whole number of at least 0")
     return np.random.default_rng([data_seed, fold, part])
 
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from .custom_bags import CustomBags
-from .request import ReadOptions, as_pixel_size
+from .read_options import ReadOptions, as_pixel_size
 
 __all__ = ["CustomBags", "ReadOptions", "as_pixel_size", "is_custom"]
 

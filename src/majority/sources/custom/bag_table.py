@@ -1,4 +1,4 @@
-"""The table of bags that every kind of custom source leads to, and its checks."""
+"""The table of bags that every kind of custom source produces, and its checks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check_for_training(bags: pd.DataFrame, file: Path, findings: Findings) -> No
 
 
 def _warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
-    """Warn of names that differ only in capitals, spaces, Unicode form or .0: most authors mean the same name."""
+    """Warn of names that differ only in capitals, spaces, Unicode form or .0: usually the same name is meant."""
     for column in ("bag", "label", "group"):
         spellings = defaultdict(list)
         for name in bags[column].unique() if column in bags else ():
@@ -67,8 +67,8 @@ def _warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
         pairs = [names for names in spellings.values() if len(names) > 1]
         if pairs:
             difference, cure = _difference(*pairs[0][:2])
-            more = f" (and {len(pairs) - 1} more such)" if len(pairs) > 1 else ""
-            findings.warn(f"{column}s {difference}{more}: if they mean the same, write them in one way{cure}")
+            more = f" (and {count_noun(len(pairs) - 1, 'more pair')})" if len(pairs) > 1 else ""
+            findings.warn(f"{column}s {difference}{more}: if they mean the same, spell them the same way{cure}")
 
 
 def _difference(one: str, other: str) -> tuple[str, str]:
@@ -115,7 +115,7 @@ def _check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
         if count < FEW_BAGS:
             findings.warn(
                 f"class {name} is the label of only {count_noun(count, 'bag')}: "
-                "at least ten are needed to train and evaluate it"
+                "at least ten are recommended to train and evaluate it"
             )
     if "split" not in bags:
         return

@@ -1,4 +1,4 @@
-"""Which columns of a manifest are its features, and warnings about columns that are probably none."""
+"""Which columns of a manifest are its features, and warnings about columns that are probably not features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from ...data.validation import needs_double
 from .findings import Findings, UnreadableError
 from .names import MAX_NAMES, abbreviate_names, closest_name, did_you_mean, features_option
-from .request import ReadOptions
+from .read_options import ReadOptions
 from .tables import LEADING_ZEROS, as_numbers, describe_content, find_separators
 
 TEXT = ("bag", "bag_label", "path", "split", "group", "label")
@@ -111,7 +111,7 @@ def _requested_columns(
 
 
 def _number_columns(frame: pd.DataFrame, path: Path, others: list[str], findings: Findings) -> dict[str, np.ndarray]:
-    """All other columns of numbers, including those with few cells that are none: these cells are problems."""
+    """All other columns of numbers, including those with a few cells that are not numbers: these cells are problems."""
     columns, id_columns, unused = {}, [], defaultdict(list)
     for name in others:
         numbers = _read_numbers(frame, name, path, findings)
@@ -123,7 +123,9 @@ def _number_columns(frame: pd.DataFrame, path: Path, others: list[str], findings
         reason = _id_reason(numbers) or ("has leading zeros like a code" if zeros else None)
         if reason:
             id_columns.append(name)
-            findings.warn(f"column {name} {reason} but is used as a feature: remove it, or choose with --features")
+            findings.warn(
+                f"column {name} {reason} but is used as a feature: remove it, or choose the features with --features"
+            )
     for content, names in unused.items():
         images = closest_name("path", names)
         cure = "" if images is None or not columns else f" (if {images} names images, rename it to path)"
@@ -132,10 +134,11 @@ def _number_columns(frame: pd.DataFrame, path: Path, others: list[str], findings
     constant = _constant_within_bags(columns, frame["bag"])
     if constant:
         rest = [name for name in columns if name not in (*constant, *id_columns)]
+        them = "it" if len(constant) == 1 else "them"
         option = features_option(rest) if 0 < len(rest) <= MAX_NAMES else "--features"
         findings.warn(
             f"{_columns_are(constant)} the same in all rows of each bag, which identifies the bag but not the class "
-            f"of an instance: remove, or name the other features with {option}"
+            f"of an instance: remove {them}, or name the other features with {option}"
         )
     return columns
 

@@ -16,7 +16,7 @@ from ..image_summary import ImageFileSummary
 from .bag_table import sorted_classes
 from .custom_bags import CustomBags
 from .findings import Findings
-from .request import ReadOptions
+from .read_options import ReadOptions
 
 
 @dataclass

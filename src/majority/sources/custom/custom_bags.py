@@ -68,7 +68,7 @@ class CustomBags:
                 f"used as they are: leave out {' and '.join('--' + name.replace('_', '-') for name in refused)}"
             )
         if data_seed < 0:
-            raise InputError(f"the data seed is {data_seed}: give a whole number from 0 up")
+            raise InputError(f"the data seed is {data_seed}: give a whole number of at least 0")
         bags = self.bags if background is None else self.bags.with_background(background)
         if folds is not None:
             parts = self._cross_validation_parts(bags, fold, folds, data_seed)

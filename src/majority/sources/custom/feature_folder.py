@@ -27,7 +27,7 @@ from .content import Content
 from .findings import Findings, UnreadableError
 from .images import IMAGE_SUFFIXES
 from .names import did_you_mean
-from .request import ReadOptions
+from .read_options import ReadOptions
 from .tables import read_table
 
 TEXT = ("bag", "label", "split", "group")
@@ -156,7 +156,7 @@ def _match(bags: pd.DataFrame, files: dict[str, Path], table: Path, findings: Fi
         if name not in files:
             has_suffix = lower_suffix(name) in SUFFIXES
             cure = "write the file's name without its suffix" if has_suffix else "add the file, or leave the bag out"
-            findings.add_problem(table, row, f"bag {name} is empty: it has no file in {table.parent}", cure)
+            findings.add_problem(table, row, f"bag {name} has no file in {table.parent}", cure)
     listed = set(bags["bag"])
     for name, path in files.items():
         if name not in listed:
@@ -200,6 +200,6 @@ def _read_coordinates(store: FeatureFiles, findings: Findings) -> np.ndarray | N
 def _check_finite(file: FeatureFile, store: Store, positions: np.ndarray, findings: Findings) -> None:
     bad = np.concatenate([non_finite_rows(block) for block in iterate_chunks(store, positions)])
     if bad.any():
-        more = "" if bad.sum() == 1 else f" (and {count_noun(bad.sum() - 1, 'more row')})"
-        what = f"features [{bad.argmax()}]{more} contain NaN, infinity or a number too large for float32"
+        rows = "has" if bad.sum() == 1 else f"and {count_noun(bad.sum() - 1, 'more row')} have"
+        what = f"row {bad.argmax()} of the features (from 0) {rows} NaN, infinity or a number too large for float32"
         findings.add_problem(file.path, None, what, "extract the features again, or leave these rows out")

@@ -37,7 +37,7 @@ class Findings:
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    class_warnings: dict[str, str] = field(default_factory=dict)  # true class -> its warning, void for a background
+    class_warnings: dict[str, str] = field(default_factory=dict)  # true class -> warning; dropped for the background
 
     def add_problem(self, file: Path, row: int | None, what: str, cure: str) -> None:
         self.problems.append(Problem(file, None if row is None else int(row), what, cure))
@@ -60,7 +60,7 @@ class Findings:
         if for_classifier:
             lines = [f"{source} has {count}:", *group_by_cause(self.problems)]
         else:
-            lines = [f"{source} has {count}; `majority check {source}` lists every kind:"]
+            lines = [f"{source} has {count}; `majority check {source}` lists all kinds of problems:"]
             lines += map(str, self.problems[:MAX_PROBLEMS])
             if len(self.problems) > MAX_PROBLEMS:
                 lines.append(f"and {len(self.problems) - MAX_PROBLEMS:,} more")
@@ -68,7 +68,7 @@ class Findings:
 
 
 def group_by_cause(problems: Iterable[Problem]) -> Iterator[str]:
-    """One line per problem, sorted by cure; from a certain number on, only the number and rows of the rest."""
+    """One line per problem, grouped by cure; beyond MAX_PROBLEMS per group, only their number and rows."""
     causes = defaultdict(list)
     for problem in problems:
         causes[problem.cure or problem.what].append(problem)

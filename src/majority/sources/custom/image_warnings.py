@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ..image_summary import ImageFileSummary
 from .findings import Findings
 from .images import ImageFileInfo
-from .request import ReadOptions
+from .read_options import ReadOptions
 
 MAX_ODD = 0.1  # up to this share of the images is called odd and listed
 MAX_LISTED = 3
@@ -84,7 +84,7 @@ def _warn_of_odd(
     odd = [f"{name} is {kind}" for name, kind in zip(names, kinds, strict=True) if kind != usual]
     if not 0 < len(odd) <= MAX_ODD * len(kinds):
         return False
-    more = f" and {len(odd) - MAX_LISTED} more are not" if len(odd) > MAX_LISTED else ""
+    more = f" and {len(odd) - MAX_LISTED} more differ" if len(odd) > MAX_LISTED else ""
     findings.warn(f"{count} of {len(kinds)} images are {usual}, but {', '.join(odd[:MAX_LISTED])}{more}{cure}")
     return True
 

@@ -80,7 +80,7 @@ def load_images(
         else:
             files[i] = ImageFileInfo(status.st_size, status.st_mtime_ns, *_read_header(paths[i]))
 
-    for_each(inspect, "looking at images")
+    for_each(inspect, "inspecting images")
     if not files:
         return Images(None, files, errors)
     height, width = size or _common_size(files.values())
@@ -145,8 +145,8 @@ def read_image(path: str | Path, shape: tuple[int, int, int]) -> np.ndarray:
     """Read an image file as a classifier of this instance shape read its training images: uint8 (height, width,
     channels).
 
-    The EXIF orientation is applied. Of 16 bits the upper eight are read, of several pages the first. An image of
-    another size is resized.
+    The EXIF orientation is applied. 16-bit values keep their upper eight bits; only the first page is read. An image
+    of another size is resized.
     """
     try:
         height, width, channels = shape
@@ -159,7 +159,7 @@ def read_image(path: str | Path, shape: tuple[int, int, int]) -> np.ndarray:
 
 def decode(path: Path, shape: tuple[int, int, int]) -> tuple[np.ndarray, dict[str, Any]]:
     """The first page of an image as uint8 of this (height, width, channels), and the fields of its ImageFileInfo that
-    only the pixels tell."""
+    are known only after decoding."""
     height, width, channels = shape
     with _open(path) as opened:
         opened.draft("L" if channels == 1 else "RGB", (width, height))  # a large JPEG is decoded at a smaller scale
@@ -244,7 +244,7 @@ def _open(path: Path) -> ImageFile.ImageFile:
 
 
 def _kind_without_range(image: Image.Image) -> str | None:
-    """The kind of pixels that have no fixed range, if the image has such.
+    """The kind of pixels that have no fixed range, if the image has such pixels.
 
     Mode I is not enough: signed 16-bit integers have it too, and in some versions of Pillow all 16-bit images.
     """

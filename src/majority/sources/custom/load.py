@@ -1,4 +1,5 @@
-"""Reading bags of your own: `load_custom` returns them or raises all problems, `check` returns all findings."""
+"""Reading bags of your own: `load_custom` returns them or raises one error that lists the first
+problems, `check` returns all findings."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from .feature_folder import read_folder
 from .findings import Findings, Problem, UnreadableError
 from .manifest import read_manifest
 from .names import abbreviate_names
-from .request import ReadOptions, as_pixel_size
+from .read_options import ReadOptions, as_pixel_size
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from .findings import Findings, UnreadableError
 from .image_warnings import warn_of_changes, warn_of_losses
 from .images import NO_IMAGE, find_ignoring_case, load_images, resolve_aliases
 from .names import did_you_mean
-from .request import ReadOptions
+from .read_options import ReadOptions
 from .tables import LISTS, as_numbers, as_text, describe_content, read_table
 
 
@@ -93,7 +93,7 @@ def _without_labels(frame: pd.DataFrame, options: ReadOptions) -> tuple[pd.DataF
 
 
 def _missing_column_cure(column: str, options: ReadOptions) -> str:
-    cure = "a manifest has the columns bag, bag_label, and path or numbers"
+    cure = "a manifest needs the columns bag and bag_label, and path or numeric columns"
     if column == "bag":
         return cure
     evaluate = "" if options.training else "; for `majority evaluate` a column label is enough"
@@ -165,7 +165,8 @@ def _repeated_rows(frame: pd.DataFrame, columns: list[str]) -> list[tuple[int, i
 
 def _check_repeated_images(frame: pd.DataFrame, path: Path, findings: Findings) -> None:
     for row, first in _repeated_rows(frame, ["bag", "path"]):
-        findings.add_problem(path, row, f"it names the image of row {first}, in the same bag", "remove one of the two")
+        what = f"it names the same image as row {first} of the same bag"
+        findings.add_problem(path, row, what, "remove one of the two")
 
 
 def _warn_of_repeated_rows(frame: pd.DataFrame, features: tuple[str, ...], findings: Findings) -> None:
@@ -178,7 +179,7 @@ def _warn_of_repeated_rows(frame: pd.DataFrame, features: tuple[str, ...], findi
         row, first = repeated[0]
         findings.warn(
             f"{count} the same as another row of the bag in every cell (e.g. row {row} as row {first}): "
-            "each row counts; remove rows that were written twice"
+            "each row counts as one instance: remove accidental duplicates"
         )
 
 

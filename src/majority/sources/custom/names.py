@@ -13,7 +13,7 @@ from string import digits
 from ...errors import closest
 
 MAX_NAMES = 10  # in one line
-MIN_SIMILARITY = 0.8  # higher than the default, because short names are soon similar: bag and age by two thirds
+MIN_SIMILARITY = 0.8  # higher than the default, because short names are easily similar: bag and age by two thirds
 SYNONYMS = {
     "bag": ("bag_id", "bag_name", "bagname", "slide", "slide_id"),
     "path": ("file", "filename", "file_name", "file_path", "image", "image_path", "image_name", "img"),

@@ -12,11 +12,11 @@ from .names import abbreviate_names, features_option
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How a manifest or a folder is read: for training, or for a classifier that exists."""
+    """How a manifest or a folder is read: for training, or for an existing classifier."""
 
     labels: bool = True  # bag labels are required; if False, the columns of labels and splits are not read
     unlabelled: bool = False  # bags may be without labels
-    training: bool = True  # every class must occur in every split
+    training: bool = True  # every class must occur in the training and validation splits
     classes: tuple[str, ...] | None = None  # the classes of a classifier; no other label may occur
     image_size: tuple[int, int] | None = None  # (height, width)
     channels: int | None = None
