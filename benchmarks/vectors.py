@@ -26,6 +26,7 @@ from majority.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo
 from majority.recipes.embedding import one_bag_per_instance
 from majority.sources import Parts, load
+from majority.study.results import with_current_names
 
 
 def as_vectors(parts: Parts, components: int) -> Parts:
@@ -68,7 +69,7 @@ def main() -> None:
             key |= {"recipe": recipe, "method": DEFAULT_METHOD}
             plan = RECIPES[recipe].plan(TaskInfo(source, (options.components,), on_gpu=False))
             key["plan"] = json.loads(json.dumps(plan.as_dict()))
-            if any(key.items() <= row.items() for row in read_lines(options.out)):
+            if any(key.items() <= with_current_names(row).items() for row in read_lines(options.out)):
                 continue
             parts = parts or as_vectors(load(path).make_parts(scenario=scenario, fold=fold), options.components)
             row = key | trained(parts, plan, source) | about

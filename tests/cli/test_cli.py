@@ -37,7 +37,9 @@ def test_whether_bags_show_that_anything_was_learned(majority, tmp_path, rate, l
     code, out, _ = majority("train", "digits", *words, "--learning-rate", rate, "--out", tmp_path / "run")
     assert code == 0
     assert ("warning: no evidence that the model has learned" in out) is not learned
-    assert ("Caution: no evidence that the model has learned" in (tmp_path / "run/report.html").read_text()) is not learned
+    assert (
+        "Caution: no evidence that the model has learned" in (tmp_path / "run/report.html").read_text()
+    ) is not learned
 
 
 def test_a_refused_backbone_leaves_nothing(majority, tmp_path):

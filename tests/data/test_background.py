@@ -310,7 +310,10 @@ def test_other_methods_do_not_take_a_background(name):
         (lambda: two_bags(["a", "a"]).with_background("n"), "1 classes besides the background n: .* at least 2"),
         (lambda: Background(0, share=1.0), "background share 1.0: .* between 0 and 1"),
         (lambda: Background(0, phantom=-1.0), "background phantom -1.0"),
-        (lambda: build_model(two_bags(), "vote", background_share=0.2), "background_share is given without a background"),
+        (
+            lambda: build_model(two_bags(), "vote", background_share=0.2),
+            "background_share is given without a background",
+        ),
         (lambda: blobs(4, 0, background="z"), "background 'z' is not a class: use one of a, b, c, d"),
         (lambda: blobs(4, 0, background_shares=(0.5, 1.0)), "background shares from 0.5 to 1 of bags of 16"),
         (lambda: blobs(4, 0, background_shares=(0.97, 0.97)), "to 0.97 of bags of 16: use .* some instances vote"),
