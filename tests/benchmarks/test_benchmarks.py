@@ -61,9 +61,9 @@ def census(tmp_path):
     np.savez(tmp_path / "own.npz", train_images=images, train_labels=labels)
     command = ["census.py", tmp_path / "own.npz", "--scenarios", "large"]
     command += ["--folds", "0", "--plan", "gpu", "--seeds", "1", "--commit", "abc", "--set", 'backbone="mlp"']
-    command += ["--set", "census.start.epochs=1", "--set", "census.head.epochs=1", "--set", "training.epochs=1"]
-    command += ["--set", 'census.start.augment=["crop"]', "--set", 'training.augment=["crop"]']
-    return [*command, "--set", "census.readers=1", "--work", tmp_path / "work"]
+    command += ["--set", "census.pretrain.epochs=1", "--set", "census.head.epochs=1", "--set", "training.epochs=1"]
+    command += ["--set", 'census.pretrain.augment=["crop"]', "--set", 'training.augment=["crop"]']
+    return [*command, "--set", "census.teachers=1", "--work", tmp_path / "work"]
 
 
 def test_census_runs_every_line_from_one_body_and_goes_on(run, census, tmp_path):
@@ -79,7 +79,7 @@ def test_census_runs_every_line_from_one_body_and_goes_on(run, census, tmp_path)
     assert lines == ["census", "clusters", *["heads"] * 9, "discriminants", "supervised", "augmented"]
     assert (rows[-1]["method"], rows[-1]["plan"]["recipe"]) == ("log-mean", "augmented")
     assert "stages" not in rows[-1]
-    bodies = [path.read_bytes() for path in (tmp_path / "work").rglob("stages/start/weights.safetensors")]
+    bodies = [path.read_bytes() for path in (tmp_path / "work").rglob("stages/pretrain/weights.safetensors")]
     assert len(bodies) == 2
     assert len({*bodies}) == 1, "every line begins with the same body"
     summary = (tmp_path / "out/summary.csv").read_text().splitlines()
