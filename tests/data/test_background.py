@@ -287,7 +287,7 @@ def test_digits_with_a_background_from_the_command(majority, tmp_path):
     assert "background_share is 0.3 in this run, 0.4 requested" in err
     code, _, err = majority(*train[:-1], "4", "--background-share", 0.3)
     assert code == 2
-    assert "data.background is 3, asked 4" in err
+    assert "data.background is 3 in this run, 4 requested" in err
 
 
 # ---------------------------------------------------------------- errors

@@ -272,7 +272,7 @@ def test_the_same_image_twice(tmp_path, majority, make, says):
     table.loc[1, "path"] = table.loc[0, "path"]
     code, out, _ = majority("check", save(table, tmp_path))
     assert code == 1
-    assert says(out, "row 3: ", "image of row 2", "same bag", "remove one")
+    assert says(out, "row 3: ", "same image as row 2", "same bag", "remove one")
     table = make.images(tmp_path)
     table.loc[0, "path"] = table.loc[3, "path"]
     code, out, _ = majority("check", save(table, tmp_path))
@@ -304,7 +304,7 @@ def test_the_same_image_by_two_paths(tmp_path, majority, make, says, kind):
     table.loc[1, "path"] = alias.format("0-0.png")
     code, out, _ = majority("check", save(table, tmp_path))
     assert code == 1
-    assert says(out, "row 3: ", "image of row 2", "same bag", "remove one")
+    assert says(out, "row 3: ", "same image as row 2", "same bag", "remove one")
     table = make.images(tmp_path)
     table.loc[3, "path"] = alias.format("0-0.png")
     code, out, _ = majority("check", save(table, tmp_path))

@@ -267,7 +267,7 @@ def test_very_many_mistakes_are_reported_briefly(tmp_path, majority):
 @pytest.mark.parametrize(
     ("names", "facts"),
     [
-        ({"bag": "Bag"}, ("no column bag ", "mean Bag?", "bag, bag_label")),
+        ({"bag": "Bag"}, ("no column bag ", "mean Bag?", "bag and bag_label")),
         ({"bag": "bag_id"}, ("no column bag ", "mean bag_id?")),
         ({"bag": "slide"}, ("no column bag ", "mean slide?")),
         ({"bag_label": "baglabel"}, ("no column bag_label ", "mean baglabel?")),
