@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -29,20 +30,24 @@ E = TypeVar("E", bound=Entry)
 class Registry(dict[str, E]):
     """Entries of one type by name, in the order in which they were registered."""
 
-    def __init__(self, kind: str, entry_type: type[E]):
+    def __init__(self, kind: str, entry_type: type[E], reserved: Sequence[str] = ()):
         super().__init__()
-        self.kind, self.entry_type = kind, entry_type
+        self.kind, self.entry_type, self.reserved = kind, entry_type, reserved
         _REGISTRIES.append(self)
 
-    def add(self, entry: E) -> None:
-        if not (isinstance(entry.name, str) and entry.name and not set(entry.name) & set("/\\,\0")):
-            raise InputError(f"{self.kind} {entry.name!r}: give a name without slashes and commas")
-        self[entry.name] = entry
+    def __setitem__(self, name: str, entry: E) -> None:
+        if not isinstance(entry, self.entry_type):
+            found, expected = type(entry).__name__, self.entry_type.__name__
+            raise InputError(f"{self.kind} {name!r} is an object of type {found}: give a {expected}")
+        if not (isinstance(name, str) and name and not set(name) & set("/\\,\0")):
+            raise InputError(f"{self.kind} {name!r}: give a name without slashes and commas")
+        if name in self.reserved:
+            raise InputError(f"{self.kind} {name!r}: this name has a meaning of its own, choose another one")
+        super().__setitem__(name, entry)
 
     def find(self, name: str, more: str = "") -> E:
-        """The entry of this name; where there is none, the files of MAJORITY_PLUGINS are run first."""
-        if name not in self:
-            load_plugins()
+        """The entry of this name. The files of MAJORITY_PLUGINS are run first, once per process."""
+        load_plugins()
         if name not in self:
             own = f"{more}, or register your own, in a file that {PLUGINS} names"
             raise unknown_name(self.kind, name, self, own)
@@ -56,9 +61,9 @@ def register(entry: E) -> E:
     """Make a method, backbone, augmentation, source or recipe known by its name; an earlier one of that name goes."""
     for registry in _REGISTRIES:
         if isinstance(entry, registry.entry_type):
-            registry.add(entry)
+            registry[entry.name] = entry
             return entry
-    known = " or ".join(registry.entry_type.__name__ for registry in _REGISTRIES)
+    known = "Method, Backbone, Augmentation, NamedSource or Recipe"
     raise InputError(f"register() got an object of type {type(entry).__name__}: give a {known}")
 
 

@@ -247,6 +247,13 @@ def test_test_bags_are_not_said_to_be_trained_on(majority, finished_run):
     assert (code, "trained on" in out) == (0, False)
 
 
+def test_a_run_started_with_an_option_continues_with_the_setting_it_is_short_for(majority, tmp_path):
+    words = ["train", "digits", "--recipe", "quick", "--bags", 8, "--bag-size", 4, "--out", tmp_path / "run"]
+    assert majority(*words, "--epochs", 2)[0] == 0
+    code, out, err = majority(*words, "--set", "training.epochs=2")
+    assert (code, "is finished" in out) == (0, True), err
+
+
 def test_a_background_share_needs_a_background(majority, tmp_path):
     code, _, err = majority("train", "digits", "--background-share", 0.3, "--out", tmp_path / "run")
     assert (code, "--background NAME" in err) == (2, True)

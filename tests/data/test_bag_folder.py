@@ -60,3 +60,11 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="No space left on device"):
         bags_of("mine").save(tmp_path / "bags")
     assert not list(tmp_path.iterdir())
+
+
+def test_other_files_in_the_folder_are_not_read(tmp_path):
+    bags = Bags.from_lists([np.ones((2, 3))] * 2, labels=["a", "b"])
+    folder = bags.save(tmp_path / "bags")
+    (folder / "._store.npy").write_bytes(b"of another file system")
+    (folder / "mine.npy").write_bytes(b"no array")
+    assert Bags.load(folder).fingerprint() == bags.fingerprint()

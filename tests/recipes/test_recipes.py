@@ -95,7 +95,17 @@ class TwiceSettings:
     share: float = 0.5
 
 
-def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path, monkeypatch):
+@pytest.fixture
+def recipes():
+    """Recipes that a test registers are gone after it."""
+    shipped = dict(RECIPES)
+    yield RECIPES
+    RECIPES.clear()
+    RECIPES.update(shipped)
+
+
+@pytest.mark.usefixtures("recipes")
+def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path):
     """Registered by the same call as ours: its settings can be set by name, its stages resume, its epochs are known."""
 
     def train(run):
@@ -110,7 +120,6 @@ def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path, monkeypatch):
     def planned_epochs(plan, bags):
         return plan.training.epochs + plan.own.again.epochs
 
-    monkeypatch.setitem(RECIPES, "twice", None)  # restored after the test
     register(Recipe("twice", "trains twice", plan, train, planned_epochs=planned_epochs))
     settings = {"twice.again.epochs": 3, "twice.share": 0.25}
     data = Data("digits", bags=20, bag_size=8)
@@ -122,6 +131,33 @@ def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path, monkeypatch):
     assert (result["epochs"], result["share"], list(result["stages"])) == (3, 0.25, ["first", "again"])
     with pytest.raises(InputError, match=r"'twice.speed': twice has again, share"):
         Experiment(data, "count", recipe="twice", settings={"twice.speed": 1})
+
+
+@pytest.mark.usefixtures("recipes")
+def test_a_recipe_whose_plan_has_another_name_is_refused(tmp_path):
+    """Its own trainer would never run."""
+    register(Recipe("mine", "reuses a plan", RECIPES["quick"].plan))
+    with pytest.raises(InputError, match=r"recipe mine gives a plan of 'quick': give Plan\('mine'"):
+        Experiment(Data("digits"), "count", recipe="mine")
+
+
+@pytest.mark.parametrize("name", ["default", "training", "a/b", ""])
+def test_reserved_and_odd_names_are_refused(name):
+    with pytest.raises(InputError, match="recipe"):
+        register(Recipe(name, "x", RECIPES["quick"].plan))
+    assert name not in RECIPES
+
+
+def test_settings_take_numbers_of_numpy_and_refuse_wrong_types():
+    plan = RECIPES["quick"].plan(TaskInfo("digits"))
+    assert plan.with_settings({"training.epochs": np.int64(3), "training.learning_rate": 1}).training.epochs == 3
+    for name, value in {"training.epochs": True, "training.learning_rate": "fast", "training.drop_last": 1}.items():
+        with pytest.raises(InputError, match=name.replace(".", r"\.")):
+            plan.with_settings({name: value})
+    with pytest.raises(InputError, match=r"training\.epochs is 40 and has no settings"):
+        plan.with_settings({"training.epochs.x": 1})
+    with pytest.raises(InputError, match="use --recipe mpem|need --recipe census"):
+        plan.with_settings({"census.teachers": 1})
 
 
 @pytest.mark.parametrize("source", ["vectors", "no bag of a class", "tiny"])

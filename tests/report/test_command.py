@@ -40,10 +40,13 @@ def test_a_setting_that_is_switched_off_is_repeated():
     assert "--set training.patience=null" in words
 
 
-def test_a_plan_of_the_recipe_needs_no_settings():
+def test_a_plan_of_the_recipe_is_repeated_by_options_alone():
     task = TaskInfo("cifar10")
     config = config_of_plan(RECIPES["census"].plan(task).with_seed(3), task)
-    assert train_command(config) == "majority train cifar10 --method count --recipe census --seed 3"
+    words = train_command(config)
+    assert words.startswith("majority train cifar10 --method count --recipe census --seed 3")
+    assert "--backbone resnet18-small --epochs 80" in words, "which the recipe chooses by the device"
+    assert "--set" not in words
 
 
 def test_a_run_whose_recipe_has_changed_since_is_repeated_with_the_settings_of_the_run():

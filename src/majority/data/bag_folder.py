@@ -15,6 +15,7 @@ from .stores import Store, write_npy
 
 FORMAT, FACTS = "majority-bags-1", "bags.json"
 REQUIRED_ARRAYS = ("store", "index", "offsets", "labels")
+OTHER_ARRAYS = ("instance_labels", "coordinates", "groups", "names")  # other files in the folder are not read
 
 
 def write_bag_folder(
@@ -62,8 +63,8 @@ def read_bag_folder(folder: str | Path, in_place: bool) -> tuple[dict[str, np.nd
     try:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         if facts.get("format") == FORMAT:
-            files = {folder / f"{name}.npy" for name in REQUIRED_ARRAYS} | set(folder.glob("*.npy"))
-            return {path.stem: _read_array(path, in_place and path.stem == "store") for path in files}, facts
+            names = [*REQUIRED_ARRAYS, *(name for name in OTHER_ARRAYS if (folder / f"{name}.npy").exists())]
+            return {name: _read_array(folder / f"{name}.npy", in_place and name == "store") for name in names}, facts
     except (OSError, EOFError, ValueError, AttributeError) as error:
         raise damaged_folder(folder, error) from error
     raise InputError(f"{folder} has format {facts.get('format')!r}, this version reads {FORMAT!r}: update majority")

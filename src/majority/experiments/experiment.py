@@ -25,7 +25,7 @@ from ..sources import Parts, Source
 from ..training.callbacks import Callback
 from ..training.memory import memory_warning
 from ..training.run_files import METRICS
-from ..training.validation import check_all_known
+from ..training.validation import check_all_known, check_callbacks
 from .data import Data, fingerprints
 from .reopen import open_classifier
 from .run_folder import (
@@ -72,7 +72,7 @@ class Experiment:
         if "training.seed" in self.settings:
             raise InputError("--set training.seed: use --seed, which sets the seed of every stage")
         reference = find_recipe(REFERENCE_RECIPE if self.recipe == DEFAULT else self.recipe)
-        plan = self._adapt(reference.plan(TaskInfo("")))
+        plan = self._adapt(reference.plan_for(TaskInfo("")))
         if plan.backbone != "auto":
             check_backbone(plan.backbone)
         if self.like is not None and self.like not in LABEL_PRESERVING:
@@ -91,6 +91,7 @@ class Experiment:
     ) -> dict[str, Any]:
         """Train and evaluate in the folder, or continue a run that was killed; return the result."""
         folder = Path(folder)
+        callbacks = check_callbacks(callbacks)
         with run_lock(folder):
             prepared = self._prepare(folder, device, log, source)
             result = open_run(folder, prepared.config)

@@ -15,7 +15,7 @@ from ..files import UNFINISHED, hold_lock, read_json, write_error, write_json
 from ..recipes.plan import flatten
 from ..sources import is_custom_source
 
-SCHEMA = 3
+SCHEMA = 4
 LOCK = ".lock"
 CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
 MAY_DIFFER = ("source_path", "environment.", "images", "task.", "settings.", "planned_epochs")  # when a run continues
@@ -80,7 +80,7 @@ def _training_files(folder: Path) -> list[Path]:
 
 
 def _is_written_before_training(path: Path) -> bool:
-    return path.name in (LOCK, CONFIG) or path.name.endswith(UNFINISHED) or path.stat().st_size == 0
+    return path.name == CONFIG or path.name.endswith((LOCK, UNFINISHED)) or path.stat().st_size == 0
 
 
 def read_config(folder: Path) -> Config:

@@ -56,7 +56,7 @@ def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:
     for _, output in outputs(model, all_batches(bags, device)):
         log_confidence, instances = output.instance_log_probs.max(dim=1)  # (n,)
         bag_classes.append(output.bag_log_probs.argmax(dim=1))
-        instance_classes.append(instances)
+        instance_classes.append(instances.int())
         confidences.append(log_confidence.exp().float())
     of_bags, classes, confidence = (  # read once at the end: the host waits for the device only here
         torch.cat(batches).cpu().numpy() for batches in (bag_classes, instance_classes, confidences)

@@ -40,7 +40,7 @@ def _counting(name: str, t1: float, t2: float | None, about: str) -> Method:
     return Method(name, Count, about, {"instance_temperature": t1, "bag_temperature": t2})
 
 
-METHODS: Registry[Method] = Registry("method", Method)
+METHODS: Registry[Method] = Registry("method", Method, reserved=("all",))
 for method in (
     _counting("count", 0.1, 0.1, "the counting network: nearly one-hot instances, counted, nearly one-hot winner"),
     _counting("soft-count", 1.0, 0.1, "the paper's 'w/o Count': confidences summed, nearly one-hot winner"),

@@ -35,13 +35,20 @@ class Recipe:
     head: type[Head] = Head  # the methods it works with have a head of this class
     planned_epochs: Callable[[Plan, Bags], int] = _epochs_of_one_training  # in all stages together
 
+    def plan_for(self, task: TaskInfo) -> Plan:
+        """The plan, checked to be this recipe's: it is the name by which a run finds how to train."""
+        plan = self.plan(task)
+        if plan.recipe != self.name:
+            raise InputError(f"recipe {self.name} gives a plan of {plan.recipe!r}: give Plan({self.name!r}, ...)")
+        return plan
+
     def check_method(self, name: str) -> None:
         if not issubclass(METHODS.find(name).head, self.head):
             able = [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
             raise InputError(f"recipe {self.name} does not work with method {name}: use --method {' or '.join(able)}")
 
 
-RECIPES: Registry[Recipe] = Registry("recipe", Recipe)
+RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))
 for recipe in (
     Recipe("quick", "for a CPU: mlp (vectors, tiny images) or cnn, AdamW, cosine schedule, 40 epochs", single.quick),
     Recipe("paper", "the published protocol: ResNet-18, Adam 3e-4, 64 bags per step, 1,500 epochs", single.paper),
@@ -74,7 +81,7 @@ def choose(name: str, task: TaskInfo) -> tuple[Plan, str]:
     reason = ""
     if name == DEFAULT:
         name, reason = _default_recipe(task)
-    return find_recipe(name).plan(task), f"recipe {name}{reason}"
+    return find_recipe(name).plan_for(task), f"recipe {name}{reason}"
 
 
 def find_recipe(name: str) -> Recipe:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from ..errors import InputError
@@ -21,12 +22,12 @@ SHORTHANDS = {  # options of the command that are short for one setting of the p
     "compile": "training.compile",
     "ratios": "mpem.ratios",
 }
-VALUE_TYPES: dict[type, tuple[tuple[type, ...], str]] = {  # by the type of a setting: allowed types, their name
-    bool: ((bool,), "true or false"),
-    int: ((int,), "a whole number"),
-    float: ((int, float), "a number"),
-    str: ((str,), "a name"),
-    tuple: ((tuple,), "a list"),
+VALUE_TYPES: dict[type, tuple[type, str]] = {  # by the type of a setting: the type of new values, and its name
+    bool: (bool, "true or false"),
+    int: (Integral, "a whole number"),
+    float: (Real, "a number"),
+    str: (str, "a name"),
+    tuple: (tuple, "a list"),
 }
 
 
@@ -105,12 +106,14 @@ class Plan:
     def _suggest(self, name: str) -> str:
         groups = {"training": self.training} | ({} if self.own is None else {self.recipe: self.own})
         for group, settings in groups.items():
-            if hasattr(settings, name):
+            if name in [item.name for item in fields(settings)]:
                 return f"did you mean {group}.{name}?"
         owner = next((option for option, setting in SHORTHANDS.items() if setting == name), None)
         if owner is not None:
-            return f"--{owner} is for recipe {name.partition('.')[0]}"
-        return f"it has backbone, pixels, {' and '.join(f'{group}.NAME' for group in groups)}"
+            return f"--{owner} is for recipe {name.partition('.')[0]}: use --recipe {name.partition('.')[0]}"
+        known = f"it has backbone, pixels, {' and '.join(f'{group}.NAME' for group in groups)}"
+        first, dot, _ = name.partition(".")
+        return f"{known}; settings of recipe {first} need --recipe {first}" if dot and first not in groups else known
 
     def _stage_settings(self) -> Iterator[tuple[str, Settings]]:
         """The settings of each further stage, by the name of their field."""
@@ -126,8 +129,9 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
     known = {item.name: item for item in fields(settings)} if is_dataclass(settings) else {}
     if first not in known:
         group = name.removesuffix(".".join(path)).rstrip(".")
-        no_stage = f"this plan has no stage {group} for these instances on this device"
-        hint = f"{group} has {', '.join(known)}" if known else no_stage
+        hint = f"{group} has {', '.join(known)}" if known else f"{group} is {settings!r} and has no settings in it"
+        if settings is None:
+            hint = f"this plan has no stage {group} for these instances on this device"
         raise InputError(f"the plan has no setting {name!r}: {hint}")
     before = getattr(settings, first)
     is_stage = is_dataclass(before) or "Settings" in str(known[first].type)
@@ -136,8 +140,9 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
             f"{name}={value}: it is a group of settings: change one of them with --set {name}.SETTING=VALUE"
         )
     value = _replace_setting(before, rest, value, name) if rest else _lists_as_tuples(value)
-    types, expected = VALUE_TYPES.get(type(before), ((type(value),), ""))  # any type: the recipe checks it
-    if value is not None and type(value) not in types:
+    kind, expected = VALUE_TYPES.get(type(before), (object, ""))  # any type: the recipe checks it
+    is_switch = isinstance(value, bool)
+    if value is not None and kind is not object and (not isinstance(value, kind) or is_switch != (kind is bool)):
         raise InputError(f"{name}={value}: {expected} is needed")
     try:
         return replace(settings, **{first: value})

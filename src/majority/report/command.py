@@ -24,7 +24,11 @@ def train_command(config: dict[str, Any]) -> str:
     options = {"method": config["method"], "recipe": plan.get("recipe"), "like": config.get("like")}
     options |= {"background_share": config.get("background_share"), "seed": plan.get("training", {}).get("seed")}
     settings = _settings_to_repeat(config)
-    options |= {option: settings.pop(name) for option, name in SHORTHANDS.items() if settings.get(name)}
+    values = settings_by_name(plan) | settings  # also what the recipe sets, since it may differ on another device
+    for option, name in SHORTHANDS.items():
+        if values.get(name):
+            options[option] = values[name]
+            settings.pop(name, None)
     for name, value in (options | data).items():
         if value is None or value is False or value == []:
             continue
@@ -38,7 +42,7 @@ def train_command(config: dict[str, Any]) -> str:
 
 
 def _settings_to_repeat(config: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the run's plan that its recipe does not set like this today; the seed has its own option."""
+    """The settings of the run's plan that its recipe does not set like this today, without the seed."""
     plan = config.get("plan", {})
     if "task" not in config or plan.get("recipe") not in RECIPES:
         return dict(config.get("settings", {}))

@@ -79,7 +79,7 @@ def fit(
     if keep is not None:
         check_keep(keep, train)
     soft_labels = check_soft_labels(soft_labels, train, objective)
-    check_callbacks(callbacks)
+    callbacks = check_callbacks(callbacks)
     chosen_device = choose_device(device)
     on_gpu = chosen_device.type == "cuda"
     capture = on_gpu and not eager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
@@ -149,10 +149,13 @@ def check_keep(keep: np.ndarray, bags: Bags) -> None:
         )
 
 
-def check_callbacks(callbacks: Sequence[Callback]) -> None:
-    if isinstance(callbacks, Callback):
-        raise InputError("callbacks is a single callback: give a list, callbacks=[callback]")
-    for callback in callbacks:
+def check_callbacks(callbacks: Iterable[Callback]) -> list[Callback]:
+    """The callbacks as a list, each checked."""
+    if isinstance(callbacks, Callback) or not isinstance(callbacks, Iterable):
+        raise InputError(f"callbacks is {type(callbacks).__name__}: give a list, callbacks=[callback]")
+    checked = list(callbacks)
+    for callback in checked:
         if not isinstance(callback, Callback):
             found = f"the class {callback.__name__}" if isinstance(callback, type) else type(callback).__name__
             raise InputError(f"callbacks holds {found}: give objects of subclasses of majority.Callback")
+    return checked
