@@ -156,7 +156,7 @@ def test_settings_take_numbers_of_numpy_and_refuse_wrong_types():
             plan.with_settings({name: value})
     with pytest.raises(InputError, match=r"training\.epochs is 40 and has no settings"):
         plan.with_settings({"training.epochs.x": 1})
-    with pytest.raises(InputError, match="use --recipe mpem|need --recipe census"):
+    with pytest.raises(InputError, match=r"use --recipe mpem|need --recipe census"):
         plan.with_settings({"census.teachers": 1})
 
 
