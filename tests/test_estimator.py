@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+import torch
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.exceptions import UnsetMetadataPassedError
@@ -112,6 +113,7 @@ def test_other_methods_are_refused(method, reason):
 
 def test_a_backbone_of_one_s_own_is_copied():
     X, y, groups, truth = make_table()
+    torch.manual_seed(0)  # of the module's weights
     module = nn.Sequential(nn.Linear(3, 16), nn.ReLU())
     before = module[0].weight.detach().clone()
     model = quick(backbone=module, epochs=30).fit(X, y, groups)
