@@ -280,7 +280,7 @@ def test_a_study_takes_it(tmp_path):
     results = [experiment.run(folder, "cpu") for folder, experiment in study.cells(tmp_path)]
     assert sorted(result["method"] for result in results) == ["count", "log-mean"]
     assert all(result["mpem"]["r"] in RATIOS for result in results)
-    with pytest.raises(InputError, match="mpem .* method naive"):
+    with pytest.raises(InputError, match=r"mpem .* method naive"):
         replace(study, methods=("count", "naive")).run(tmp_path / "other", "cpu", jobs=1)
 
 
