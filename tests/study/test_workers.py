@@ -11,7 +11,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -80,23 +79,16 @@ def finished(out):
     return {path.parent for path in out.rglob("report.html")}
 
 
-def save_set(path, classes):
-    """A labelled set that a process reads without scikit-learn, whose import takes a second."""
-    rng = np.random.default_rng(0)
-    parts = {f"{part}_images": rng.integers(0, 256, (200, 8, 8), np.uint8) for part in ("train", "val", "test")}
-    parts |= {f"{part}_labels": np.arange(200)[:, None] % classes for part in ("train", "val", "test")}
-    np.savez(path, **parts)
-    return str(path)
-
-
 def rows_of(out):
     with (out / "table.csv").open() as file:
         return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
 
 
-def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(start, majority, tmp_path, request):
+def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
+    start, majority, labelled_set, tmp_path, request
+):
     out = tmp_path / "killed"
-    own = save_set(tmp_path / "own.npz", classes=3)
+    own = labelled_set()
     study = start("study", own, *OPTIONS, "--jobs", "2", "--out", out)
     wait_for(lambda: finished(out) and running(out))
     workers = children(study.pid)
@@ -121,8 +113,8 @@ def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(start
     assert not (out / ".lock").exists()
 
 
-def test_an_interrupted_study_says_how_to_continue(start, tmp_path):
-    own, out = save_set(tmp_path / "own.npz", classes=3), tmp_path / "out"
+def test_an_interrupted_study_says_how_to_continue(start, labelled_set, tmp_path):
+    own, out = labelled_set(), tmp_path / "out"
     study = start("study", own, *OPTIONS, "--epochs", "2000", "--jobs", "1", "--out", out)
     wait_for(lambda: running(out))
     workers = children(study.pid)
@@ -134,11 +126,10 @@ def test_an_interrupted_study_says_how_to_continue(start, tmp_path):
     assert not alive(workers)
 
 
-def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_path, request):
-    save_set(tmp_path / "own.npz", classes=2)  # small is an empty range for two classes
+def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, labelled_set, tmp_path, request):
+    own = labelled_set(classes=2)  # small is an empty range for two classes
     out = tmp_path / "out"
-    other = save_set(tmp_path / "other.npz", classes=3)
-    command = ["study", tmp_path / "own.npz", other, "--methods", "naive", "--scenarios", "small,large", *BAGS]
+    command = ["study", own, labelled_set("other.npz"), "--methods", "naive", "--scenarios", "small,large", *BAGS]
     command += ["--epochs", "2", "--jobs", "1", "--out", out]
     with run_lock(out / "other/large/naive/fold0"):
         code, printed, err = majority(*command)
@@ -151,7 +142,7 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
     assert all(line.removeprefix("failed: ") in (out / "failures.txt").read_text() for line in failed)
     assert len(rows_of(out)) == len((out / "results.jsonl").read_text().splitlines()) == 2
 
-    save_set(tmp_path / "own.npz", classes=3)
+    labelled_set()
     request.getfixturevalue("one_process")
     code, printed, err = majority(*command)
     assert (code, err) == (0, "")
@@ -172,9 +163,9 @@ def test_only_one_command_works_in_a_study(majority, tmp_path, options):
         assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
-def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(tmp_path):
+def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path):
     wrong, victim, right = (tmp_path / name / "fold0" for name in ("wrong", "victim", "right"))
-    data = replace(TINY, source=save_set(tmp_path / "own.npz", classes=3))
+    data = replace(TINY, source=labelled_set())
     cells = [
         (wrong, Experiment(replace(data, data_seed="many"), recipe="quick")),
         (victim, Experiment(data, recipe="quick", settings={"training.epochs": 10_000})),
