@@ -3,17 +3,11 @@
 import errno
 import fcntl
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from majority import InputError, TrainingError, model
@@ -26,8 +20,6 @@ from majority.inference import evaluate as inference
 DATA = Data("digits", bags=20, bag_size=8)
 TWO_EPOCHS = {"training.epochs": 2}
 TINY = Experiment(DATA, "log-mean", recipe="quick", settings=TWO_EPOCHS)
-COMMAND = [sys.executable, "-m", "majority", "train", "digits", "--method", "count", "--bags", "60", "--bag-size", "8"]
-COMMAND += ["--recipe", "quick", "--epochs", "40", "--device", "cpu"]
 
 
 def test_a_run_leaves_what_the_design_says(tmp_path):
@@ -304,28 +296,16 @@ def test_reopen_notices_changed_data_and_unfinished_runs(tmp_path):
         reopen(tmp_path)
 
 
-def run_and_kill(out: Path, after_epochs: int) -> None:
-    """kill -9 as soon as this many epochs are noted."""
-    threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # their number decides the last bits
-    process = subprocess.Popen([*COMMAND, "--out", out], env=os.environ | threads, stdout=subprocess.DEVNULL)
-    metrics = out / "metrics.jsonl"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        if metrics.exists() and metrics.read_bytes().count(b"\n") >= after_epochs:
-            break
-        time.sleep(0.002)
-    assert process.poll() is None, "it ended before it could be killed: train longer"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
-def test_killed_twice_it_ends_with_the_same_bits(majority, tmp_path):
+def test_killed_twice_it_ends_with_the_same_bits(majority, kill_when, labelled_set, tmp_path):
+    words = ["train", labelled_set(), "--method", "count", "--bags", "60", "--bag-size", "8", "--recipe", "quick"]
+    words += ["--epochs", "40", "--device", "cpu"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    for after_epochs in (3, 11):
-        run_and_kill(killed, after_epochs)
+    metrics = killed / "metrics.jsonl"
+    for epochs in (3, 11):
+        kill_when(lambda n=epochs: metrics.exists() and metrics.read_bytes().count(b"\n") >= n, *words, "--out", killed)
         assert not (killed / "result.json").exists()
     for folder in (killed, whole):  # in this process, which takes no seconds to start
-        assert majority(*COMMAND[3:], "--out", folder)[0] == 0
+        assert majority(*words, "--out", folder)[0] == 0
     assert (killed / "best.safetensors").read_bytes() == (whole / "best.safetensors").read_bytes()
     results = [json.loads((folder / "result.json").read_text()) for folder in (whole, killed)]
     assert results[0]["test"] == results[1]["test"]

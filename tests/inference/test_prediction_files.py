@@ -117,20 +117,20 @@ for stores.IN_MEMORY_BYTES in (0, 2**30):
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_memory_does_not_grow_with_features_on_disk(tmp_path):
-    """384 MiB of features, 24 batches: within a bound where they are read in place, beyond it where held."""
+    """192 MiB of features, 12 batches: within a bound where they are read in place, beyond it where held."""
     few = Bags.from_lists([np.ones((2, 1024), np.float16), np.zeros((2, 1024), np.float16)], ["cat", "dog"])
-    place = Classifier(build_model(few), device="cpu").save(tmp_path / "classifier.safetensors")
+    place = Classifier(build_model(few, backbone="linear"), device="cpu").save(tmp_path / "classifier.safetensors")
     folder = tmp_path / "slides"
     folder.mkdir()
-    for bag in range(48):
+    for bag in range(24):
         np.lib.format.open_memmap(folder / f"{bag}.npy", "w+", np.float16, (4_096, 1024))  # zeros: no place on disk
 
     command = [sys.executable, "-c", GROWTH, folder, place]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     in_place, held = (line.split() for line in done.stdout.splitlines())
-    assert int(in_place[0]) == int(held[0]) == 48 * 4_096
-    assert float(in_place[1]) < 300
-    assert float(held[1]) > 384  # the measurement shows it
+    assert int(in_place[0]) == int(held[0]) == 24 * 4_096
+    assert float(in_place[1]) < 230
+    assert float(held[1]) > 300  # the measurement shows it
 
 
 def table(bags, seed=0):

@@ -19,18 +19,17 @@ def same():
 
 @pytest.fixture
 def check_going_on(monkeypatch, same):
-    """A run that is stopped before a stage and repeated ends like a whole one; finished, nothing is read again."""
+    """A run that is stopped before each stage and repeated ends like a whole one; finished, nothing is read again."""
 
-    def check(run_of, before, *reads):
-        whole = census.train(run_of("whole"))
-        real = getattr(census, before)
-        monkeypatch.setattr(census, before, stops)
-        with pytest.raises(KeyboardInterrupt):
-            census.train(run_of("stopped"))
-        monkeypatch.setattr(census, before, real)
-        assert same(census.train(run_of("stopped")).model, whole.model)
+    def check(run, whole, stages, *reads):
+        for stage in stages:
+            with monkeypatch.context() as patch:
+                patch.setattr(census, stage, stops)
+                with pytest.raises(KeyboardInterrupt):
+                    census.train(run)
+        assert same(census.train(run).model, whole.model)
         for read in reads:
             monkeypatch.setattr(census, read, stops)
-        assert same(census.train(run_of("stopped")).model, whole.model), "nothing is read again"
+        assert same(census.train(run).model, whole.model), "nothing is read again"
 
     return check

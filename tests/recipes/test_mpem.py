@@ -2,11 +2,6 @@
 
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -287,41 +282,20 @@ def test_a_study_takes_it(tmp_path):
 
 # ---------------------------------------------------------------------- killed
 
-COMMAND = [sys.executable, "-m", "majority", "train", "digits", "--method", "count", "--recipe", "mpem"]
-COMMAND += ["--backbone", "mlp", "--ratios", "0.3,1.0", "--bags", "20", "--bag-size", "8", "--epochs", "20"]
-COMMAND += ["--device", "cpu", "--out"]
 
-
-def kill_when(out, moment):
-    """kill -9 as soon as the moment has come."""
-    threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # their number decides the last bits
-    process = subprocess.Popen([*COMMAND, out], env=os.environ | threads, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None and not moment(out / "stages"):
-        time.sleep(0.001)
-    assert process.poll() is None, "it ended before it could be killed: train longer"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
-def epochs_of(stage, number):
-    place = lambda stages: stages / stage / "metrics.jsonl"
-    return lambda stages: place(stages).exists() and place(stages).read_bytes().count(b"\n") >= number
-
-
-MOMENTS = {
-    "between two stages": lambda stages: (stages / "first" / "outcome.json").exists(),
-    "in the last stage": epochs_of("r1.0", 11),
-}
-
-
-def test_killed_at_several_moments_it_ends_with_the_same_bits(majority, tmp_path):
+def test_killed_between_and_in_stages_it_ends_with_the_same_bits(majority, kill_when, labelled_set, tmp_path):
+    words = ["train", labelled_set(), "--method", "count", "--recipe", "mpem", "--backbone", "mlp", "--device", "cpu"]
+    words += ["--ratios", "0.3,1.0", "--bags", "20", "--bag-size", "8", "--epochs", "20", "--out"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    for moment in MOMENTS.values():
-        kill_when(killed, moment)
+    metrics = killed / "stages/r1.0/metrics.jsonl"
+    for moment in (
+        lambda: (killed / "stages/first/outcome.json").exists(),
+        lambda: metrics.exists() and metrics.read_bytes().count(b"\n") >= 11,
+    ):
+        kill_when(moment, *words, killed)
         assert not (killed / "result.json").exists()
     for folder in (killed, whole):  # in this process, which takes no seconds to start
-        assert majority(*COMMAND[3:], folder)[0] == 0
+        assert majority(*words, folder)[0] == 0
     assert (killed / "best.safetensors").read_bytes() == (whole / "best.safetensors").read_bytes()
     results = [json.loads((folder / "result.json").read_text()) for folder in (whole, killed)]
     for name in ("test", "val", "mpem", "stages", "best_epoch"):

@@ -8,9 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -23,8 +23,7 @@ from majority.study.live import finished_line, progress_table, seconds_left, sho
 from majority.study.workers import State, _worker_environments
 
 BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
-COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS]
-COMMAND += ["--epochs", "40"]
+OPTIONS = ["--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS, "--epochs", "40"]
 TINY = Data("digits", "large", bags=20, bag_size=8)
 WAIT = 180  # seconds: the machine may be busy
 
@@ -85,9 +84,12 @@ def rows_of(out):
         return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
 
 
-def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(start, majority, tmp_path, request):
+def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
+    start, majority, labelled_set, tmp_path, request
+):
     out = tmp_path / "killed"
-    study = start(*COMMAND, "--jobs", "2", "--out", out)
+    own = labelled_set()
+    study = start("study", own, *OPTIONS, "--jobs", "2", "--out", out)
     wait_for(lambda: finished(out) and running(out))
     workers = children(study.pid)
     assert len(workers) == 2
@@ -99,21 +101,22 @@ def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(start
     assert not (out / "table.csv").exists()
     assert majority("report", out)[0] == 0, "about the finished cells"
     request.getfixturevalue("one_process")
-    code, _, err = majority(*COMMAND, "--jobs", "1", "--out", out)
+    code, _, err = majority("study", own, *OPTIONS, "--jobs", "1", "--out", out)
     assert code == 0, err
     assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
 
-    common = Experiment(TINY, recipe="quick", settings={"training.epochs": 40})
-    cells = Study(("digits",), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
+    common = Experiment(replace(TINY, source=own), recipe="quick", settings={"training.epochs": 40})
+    cells = Study((own,), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
     results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
     (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
     assert rows_of(out) == rows_of(tmp_path)
     assert not (out / ".lock").exists()
 
 
-def test_an_interrupted_study_says_how_to_continue(start, tmp_path):
-    study = start(*COMMAND, "--epochs", "2000", "--jobs", "1", "--out", tmp_path)
-    wait_for(lambda: running(tmp_path))
+def test_an_interrupted_study_says_how_to_continue(start, labelled_set, tmp_path):
+    own, out = labelled_set(), tmp_path / "out"
+    study = start("study", own, *OPTIONS, "--epochs", "2000", "--jobs", "1", "--out", out)
+    wait_for(lambda: running(out))
     workers = children(study.pid)
     os.killpg(study.pid, signal.SIGINT)
     printed, err = study.communicate(timeout=WAIT)
@@ -123,18 +126,12 @@ def test_an_interrupted_study_says_how_to_continue(start, tmp_path):
     assert not alive(workers)
 
 
-def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_path, request):
-    def save_set(classes):
-        rng = np.random.default_rng(0)
-        parts = {f"{part}_images": rng.integers(0, 256, (200, 8, 8), np.uint8) for part in ("train", "val", "test")}
-        parts |= {f"{part}_labels": np.arange(200)[:, None] % classes for part in ("train", "val", "test")}
-        np.savez(tmp_path / "own.npz", **parts)
-
-    save_set(classes=2)  # small is an empty range for two classes
+def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, labelled_set, tmp_path, request):
+    own = labelled_set(classes=2)  # small is an empty range for two classes
     out = tmp_path / "out"
-    command = ["study", tmp_path / "own.npz", "digits", "--methods", "naive", "--scenarios", "small,large", *BAGS]
+    command = ["study", own, labelled_set("other.npz"), "--methods", "naive", "--scenarios", "small,large", *BAGS]
     command += ["--epochs", "2", "--jobs", "1", "--out", out]
-    with run_lock(out / "digits/large/naive/fold0"):
+    with run_lock(out / "other/large/naive/fold0"):
         code, printed, err = majority(*command)
     assert code == 1
     failed = [line for line in err.splitlines() if line.startswith("failed: ")]
@@ -145,7 +142,7 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
     assert all(line.removeprefix("failed: ") in (out / "failures.txt").read_text() for line in failed)
     assert len(rows_of(out)) == len((out / "results.jsonl").read_text().splitlines()) == 2
 
-    save_set(classes=3)
+    labelled_set()
     request.getfixturevalue("one_process")
     code, printed, err = majority(*command)
     assert (code, err) == (0, "")
@@ -154,31 +151,32 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, tmp_pat
     assert len(rows_of(out)) == 4
 
 
-@pytest.mark.parametrize("words", [COMMAND, ["study", "digits", "--preset", "difficulty"]])
-def test_only_one_command_works_in_a_study(majority, tmp_path, words):
+@pytest.mark.parametrize("options", [OPTIONS, ["--preset", "difficulty"]])
+def test_only_one_command_works_in_a_study(majority, tmp_path, options):
     (tmp_path / "failures.txt").write_text("of the running command")
     with run_lock(tmp_path):
         before = {file: file.read_text() for file in tmp_path.iterdir()}
-        code, printed, err = majority(*words, "--out", tmp_path)
+        code, printed, err = majority("study", "digits", *options, "--out", tmp_path)
         assert (code, printed) == (2, "")
         assert f"another command is working in {tmp_path}" in err
         assert err.count("\n") == 1
         assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
-def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(tmp_path):
+def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path):
     wrong, victim, right = (tmp_path / name / "fold0" for name in ("wrong", "victim", "right"))
+    data = replace(TINY, source=labelled_set())
     cells = [
-        (wrong, Experiment(Data("digits", "large", data_seed="many"), recipe="quick", settings={"training.epochs": 1})),
-        (victim, Experiment(TINY, recipe="quick", settings={"training.epochs": 10_000})),
-        (right, Experiment(TINY, recipe="quick", settings={"training.epochs": 1})),
+        (wrong, Experiment(replace(data, data_seed="many"), recipe="quick")),
+        (victim, Experiment(data, recipe="quick", settings={"training.epochs": 10_000})),
+        (right, Experiment(data, recipe="quick", settings={"training.epochs": 1})),
     ]
 
     def watch(state, cell):
         if victim in state.running and (victim / "config.json").exists():
-            os.kill(
-                int(children(os.getpid())[-1]), signal.SIGKILL
-            )  # other children belong to a compiler, once it was used
+            for pid in children(os.getpid()):  # others belong to a browser or to a compiler
+                if "run_worker" in Path(f"/proc/{pid}/cmdline").read_text():
+                    os.kill(int(pid), signal.SIGKILL)
 
     ended = run_cells(cells, tmp_path, "cpu", jobs=1, watch=watch)
     assert [cell.folder for cell in ended] == [wrong, victim, right]
