@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -18,7 +18,7 @@ class Fitted:
 
     best_epoch: int = -1  # counted from 0
     best_loss: float = math.inf
-    loss_name: str = "val_loss"  # which loss best_loss is; train_loss: the last epoch was kept
+    loss_name: Literal["val_loss", "train_loss"] = "val_loss"  # of best_loss; train_loss: the last epoch was kept
     seconds: float = 0.0  # of all epochs, without the one-time capture on a GPU
     capture_seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)  # one record per epoch
