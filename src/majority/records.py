@@ -31,7 +31,7 @@ from .files import CURE, read_json, read_lines
 
 T = TypeVar("T")
 
-WHOLE_NUMBERS, NUMBERS = 2**63, 1e30  # limits of numbers that have no closer ones
+WHOLE_NUMBERS, NUMBERS = 2**63, 1e100  # limits of numbers that have no closer ones
 
 
 class Between(NamedTuple):
@@ -195,18 +195,29 @@ Figure = Annotated[float, Between(-1e12, 1e12)]
 
 
 class Epoch(TypedDict):
-    """A line of metrics.jsonl. A stage that validates nothing has no more than this."""
+    """A line of metrics.jsonl."""
 
     epoch: Count
     train_loss: float
     train_bag_accuracy: Share
+    val_loss: NotRequired[float]  # a stage that validates nothing has no such fields
+    val_bag_accuracy: NotRequired[Share]
 
 
-class ValidatedEpoch(Epoch):
-    """A line of the metrics.jsonl of a run, whose curves are drawn."""
+class Outcome(TypedDict):
+    """outcome.json of a stage."""
 
-    val_loss: float
-    val_bag_accuracy: Share
+    best_epoch: Count
+    best_loss: float
+    loss_name: Literal["val_loss", "train_loss"]
+    seconds: Figure
+    capture_seconds: Figure
+
+
+class Progress(Outcome):
+    """The note of a checkpoint."""
+
+    epochs: AtLeastOne
 
 
 class TrainingPlan(TypedDict):
@@ -219,6 +230,16 @@ class TrainingPlan(TypedDict):
 class PlanRecord(TypedDict):
     recipe: str
     training: TrainingPlan
+
+
+class SeededTraining(TypedDict):
+    seed: Count
+    epochs: AtLeastOne
+
+
+class RunPlan(TypedDict):
+    recipe: str
+    training: SeededTraining
 
 
 class Environment(TypedDict):
@@ -241,7 +262,7 @@ class Config(TypedDict):
     method_options: dict[str, Any]
     background_share: NotRequired[Share | None]
     data: dict[str, Any]
-    plan: PlanRecord
+    plan: RunPlan
     settings: NotRequired[dict[str, Any]]
     source_path: NotRequired[str | None]
     like: NotRequired[str | None]
@@ -249,7 +270,7 @@ class Config(TypedDict):
     planned_epochs: NotRequired[AtLeastOne]
     columns: NotRequired[list[str] | None]
     images: NotRequired[dict[str, Any] | None]
-    environment: NotRequired[Environment]
+    environment: Environment
 
 
 class Figures(TypedDict, total=False):

@@ -391,7 +391,7 @@ class Trap:
     ("damage", "message"),
     [
         (lambda folder: (folder / "bags.json").unlink(), "bags holds no bags.json: give a folder that Bags.save wrote"),
-        (lambda folder: (folder / "bags.json").write_text("{"), "bags is damaged .*: save the bags again"),
+        (lambda folder: (folder / "bags.json").write_text("{"), "bags.json is damaged .*: save the bags again"),
         (lambda folder: (folder / "bags.json").write_text('{"format": "majority-bags-9"}'), "format 'majority-bags-9'"),
         (lambda folder: (folder / "store.npy").unlink(), "bags is damaged .*store.npy.*: save the bags again"),
         (lambda folder: (folder / "store.npy").write_bytes(b"\x93NUMPY"), "bags is damaged"),

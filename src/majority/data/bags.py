@@ -380,7 +380,7 @@ class Bags:
                 true_classes = tuple(facts["true_classes"])
                 bags = bags._with_instance_labels(arrays["instance_labels"], true_classes)
             return bags.with_background(facts["background"]) if "background" in facts else bags
-        except (ValueError, KeyError) as error:
+        except (ValueError, TypeError, IndexError) as error:  # of arrays with a wrong shape or dtype
             raise damaged_folder(folder, error) from error
 
     def _with_instance_labels(self, instance_labels: np.ndarray, true_classes: tuple[str, ...]) -> Bags:

@@ -82,7 +82,10 @@ def read_whole(path: Path) -> dict[str, np.ndarray]:
             return {"features": np.load(path, allow_pickle=False)}
         if lower_suffix(path) == ".npz":
             with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[key] for name, key in _find_keys(path, archive.files).items()}
+                arrays = {name: archive[key] for name, key in _find_keys(path, archive.files).items()}
+                if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+                    raise FeatureFileError(path, "holds something that is no array", "save it with numpy.savez")
+                return arrays
         import torch
 
         content = torch.load(path, map_location="cpu", weights_only=True)

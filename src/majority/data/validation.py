@@ -89,8 +89,11 @@ def check_positions(index: np.ndarray, offsets: np.ndarray, stored: int) -> None
 
 def check_lengths(columns: Mapping[str, Sized | None], expected: int, unit: str) -> None:
     for what, values in columns.items():
-        if values is not None and len(values) != expected:
-            raise InputError(f"{expected} {unit}s but {len(values)} {what}: give one per {unit}")
+        if values is None:
+            continue
+        length = 0 if getattr(values, "ndim", 1) == 0 else len(values)
+        if length != expected:
+            raise InputError(f"{expected} {unit}s but {length} {what}: give one per {unit}")
 
 
 def check_coordinates(coordinates: np.ndarray | None) -> None:

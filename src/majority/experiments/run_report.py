@@ -9,7 +9,7 @@ from ..data.bags import Bags
 from ..inference.classified_bags import ClassifiedBags
 from ..inference.classifier import Classifier
 from ..recipes.stages import Log, no_log
-from ..records import ValidatedEpoch, read_records
+from ..records import Epoch, read_records
 from ..report.page import RunFacts, write_page
 from ..sources import Source
 from ..training.run_files import METRICS
@@ -52,6 +52,6 @@ def write_report(
     """Write the page of a finished run from its bags, or from those of another source."""
     config = read_config(folder)
     trained_on = source is not None and is_trained_on(config, source)
-    history = [dict(record) for record in read_records(ValidatedEpoch, folder / METRICS)]
+    history = [dict(record) for record in read_records(Epoch, folder / METRICS)]
     facts = RunFacts(config, read_result(folder), history, trained_on)
     return write_page(folder, facts, classifier, parts, opened, source, classified)

@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from ..data.bags import Bags
+from ..errors import InputError
 from ..files import write_json
 from ..inference.weights import check_weights, read_weights, write_weights
 from ..model import Model
-from ..records import Epoch, read_record, read_records
+from ..records import Epoch, Outcome, read_record, read_records
 from ..training.callbacks import Callback
 from ..training.loop import fit
 from ..training.run_files import CHECKPOINT, METRICS
@@ -113,8 +114,11 @@ class Run:
             for callback in self.callbacks:
                 callback.on_stage_end(name, fitted)
         (folder / CHECKPOINT).unlink(missing_ok=True)
-        fitted = read_record(Fitted, folder / OUTCOME, AGAIN)
+        fitted = Fitted.from_outcome(read_record(Outcome, folder / OUTCOME, AGAIN))
         fitted.history = [dict(record) for record in read_records(Epoch, folder / METRICS, ALL_AGAIN)]
+        if fitted.best_epoch >= fitted.epochs:
+            found = f"best epoch {fitted.best_epoch}, but {fitted.epochs} epochs in {METRICS}"
+            raise InputError(f"{folder} is damaged ({found}): {ALL_AGAIN}")
         weights, _ = read_weights(folder / WEIGHTS, AGAIN)
         trained.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
         check_weights(weights, trained.state_dict(), folder / WEIGHTS, AGAIN)

@@ -11,7 +11,7 @@ from ..experiments.run_folder import RESULT, read_result
 from ..files import read_lines, write_lines
 from ..recipes import RECIPES, TaskInfo
 from ..recipes.plan import settings_by_name
-from ..records import ResultLine, ValidatedEpoch, parse_record, read_records
+from ..records import Epoch, ResultLine, parse_record, read_records
 from ..training.run_files import METRICS
 
 Result = dict[str, Any]  # the content of one result.json
@@ -187,8 +187,11 @@ def _read_file(file: Path) -> list[Result]:
 
 
 def _read_cell(folder: Path, study: Path) -> Result:
-    records: list[dict[str, Any]] = [dict(record) for record in read_records(ValidatedEpoch, folder / METRICS)]
+    records: list[dict[str, Any]] = [dict(record) for record in read_records(Epoch, folder / METRICS)]
     records = thin_out(records, MAX_CURVE_POINTS)
     curve = {"epoch": [record["epoch"] for record in records]}
-    curve |= {name: [round(record[name], 5) for record in records] for name in CURVE_NAMES}
+    if all(name in record for record in records for name in CURVE_NAMES):
+        curve |= {name: [round(record[name], 5) for record in records] for name in CURVE_NAMES}
+    else:
+        curve = {"epoch": [], **{name: [] for name in CURVE_NAMES}}
     return read_result(folder) | {"cell": str(folder.relative_to(study)), "curve": curve}

@@ -14,7 +14,7 @@ import torch
 from ..errors import InputError
 from ..files import decode_json
 from ..inference.weights import Weights, check_weights, read_weights, write_weights
-from ..records import parse_record
+from ..records import Progress, parse_record
 from .optimizers import state_shapes
 from .state import Fitted, TrainingState
 
@@ -36,20 +36,18 @@ def load_checkpoint(path: Path, state: TrainingState, device: torch.device) -> i
     Everything is checked before anything is restored.
     """
     tensors, notes = read_weights(path, CURE, str(device))
-    progress = decode_json(notes.get("progress", ""), path, CURE)
-    epochs = parse_record(int, progress.pop("epochs", None), path, CURE, "epochs")
-    fitted = parse_record(Fitted, progress, path, CURE)
-    if not 0 <= fitted.best_epoch < epochs:
-        raise InputError(f"{path} is damaged (best epoch {fitted.best_epoch} of {epochs}): {CURE}")
+    progress = parse_record(Progress, decode_json(notes.get("progress", ""), path, CURE), path, CURE)
+    if progress["best_epoch"] >= progress["epochs"]:
+        raise InputError(f"{path} is damaged (best epoch {progress['best_epoch']} of {progress['epochs']}): {CURE}")
     weights, best, of_optimizer = (_with_prefix(tensors, prefix) for prefix in ("model", "best", "optimizer"))
     check_weights(weights, state.network.state_dict(), path, CURE)
     if best:
         check_weights(best, state.network.get_submodule("model").state_dict(), path, CURE)
     states = _checked_states(of_optimizer, state.optimizer, path)
-    state.fitted, state.best_weights = fitted, best
+    state.fitted, state.best_weights = Fitted.from_outcome(progress), best
     state.network.load_state_dict(weights)
     _restore_optimizer(state.optimizer, states)
-    return epochs
+    return progress["epochs"]
 
 
 def _checked_states(tensors: Weights, optimizer: torch.optim.Optimizer, path: Path) -> dict[int, Weights]:

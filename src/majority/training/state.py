@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ..inference.weights import Weights
+from ..records import Outcome
 
 
 @dataclass
@@ -22,6 +23,17 @@ class Fitted:
     seconds: float = 0.0  # of all epochs, without the one-time capture on a GPU
     capture_seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)  # one record per epoch
+
+    @classmethod
+    def from_outcome(cls, outcome: Outcome) -> Fitted:
+        """What `outcome` gave, read back from a file; the history is empty."""
+        return cls(
+            outcome["best_epoch"],
+            outcome["best_loss"],
+            outcome["loss_name"],
+            outcome["seconds"],
+            outcome["capture_seconds"],
+        )
 
     @property
     def epochs(self) -> int:
