@@ -21,6 +21,7 @@ FULL_DISK = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG"
 LOCK_ATTEMPTS = 100
 MAX_DEPTH = 32  # of nested lists and dicts in JSON; the files of this program have at most 6
 CURE = "replace it with an intact copy, or remove it and run again"
+MAX_EXPANDED_GB, EXPANSION, LIMIT_VARIABLE = 1, 20, "MAJORITY_MAX_GB"
 KINDS = {stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 
 
@@ -36,6 +37,24 @@ def check_regular(path: Path) -> None:
     if kind != stat.S_IFREG:
         found = "folder" if kind == stat.S_IFDIR else KINDS.get(kind, "special file")
         raise InputError(f"{path} is a {found}, not a file: give a regular file")
+
+
+def check_expansion(path: Path, size: int) -> None:
+    """Refuse a file that would take this many bytes in memory, if that is far more than its own size justifies.
+
+    A small file may claim or unpack to any size. Ask before its content is read.
+    """
+    given = os.environ.get(LIMIT_VARIABLE, str(MAX_EXPANDED_GB))
+    try:
+        limit = float(given) * 1e9
+    except ValueError:
+        raise InputError(f"{LIMIT_VARIABLE} is {given!r}: give a number of gigabytes, such as 8") from None
+    own = path.stat().st_size
+    if size > max(limit, EXPANSION * own):
+        allowed = f"at most {limit / 1e9:g} GB or {EXPANSION} times the file"
+        cure = f"if it is right, set {LIMIT_VARIABLE}={size / 1e9 + 1:.0f}"
+        found = f"would take {size / 1e9:,.1f} GB of memory, its size is {own / 1e6:,.1f} MB, allowed is {allowed}"
+        raise InputError(f"{path} {found}: {cure}")
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:

@@ -166,7 +166,8 @@ def _page_path(folder: Path, source: str) -> Path:
     stem, numbers = f"report-{_absolute(source).stem}", range(2, len([*folder.iterdir()]) + 3)
     paths = [folder / f"{stem}.html", *(folder / f"{stem}-{number}.html" for number in numbers)]
     existing = [path for path in paths if path.exists()]
-    own = [path for path in existing if _source_hash(source) in path.read_text(encoding="utf-8", errors="replace")]
+    pages = [path for path in existing if path.is_file()]
+    own = [path for path in pages if _source_hash(source) in path.read_text(encoding="utf-8", errors="replace")]
     return [*own, *(path for path in paths if path not in existing)][0]
 
 
