@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -110,6 +111,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> MajorityLabelClassifier:
         """Train. `groups` holds the bag id of each row; the rows of a bag need not be consecutive."""
+        self._check_parameters()
         _refuse_missing(y, "label")
         rows, labels = validate_data(self, X, y, dtype=FLOATS)
         check_classification_targets(labels)
@@ -120,7 +122,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
             )
         self.classes_, codes = np.unique(labels, return_inverse=True)
         bags = _make_bags(rows, codes, [str(name) for name in self.classes_], groups)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = _seed_from(self.random_state)
         train, held_out = self._split(bags, seed)
         backbone = copy.deepcopy(self.backbone)  # the caller's module stays untrained
         model = build_model(train, self.method, backbone, seed=seed, **self.method_options or {})
@@ -135,6 +137,16 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         if groups is None:
             self._warn_of_bag_labels(held_out if held_out and len(held_out) >= FEWEST_ROWS else bags)
         return self
+
+    def _check_parameters(self) -> None:
+        """Parameters are checked in `fit`, as scikit-learn wants it; Settings check the numbers of the training."""
+        if not isinstance(self.method, str):
+            raise InputError(f"method is {self.method!r}: give a name, such as {DEFAULT_METHOD}")
+        if not isinstance(self.method_options, Mapping | None):
+            raise InputError(f"method_options is {self.method_options!r}: give a dict of options, or None")
+        share = self.validation_fraction
+        if not isinstance(share, Real) or isinstance(share, bool) or not 0 <= share < 1:
+            raise InputError(f"validation_fraction is {share!r}: it must be 0 or more and below 1")
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:  # (n, C)
         """Probability of each class for each row, in the order of `classes_`."""
@@ -169,8 +181,6 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _split(self, bags: Bags, seed: int) -> tuple[Bags, Bags | None]:
         fraction = self.validation_fraction
-        if not 0 <= fraction < 1:
-            raise InputError(f"validation_fraction is {fraction}: it must be 0 or more and below 1")
         if fraction * len(bags) < len(bags.classes):
             return bags, None
         train, held_out = bags.split([1 - fraction, fraction], seed)
@@ -225,11 +235,21 @@ def _make_bags(rows: np.ndarray, codes: np.ndarray, names: list[str], groups: Ar
 
 
 def _bag_ids(groups: ArrayLike, rows: int) -> np.ndarray:
-    ids: np.ndarray = column_or_1d(groups)
+    try:
+        ids: np.ndarray = column_or_1d(groups)
+    except (TypeError, ValueError):
+        raise InputError("groups is no column: give a list or a 1D array, the bag id of each row") from None
     if len(ids) != rows:
         raise InputError(f"{rows} rows but {len(ids)} groups: give the bag id of each row")
     _refuse_missing(ids, "bag id")
     return ids.astype(str) if ids.dtype == object else ids
+
+
+def _seed_from(random_state: Any) -> int:
+    try:
+        return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"random_state: {error}: give a whole number, a RandomState or None") from None
 
 
 def _refuse_missing(values: ArrayLike | None, what: str) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .arguments import check_arguments
 from .backbones import count_features, create_backbone
 from .data.background import Background
 from .data.bags import Bags
@@ -149,6 +150,7 @@ def in_float32(tensor: Tensor) -> AbstractContextManager[object]:
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
+@check_arguments
 def build_model(
     train: Bags,
     method: str = DEFAULT_METHOD,

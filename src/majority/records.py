@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import reprlib
 from dataclasses import MISSING, fields, is_dataclass
+from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -77,6 +78,16 @@ def parse_record(kind: type[T], value: Any, name: str | Path, cure: str = CURE, 
         raise InputError(f"{name} is damaged ({error}): {cure}") from None
 
 
+def check_fields(record: Any) -> None:
+    """Check the fields of a dataclass that a caller has made. The message names the class and the field."""
+    hints = get_type_hints(type(record), include_extras=True)
+    for item in fields(record):
+        try:
+            _convert(hints[item.name], getattr(record, item.name), item.name)
+        except _WrongField as error:
+            raise InputError(f"{type(record).__name__}: {error}: correct the call") from None
+
+
 # ---------------------------------------------------------------------- values
 
 
@@ -106,12 +117,12 @@ def _convert(kind: Any, value: Any, field: str) -> Any:
 
 
 def _convert_scalar(kind: Any, value: Any, field: str) -> Any:
-    is_whole = isinstance(value, int) and not isinstance(value, bool) and -WHOLE_NUMBERS <= value < WHOLE_NUMBERS
+    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     if kind is int:
+        is_whole = isinstance(value, Integral) and -WHOLE_NUMBERS <= number < WHOLE_NUMBERS
         return _checked(value, is_whole, field, "a whole number")
     if kind is float:
-        is_number = is_whole or (isinstance(value, float) and math.isfinite(value) and abs(value) <= NUMBERS)
-        return _checked(value, is_number, field, "a number")
+        return _checked(value, bool(abs(number) <= NUMBERS), field, "a number")
     expected = {str: "text", bool: "true or false", NoneType: "null"}
     return _checked(value, isinstance(value, kind), field, expected[kind])
 
@@ -139,6 +150,8 @@ def _convert_list(kind: type, arguments: tuple[Any, ...], value: Any, field: str
 
 
 def _convert_record(kind: Any, value: Any, field: str) -> Any:
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, kind):  # made by a caller
+        return value
     _checked(value, isinstance(value, dict), field, "a group of fields")
     hints = get_type_hints(kind, include_extras=True)
     if is_dataclass(kind):

@@ -131,7 +131,7 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["train", "digits", "--bag-size", "500"], "--with-replacement"),
         (["train", "digits", "--epochs", "0"], "epochs is 0"),
         (["train", "digits", "--set", "training.seed=1"], "--seed"),
-        (["train", "digits", "--seed", "-1"], "seed is -1: give a whole number of at least 0"),
+        (["train", "digits", "--seed", "-1"], "seed is -1: give a whole number from 0"),
         (["train", "digits", "--set", "training.epochs=1", "--set", "training.epochs=2"], "is given twice"),
         (["train", "digits", "--method", "count", "--option", "of=counts", "--option", "of=counts"], "is given twice"),
         (
@@ -146,7 +146,7 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["evaluate", "nowhere"], "not a run folder"),
         (["study", "digits", "--folds", "a"], "write 0, 0-4 or 0,2"),
         (["study", "digits", "--methods", ","], "an empty list"),
-        (["study", "digits", "--bags", "0"], "--bags 0: give 1 or more"),
+        (["study", "digits", "--bags", "0"], "--bags 0: give a number from 1 to 100,000,000"),
         (["study", "."], "train --folds"),
         (["train", ".", "--folds", "0"], "--folds 0: give 3 or more"),
     ],

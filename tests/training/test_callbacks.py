@@ -145,7 +145,7 @@ def test_other_objects_are_refused(wrong, named):
 
 def test_callbacks_must_be_a_list():
     model = build_model(TRAIN)
-    with pytest.raises(InputError, match=r"callbacks=\[callback\]"):
+    with pytest.raises(InputError, match=r"callbacks is \(Recorder\): give a list"):
         fit(model, TRAIN, VAL, device="cpu", callbacks=Recorder())
 
 

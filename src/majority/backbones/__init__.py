@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from ..arguments import check_arguments
 from ..errors import InputError
 from ..plugins import Registry, register
 from .norm import BatchNorm1d, BatchNorm2d
@@ -122,6 +124,7 @@ def check_backbone(name: str) -> None:
         BACKBONES.find(name, f", or {TIMM}NAME")
 
 
+@check_arguments
 def create_backbone(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
     """Create an untrained backbone for instances of this shape, (d,) or (channels, height, width).
 
@@ -129,6 +132,9 @@ def create_backbone(name: str, shape: tuple[int, ...], **options: Any) -> nn.Mod
     128
     """
     check_backbone(name)
+    shape = tuple(shape)
+    if len(shape) not in (1, 3) or not all(isinstance(side, Integral) and side >= 1 for side in shape):
+        raise InputError(f"instances of shape {shape}: give (features,) or (channels, height, width)")
     takes = "images" if name.startswith(TIMM) else BACKBONES[name].takes
     if takes == "images" and len(shape) != 3:
         raise InputError(f"backbone {name} needs images, these instances are vectors of {shape[0]} values: use mlp")

@@ -18,6 +18,7 @@ SOURCE_HELP = (
     "a manifest (.csv, .parquet) or a folder of feature files."
 )
 SET_HELP = "A setting of the recipe's plan by its name in config.json, e.g. training.weight_decay=0.05."
+MAX_FOLDS = 1_000
 COMPILE_HELP = "On a GPU, compile the network even for a short run (long runs do so by themselves)."
 
 Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
@@ -72,11 +73,12 @@ def parse_folds(text: str) -> tuple[int, ...]:
     try:
         for piece in text.split(","):
             first, _, last = piece.partition("-")
-            folds += range(int(first), int(last or first) + 1)
-        if not folds:
-            raise ValueError("an empty range, such as 3-1")
-    except ValueError:
-        raise InputError(f"--folds {text}: write 0, 0-4 or 0,2") from None
+            chosen = range(int(first), int(last or first) + 1)
+            if not 0 < len(chosen) <= MAX_FOLDS:
+                raise ValueError("an empty or endless range, such as 3-1 or 0-1000000000")
+            folds += chosen
+    except (ValueError, OverflowError):
+        raise InputError(f"--folds {text}: write 0, 0-4 or 0,2, with at most {MAX_FOLDS} folds in a range") from None
     return tuple(folds)
 
 
@@ -129,6 +131,6 @@ def _parse_pairs(pairs: list[str] | None, option: str, example: str, parse: Call
         if key in options:
             raise InputError(f"{option} {key} is given twice: give it once")
         options[key] = value
-        with suppress(ValueError):
+        with suppress(ValueError, RecursionError):
             options[key] = parse(value)
     return options

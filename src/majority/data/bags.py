@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import reprlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..arguments import check_arguments
 from ..errors import InputError
 from .background import add_background, lead_of, voter_counts
 from .bag_folder import REQUIRED_ARRAYS, damaged_folder, read_bag_folder, write_bag_folder
@@ -28,6 +30,7 @@ from .validation import (
     check_store,
     encode_labels,
     find_non_finite,
+    is_sized,
     name_classes,
 )
 
@@ -54,6 +57,7 @@ class Bags:
 
     background: int | None = None  # the class that does not vote; see `with_background`
 
+    @check_arguments
     def __init__(
         self,
         store: Store | Column,  # (N, height, width, channels) uint8 or (N, d) floating; may be on disk (stores.py)
@@ -72,10 +76,10 @@ class Bags:
         self.index = as_integers(index, "index")
         self.offsets = as_integers(offsets, "offsets")
         check_positions(self.index, self.offsets, len(self.store))
+        check_lengths({"labels": labels, "groups": groups, "names": names}, len(self.offsets) - 1, "bag")
         self.names = None if names is None else np.asarray([str(name) for name in names])
         self.groups = None if groups is None else as_sortable(as_array(groups))
         self.coordinates = None if coordinates is None else as_array(coordinates)
-        check_lengths({"labels": labels, "groups": groups, "names": names}, len(self), "bag")
         check_lengths({"instance labels": instance_labels, "coordinates": coordinates}, len(self.index), "instance")
         check_coordinates(self.coordinates)
         numbers = classes is not None
@@ -96,6 +100,7 @@ class Bags:
     # ------------------------------------------------------------------ constructors
 
     @classmethod
+    @check_arguments
     def from_lists(
         cls,
         instances: Sequence[Any],
@@ -124,6 +129,7 @@ class Bags:
         )
 
     @classmethod
+    @check_arguments
     def from_table(
         cls,
         store: Store | Column,
@@ -161,6 +167,7 @@ class Bags:
         )
 
     @classmethod
+    @check_arguments
     def from_indices(
         cls,
         store: Store | Column,
@@ -176,6 +183,8 @@ class Bags:
         """Make bags from one array of positions in a shared store per bag. An instance may be in many bags."""
         if len(indices) == 0:
             raise InputError("no bags were given: pass at least one array of positions")
+        if not all(map(is_sized, indices)):
+            raise InputError("indices: give one list or array of positions in the store per bag")
         arrays = [as_array(positions) if len(positions) else np.empty(0, np.int64) for positions in indices]
         return cls(
             store,
@@ -296,6 +305,7 @@ class Bags:
         """Return the same bags without instance labels: all that training and model selection may see."""
         return self._with(instance_labels=None, true_classes=self.classes)
 
+    @check_arguments
     def with_background(self, name: str) -> Bags:
         """Return the same bags with one class that does not vote. A new class is appended to the classes.
 
@@ -310,9 +320,12 @@ class Bags:
             classes=classes, background=background, true_classes=true_classes, instance_labels=instance_labels
         )
 
+    @check_arguments
     def subset(self, bags: Column) -> Bags:
         """Return the bags with these numbers, in this order, or those selected by a mask. The store is not copied."""
         numbers = as_array(bags)
+        if numbers.ndim == 0:
+            raise InputError(f"subset of {reprlib.repr(bags)}: give a list of bag numbers, or a mask")
         if numbers.dtype == bool:
             check_lengths({"mask entries": numbers}, len(self), "bag")
             numbers = np.flatnonzero(numbers)
@@ -336,6 +349,7 @@ class Bags:
             names=_take(self.names, numbers),
         )
 
+    @check_arguments
     def split(self, fractions: Sequence[float], seed: int = 0) -> tuple[Bags, ...]:
         """Split into parts of these fractions, stratified by label. Bags of one group stay together.
 
@@ -343,10 +357,13 @@ class Bags:
         >>> [len(part) for part in bags.split([0.6, 0.4])]
         [6, 4]
         """
-        shares = np.asarray(fractions, float)
+        try:
+            shares, rng = np.asarray(fractions, float), np.random.default_rng(seed)
+        except ValueError:
+            raise InputError(f"split by {fractions!r}, seed {seed}: give numbers, and a seed of at least 0") from None
         if shares.ndim != 1 or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
             raise InputError(f"fractions {shares.tolist()} must be positive and sum to 1")
-        rng, what = np.random.default_rng(seed), f"{len(self)} bags"
+        what = f"{len(self)} bags"
         if self.groups is None:
             parts = stratified_split(self.labels, shares / shares.sum(), rng)
         else:
@@ -360,6 +377,7 @@ class Bags:
 
     # ------------------------------------------------------------------ files
 
+    @check_arguments
     def save(self, folder: str | Path) -> Path:
         """Write a folder of .npy files and one bags.json (no pickle) with all instances that are in a bag."""
         used, index = np.unique(self.index, return_inverse=True)
@@ -370,6 +388,7 @@ class Bags:
         return write_bag_folder(folder, self.store, used, {"index": index, **arrays}, facts)
 
     @classmethod
+    @check_arguments
     def load(cls, folder: str | Path, in_place: bool = False) -> Bags:
         """Read what `save` wrote. With `in_place` the store stays on disk and is read on demand."""
         arrays, facts = read_bag_folder(folder, in_place)

@@ -29,13 +29,15 @@ def choose_device(name: str = "auto") -> torch.device:
     >>> choose_device("cpu")
     device(type='cpu')
     """
+    if not isinstance(name, str):
+        raise InputError(f"device is {name!r}: give a name: auto, cpu, cuda, cuda:N or mps")
     if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
     if name == "mps":
         if not torch.backends.mps.is_available():
             raise InputError("device mps: torch finds no Apple GPU on this machine; use --device cpu or auto")
         return torch.device("mps")
-    if name != "auto" and not re.fullmatch(r"cuda(:[0-9]+)?", name):
+    if name != "auto" and not re.fullmatch(r"cuda(:[0-9]{1,3})?", name):
         raise InputError(f"device {name!r} is unknown: use auto, cpu, cuda, cuda:N or mps")
     device = torch.device("cuda" if name == "auto" else name)
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
-from .validation import Column, as_sortable, find_missing
+from .validation import Column, as_sortable, find_missing, is_sized
 
 
 def offsets_of(sizes: Sequence[int] | np.ndarray) -> np.ndarray:  # (b,) -> (b + 1,)
@@ -24,6 +24,11 @@ def check_bag_arrays(
     """Check that the arrays of all bags have one shape and dtype, and as many labels and coordinates as rows."""
     if not arrays:
         raise InputError("no bags were given: pass at least one array of instances")
+    for what, columns in {"instance labels": instance_labels, "coordinates": coordinates}.items():
+        if columns is not None and not all(map(is_sized, columns)):
+            raise InputError(f"{what}: give one list or array per bag")
+    if names is not None and not is_sized(names):
+        raise InputError(f"names: {names!r} is no list: give one name per bag")
     shown_names = range(len(arrays)) if names is None else [*names, *range(len(names), len(arrays))]
     for i, (name, array) in enumerate(zip(shown_names, arrays, strict=False)):
         if array.ndim == 0 or len(array) == 0:
@@ -63,6 +68,8 @@ class BagRows:
 
 
 def group_rows(bag_ids: np.ndarray) -> BagRows:
+    if bag_ids.ndim != 1:
+        raise InputError(f"bag ids have shape {bag_ids.shape}: give one per row, in a list or a 1D array")
     if len(bag_ids) == 0:
         raise InputError("no rows were given: pass at least one instance")
     if len(rows := find_missing(bag_ids)):

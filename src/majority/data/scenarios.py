@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..arguments import check_arguments
 from ..errors import InputError
 from .bags import Bags
 from .stores import Store
@@ -28,6 +29,7 @@ TOO_FEW_CLASSES = "{} classes are too few for a majority: give at least 2"
 TABLE_ENTRIES = 2_000_000  # the most entries of the sampler's table in memory: 16 MB
 
 
+@check_arguments
 def majority_range(scenario: str | tuple[float, float], n_classes: int, size: int) -> tuple[float, float]:
     """Return the lowest and highest majority proportion of a scenario: a name, "LOW,HIGH" or (low, high).
 
@@ -106,17 +108,21 @@ def round_counts(proportions: ArrayLike, size: int | np.ndarray) -> np.ndarray:
     return counts + gets_one
 
 
+@check_arguments
 def winner_weights(ratio: float, n_classes: int) -> np.ndarray:  # (C,)
     """Return a geometric `winner_prior`: the first class wins `ratio` times as often as the last.
 
     >>> winner_weights(9, n_classes=3).round(9).tolist()
     [1.0, 0.333333333, 0.111111111]
     """
+    if n_classes < 1:
+        raise InputError(f"{n_classes} classes: give at least 1")
     if not 1 <= ratio < np.inf:
         raise InputError(f"a winner ratio of {ratio:g}: give 1 (all classes win equally often) or more")
     return ratio ** -np.linspace(0, 1, n_classes)
 
 
+@check_arguments
 def make_bags(
     store: Store | Column,  # (N, ...)
     labels: Column,  # (N,) class names or class numbers
@@ -345,7 +351,10 @@ def _parse_scenario(scenario: str | tuple[float, float]) -> tuple[str, float | N
 
 
 def _check_prior(winner_prior: ArrayLike | None, n_classes: int) -> np.ndarray:
-    prior = np.ones(n_classes) if winner_prior is None else np.asarray(winner_prior, dtype=float)
+    try:
+        prior = np.ones(n_classes) if winner_prior is None else np.asarray(winner_prior, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"winner_prior {winner_prior!r}: give one number per class") from None
     if prior.shape != (n_classes,) or not np.isfinite(prior).all() or (prior < 0).any() or prior.sum() == 0:
         raise InputError(
             f"winner_prior {prior.tolist()} does not fit {n_classes} classes: "

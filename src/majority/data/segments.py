@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import InputError
 from .device import to_device
 
 
@@ -32,9 +33,13 @@ class Segments:
         self, sizes: Sequence[int] | np.ndarray, device_sizes: Tensor | None = None, keep: Tensor | None = None
     ):
         """`device_sizes` are the same sizes as a tensor on the device of the rows (None: on the CPU)."""
-        sizes = np.asarray(sizes, dtype=np.int64)
+        try:
+            sizes = np.asarray(sizes, dtype=np.int64)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"segments: {sizes!r} are no sizes: give a list of whole numbers") from None
         if sizes.ndim != 1 or len(sizes) == 0 or sizes.min() < 1:
-            raise ValueError(f"segments need at least one size, and sizes of at least 1, got {sizes.tolist()[:10]}")
+            found = np.atleast_1d(sizes).tolist()[:10]
+            raise InputError(f"segments need at least one size, and sizes of at least 1, got {found}")
         self.n = int(sizes.sum())
         self.size = int(sizes[0]) if sizes.min() == sizes.max() else None  # the size of every bag; None if they differ
         self.host_sizes = sizes  # (b,) can be read without waiting for the device

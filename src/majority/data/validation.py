@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,7 +45,7 @@ def as_integers(values: Column, what: str) -> np.ndarray:
 
 def as_sortable(names: np.ndarray) -> np.ndarray:
     """Return names as text if they mix text and numbers, which have no common order."""
-    if names.dtype != object or len({isinstance(name, str) for name in names}) < 2:
+    if names.dtype != object or names.ndim == 0 or len({isinstance(name, str) for name in names}) < 2:
         return names
     return names.astype(str)
 
@@ -89,13 +90,20 @@ def check_positions(index: np.ndarray, offsets: np.ndarray, stored: int) -> None
         )
 
 
-def check_lengths(columns: Mapping[str, Sized | None], expected: int, unit: str) -> None:
+def check_lengths(columns: Mapping[str, Any], expected: int, unit: str) -> None:
     for what, values in columns.items():
         if values is None:
             continue
-        length = 0 if getattr(values, "ndim", 1) == 0 else len(values)
-        if length != expected:
-            raise InputError(f"{expected} {unit}s but {length} {what}: give one per {unit}")
+        if not is_sized(values):
+            raise InputError(f"{what}: {reprlib.repr(values)} is no column: give a list or an array, one per {unit}")
+        if len(values) != expected:
+            raise InputError(f"{expected} {unit}s but {len(values)} {what}: give one per {unit}")
+
+
+def is_sized(values: Any) -> bool:
+    """Whether this is a list, an array or the like, and no text and no single value."""
+    sized = hasattr(values, "__len__") and hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
+    return sized and not isinstance(values, str | bytes | dict)
 
 
 def check_coordinates(coordinates: np.ndarray | None) -> None:

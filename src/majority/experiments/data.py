@@ -8,7 +8,20 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..methods import METHODS
+from ..records import check_fields
 from ..sources import Parts, Source, is_custom_source, load, names
+from ..training.settings import SEEDS
+
+MAXIMA = {  # what is too low is refused where it is used, which knows more about it
+    "fold": 10**6,
+    "bags": 10**8,
+    "bag_size": 10**8,
+    "data_seed": SEEDS,
+    "folds": 10**6,
+    "image_size": 4_096,
+    "classes": 10**6,
+    "winner_ratio": 10**6,
+}
 
 
 @dataclass(frozen=True)
@@ -34,10 +47,11 @@ class Data:
     winner_ratio: float | None = None  # the first class is the label this many times as often as the last; None: 1
 
     def __post_init__(self) -> None:
-        for name in ("bags", "bag_size"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"--{name.replace('_', '-')} {value}: give 1 or more")
+        check_fields(self)
+        for name, highest in MAXIMA.items():
+            value, lowest = getattr(self, name), 1 if name in ("bags", "bag_size") else -highest
+            if value is not None and not lowest <= value <= highest:
+                raise InputError(f"--{name.replace('_', '-')} {value}: give a number from {lowest:,} to {highest:,}")
 
     @property
     def path(self) -> str | None:

@@ -20,7 +20,7 @@ from ..model import Model, build_model
 from ..recipes import DEFAULT, RECIPES, Plan, Run, TaskInfo, Trained, choose, find_recipe, temporary_files
 from ..recipes.label_preserving import LABEL_PRESERVING
 from ..recipes.stages import Log, no_log
-from ..records import parse_record
+from ..records import check_fields, parse_record
 from ..report.page import REPORT
 from ..sources import Parts, Source
 from ..training.callbacks import Callback
@@ -71,6 +71,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be right before any data are read; the plan for the data is checked again later."""
+        check_fields(self)
         check_options(self.method, self.method_options)
         if "training.seed" in self.settings:
             raise InputError("--set training.seed: use --seed, which sets the seed of every stage")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 import numpy as np
 from torch import nn
 
+from ..arguments import check_arguments
 from ..data.background import lead_of, majority_of
 from ..data.bags import Bags
 from ..data.device import choose_device
@@ -45,6 +46,7 @@ class Classifier:
     (5, 2)
     """
 
+    @check_arguments
     def __init__(self, model: Model, device: str = "auto", columns: Sequence[str] | None = None):
         """`columns` are the names of the features if they come from a table. A data frame is then read by name."""
         self.device, self.columns = choose_device(device), None if columns is None else tuple(columns)
@@ -83,12 +85,14 @@ class Classifier:
 
     # ------------------------------------------------------------------ bags
 
+    @check_arguments
     def stream(self, bags: Bags) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield a few bags at a time: their numbers (b,) and the probabilities of their instances (n, C)."""
         self.model.spec.check(bags.store)
         for batch, output in outputs(self.model, all_batches(bags, self.device)):
             yield batch.bags, output.instance_log_probs.exp().cpu().numpy()
 
+    @check_arguments
     def predict_bags(self, bags: Bags) -> BagPredictions:
         """Count the predicted classes in each bag."""
         counts = np.zeros((len(bags), len(self.classes)), np.int64)
@@ -101,6 +105,7 @@ class Classifier:
 
     # ------------------------------------------------------------------ files
 
+    @check_arguments
     def save(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:
         """Write one .safetensors file."""
         path = Path(path)
@@ -109,6 +114,7 @@ class Classifier:
         return path
 
     @classmethod
+    @check_arguments
     def load(cls, path: str | Path, device: str = "auto", backbone: nn.Module | None = None) -> Classifier:
         """Read a file that `save` has written. A custom backbone must be passed again."""
         path = Path(path)

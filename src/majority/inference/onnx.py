@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import __version__
+from ..arguments import check_arguments
 from ..data.validation import needs_double
 from ..errors import InputError
 from ..files import write_atomically
@@ -29,6 +30,7 @@ TOLERANCE = 1e-4
 EXPORTER = "torch.onnx"  # its logger reports operators that are not used here
 
 
+@check_arguments
 def export_onnx(classifier: Classifier, path: str | Path) -> Path:
     """Write the instance classifier as one .onnx file for any number of instances.
 

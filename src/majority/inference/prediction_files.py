@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..errors import InputError
 from ..files import write_atomically
@@ -42,6 +43,7 @@ def check_output_path(path: Path, sources: Iterable[str]) -> None:
             raise InputError(f"--out {path}: Parquet needs pyarrow: pip install pyarrow") from None
 
 
+@check_arguments
 def write_predictions(
     path: str | Path, classifier: Classifier, parts: dict[str, Bags], source: Source | None = None
 ) -> int:
@@ -51,6 +53,9 @@ def write_predictions(
     has its number within the feature file of its bag, or its position in the source: the row of the manifest below the
     header, not counting empty rows. Returns the number of rows.
     """
+
+    if source is not None and not hasattr(source, "numbered_within_bags"):
+        raise InputError(f"source is a {type(source).__name__}: give what load_source returns")
 
     def batches() -> Iterator[Columns]:
         for part, bags in parts.items():

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..arguments import check_arguments
 from ..data.background import Background
 from ..errors import InputError
 from ..plugins import Registry, register
@@ -91,6 +92,7 @@ def wrap_option_errors(name: str, options: dict[str, Any]) -> Iterator[None]:
         raise InputError(f"method {name} cannot take {given} ({type(error).__name__}: {error}): {cure}") from error
 
 
+@check_arguments
 def create_head(
     name: str, in_features: int, n_classes: int, background: Background | None = None, **options: Any
 ) -> Head:
@@ -100,6 +102,8 @@ def create_head(
     'counts'
     """
     method = METHODS.find(name)
+    if in_features < 1 or n_classes < 1:
+        raise InputError(f"a head of {in_features} features and {n_classes} classes: give at least 1 of each")
     if background is not None and not issubclass(method.head, Voting):
         voting = ", ".join(other.name for other in METHODS.values() if issubclass(other.head, Voting))
         raise InputError(f"method {name} cannot leave a background out of its counts: use one of {voting}")

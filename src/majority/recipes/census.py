@@ -65,8 +65,8 @@ class CensusSettings:
 
     def __post_init__(self) -> None:
         allowed = {
-            "teachers": (self.teachers >= 1, "1 or more"),
-            "teacher_epochs": (self.teacher_epochs >= 1, "1 or more"),
+            "teachers": (1 <= self.teachers <= 1_000, "1 or more, up to 1,000"),
+            "teacher_epochs": (1 <= self.teacher_epochs <= 10**6, "1 or more, up to 1,000,000"),
             "momentum": (0 <= self.momentum < 1, "0 or more and below 1"),
             "mixup": (0 <= self.mixup <= 1, "between 0 and 1"),
             "mixed_views": (0 <= self.mixed_views <= 1, "between 0 and 1"),

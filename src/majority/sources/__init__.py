@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..arguments import check_arguments
 from ..errors import InputError
 from ..plugins import load_plugins, register
 from .base import Parts, Source
@@ -68,6 +69,7 @@ def names() -> list[str]:
     return list(SOURCES)
 
 
+@check_arguments
 def load(name_or_path: str | Path, image_size: int | None = None, features: Sequence[str] | None = None) -> Source:
     """Load a source by its name or path.
 
@@ -85,7 +87,10 @@ def load(name_or_path: str | Path, image_size: int | None = None, features: Sequ
     if is_custom_source(name_or_path):
         from .custom.load import load_custom
 
-        options = ReadOptions(image_size=as_pixel_size(image_size), features=tuple(features) if features else None)
+        options = ReadOptions(
+            image_size=as_pixel_size(image_size),
+            features=tuple(features) if features is not None and len(features) else None,
+        )
         return load_custom(Path(name_or_path).expanduser(), options)
     return _load_labelled(name_or_path, image_size, features)
 
@@ -105,6 +110,7 @@ def describe() -> list[SourceInfo]:
     return [_describe(source) for source in SOURCES.values()]
 
 
+@check_arguments
 def check_source(source: str | Path, image_size: int | None = None, features: tuple[str, ...] | None = None) -> Check:
     """For your own bags, all files are read and checked. A labelled set is loaded, which checks it."""
     from .custom.load import Check
@@ -122,7 +128,7 @@ def _is_registered(name: str | Path) -> bool:
 
 
 def _load_labelled(name_or_path: str | Path, image_size: int | None, features: Sequence[str] | None) -> LabelledSet:
-    if image_size or features:
+    if image_size or (features is not None and len(features)):
         option = "an image size" if image_size else "features"
         raise InputError(f"{option} given for {name_or_path}: it applies only to a manifest of your own; leave it out")
     if _is_registered(name_or_path):

@@ -33,6 +33,7 @@ from ..sources import describe, load
 
 FAILURES = "failures.txt"
 WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
+MAX_JOBS = 1_024
 POLL_SECONDS = 0.5
 KILLED = 9  # signal.SIGKILL, which Windows does not have
 PROGRAM = "from majority.study.workers import run_worker; run_worker()"
@@ -229,8 +230,8 @@ def _worker_environments(on_gpu: bool, jobs: int | None, cells: int, gpu: int | 
 
     The number of threads depends on all cells, finished or not, so that a study computes the same after a restart.
     """
-    if jobs is not None and jobs < 1:
-        raise InputError(f"--jobs {jobs}: give at least 1")
+    if jobs is not None and not 1 <= jobs <= MAX_JOBS:
+        raise InputError(f"--jobs {jobs}: give a number from 1 to {MAX_JOBS}")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     names = _gpu_names() if gpu is None else [_gpu_names()[gpu]]
     gpus: list[dict[str, str]] = [{"CUDA_VISIBLE_DEVICES": name} for name in names] if on_gpu else [{}]

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..data.batches import Batch
 from ..data.device import choose_device, is_out_of_memory, make_current, seed_generators
@@ -43,6 +44,7 @@ from .validation import (
 COMPILED_FROM = 10_000_000  # instances in all epochs: from here on, compilation saves more time than it takes
 
 
+@check_arguments
 def fit(
     model: Model,
     train: Bags,
@@ -77,6 +79,7 @@ def fit(
     if objective.uses_head:
         check_head(model, train)
     if keep is not None:
+        keep = np.asarray(keep)
         check_keep(keep, train)
     soft_labels = check_soft_labels(soft_labels, train, objective)
     callbacks = check_callbacks(callbacks)

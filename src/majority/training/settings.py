@@ -13,7 +13,14 @@ from .augment import Augment, AugmentStep
 
 SEEDS = 2**62  # torch accepts twice as many; the stages of one run use larger seeds than the first
 CHOICES = {"optimizer": ("adam", "adamw", "muon"), "schedule": ("constant", "cosine"), "precision": ("float32", "bf16")}
-MINIMA = {"epochs": 1, "batch_bags": 1, "patience": 1, "max_instances": 1, "seed": 0}  # of the whole numbers
+WHOLE = {  # range of each whole number
+    "epochs": (1, 10**6),
+    "batch_bags": (1, 10**9),
+    "patience": (1, 10**9),
+    "max_instances": (1, 10**9),
+    "seed": (0, SEEDS - 1),
+}
+REAL = {"weight_decay": (0, 1e6), "warmup_epochs": (0, 1e6), "learning_rate": (0, 1e100)}
 SWITCHES = ("drop_last", "compile")
 OPTIONAL = ("patience", "max_instances", "compile")  # may be None
 
@@ -39,17 +46,17 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, allowed in CHOICES.items():
-            self._check(name, getattr(self, name) in allowed, f"use {' or '.join(allowed)}")
-        for name, minimum in MINIMA.items():
-            is_valid = _is_number(Integral, getattr(self, name), minimum)
-            self._check(name, is_valid, f"give a whole number of at least {minimum}")
+            value = getattr(self, name)
+            self._check(name, isinstance(value, str) and value in allowed, f"use {' or '.join(allowed)}")
+        for name, (low, high) in WHOLE.items():
+            is_valid = _is_number(Integral, getattr(self, name), low, high)
+            self._check(name, is_valid, f"give a whole number from {low} to {high:,}")
         for name in SWITCHES:
             self._check(name, isinstance(getattr(self, name), bool), "use true or false")
-        for name in ("weight_decay", "warmup_epochs"):
-            self._check(name, _is_number(Real, getattr(self, name), 0), "give a number of at least 0")
-        self._check("seed", self.seed < SEEDS, f"give a number below {SEEDS}")
-        rate = self.learning_rate
-        self._check("learning_rate", _is_number(Real, rate, 0) and rate > 0, "give a number above 0")
+        for name, (smallest, largest) in REAL.items():
+            is_valid = _is_number(Real, getattr(self, name), smallest, largest)
+            self._check(name, is_valid, f"give a number from {smallest} to {largest:g}")
+        self._check("learning_rate", self.learning_rate > 0, "give a number above 0")
         Augment(self.augment)
 
     def sizes_in_step(self, sizes: np.ndarray) -> np.ndarray:
@@ -66,5 +73,7 @@ class Settings:
             raise InputError(f"{name} is {value!r}: {cure}")
 
 
-def _is_number(kind: type[Any], value: Any, minimum: float) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool) and bool(minimum <= value < float("inf"))
+def _is_number(kind: type[Any], value: Any, low: float, high: float) -> bool:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        return False
+    return bool(low <= (value if isinstance(value, int) else float(value)) <= high)  # a numpy float16 would overflow

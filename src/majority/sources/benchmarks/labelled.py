@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ...arguments import check_arguments
 from ...data.scenarios import BACKGROUND_SHARES, make_bags, winner_weights
-from ...data.validation import as_integers, check_lengths, check_store, encode_labels
+from ...data.validation import as_integers, check_lengths, check_store, encode_labels, is_sized
 from ...errors import InputError
 from ..base import Parts
 from ..image_summary import ImageFileSummary
 
 N_FOLDS = 5
+
+
+def _are_names(classes: Iterable[object]) -> bool:
+    return is_sized(classes) and all(isinstance(name, str) for name in classes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,6 +44,8 @@ class LabelledSet:
     bag_size: int = 64  # default number of instances per bag
 
     def __post_init__(self) -> None:
+        if not isinstance(self.store, np.ndarray) or not _are_names(self.classes):
+            raise InputError("LabelledSet: give the instances as an array, and the names of the classes as a list")
         check_store(self.store)
         check_lengths({"labels": self.labels, "groups": self.groups}, len(self.store), "instance")
         labels = encode_labels(as_integers(self.labels, "labels"), self.classes, lambda i: f"{self.name}, instance {i}")
@@ -91,6 +98,7 @@ class LabelledSet:
             return list(order[: each * N_FOLDS].reshape(each, N_FOLDS).T)
         return list(order[: each * N_FOLDS].reshape(N_FOLDS, each))
 
+    @check_arguments
     def make_parts(
         self,
         *,

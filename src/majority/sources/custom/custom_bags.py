@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...arguments import check_arguments
 from ...data.bags import Bags
 from ...data.splitting import group_split, stratified_split
 from ...errors import InputError
@@ -45,6 +46,7 @@ class CustomBags:
         untrue = None if background is None else self.class_warnings.get(background)
         return [warning for warning in self.warnings if warning != untrue]
 
+    @check_arguments
     def make_parts(
         self,
         *,
@@ -61,7 +63,7 @@ class CustomBags:
         one for validation, and the rest for training. The division is stratified by label and divides no group.
         Options that make bags from a labelled set (`scenario`, `bags`, ...) are refused.
         """
-        refused = sorted(name for name, value in benchmark_options.items() if value not in (None, False))
+        refused = sorted(name for name, value in benchmark_options.items() if value is not None and value is not False)
         if refused:
             raise InputError(
                 f"{', '.join(refused)}: these options make bags from a labelled set, but the bags of {self.name} are "
