@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from .errors import InputError
 
 UNFINISHED = ".unfinished"
@@ -51,6 +49,8 @@ def hold_lock(path: Path) -> Iterator[None]:
 
     The lock ends with its process, so that a file left behind by a killed process does not block.
     """
+    from filelock import FileLock, Timeout  # imports much that most commands do not need
+
     os.stat(os.path.join(path.parent, ""))  # filelock would create a missing folder
     lock = FileLock(path, blocking=False, thread_local=False)
     for _ in range(LOCK_ATTEMPTS):
