@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from .errors import InputError
 
@@ -123,3 +124,15 @@ def read_lines(path: Path) -> list[dict]:
         return []
     lines = path.read_text(encoding="utf-8").split("\n")[:-1]
     return [json.loads(line) for line in lines]
+
+
+def flatten(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The nested content of a JSON file by dotted name.
+
+    >>> flatten({"a": {"b": 1}, "c": None})
+    {'a.b': 1, 'c': None}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from .. import __version__
 from ..errors import InputError, TrainingError
 from ..plugins import load_plugins
 from .printing import log
+
+NEW_OBJECTS = 20_000  # between searches for garbage: imports make many objects that stay, the default is 700
 
 app = typer.Typer(
     help="Train an instance classifier from bags that are labelled with their most common class.",
@@ -40,6 +43,7 @@ def main() -> None:
 
     Errors are one message, no traceback.
     """
+    gc.set_threshold(NEW_OBJECTS)
     try:
         app()
     except (InputError, TrainingError) as error:

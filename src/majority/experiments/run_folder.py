@@ -11,8 +11,7 @@ from typing import Any
 
 from .. import __version__
 from ..errors import InputError
-from ..files import UNFINISHED, hold_lock, read_json, write_error, write_json
-from ..recipes.plan import flatten
+from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
 from ..sources import is_custom_source
 
 SCHEMA = 4

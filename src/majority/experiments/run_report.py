@@ -9,7 +9,7 @@ from ..data.bags import Bags
 from ..files import read_json, read_lines
 from ..inference.classified_bags import ClassifiedBags
 from ..inference.classifier import Classifier
-from ..recipes.stages import Log, no_log
+from ..log import Log, no_log
 from ..report.page import RunFacts, write_page
 from ..sources import Source
 from ..training.run_files import METRICS

@@ -16,6 +16,7 @@ from ..data.bags import Bags
 from ..errors import InputError
 from ..files import read_json, read_lines, write_json
 from ..inference.weights import Weights, write_weights
+from ..log import Log, no_log
 from ..model import Model
 from ..training.callbacks import Callback
 from ..training.loop import fit
@@ -52,13 +53,6 @@ class Trained:
                 for name, fitted in self.stages.items()
             }
         return summary | self.about
-
-
-Log = Callable[[str], None]  # takes one line for the user
-
-
-def no_log(line: str) -> None:
-    pass
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from ..experiments.run_folder import CONFIG
 from ..files import read_json
-from ..recipes.stages import STAGES, Log
+from ..log import Log
+from ..recipes.stages import STAGES
 from ..training.progress import SECONDS_APART
 from ..training.run_files import METRICS
 from .workers import FinishedCell, State, Watch
