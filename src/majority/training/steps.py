@@ -80,9 +80,9 @@ class Steps:
 
 
 class CapturedSteps(Steps):
-    """Validation is captured if its bags are on the device; training steps if, in addition, all have one size.
+    """Validation is captured if its bags are on the device; so are training steps if they have few shapes.
 
-    `step_size` is the number of instances of every bag in a step, or None if the bags differ.
+    They have if all bags have one size in a step, `step_size` (None: they differ), or if batches are `filled`.
     """
 
     def __init__(
@@ -95,13 +95,14 @@ class CapturedSteps(Steps):
         val: BagLoader | None,
         train: BagLoader,
         step_size: int | None,
+        filled: bool,
     ):
         super().__init__(model, objective, state, settings, device, val)
         self.captured_validation: Captured | None = None
         self.captured_step: Captured | None = None
         if isinstance(val, ResidentLoader):
             self.captured_validation = Captured(super().validate, self._changed_tensors)
-        if isinstance(train, ResidentLoader) and step_size is not None:
+        if isinstance(train, ResidentLoader) and (step_size is not None or filled):
             self.store, self.step_size = train.store, step_size
             self.captured_step = Captured(self._step_on_tensors, self._changed_tensors)
 
@@ -114,7 +115,8 @@ class CapturedSteps(Steps):
             super().step(batch)
         else:
             assert isinstance(batch, ResidentBatch)
-            self.captured_step(batch.index, batch.segments.keep, *batch.target)
+            sizes = batch.segments.sizes if self.step_size is None else None
+            self.captured_step(batch.index, sizes, batch.segments.keep, *batch.target)
 
     def validate(self) -> None:
         if self.captured_validation is None:
@@ -125,10 +127,15 @@ class CapturedSteps(Steps):
     def release(self) -> None:
         self.captured_validation = self.captured_step = None
 
-    def _step_on_tensors(self, index: Tensor, keep: Tensor | None, labels: Tensor, *more: Tensor | None) -> None:
+    def _step_on_tensors(
+        self, index: Tensor, sizes: Tensor | None, keep: Tensor | None, labels: Tensor, *more: Tensor | None
+    ) -> None:
         bags = len(labels)
-        sizes = torch.full((bags,), self.step_size, device=self.device)
-        segments = Segments(np.full(bags, self.step_size), sizes, keep)
+        if sizes is None:
+            equal = np.full(bags, self.step_size)
+            segments = Segments(equal, torch.full((bags,), int(equal[0]), device=self.device), keep)
+        else:
+            segments = Segments.on_device(sizes, len(index), keep)
         super().step(ResidentBatch(np.arange(bags), self.store, index, segments, Target(labels, *more)))
 
     def _changed_tensors(self) -> dict[object, Tensor]:
