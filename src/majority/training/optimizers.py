@@ -33,6 +33,17 @@ def moments(optimizer: torch.optim.Optimizer) -> dict[object, Tensor]:
     return {(weight, name): value for weight, state in states for name, value in state.items()}
 
 
+def state_shapes(optimizer: torch.optim.Optimizer) -> dict[int, dict[str, tuple[int, ...]]]:
+    """The shape of everything that the optimizer keeps for each weight, by the weight's number and by name."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    shapes = {}
+    for number, weight in enumerate(weights):
+        names = ("moment",) if isinstance(optimizer, Muon) and weight.ndim > 1 else ("exp_avg", "exp_avg_sq")
+        step: dict[str, tuple[int, ...]] = {} if names == ("moment",) else {"step": ()}
+        shapes[number] = step | {name: tuple(weight.shape) for name in names}
+    return shapes
+
+
 class Muon(torch.optim.AdamW):
     """All directions of a weight matrix are learned at the same speed, whatever the scale of the gradient.
 
