@@ -13,8 +13,8 @@ from typing import Any
 
 from .. import __version__
 from ..errors import InputError
-from ..files import UNFINISHED, hold_lock, read_json, write_error, write_json
-from ..recipes.plan import TaskInfo, flatten
+from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
+from ..recipes.plan import TaskInfo
 from ..records import Config as ConfigRecord
 from ..records import RunResult, parse_record, read_record
 from ..sources import is_custom_source
