@@ -34,6 +34,17 @@ def moments(optimizer: torch.optim.Optimizer) -> dict[object, Tensor]:
     return {(weight, name): value for weight, state in states for name, value in state.items()}
 
 
+def state_shapes(optimizer: torch.optim.Optimizer) -> dict[int, dict[str, tuple[int, ...]]]:
+    """The shape of everything that the optimizer keeps for each weight, by the weight's number and by name."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    shapes = {}
+    for number, weight in enumerate(weights):
+        names = ("moment",) if isinstance(optimizer, Muon) and weight.ndim > 1 else ("exp_avg", "exp_avg_sq")
+        step: dict[str, tuple[int, ...]] = {} if names == ("moment",) else {"step": ()}
+        shapes[number] = step | {name: tuple(weight.shape) for name in names}
+    return shapes
+
+
 class AdamW(torch.optim.AdamW):
     """AdamW without the wrappers that torch.compile needs: optimizers are not compiled here, and the first call of a
     wrapper imports torch._dynamo, which takes longer than a short training."""

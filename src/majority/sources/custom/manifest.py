@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ...data.stores import Store
+from ...data.validation import LARGEST_COORDINATE
 from ..image_summary import ImageFileSummary
 from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
 from .columns import RESERVED, TEXT, read_features, warn_of_unused_columns
@@ -144,13 +145,13 @@ def _read_coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np
     if len(names) == 1:
         findings.add_problem(path, 1, f"there is only a column {names[0]}", "give both x and y, or neither")
         return None
-    columns, cure = [], "write a number, or remove the columns x and y"
+    columns, cure = [], f"write a number of up to ±{LARGEST_COORDINATE:,}, or remove the columns x and y"
     for name in names:
         if describe_content(frame[name]) == LISTS:
             findings.add_problem(path, None, f"column {name} contains lists", cure)
             return None
         numbers = as_numbers(frame[name])
-        wrong = as_text(frame[name][~np.isfinite(numbers)])
+        wrong = as_text(frame[name][~(np.abs(numbers) <= LARGEST_COORDINATE)])
         for row, cell in zip(wrong.index, wrong, strict=True):
             findings.add_problem(path, row, f"{name} is {cell or 'empty'}", cure)
         columns.append(numbers)
