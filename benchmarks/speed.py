@@ -11,8 +11,9 @@ floor      the network's forward and backward alone (and the validation images' 
            random float images on the device: no gather, no normalisation, no bag loss, no optimizer
 
 An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags. Also
-measured: the shipped loop by number and size of bags, and the speed of predictions. The file is written after every
-case, so that an interrupted run keeps what it has measured.
+measured: the shipped loop by number and size of bags; ragged bags beside equal ones, for every stage that trains on
+bags, as the ratio of seconds per instance; and the speed of predictions. The file is written after every case, so that
+an interrupted run keeps what it has measured. `--parts ragged` measures one part only.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,11 +41,17 @@ from majority.experiments.run_folder import environment
 from majority.files import write_json
 from majority.model import Model
 from majority.recipes import RECIPES, TaskInfo
+from majority.recipes.census import head_alone
+from majority.recipes.embedding import embed_bags
+from majority.recipes.plan import Plan
 from majority.training.cuda_graphs import compiled
 from majority.training.loop import COMPILED_FROM
+from majority.training.objectives import Averaged, Distill
 from majority.training.settings import Settings
+from majority.training.state import Fitted
 
 N_CLASSES = 10
+PARTS = ("loops", "ladder", "ragged", "prediction", "growth")
 
 
 def random_bags(sizes: np.ndarray, side: int, seed: int, stored: int = 60_000) -> Bags:
@@ -258,6 +266,83 @@ def grown(name: str, sizes: np.ndarray, side: int, backbone: str, epochs: int) -
     return row
 
 
+def bag_sizes(tiny: bool) -> dict[str, np.ndarray]:
+    """Sizes of training bags by name; the first are equal. The number of instances is about the same."""
+    rng = np.random.default_rng(0)
+    if tiny:
+        return {"equal": np.full(8, 4), "1 to 7": rng.integers(1, 8, 8)}
+    some_large = rng.permutation(np.concatenate([rng.integers(1, 41, 394), rng.integers(2_000, 4_000, 6)]))
+    return {
+        "equal": np.full(400, 64),
+        "1 to 127": rng.integers(1, 128, 400),
+        "20 to 110": rng.integers(20, 111, 400),
+        "some of thousands": some_large,
+    }
+
+
+def stages_of_recipes(tiny: bool) -> dict[str, Callable[[Bags, Bags], Fitted]]:
+    """The trainings on bags of the three recipes for images on a GPU, each for a few epochs."""
+    task = TaskInfo("cifar10", (32, 32, 3), on_gpu=True)
+    paper, augmented, census = (RECIPES[name].plan(task) for name in ("paper", "augmented", "census"))
+    epochs = 2 if tiny else 10
+
+    def model_of(plan: Plan, train: Bags, method: str) -> Model:
+        return build_model(train, method, "tiny" if tiny else plan.backbone, pixels=plan.pixels)
+
+    def whole(plan: Plan, method: str, train: Bags, val: Bags) -> Fitted:
+        settings = replace(plan.training, epochs=epochs, compile=_is_compiled(plan.training, train))
+        return fit(model_of(plan, train, method), train, val, settings)
+
+    def head(train: Bags, val: Bags) -> Fitted:
+        model = model_of(census, train, "adjusted-mean")
+        features, val_features = (embed_bags(model, bags) for bags in (train, val))
+        settings = replace(census.own.head, epochs=epochs)
+        return fit(head_alone(model, features), features, val_features, settings)
+
+    def teacher(train: Bags, val: Bags) -> Fitted:
+        model = model_of(census, train, "adjusted-mean")
+        return fit(model, train, val, replace(census.training, epochs=epochs), objective=Averaged(model))
+
+    def student(train: Bags, val: Bags) -> Fitted:
+        model = model_of(census, train, "adjusted-mean")
+        soft_labels = np.full((len(train.index), N_CLASSES), 1 / N_CLASSES, np.float32)
+        settings = replace(census.training, epochs=epochs)
+        return fit(model, train, val, settings, soft_labels=soft_labels, objective=Distill(model))
+
+    return {
+        "paper": partial(whole, paper, "count"),
+        "augmented": partial(whole, augmented, "adjusted-mean"),
+        "census, head": head,
+        "census, teacher": teacher,
+        "census, student": student,
+    }
+
+
+def _is_compiled(settings: Settings, train: Bags) -> bool:
+    return settings.epochs * len(train.index) >= COMPILED_FROM
+
+
+def ragged_beside_equal(side: int, tiny: bool) -> dict:
+    """Seconds per epoch, peak memory and the ratio of seconds per instance to equal bags, for each stage and sizes."""
+    rows: dict[str, dict] = {}
+    for stage, train_stage in stages_of_recipes(tiny).items():
+        rows[stage] = {}
+        for name, sizes in bag_sizes(tiny).items():
+            train, val = random_bags(sizes, side, 0), random_bags(sizes[: len(sizes) // 4], side, 1)
+            _reset_peak()
+            fitted = train_stage(train, val)
+            seconds = statistics.median(record["seconds"] for record in fitted.history[1:])
+            row = rows[stage][name] = {"seconds": seconds, "capture_seconds": fitted.capture_seconds}
+            row |= {"instances": len(train.index) + len(val.index), "peak_gib": _peak_gib()}
+            equal = rows[stage]["equal"]
+            row["ragged_over_equal"] = seconds / row["instances"] * equal["instances"] / equal["seconds"]
+            if row["peak_gib"] is not None:
+                row["memory_over_equal"] = row["peak_gib"] / equal["peak_gib"]
+            ratios = ", ".join(f"{key} {value:.3g}" for key, value in row.items() if value is not None)
+            print(f"{stage}, {name}: {ratios}", flush=True)
+    return rows
+
+
 def growth_cases(tiny: bool) -> dict[str, np.ndarray]:
     if tiny:
         return {"8 bags of 4": np.full(8, 4), "ragged 1 to 6": np.arange(1, 7)}
@@ -280,6 +365,7 @@ def main() -> None:
     parser.add_argument(
         "--tiny", action="store_true", help="8 bags of 4 images of 8x8, a tiny network: to test the code"
     )
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure")
     parser.add_argument("--epochs", type=int, default=30, help="of the shipped loop")
     parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
@@ -292,20 +378,25 @@ def main() -> None:
         "epoch_seconds": {},
         "loops": {},
         "ladder": {},
+        "ragged_over_equal": {},
         "prediction": {},
         "growth": [],
     }
     networks = [(side, backbone) for side in sides for backbone in backbones]
-    for side, backbone in networks:
+    for side, backbone in networks if "loops" in options.parts else []:
         row = result["loops"][f"{side}x{side} {backbone}"] = four_loops(side, backbone, bags, size, epochs, device)
         result["epoch_seconds"] = result["epoch_seconds"] or {name: loop["seconds"] for name, loop in row.items()}
         write_json(options.out, result)
-    result["ladder"] = ladder(sides[0], backbones[0], bags, size, max(epochs // 2, 2))
-    for side, backbone in networks:
+    if "ladder" in options.parts:
+        result["ladder"] = ladder(sides[0], backbones[0], bags, size, max(epochs // 2, 2))
+    if "ragged" in options.parts:
+        result["ragged_over_equal"] = ragged_beside_equal(sides[0], options.tiny)
+        write_json(options.out, result)
+    for side, backbone in networks if "prediction" in options.parts else []:
         rates = prediction(64 if options.tiny else 102_400, side, backbone, device)
         result["prediction"][f"{side}x{side} {backbone}"] = rates
         write_json(options.out, result)
-    for name, sizes in growth_cases(options.tiny).items():
+    for name, sizes in growth_cases(options.tiny).items() if "growth" in options.parts else []:
         result["growth"].append(grown(name, sizes, sides[0], backbones[0], max(epochs // 3, 2)))
         write_json(options.out, result)
     print(json.dumps({name: round(seconds, 4) for name, seconds in result["epoch_seconds"].items()}))

@@ -11,8 +11,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from .errors import InputError
 
 UNFINISHED = ".unfinished"
@@ -91,6 +89,8 @@ def hold_lock(path: Path) -> Iterator[None]:
 
     The lock ends with its process, so that a file left behind by a killed process does not block.
     """
+    from filelock import FileLock, Timeout  # imports much that most commands do not need
+
     os.stat(os.path.join(path.parent, ""))  # filelock would create a missing folder
     check_regular(path)
     lock = FileLock(path, blocking=False, thread_local=False)
@@ -196,3 +196,15 @@ def _read_text(path: Path, cure: str) -> str:
         raise InputError(f"{path} cannot be read ({error.strerror}): {cure}") from None
     except ValueError:
         raise InputError(f"{path} is damaged (it is not UTF-8 text): {cure}") from None
+
+
+def flatten(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The nested content of a JSON file by dotted name.
+
+    >>> flatten({"a": {"b": 1}, "c": None})
+    {'a.b': 1, 'c': None}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

@@ -267,8 +267,16 @@ class Planned(TypedDict):
     planned_epochs: AtLeastOne
 
 
+class TaskRecord(TypedDict):
+    """What the plan depends on: the fields of `TaskInfo`."""
+
+    source: str
+    shape: list[AtLeastOne]
+    on_gpu: bool
+
+
 class Config(TypedDict):
-    """config.json. `data`, `task` and `images` are the fields of `Data`, `TaskInfo` and `ImageFileSummary`."""
+    """config.json. `data` and `images` are the fields of `Data` and `ImageFileSummary`."""
 
     schema: int
     method: str
@@ -279,7 +287,7 @@ class Config(TypedDict):
     settings: NotRequired[dict[str, Any]]
     source_path: NotRequired[str | None]
     like: NotRequired[str | None]
-    task: dict[str, Any]
+    task: TaskRecord
     planned_epochs: NotRequired[AtLeastOne]
     columns: NotRequired[list[str] | None]
     images: NotRequired[dict[str, Any] | None]
@@ -326,12 +334,6 @@ class DataRecord(TypedDict):
     """What is read from the data of a result; other choices are only shown."""
 
     folds: NotRequired[Annotated[int, Between(3, 10**9)] | None]
-
-
-class TaskRecord(TypedDict):
-    source: str
-    shape: list[AtLeastOne]
-    on_gpu: bool
 
 
 class ResultBase(TypedDict):

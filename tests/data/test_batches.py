@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majority.data.bags import Bags
-from majority.data.batches import ResidentLoader
+from majority.data.batches import ResidentLoader, filled_size
 
 CPU = torch.device("cpu")
 SIZES = [3, 1, 12, 5, 7, 2, 30]
@@ -114,6 +114,48 @@ def test_every_instance_of_a_large_bag_is_drawn_equally_often():
     bags, rng = resident([20]), np.random.default_rng(0)
     drawn = np.bincount(np.concatenate([contents(bags.shuffled(1, rng, 5))[0] for _ in range(2000)]), minlength=20)
     assert np.abs(drawn / 500 - 1).max() < 0.2  # 500 draws each, standard deviation about 19
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 90), min_size=1, max_size=10), batch_bags=st.integers(1, 9), seed=st.integers(0, 99)
+)
+def test_filled_batches_keep_the_same_instances(sizes, batch_bags, seed):
+    bags = resident(sizes)
+    plain, filled = (list(bags.shuffled(batch_bags, np.random.default_rng(seed), fill=fill)) for fill in (False, True))
+    for one, other in zip(plain, filled, strict=True):
+        n, more = len(one.index), len(other.index) - len(one.index)
+        assert len(other.index) == filled_size(n, typical=int(batch_bags * np.mean(sizes)))
+        assert torch.equal(other.index[:n], one.index)
+        assert other.segments.keep.tolist() == [True] * n + [False] * more
+        assert torch.equal(other.segments.kept_sizes, one.segments.sizes)
+        assert torch.equal(other.target.labels, one.target.labels)
+        assert torch.equal(other.target.instance_labels[:n], one.target.instance_labels)
+
+
+def test_batches_are_filled_with_every_training_instance_equally_often():
+    bags, rng = resident([33, 1, 2, 9]), np.random.default_rng(0)
+    drawn = [other.index[~other.segments.keep] for _ in range(3000) for other in bags.shuffled(4, rng, fill=True)]
+    counts = np.bincount(torch.cat(drawn), minlength=45)
+    assert len(drawn[0]) == filled_size(45) - 45 > 0
+    assert abs(counts / counts.mean() - 1).max() < 0.5
+
+
+def test_batches_of_ragged_bags_have_about_equally_many_instances():
+    sizes = np.random.default_rng(0).integers(1, 128, 408)
+    batches = list(resident(sizes).shuffled(16, np.random.default_rng(0)))
+    assert [len(batch.bags) for batch in batches] == [16] * 25 + [8]
+    means = np.array([batch.segments.n / len(batch.bags) for batch in batches])
+    assert abs(means / sizes.mean() - 1).max() < 0.1, "a random order has batches 0.3 off"
+    together = [set(batch.bags.tolist()) for batch in batches]
+    again = [set(batch.bags.tolist()) for batch in resident(sizes).shuffled(16, np.random.default_rng(1))]
+    assert not any(one == other for one in together for other in again)
+
+
+def test_every_pair_of_unlike_bags_can_be_in_a_batch():
+    bags, rng = resident([1, 2, 3, 4]), np.random.default_rng(0)
+    pairs = {tuple(sorted(batch.bags.tolist())) for _ in range(100) for batch in bags.shuffled(2, rng)}
+    assert pairs == {(0, 2), (0, 3), (1, 2), (1, 3)}
 
 
 def test_bags_without_instance_labels_give_none():

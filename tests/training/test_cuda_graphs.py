@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from majority import Settings, build_model, fit, make_bags
+from majority import Bags, Settings, build_model, fit, make_bags
 from majority.recipes.embedding import one_bag_per_instance
 from majority.training import steps
 from majority.training.augment import AUGMENTATIONS
@@ -78,13 +78,75 @@ def test_the_captured_step_gets_what_to_keep(monkeypatch):
         assert losses[0] != [record["train_loss"] for record in fit(whole, train, val, settings).history]
 
 
-def test_only_validation_is_captured_if_bags_are_ragged(monkeypatch):
+def ragged_bags(n_bags=30, seed=0):
+    """Bags of 1 to 9 instances."""
+    sizes = np.random.default_rng(seed).integers(1, 10, n_bags)
+    whole = bags(n_bags, 10, seed)
+    rows = np.concatenate([np.arange(10 * bag, 10 * bag + size) for bag, size in enumerate(sizes)])
+    labels = None if whole.instance_labels is None else whole.instance_labels[rows]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return whole._with(index=whole.index[rows], offsets=offsets, instance_labels=labels)
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["count", "count-only", "vote", "adjusted-mean", "attention", "additive-transmil", "supervised"],
+)
+def test_captured_training_on_ragged_bags_is_plain_training(method, monkeypatch):
+    """The instances that fill the steps have no influence, because this network has no batch norm."""
     monkeypatch.setattr(steps, "Captured", Replayed)
-    Replayed.made.clear()
-    train = bags()._with(offsets=np.array([0, 1, *range(8, 41, 4)]))
-    run_captured(build_model(train), train, bags(4, seed=1), Settings(epochs=1))
-    (captured,) = Replayed.made
-    assert captured.shapes == {()}, "validation has no inputs"
+    train, val, settings = ragged_bags(), ragged_bags(6, seed=1), Settings(epochs=3, batch_bags=8)
+    plain, fast = (build_model(train, method, "linear") for _ in range(2))
+    fitted = fit(plain, train, val, settings, device="cpu")
+    again = run_captured(fast, train, val, settings)
+    for one, other in zip(fitted.history, again.history, strict=True):
+        assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-5)
+        assert other["train_bag_accuracy"] == one["train_bag_accuracy"]
+        assert other["val_loss"] == pytest.approx(one["val_loss"], rel=1e-5)
+    for name, value in plain.state_dict().items():
+        if (method, value.shape) != ("attention", (1,)):  # no output depends on the bias of its softmax
+            torch.testing.assert_close(fast.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("objective", [Averaged, Distill])
+def test_captured_stages_of_census_on_ragged_bags_are_plain_ones(objective, monkeypatch):
+    monkeypatch.setattr(steps, "Captured", Replayed)
+    train, val, settings = ragged_bags(), ragged_bags(6, seed=1), Settings(epochs=2, batch_bags=8)
+    soft_labels = np.random.default_rng(0).dirichlet(np.ones(3), len(train.index)).astype(np.float32)
+    more = {"soft_labels": soft_labels} if objective is Distill else {}
+    objective = partial(Distill, mixup=0) if objective is Distill else objective
+    plain, fast = (build_model(train, "adjusted-mean", "linear") for _ in range(2))
+    fitted = fit(plain, train, val, settings, device="cpu", objective=objective(plain), **more)
+    hidden = train.without_instance_labels(), val.without_instance_labels()
+    again = _Loop(fast, *hidden, settings, torch.device("cpu"), objective(fast), capture=True, **more).run(
+        None, None, []
+    )
+    assert [r["train_loss"] for r in again.history] == pytest.approx(
+        [r["train_loss"] for r in fitted.history], rel=1e-5
+    )
+    for name, value in plain.state_dict().items():
+        torch.testing.assert_close(fast.state_dict()[name], value)
+
+
+def test_steps_on_ragged_bags_have_few_shapes(monkeypatch):
+    monkeypatch.setattr(steps, "Captured", Replayed)
+    sizes = np.random.default_rng(0).integers(1, 128, 400)
+    store = np.zeros((sizes.sum(), 2), np.float32)
+    train = Bags(store, np.arange(len(store)), np.concatenate([[0], np.cumsum(sizes)]), sizes % 3, ["a", "b", "c"])
+    run_captured(
+        build_model(train, "log-mean", "linear"), train, bags(4, seed=1)._with(store=store), Settings(epochs=10)
+    )
+    assert len(Replayed.made[-1].shapes) <= 4, "250 steps of 16 bags"
+
+
+def test_a_method_that_filling_would_change_is_not_captured_on_ragged_bags(monkeypatch):
+    """It asks for the sizes of bags on the host, and instances attend to all others of their bag."""
+    monkeypatch.setattr(steps, "Captured", Replayed)
+    for train in (bags(), ragged_bags()):
+        model, hidden = build_model(train, "additive-transmil", "linear"), train.without_instance_labels()
+        loop = _Loop(model, hidden, None, Settings(epochs=1), torch.device("cpu"), BagLoss(), capture=True)
+        assert (loop.steps.captured_step is None) == (train.sizes.min() < train.sizes.max())
+        loop.run(None, None, [])
 
 
 def test_compiled_leaves_the_module_as_it_was():
@@ -202,4 +264,18 @@ def test_on_a_gpu_captured_training_follows_eager_training(method, some, optimiz
     one = fit(eager, train, val, settings, device="cuda", eager=True, keep=keep)
     other = fit(fast, train, val, settings, device="cuda", keep=keep)
     for a, b in zip(one.history, other.history, strict=True):
+        assert b["val_loss"] == pytest.approx(a["val_loss"], rel=1e-3)
+
+
+@gpu
+@pytest.mark.parametrize("method", ["count", "log-mean", "adjusted-mean", "attention"])
+def test_on_a_gpu_captured_training_on_ragged_bags_follows_eager_training(method, capsys):
+    train, val, settings = ragged_bags(), ragged_bags(6, seed=1), Settings(epochs=5, batch_bags=8)
+    eager, fast = (build_model(train, method, "linear") for _ in range(2))
+    one = fit(eager, train, val, settings, device="cuda", eager=True)
+    other = fit(fast, train, val, settings, device="cuda")
+    assert other.capture_seconds > 0
+    assert "could not be captured" not in capsys.readouterr().err
+    for a, b in zip(one.history, other.history, strict=True):
+        assert b["train_loss"] == pytest.approx(a["train_loss"], rel=1e-3)
         assert b["val_loss"] == pytest.approx(a["val_loss"], rel=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from .. import __version__
 from ..errors import InputError, TrainingError
 from ..plugins import load_plugins
 from .printing import log
+
+NEW_OBJECTS = 20_000  # between searches for garbage: imports make many objects that stay, the default is 700
 
 app = typer.Typer(
     help="Train an instance classifier from bags that are labelled with their most common class.",
@@ -44,6 +47,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names of files need not be text
+    gc.set_threshold(NEW_OBJECTS)
     try:
         app()
     except (InputError, TrainingError, OSError, MemoryError) as error:

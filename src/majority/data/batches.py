@@ -89,58 +89,102 @@ class BagLoader:
         self.bags, self.device, self.keep, self.soft_labels = bags, device, keep, soft_labels
 
     def shuffled(
-        self, batch_bags: int, rng: np.random.Generator, max_instances: int | None = None, bags: int | None = None
+        self,
+        batch_bags: int,
+        rng: np.random.Generator,
+        max_instances: int | None = None,
+        bags: int | None = None,
+        fill: bool = False,
     ) -> Iterable[Batch]:
-        """One epoch: every bag once, or `bags` of them, in random order.
+        """One epoch: every bag once, or `bags` of them, in random order. Batches have about equally many instances.
 
-        Of a bag larger than `max_instances`, a random part is taken.
+        Of a bag larger than `max_instances`, a random part is taken. With `fill`, random instances that are not
+        aggregated are added to each batch, so that few numbers of instances occur: see `filled_size`.
         """
         order = rng.permutation(len(self.bags))[:bags]
+        order = _balanced(order, np.minimum(self.bags.sizes, max_instances or self.bags.sizes.max()), batch_bags, rng)
         positions, sizes = self.bags.positions(order), self.bags.sizes[order]
         if max_instances is not None and sizes.max() > max_instances:
-            keep = None if self.keep is None else self.keep[positions]
-            positions, sizes = _random_parts(positions, sizes, max_instances, rng, keep)
+            positions, sizes = _random_parts(positions, sizes, max_instances, rng, _at(self.keep, positions))
+        keep = _at(self.keep, positions)
         bounds = [*range(0, len(order), batch_bags), len(order)]
-        return self._make_batches(order, positions, sizes, bounds)
+        if fill:
+            typical = int(batch_bags * sizes.mean())
+            positions, sizes, keep = self._filled(positions, sizes, keep, bounds, typical, rng)
+        return self._make_batches(order, positions, sizes, keep, bounds)
 
-    def in_order(self, max_instances: int) -> Iterable[Batch]:
-        """All bags in order. A batch has as many whole bags as fit into `max_instances`, and at least one."""
+    def in_order(self, max_instances: int, fill: bool = False) -> Iterable[Batch]:
+        """All bags in order. A batch has as many whole bags as fit into `max_instances`, and at least one.
+
+        `fill` is that of `shuffled`.
+        """
         offsets, bounds = self.bags.offsets, [0]
         while bounds[-1] < len(self.bags):
             end = np.searchsorted(offsets, offsets[bounds[-1]] + max_instances, side="right") - 1
             bounds.append(max(int(end), bounds[-1] + 1))
-        positions = np.arange(len(self.bags.index))
-        return self._make_batches(np.arange(len(self.bags)), positions, self.bags.sizes, bounds, max_instances)
+        positions, sizes, keep = np.arange(len(self.bags.index)), self.bags.sizes, self.keep
+        if fill:
+            rng = np.random.default_rng(0)
+            positions, sizes, keep = self._filled(positions, sizes, keep, bounds, max_instances, rng)
+        return self._make_batches(np.arange(len(self.bags)), positions, sizes, keep, bounds, max_instances)
+
+    def _filled(
+        self,
+        positions: np.ndarray,
+        sizes: np.ndarray,
+        keep: np.ndarray | None,
+        bounds: list[int],
+        typical: int,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Fill each batch up to `filled_size` with random instances. They are appended to its last bag and not kept.
+
+        Returns positions, sizes and keep.
+        """
+        starts = np.concatenate([[0], np.cumsum(sizes)])[bounds]
+        extra = np.array([filled_size(int(size), typical) - int(size) for size in np.diff(starts)])
+        where = np.repeat(starts[1:], extra)
+        keep = np.ones(len(positions), dtype=bool) if keep is None else keep
+        sizes = sizes.copy()
+        sizes[np.array(bounds[1:]) - 1] += extra
+        drawn = rng.integers(0, len(self.bags.index), len(where))
+        return np.insert(positions, where, drawn), sizes, np.insert(keep, where, False)
 
     def _make_batches(
         self,
         numbers: np.ndarray,  # (b,) of the bags
         positions: np.ndarray,  # (n,) of their instances in the bags' index
         sizes: np.ndarray,  # (b,) instances of each bag
+        keep: np.ndarray | None,  # (n,) which of them are aggregated
         bounds: list[int],  # where, among these bags, one batch ends and the next begins
         piece: int | None = None,  # instances that will be read at a time; None: a whole batch
     ) -> Iterable[Batch]:
         raise NotImplementedError
 
     def _describe_batches(
-        self, numbers: np.ndarray, positions: np.ndarray, sizes: np.ndarray, bounds: list[int]
+        self,
+        numbers: np.ndarray,
+        positions: np.ndarray,
+        sizes: np.ndarray,
+        keep: np.ndarray | None,
+        bounds: list[int],
     ) -> Iterator[BatchInfo]:
         """Yield the segments and targets of each batch. They are views of what is copied to the device once."""
 
         def on_device(values: np.ndarray | None) -> Tensor | None:
-            return None if values is None else to_device(values[positions], self.device)
+            return None if values is None else to_device(values, self.device)
 
         def part(values: Tensor | None, rows: slice) -> Tensor | None:
             return None if values is None else values[rows]
 
         labels, device_sizes = to_device(self.bags.labels[numbers], self.device), to_device(sizes, self.device)
-        instance_labels = on_device(self.bags.instance_labels)
-        soft_labels, keep = on_device(self.soft_labels), on_device(self.keep)
+        instance_labels = on_device(_at(self.bags.instance_labels, positions))
+        soft_labels, device_keep = on_device(_at(self.soft_labels, positions)), on_device(keep)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         for a, b in pairwise(bounds):
             rows = slice(starts[a], starts[b])
             target = Target(labels[a:b], part(instance_labels, rows), part(soft_labels, rows))
-            segments = Segments(sizes[a:b], device_sizes[a:b], part(keep, rows))
+            segments = Segments(sizes[a:b], device_sizes[a:b], part(device_keep, rows))
             yield BatchInfo(rows, numbers[a:b], segments, target)
 
 
@@ -168,11 +212,12 @@ class ResidentLoader(BagLoader):
         numbers: np.ndarray,
         positions: np.ndarray,
         sizes: np.ndarray,
+        keep: np.ndarray | None,
         bounds: list[int],
         piece: int | None = None,
     ) -> list[ResidentBatch]:
         index = to_device(self.bags.index[positions], self.device)
-        infos = self._describe_batches(numbers, positions, sizes, bounds)
+        infos = self._describe_batches(numbers, positions, sizes, keep, bounds)
         return [
             ResidentBatch(bags, self.store, index[rows], segments, target) for rows, bags, segments, target in infos
         ]
@@ -185,6 +230,38 @@ def as_tensor(store: np.ndarray) -> Tensor:
     with warnings.catch_warnings():  # about read-only arrays: nothing here writes
         warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         return torch.from_numpy(store)
+
+
+def filled_size(instances: int, typical: int = 1) -> int:
+    """The number of instances that a batch is filled up to: the next of 16 per doubling, at most 1/16 more.
+
+    Batches below the typical size are filled in steps of that size, at most 1/16 of it.
+
+    >>> [filled_size(n) for n in (5, 31, 33, 1000, 1025)], filled_size(100, typical=1000)
+    ([5, 31, 34, 1024, 1088], 128)
+    """
+    unit = 1 << max(0, (max(instances, typical) - 1).bit_length() - 5)
+    return -(-instances // unit) * unit
+
+
+def _at(values: np.ndarray | None, positions: np.ndarray) -> np.ndarray | None:
+    return None if values is None else values[positions]
+
+
+def _balanced(order: np.ndarray, sizes: np.ndarray, batch_bags: int, rng: np.random.Generator) -> np.ndarray:
+    """Change the order of bags such that the batches have about equally many instances per bag.
+
+    The bags are sorted by size and cut into as many groups as a batch has bags; a batch gets one random bag of each
+    group. `sizes` has the size of every bag. Bags of equal size stay in the given order.
+    """
+    full, rest = divmod(len(order), batch_bags)
+    if full + (rest > 0) == 1 or sizes[order].min() == sizes[order].max():
+        return order
+    order = order[np.argsort(sizes[order], kind="stable")]
+    groups = np.array_split(order, rest) if rest else []  # the last batch, which is smaller, gets one bag of each
+    last = np.array([rng.choice(group) for group in groups], dtype=order.dtype)
+    order = order[~np.isin(order, last)].reshape(batch_bags, full)
+    return np.concatenate([rng.permuted(order, axis=1).T.ravel(), last])
 
 
 def _random_parts(

@@ -13,6 +13,10 @@ from ..errors import InputError
 from .device import to_device
 
 
+class HostSizesUnknown(RuntimeError):
+    """The sizes of bags are known on the device only: in a captured step, which is replayed with other sizes."""
+
+
 class Segments:
     """Consecutive runs of rows, one run per bag.
 
@@ -42,12 +46,30 @@ class Segments:
             raise InputError(f"segments need at least one size, and sizes of at least 1, got {found}")
         self.n = int(sizes.sum())
         self.size = int(sizes[0]) if sizes.min() == sizes.max() else None  # the size of every bag; None if they differ
-        self.host_sizes = sizes  # (b,) can be read without waiting for the device
+        self._host_sizes: np.ndarray | None = sizes
         self.sizes = torch.from_numpy(sizes) if device_sizes is None else device_sizes  # (b,)
         self.keep = None if keep is None else self._check_rows(keep)  # (n,) which rows are aggregated; None: all
 
+    @classmethod
+    def on_device(cls, sizes: Tensor, n: int, keep: Tensor | None = None) -> Segments:
+        """Segments of n rows whose sizes are known on the device only, and may differ each time a graph is replayed.
+
+        >>> Segments.on_device(torch.tensor([2, 1]), 3).sum(torch.ones(3, 1)).tolist()
+        [[2.0], [1.0]]
+        """
+        segments = cls.__new__(cls)
+        segments.n, segments.size, segments.sizes, segments._host_sizes = n, None, sizes, None
+        segments.keep = None if keep is None else segments._check_rows(keep)
+        return segments
+
     def __len__(self) -> int:
         return len(self.sizes)
+
+    @property
+    def host_sizes(self) -> np.ndarray:  # (b,) can be read without waiting for the device
+        if self._host_sizes is None:
+            raise HostSizesUnknown("the sizes of these bags are known on the device only")
+        return self._host_sizes
 
     @cached_property
     def ids(self) -> Tensor:  # (n,) the bag of each row

@@ -84,10 +84,11 @@ class StreamedLoader(BagLoader):
         numbers: np.ndarray,
         positions: np.ndarray,
         sizes: np.ndarray,
+        keep: np.ndarray | None,
         bounds: list[int],
         piece: int | None = None,
     ) -> Iterator[StreamedBatch]:
-        infos = list(self._describe_batches(numbers, positions, sizes, bounds))
+        infos = list(self._describe_batches(numbers, positions, sizes, keep, bounds))
         pieces = [list(_split_rows(info.rows, piece)) for info in infos]
         reads = prefetch(self._read, (self.bags.index[positions[rows]] for parts in pieces for rows in parts))
         for info, parts in zip(infos, pieces, strict=True):

@@ -15,11 +15,11 @@ from ..errors import InputError, unknown_name
 from ..files import write_json, write_lines
 from ..inference.classified_bags import classify_bags
 from ..inference.classifier import Classifier
+from ..log import Log, no_log
 from ..methods import DEFAULT_METHOD, METHODS, check_options
 from ..model import Model, build_model
 from ..recipes import DEFAULT, RECIPES, Plan, Run, TaskInfo, Trained, choose, find_recipe, temporary_files
 from ..recipes.label_preserving import LABEL_PRESERVING
-from ..recipes.stages import Log, no_log
 from ..records import check_fields, parse_record
 from ..report.page import REPORT
 from ..sources import Parts, Source

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ..data.bags import Bags
 from ..errors import InputError
 from ..inference.classifier import Classifier
-from ..recipes.stages import Log, no_log
+from ..log import Log, no_log
 from ..records import parse_record
 from ..sources import Parts, Source, is_custom_source
 from ..sources.custom import ReadOptions

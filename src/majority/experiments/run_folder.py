@@ -13,8 +13,7 @@ from typing import Any
 
 from .. import __version__
 from ..errors import InputError
-from ..files import UNFINISHED, hold_lock, read_json, write_error, write_json
-from ..recipes.plan import TaskInfo, flatten
+from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
 from ..records import Config as ConfigRecord
 from ..records import RunResult, parse_record, read_record
 from ..sources import is_custom_source
@@ -126,7 +125,6 @@ def _check_config(folder: Path, content: Config) -> Config:
     data = dict(config["data"])
     parse_record(list[str | None], data.pop("fingerprint", None), path, cure, "data.fingerprint")
     parse_record(Data, data, path, cure, "data")
-    parse_record(TaskInfo, config["task"], path, cure, "task")
     if config.get("images") is not None:
         parse_record(ImageFileSummary, config["images"], path, cure, "images")
     return config

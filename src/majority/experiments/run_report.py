@@ -8,7 +8,7 @@ from pathlib import Path
 from ..data.bags import Bags
 from ..inference.classified_bags import ClassifiedBags
 from ..inference.classifier import Classifier
-from ..recipes.stages import Log, no_log
+from ..log import Log, no_log
 from ..records import Epoch, read_records
 from ..report.page import RunFacts, write_page
 from ..sources import Source

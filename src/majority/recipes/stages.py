@@ -14,6 +14,7 @@ from ..data.bags import Bags
 from ..errors import InputError
 from ..files import write_json
 from ..inference.weights import check_weights, read_weights, write_weights
+from ..log import Log, no_log
 from ..model import Model
 from ..records import Epoch, Outcome, read_record, read_records
 from ..training.callbacks import Callback
@@ -53,13 +54,6 @@ class Trained:
                 for name, fitted in self.stages.items()
             }
         return summary | self.about
-
-
-Log = Callable[[str], None]  # takes one line for the user
-
-
-def no_log(line: str) -> None:
-    pass
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.bags import Bags
-from ..files import write_text
+from ..files import flatten, write_text
 from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
 from ..inference.metrics import coverage_note, no_learning_warning
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
-from ..recipes.plan import flatten
 from ..sources import Source, names
 from . import sections
 from .command import train_command

@@ -12,7 +12,8 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from ..experiments.run_folder import CONFIG
-from ..recipes.stages import STAGES, Log
+from ..log import Log
+from ..recipes.stages import STAGES
 from ..records import Planned, read_record
 from ..training.progress import SECONDS_APART
 from ..training.run_files import METRICS

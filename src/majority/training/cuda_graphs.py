@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 
 WARM_UPS = 3
+MOST_GRAPHS = 64  # of one function: other shapes run eagerly
 RECOMPILATIONS = 64  # of a module in one process: for other shapes, for training and evaluation
 
 
 class Captured:
-    """A function that is captured as a CUDA graph for each combination of input shapes, and replayed.
+    """A function that is captured as a CUDA graph for each combination of input shapes (up to MOST_GRAPHS of them),
+    and replayed.
 
     The function takes tensors (some may be None), returns nothing and only changes tensors, which `state()` gives by
     name. Before a capture it runs a few times, so that libraries choose kernels and allocate memory; the tensors are
@@ -31,9 +33,9 @@ class Captured:
 
     def __call__(self, *inputs: Tensor | None) -> None:
         shapes = tuple(None if tensor is None else tensor.shape for tensor in inputs)
-        if shapes not in self.graphs and not self.failed:
+        if shapes not in self.graphs and not self.failed and len(self.graphs) < MOST_GRAPHS:
             self._capture(shapes, inputs)
-        if self.failed:
+        if shapes not in self.graphs:
             return self.function(*inputs)
         static_inputs, graph = self.graphs[shapes]
         for static, tensor in zip(static_inputs, inputs, strict=True):

@@ -17,6 +17,7 @@ from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..data.batches import Batch
 from ..data.device import choose_device, is_out_of_memory, make_current, seed_generators
+from ..data.stores import RowsOnDisk
 from ..data.streaming import make_loader
 from ..errors import TrainingError
 from ..model import Model
@@ -39,6 +40,7 @@ from .validation import (
     check_objective,
     check_soft_labels,
     hide_instance_labels,
+    ignores_filling,
 )
 
 COMPILED_FROM = 10_000_000  # instances in all epochs: from here on, compilation saves more time than it takes
@@ -87,12 +89,13 @@ def fit(
     on_gpu = chosen_device.type == "cuda"
     capture = on_gpu and not eager
     step_size = _equal_step_size(train, settings)
-    to_compile = _modules_to_compile(model, train, settings) if capture and step_size is not None else []
+    few_shapes = step_size is not None or (capture and _can_fill(model, train))
+    to_compile = _modules_to_compile(model, train, settings) if capture and few_shapes else []
     with (
         make_current(chosen_device),
         enough_threads(model, train, settings, chosen_device),
         torch.random.fork_rng(devices=[chosen_device] if on_gpu else []),
-        cudnn_benchmark(on_gpu and step_size is not None),
+        cudnn_benchmark(on_gpu and few_shapes),
         compiled(*to_compile),
         show_progress(title) as progress,
     ):
@@ -146,12 +149,11 @@ class _Loop:
             self.steps_per_epoch = len(train) // settings.batch_bags
             self.bags_per_epoch = self.steps_per_epoch * settings.batch_bags
         self.schedule = LearningRateSchedule(settings, optimizer, self.steps_per_epoch)
-        self.steps: Steps
-        if capture:
-            size = _equal_step_size(train, settings)
-            self.steps = CapturedSteps(model, objective, self.state, settings, device, self.val, self.train, size)
-        else:
-            self.steps = Steps(model, objective, self.state, settings, device, self.val)
+        size = _equal_step_size(train, settings)
+        can_fill = capture and _can_fill(model, train)
+        self.fill = can_fill and size is None
+        common = (model, objective, self.state, settings, device, self.val)
+        self.steps = CapturedSteps(*common, self.train, size, can_fill) if capture else Steps(*common)
         self.next_batches: Iterable[Batch] | None = None  # of the next epoch, prepared while the GPU works
 
     def run(self, title: str | None, folder: Path | None, callbacks: Sequence[Callback]) -> Fitted:
@@ -230,14 +232,19 @@ class _Loop:
 
     def _batches(self, epoch: int) -> Iterable[Batch]:
         rng = np.random.default_rng([self.settings.seed, epoch])  # for the order of bags and the parts of large bags
-        return self.train.shuffled(self.settings.batch_bags, rng, self.settings.max_instances, self.bags_per_epoch)
+        settings, bags = self.settings, self.bags_per_epoch
+        return self.train.shuffled(settings.batch_bags, rng, settings.max_instances, bags, self.fill)
 
 
 def _equal_step_size(train: Bags, settings: Settings) -> int | None:
-    """The number of instances that every bag has in a step; None if bags differ, so that every step has its own
-    shape."""
+    """The number of instances that every bag has in a step; None if bags differ."""
     sizes = settings.sizes_in_step(train.sizes)
     return int(sizes[0]) if sizes.min() == sizes.max() else None
+
+
+def _can_fill(model: Model, train: Bags) -> bool:
+    """Whether batches of ragged bags can be filled up, so that steps of few shapes can be captured."""
+    return not isinstance(train.store, RowsOnDisk) and ignores_filling(model)
 
 
 def _modules_to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module]:

@@ -11,7 +11,7 @@ import torch
 from ..data.bags import Bags
 from ..data.batches import Target
 from ..data.instance_labels import UNKNOWN
-from ..data.segments import Segments
+from ..data.segments import HostSizesUnknown, Segments
 from ..errors import InputError
 from ..methods import BagOutput, wrap_option_errors
 from ..model import Model
@@ -98,6 +98,30 @@ def _try_head(model: Model, bags: Bags) -> None:
     if not isinstance(losses, torch.Tensor) or losses.shape != labels.shape or not losses.is_floating_point():
         found = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
         raise InputError(f"method {method}: losses of {len(sizes)} bags are {found}: return one per bag, no mean")
+
+
+@torch.no_grad()
+def ignores_filling(model: Model) -> bool:
+    """Whether instances that are not kept leave the method's predictions and losses as they are, and sizes of bags
+    are only read on the device: then steps may be filled up with other instances."""
+    head, device = copy.deepcopy(model.head).eval(), next(model.parameters()).device
+    kept, filled = torch.tensor([2, 3]), torch.tensor([2, 7])
+    generator = torch.Generator().manual_seed(0)
+    features = torch.rand(int(filled.sum()), model.n_features, generator=generator).to(device)
+    keep = torch.arange(len(features), device=device) < kept.sum()
+    results = []
+    for n, segments in (
+        (int(kept.sum()), Segments(kept.numpy(), kept.to(device))),
+        (len(features), Segments.on_device(filled.to(device), len(features), keep)),
+    ):
+        instance_labels = torch.zeros(n, dtype=torch.int64, device=device) if head.sees_instance_labels else None
+        target = Target(torch.zeros(len(kept), dtype=torch.int64, device=device), instance_labels)
+        try:
+            output = head(features[:n], segments)
+            results.append((output.bag_log_probs, head.losses(output, segments, target)))
+        except HostSizesUnknown:
+            return False
+    return all(torch.allclose(one, other, atol=1e-4) for one, other in zip(*results, strict=True))
 
 
 def check_soft_labels(soft_labels: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:

@@ -22,10 +22,10 @@ from ...data.feature_files import (
 from ...data.stores import FeatureFiles, Store, iterate_chunks
 from ...data.validation import LARGEST_FEATURE, non_finite_rows
 from ...errors import count_noun
+from ..image_summary import IMAGE_SUFFIXES
 from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
 from .content import Content
 from .findings import Findings, UnreadableError
-from .images import IMAGE_SUFFIXES
 from .names import did_you_mean
 from .read_options import ReadOptions
 from .tables import read_table

@@ -21,7 +21,6 @@ from ...files import check_regular
 from .image_cache import ImageCache, read_notes
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")  # usual ones; a manifest may name any file
 MAX_PIXELS = 64_000_000  # per file: more is treated as a decompression bomb
 PIXELS_VARIABLE = "MAJORITY_MAX_MEGAPIXELS"
 MAX_KEPT_SIZE = 256  # pixels per side: images that all have the same size, up to this one, keep it

@@ -18,7 +18,6 @@ from .columns import RESERVED, TEXT, read_features, warn_of_unused_columns
 from .content import Content
 from .findings import Findings, UnreadableError
 from .image_warnings import warn_of_changes, warn_of_losses
-from .images import NO_IMAGE, find_ignoring_case, load_images, resolve_aliases
 from .names import did_you_mean
 from .read_options import ReadOptions
 from .tables import LISTS, as_numbers, as_text, describe_content, read_table
@@ -47,6 +46,8 @@ def read_manifest(path: Path, options: ReadOptions, findings: Findings) -> Conte
         normalise_splits(frame, path, findings)
     resolved = frame  # with one path per image file, for comparisons
     if has_images:
+        from .images import resolve_aliases
+
         resolved = frame.assign(path=frame["path"].map(resolve_aliases(path.parent, frame["path"])))
     bag_columns = [name for name in used if name in ("bag_label", "split", "group")]
     cure = "give all rows of a bag the same value"
@@ -113,6 +114,8 @@ class _Images(NamedTuple):
 
 
 def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> _Images:
+    from .images import NO_IMAGE, find_ignoring_case, load_images
+
     names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
     store, files, errors = load_images(path, names.tolist(), options.image_size, options.channels)
     absent = [names[i] for i in errors if names[i] and errors[i] == NO_IMAGE]
