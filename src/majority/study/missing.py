@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 
 from ..files import read_json
+from ..methods import AUTO, DEFAULT_METHOD
 from .grid import STUDY
 from .results import Result, source_name
 
@@ -23,6 +24,8 @@ def missing_cells(study: Path, results: list[Result]) -> dict[tuple[str, str, st
     grid = (request[name] for name in ("sources", "scenarios", "methods", "folds"))
     for source, scenario, method, fold in product(*grid):
         names = (Path(source).stem, scenario, method)
+        if method == AUTO and (*names[:2], DEFAULT_METHOD, fold) in finished:
+            continue  # the recipe does not weigh several methods
         if (*names, fold) not in finished:
             missing.setdefault(names, []).append(fold)
     return missing
