@@ -156,10 +156,10 @@ def test_examples_run(script, tmp_path, monkeypatch, capsys):
 
 def test_the_method_in_contributing_works_as_it_is_written(monkeypatch):
     section = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a method")[1].split("\n## ")[0]
-    file, line = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    file, description, line = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     names = {"__name__": "majority.methods.shown", "__package__": "majority.methods"}
     exec(file, names)
-    shown = eval(line, {"Method": Method, "Vote": names["Vote"]})
+    shown = eval(line, {"Method": Method, "Vote": names["Vote"], "ABOUT": eval(f"{{{description}}}")})
     assert (shown.name, shown.about, shown.settings) == ("vote", METHODS["vote"].about, METHODS["vote"].settings)
     outputs = {}
     for method in (METHODS["vote"], shown):

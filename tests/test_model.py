@@ -1,5 +1,8 @@
 """Model: custom backbones, normalisation, seeds, and models rebuilt from their spec."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -192,7 +195,7 @@ def test_auto_chooses_a_backbone_by_the_instances(bags, name):
 @pytest.mark.parametrize("bags", [image_bags(28, 20, 1), vector_bags()], ids=["images", "vectors"])
 def test_a_model_is_rebuilt_from_its_spec(bags):
     model = build_model(bags, "count", pixels="published", seed=5, of="counts").eval()
-    spec = ModelSpec.from_dict(model.spec.as_dict())
+    spec = ModelSpec.from_record(json.loads(json.dumps(model.spec.as_dict())), Path("model"), "train again")
     assert spec == model.spec
     again = rebuild_model(spec).eval()
     again.load_state_dict(model.state_dict())

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import sys
+from collections import defaultdict
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -109,9 +110,13 @@ def table_rows(page: Path) -> list[list[str]]:
 
 
 def test_the_results_of_the_readme_are_those_of_the_raw_files():
-    shown = [row[1:] for row in table_rows(ROOT / "README.md") if any("±" in cell for cell in row)]
+    rows = [row for row in table_rows(ROOT / "README.md") if any("±" in cell for cell in row)]
+    shown = [[re.sub(r" \(.*\)", "", cell) for cell in row[1:]] for row in rows]
     expected = [digits_row("count"), census_row("digits"), census_row("digits", "supervised")]
     expected += [census_row(source) for source in ("cifar10", "svhn28", "pathmnist")]
+    at_full_length = read("paper/paper-1500-epochs.jsonl")
+    for method in ("count", "soft-count", "output-mean"):
+        expected.append(cells([row for row in at_full_length if row["method"] == method], range(5)))
     assert shown == expected
 
 
@@ -131,7 +136,19 @@ def test_the_full_length_table_of_the_paper_is_that_of_the_raw_file():
     assert [row[0].split()[0] for row in page] == ["`count`", "`soft-count`", "`output-mean`", "`log-mean`"]
     for method, *shown, _ in page:
         of_method = [row for row in rows if row["method"] == method.split()[0].strip("`")]
-        assert shown == cells(of_method, range(3)), method
+        assert shown == cells(of_method, range(5)), method
+
+
+def test_the_consistency_table_of_the_paper_is_that_of_the_raw_file():
+    rates = defaultdict(list)
+    for row in read("paper/paper-1500-epochs.jsonl"):
+        rates[row["method"], row["scenario"]].append(row["test"]["consistency_rate"])
+    page = (DOCS / "benchmarks/paper.md").read_text().split("Consistency rate of the same runs")[1]
+    rows = [re.findall(r"`([a-z-]+)`|\| ([01]\.\d{3}) ", line) for line in page.splitlines() if line.startswith("| `")][
+        :4
+    ]
+    for (method, _), *shown in rows:
+        assert [value for _, value in shown] == [f"{mean(rates[method, s]):.3f}" for s in SCENARIOS], method
 
 
 def test_the_overestimation_table_of_the_paper_is_that_of_its_csv():

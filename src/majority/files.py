@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from typing import Any
 
 from .errors import InputError
 
@@ -17,11 +17,49 @@ UNFINISHED = ".unfinished"
 LOCK = ".lock"
 FULL_DISK = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")}  # not every system has all three
 LOCK_ATTEMPTS = 100
+MAX_DEPTH = 32  # of nested lists and dicts in JSON; the files of this program have at most 6
+CURE = "replace it with an intact copy, or remove it and run again"
+MAX_EXPANDED_GB, EXPANSION, LIMIT_VARIABLE = 1, 20, "MAJORITY_MAX_GB"
+KINDS = {stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+
+
+def check_regular(path: Path) -> None:
+    """Refuse a file that is not regular, nor a link to one: to open a named pipe or a device may never end.
+
+    A file that does not exist is left to the caller.
+    """
+    try:
+        kind = stat.S_IFMT(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return
+    if kind != stat.S_IFREG:
+        found = "folder" if kind == stat.S_IFDIR else KINDS.get(kind, "special file")
+        raise InputError(f"{path} is a {found}, not a file: give a regular file")
+
+
+def check_expansion(path: Path, size: int) -> None:
+    """Refuse a file that would take this many bytes in memory, if that is far more than its own size justifies.
+
+    A small file may claim or unpack to any size. Ask before its content is read.
+    """
+    given = os.environ.get(LIMIT_VARIABLE, str(MAX_EXPANDED_GB))
+    try:
+        limit = float(given) * 1e9
+    except ValueError:
+        raise InputError(f"{LIMIT_VARIABLE} is {given!r}: give a number of gigabytes, such as 8") from None
+    own = path.stat().st_size
+    if size > max(limit, EXPANSION * own):
+        allowed = f"at most {limit / 1e9:g} GB or {EXPANSION} times the file"
+        cure = f"if it is right, set {LIMIT_VARIABLE}={size / 1e9 + 1:.0f}"
+        found = f"would take {size / 1e9:,.1f} GB of memory, its size is {own / 1e6:,.1f} MB, allowed is {allowed}"
+        raise InputError(f"{path} {found}: {cure}")
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` with a temporary path in the same folder; its file then replaces `path` in one step."""
+    check_regular(path)
     with exclusive_draft(path) as draft:
+        check_regular(draft)  # another program may have put it there
         try:
             write(draft)
             os.replace(draft, path)
@@ -51,7 +89,10 @@ def hold_lock(path: Path) -> Iterator[None]:
 
     The lock ends with its process, so that a file left behind by a killed process does not block.
     """
+    from filelock import FileLock, Timeout  # imports much that most commands do not need
+
     os.stat(os.path.join(path.parent, ""))  # filelock would create a missing folder
+    check_regular(path)
     lock = FileLock(path, blocking=False, thread_local=False)
     for _ in range(LOCK_ATTEMPTS):
         try:
@@ -84,6 +125,7 @@ def write_text(path: Path, text: str) -> None:
 
 def append(path: Path, text: str) -> None:
     """Append to a file of lines. If the process is killed, the last line may be incomplete."""
+    check_regular(path)
     try:
         with path.open("a", encoding="utf-8", newline="\n") as file:
             file.write(text)
@@ -101,13 +143,6 @@ def write_json(path: Path, content: dict) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def read_json(path: Path, cure: str = "remove it and run again") -> dict:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is damaged ({error}): {cure}") from None
-
-
 def write_lines(path: Path, records: list[dict]) -> None:
     """Write a whole JSON-lines file."""
     write_text(path, "".join(json.dumps(record) + "\n" for record in records))
@@ -117,9 +152,59 @@ def append_line(path: Path, record: dict) -> None:
     append(path, json.dumps(record) + "\n")
 
 
-def read_lines(path: Path) -> list[dict]:
-    """Read the complete lines of a JSON-lines file; an incomplete last line is left out."""
+def read_json(path: Path, cure: str = CURE) -> dict[str, Any]:
+    """The content of a JSON file; its fields are not checked."""
+    return decode_json(_read_text(path, cure), path, cure)
+
+
+def read_lines(path: Path, cure: str = CURE, limit: int | None = None) -> list[dict[str, Any]]:
+    """Read the complete lines of a JSON-lines file, the first `limit` of them; an incomplete last line is left out."""
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-    return [json.loads(line) for line in lines]
+    lines = _read_text(path, cure).split("\n")[:-1][:limit]
+    return [decode_json(line, f"{path}, line {number}", cure) for number, line in enumerate(lines, start=1)]
+
+
+def decode_json(text: str, name: str | Path, cure: str = CURE) -> dict[str, Any]:
+    """The dict that a JSON text is, which is called `name` in messages."""
+    try:
+        content = json.loads(text)
+        _check_depth(content)
+        if not isinstance(content, dict):
+            raise ValueError(f"a {type(content).__name__} in the place of named fields")
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise InputError(f"{name} is damaged ({reason}): {cure}") from None
+    return content
+
+
+def _check_depth(content: Any) -> None:
+    level = [content]
+    for _ in range(MAX_DEPTH):
+        inner = [part for part in level if isinstance(part, dict | list)]
+        level = [item for part in inner for item in (part.values() if isinstance(part, dict) else part)]
+        if not level:
+            return
+    raise RecursionError
+
+
+def _read_text(path: Path, cure: str) -> str:
+    check_regular(path)
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}): {cure}") from None
+    except ValueError:
+        raise InputError(f"{path} is damaged (it is not UTF-8 text): {cure}") from None
+
+
+def flatten(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The nested content of a JSON file by dotted name.
+
+    >>> flatten({"a": {"b": 1}, "c": None})
+    {'a.b': 1, 'c': None}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in content.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

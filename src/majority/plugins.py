@@ -24,6 +24,11 @@ class Entry(Protocol):
     def name(self) -> str: ...
 
 
+class Described(Entry, Protocol):
+    @property
+    def about(self) -> str: ...
+
+
 E = TypeVar("E", bound=Entry)
 
 
@@ -65,6 +70,12 @@ def register(entry: E) -> E:
             return entry
     known = "Method, Backbone, Augmentation, NamedSource or Recipe"
     raise InputError(f"register() got an object of type {type(entry).__name__}: give a {known}")
+
+
+def registered_descriptions(kind: str) -> dict[str, str]:
+    """What the modules that were imported so far have registered: name -> description."""
+    entries: list[Described] = [e for registry in _REGISTRIES if registry.kind == kind for e in registry.values()]
+    return {entry.name: entry.about for entry in entries}
 
 
 def load_plugins() -> None:

@@ -35,6 +35,14 @@ def test_speed_runs_small(run, tmp_path):
     assert all(rates["stream"] > 0 and rates["forward"] > 0 for rates in result["prediction"].values())
 
 
+def test_startup_runs_small(run, tmp_path):
+    out = tmp_path / "startup.json"
+    run("startup.py", "--tiny", "--out", out)
+    result = json.loads(out.read_text())
+    assert result["cpu_seconds"]["after"]["list"]["median"] > 0
+    assert "typer" in result["imports"]["list"]
+
+
 def test_same_accuracy_runs_small_and_continues(run, tmp_path):
     out = tmp_path / "same.jsonl"
     command = ["same_accuracy.py", "digits", "--backbone", "mlp", "--epochs", "1"]

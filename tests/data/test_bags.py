@@ -136,7 +136,7 @@ ERRORS = {
     "index of floats": ({"index": np.zeros(10)}, "index has dtype float64 .*: give a 1D array of integers"),
     "position too high": ({"index": [0, 0, 0, 0, 0, 12, 0, 0, 0, 0]}, "bag 2, instance 1 points to position 12: .*11"),
     "position negative": ({"index": [0, 0, -1, 0, 0, 0, 0, 0, 0, 0]}, "bag 0, instance 2 points to position -1"),
-    "NaN": ({"store": store_with(np.nan)}, r"bag 2 \(three\), instance 1 holds NaN or infinity .*: correct or leave"),
+    "NaN": ({"store": store_with(np.nan)}, r"bag 2 \(three\), instance 1 holds NaN or infinity.*: correct or leave"),
     "infinity": ({"store": store_with(-np.inf)}, r"bag 2 \(three\), instance 1 holds NaN or infinity"),
     "label too high": ({"labels": [2, 0, 3, 0]}, r"bag 2 \(three\) has label 3, outside the 3 classes \(cat, dog, owl"),
     "label negative": ({"labels": [2, -1, 1, 0], "names": None}, "bag 1 has label -1, outside .*: correct the label"),
@@ -391,7 +391,7 @@ class Trap:
     ("damage", "message"),
     [
         (lambda folder: (folder / "bags.json").unlink(), "bags holds no bags.json: give a folder that Bags.save wrote"),
-        (lambda folder: (folder / "bags.json").write_text("{"), "bags is damaged .*: save the bags again"),
+        (lambda folder: (folder / "bags.json").write_text("{"), "bags.json is damaged .*: save the bags again"),
         (lambda folder: (folder / "bags.json").write_text('{"format": "majority-bags-9"}'), "format 'majority-bags-9'"),
         (lambda folder: (folder / "store.npy").unlink(), "bags is damaged .*store.npy.*: save the bags again"),
         (lambda folder: (folder / "store.npy").write_bytes(b"\x93NUMPY"), "bags is damaged"),

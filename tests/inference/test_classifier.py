@@ -214,7 +214,7 @@ def test_a_custom_backbone_must_be_passed_again(tmp_path):
         Classifier.load(path, "cpu")
     back = Classifier.load(path, "cpu", backbone=Tied())
     assert np.array_equal(back.predict_proba(bags.store), classifier.predict_proba(bags.store))
-    with pytest.raises(InputError, match=r"own\.safetensors does not fit this backbone"):
+    with pytest.raises(InputError, match=r"own\.safetensors does not fit: it has no 'backbone"):
         Classifier.load(path, "cpu", backbone=nn.Sequential(nn.Linear(4, 9)))
 
 

@@ -222,7 +222,7 @@ def test_results_jsonl_comes_before_other_files(tmp_path, cell):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"), [('{"source": "x"}', "line 1 .* no 'method'"), ("{", "x.jsonl .* JSON lines")]
+    ("line", "message"), [('{"source": "x"}', "line 1 .*method is missing"), ("{", "x.jsonl.* JSON lines")]
 )
 def test_lines_that_are_not_results_are_refused(tmp_path, line, message):
     (tmp_path / "x.jsonl").write_text(line + "\n")

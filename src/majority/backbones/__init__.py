@@ -10,6 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from ..descriptions import BACKBONES as ABOUT
 from ..errors import InputError
 from ..plugins import Registry, register
 from .norm import BatchNorm1d, BatchNorm2d
@@ -99,17 +100,12 @@ class Backbone:
 
 BACKBONES: Registry[Backbone] = Registry("backbone", Backbone)
 for backbone in (
-    Backbone("mlp", MLP, "two hidden layers of 128, for vectors and tiny images"),
-    Backbone("linear", Linear, "the head alone, on vectors", takes="vectors"),
-    Backbone("tiny", Tiny, "two 3x3 convolutions and a hidden layer, for tiny images", takes="images"),
-    Backbone("cnn", CNN, "three 3x3 convolutions, for small images on a CPU", takes="images"),
-    Backbone("resnet18", ResNet18, "the paper's network: ResNet-18 for images of any size", takes="images"),
-    Backbone(
-        "resnet18-small",
-        partial(ResNet18, stem="small"),
-        "ResNet-18 with a 3x3 stem and no pooling",
-        takes="images",
-    ),
+    Backbone("mlp", MLP, ABOUT["mlp"]),
+    Backbone("linear", Linear, ABOUT["linear"], takes="vectors"),
+    Backbone("tiny", Tiny, ABOUT["tiny"], takes="images"),
+    Backbone("cnn", CNN, ABOUT["cnn"], takes="images"),
+    Backbone("resnet18", ResNet18, ABOUT["resnet18"], takes="images"),
+    Backbone("resnet18-small", partial(ResNet18, stem="small"), ABOUT["resnet18-small"], takes="images"),
 ):
     register(backbone)
 

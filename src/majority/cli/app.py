@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +16,8 @@ from .. import __version__
 from ..errors import InputError, TrainingError
 from ..plugins import load_plugins
 from .printing import log
+
+NEW_OBJECTS = 20_000  # between searches for garbage: imports make many objects that stay, the default is 700
 
 app = typer.Typer(
     help="Train an instance classifier from bags that are labelled with their most common class.",
@@ -40,13 +44,26 @@ def main() -> None:
 
     Errors are one message, no traceback.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names of files need not be text
+    gc.set_threshold(NEW_OBJECTS)
     try:
         app()
-    except (InputError, TrainingError) as error:
+    except (InputError, TrainingError, OSError, MemoryError) as error:
         if "--debug" in sys.argv:
             raise
-        print(f"majority: {error}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, InputError) else 1)
+        print(f"majority: {_describe(error)}", file=sys.stderr)
+        sys.exit(1 if isinstance(error, TrainingError | MemoryError) else 2)
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory: use fewer or smaller bags, or a machine with more memory"
+    if isinstance(error, OSError) and error.strerror:  # of a file or folder that no module expected to fail
+        place = f"{error.filename}: " if error.filename is not None else ""
+        return f"{place}{error.strerror}: correct the path, its permissions or the disk, and repeat the command"
+    return str(error)
 
 
 @contextmanager

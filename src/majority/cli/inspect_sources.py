@@ -25,11 +25,9 @@ def list_names() -> None:
     """Print the sources (and where their files are), methods, backbones, augmentations and recipes."""
     from rich.table import Table
 
-    from ..backbones import BACKBONES
-    from ..methods import METHODS
-    from ..recipes import DEFAULT, RECIPES
+    from .. import descriptions
+    from ..plugins import registered_descriptions
     from ..sources import describe
-    from ..training.augment import AUGMENTATIONS
 
     table = Table(title="sources", title_justify="left")
     for column in ("name", "available", "instances", "shape", "classes", "licence", "location"):
@@ -47,14 +45,13 @@ def list_names() -> None:
             info.location,
         )
     console().print(table)
-    default = {DEFAULT: "one of these, chosen by the data and the device"}
-    for title, entries in {
-        "methods": {name: method.about for name, method in METHODS.items()},
-        "backbones": {name: backbone.about for name, backbone in BACKBONES.items()},
-        "augmentations": {name: augmentation.about for name, augmentation in AUGMENTATIONS.items()},
-        "recipes": default | {name: recipe.about for name, recipe in RECIPES.items()},
+    for kind, built_in in {
+        "method": descriptions.METHODS,
+        "backbone": descriptions.BACKBONES,
+        "augmentation": descriptions.AUGMENTATIONS,
+        "recipe": descriptions.RECIPES,
     }.items():
-        table = Table("name", "about", title=title, title_justify="left")
-        for name, about in entries.items():
+        table = Table("name", "about", title=f"{kind}s", title_justify="left")
+        for name, about in (built_in | registered_descriptions(kind)).items():
             table.add_row(name, about)
         console().print(table)

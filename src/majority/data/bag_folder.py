@@ -5,17 +5,27 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
 from ..errors import InputError
-from ..files import exclusive_draft, write_error
+from ..files import check_regular, exclusive_draft, read_json, write_error
+from ..records import parse_record
 from .stores import Store, write_npy
 
 FORMAT, FACTS = "majority-bags-1", "bags.json"
 REQUIRED_ARRAYS = ("store", "index", "offsets", "labels")
+CURE = "save the bags again"
 OTHER_ARRAYS = ("instance_labels", "coordinates", "groups", "names")  # other files in the folder are not read
+
+
+class Facts(TypedDict):
+    """bags.json."""
+
+    classes: list[str]
+    true_classes: list[str]
+    background: NotRequired[str]
 
 
 def write_bag_folder(
@@ -60,19 +70,21 @@ def read_bag_folder(folder: str | Path, in_place: bool) -> tuple[dict[str, np.nd
     folder = Path(folder)
     if not (folder / FACTS).is_file():
         raise InputError(f"{folder} holds no {FACTS}: give a folder that Bags.save wrote")
-    try:
-        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-        if facts.get("format") == FORMAT:
-            names = [*REQUIRED_ARRAYS, *(name for name in OTHER_ARRAYS if (folder / f"{name}.npy").exists())]
-            return {name: _read_array(folder / f"{name}.npy", in_place and name == "store") for name in names}, facts
-    except (OSError, EOFError, ValueError, AttributeError) as error:
-        raise damaged_folder(folder, error) from error
-    raise InputError(f"{folder} has format {facts.get('format')!r}, this version reads {FORMAT!r}: update majority")
+    facts = read_json(folder / FACTS, CURE)
+    if facts.get("format") != FORMAT:
+        raise InputError(f"{folder} has format {facts.get('format')!r}, this version reads {FORMAT!r}: update majority")
+    facts = dict(parse_record(Facts, facts, folder / FACTS, CURE))
+    names = [*REQUIRED_ARRAYS, *(name for name in OTHER_ARRAYS if (folder / f"{name}.npy").exists())]
+    return {name: _read_array(folder / f"{name}.npy", in_place and name == "store") for name in names}, facts
 
 
 def _read_array(path: Path, in_place: bool) -> np.ndarray:
-    return np.load(path, mmap_mode="r" if in_place else None, allow_pickle=False)
+    check_regular(path)
+    try:
+        return np.load(path, mmap_mode="r" if in_place else None, allow_pickle=False)
+    except Exception as error:  # numpy raises many kinds of errors for a wrong header
+        raise damaged_folder(path.parent, f"{path.name}: {error}") from error
 
 
-def damaged_folder(folder: str | Path, error: Exception) -> InputError:
-    return InputError(f"{folder} is damaged ({error}): save the bags again")
+def damaged_folder(folder: str | Path, reason: object) -> InputError:
+    return InputError(f"{folder} is damaged ({reason}): {CURE}")

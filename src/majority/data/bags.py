@@ -17,6 +17,7 @@ from .packing import check_bag_arrays, check_one_value_per_bag, group_rows, offs
 from .splitting import group_split, stratified_split
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
 from .validation import (
+    LARGEST_FEATURE,
     Column,
     as_array,
     as_integers,
@@ -89,7 +90,7 @@ class Bags:
             )
         bad = find_non_finite(self.store, self.index)
         if bad is not None:
-            what = f"{self.describe_instance(bad)} holds NaN or infinity (as float32)"
+            what = f"{self.describe_instance(bad)} holds NaN or infinity, or a number beyond ±{LARGEST_FEATURE:g}"
             raise InputError(f"{what}: correct or leave out that instance")
 
     # ------------------------------------------------------------------ constructors
@@ -380,7 +381,7 @@ class Bags:
                 true_classes = tuple(facts["true_classes"])
                 bags = bags._with_instance_labels(arrays["instance_labels"], true_classes)
             return bags.with_background(facts["background"]) if "background" in facts else bags
-        except (ValueError, KeyError) as error:
+        except (ValueError, TypeError, IndexError) as error:  # of arrays with a wrong shape or dtype
             raise damaged_folder(folder, error) from error
 
     def _with_instance_labels(self, instance_labels: np.ndarray, true_classes: tuple[str, ...]) -> Bags:

@@ -109,17 +109,46 @@ class BagLoader:
         keep = _at(self.keep, positions)
         bounds = [*range(0, len(order), batch_bags), len(order)]
         if fill:
-            positions, sizes, keep = _filled(positions, sizes, keep, bounds, len(self.bags.index), rng)
+            typical = int(batch_bags * sizes.mean())
+            positions, sizes, keep = self._filled(positions, sizes, keep, bounds, typical, rng)
         return self._make_batches(order, positions, sizes, keep, bounds)
 
-    def in_order(self, max_instances: int) -> Iterable[Batch]:
-        """All bags in order. A batch has as many whole bags as fit into `max_instances`, and at least one."""
+    def in_order(self, max_instances: int, fill: bool = False) -> Iterable[Batch]:
+        """All bags in order. A batch has as many whole bags as fit into `max_instances`, and at least one.
+
+        `fill` is that of `shuffled`.
+        """
         offsets, bounds = self.bags.offsets, [0]
         while bounds[-1] < len(self.bags):
             end = np.searchsorted(offsets, offsets[bounds[-1]] + max_instances, side="right") - 1
             bounds.append(max(int(end), bounds[-1] + 1))
-        numbers, positions = np.arange(len(self.bags)), np.arange(len(self.bags.index))
-        return self._make_batches(numbers, positions, self.bags.sizes, self.keep, bounds, max_instances)
+        positions, sizes, keep = np.arange(len(self.bags.index)), self.bags.sizes, self.keep
+        if fill:
+            rng = np.random.default_rng(0)
+            positions, sizes, keep = self._filled(positions, sizes, keep, bounds, max_instances, rng)
+        return self._make_batches(np.arange(len(self.bags)), positions, sizes, keep, bounds, max_instances)
+
+    def _filled(
+        self,
+        positions: np.ndarray,
+        sizes: np.ndarray,
+        keep: np.ndarray | None,
+        bounds: list[int],
+        typical: int,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Fill each batch up to `filled_size` with random instances. They are appended to its last bag and not kept.
+
+        Returns positions, sizes and keep.
+        """
+        starts = np.concatenate([[0], np.cumsum(sizes)])[bounds]
+        extra = np.array([filled_size(int(size), typical) - int(size) for size in np.diff(starts)])
+        where = np.repeat(starts[1:], extra)
+        keep = np.ones(len(positions), dtype=bool) if keep is None else keep
+        sizes = sizes.copy()
+        sizes[np.array(bounds[1:]) - 1] += extra
+        drawn = rng.integers(0, len(self.bags.index), len(where))
+        return np.insert(positions, where, drawn), sizes, np.insert(keep, where, False)
 
     def _make_batches(
         self,
@@ -203,13 +232,15 @@ def as_tensor(store: np.ndarray) -> Tensor:
         return torch.from_numpy(store)
 
 
-def filled_size(instances: int) -> int:
+def filled_size(instances: int, typical: int = 1) -> int:
     """The number of instances that a batch is filled up to: the next of 16 per doubling, at most 1/16 more.
 
-    >>> [filled_size(n) for n in (5, 31, 33, 1000, 1025)]
-    [5, 31, 34, 1024, 1088]
+    Batches below the typical size are filled in steps of that size, at most 1/16 of it.
+
+    >>> [filled_size(n) for n in (5, 31, 33, 1000, 1025)], filled_size(100, typical=1000)
+    ([5, 31, 34, 1024, 1088], 128)
     """
-    unit = 1 << max(0, (instances - 1).bit_length() - 5)
+    unit = 1 << max(0, (max(instances, typical) - 1).bit_length() - 5)
     return -(-instances // unit) * unit
 
 
@@ -231,26 +262,6 @@ def _balanced(order: np.ndarray, sizes: np.ndarray, batch_bags: int, rng: np.ran
     last = np.array([rng.choice(group) for group in groups], dtype=order.dtype)
     order = order[~np.isin(order, last)].reshape(batch_bags, full)
     return np.concatenate([rng.permuted(order, axis=1).T.ravel(), last])
-
-
-def _filled(
-    positions: np.ndarray,
-    sizes: np.ndarray,
-    keep: np.ndarray | None,
-    bounds: list[int],
-    n: int,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Fill each batch up to `filled_size` with random ones of n positions. They are added to its last bag, and only
-    there so that they belong to one: they are not kept. Returns positions, sizes and keep."""
-    starts = np.concatenate([[0], np.cumsum(sizes)])[bounds]
-    extra = np.array([filled_size(int(size)) - int(size) for size in np.diff(starts)])
-    where = np.repeat(starts[1:], extra)
-    if keep is None:
-        keep = np.ones(len(positions), dtype=bool)
-    sizes = sizes.copy()
-    sizes[np.array(bounds[1:]) - 1] += extra
-    return np.insert(positions, where, rng.integers(0, n, len(where))), sizes, np.insert(keep, where, False)
 
 
 def _random_parts(

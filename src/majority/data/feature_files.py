@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..files import check_expansion
 
 H5_SUFFIXES = (".h5", ".hdf5")
 SUFFIXES = (".npy", ".npz", *H5_SUFFIXES, ".pt", ".pth")
@@ -53,7 +55,8 @@ def inspect_feature_file(path: str | Path) -> FeatureFile:
     if lower_suffix(path) not in SUFFIXES:
         raise FeatureFileError(path, "is no feature file", f"give {', '.join(SUFFIXES)}")
     if not path.is_file():
-        raise FeatureFileError(path, "does not exist", "correct its name or leave it out")
+        what = "is not a regular file" if path.exists() else "does not exist"
+        raise FeatureFileError(path, what, "correct its name or leave it out")
     if lower_suffix(path) == ".npy":
         with wrap_read_errors(path):
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -81,16 +84,22 @@ def read_whole(path: Path) -> dict[str, np.ndarray]:
         if lower_suffix(path) == ".npy":
             return {"features": np.load(path, allow_pickle=False)}
         if lower_suffix(path) == ".npz":
+            _check_archive(path)
             with np.load(path, allow_pickle=False) as archive:
-                return {name: archive[key] for name, key in _find_keys(path, archive.files).items()}
+                arrays = {name: archive[key] for name, key in _find_keys(path, archive.files).items()}
+                if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+                    raise FeatureFileError(path, "holds something that is no array", "save it with numpy.savez")
+                return arrays
         import torch
 
+        if zipfile.is_zipfile(path):  # else the format of old versions, whose numbers are in the file as they are
+            _check_archive(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
         content = {"features": content} if isinstance(content, torch.Tensor) else content
         if not isinstance(content, dict):
             what, cure = f"holds a {type(content).__name__}", "save a tensor (n, d) or a dict with 'features'"
             raise FeatureFileError(path, what, cure)
-        return {name: _as_array(content[key]) for name, key in _find_keys(path, list(content)).items()}
+        return {name: _as_array(path, content[key]) for name, key in _find_keys(path, list(content)).items()}
 
 
 @contextmanager
@@ -98,8 +107,11 @@ def wrap_read_errors(path: Path) -> Iterator[None]:
     """Turn any error about a damaged file into one clear message; each format raises its own."""
     try:
         yield
-    except InputError:
+    except FeatureFileError:
         raise
+    except InputError as error:
+        what, _, cure = str(error).removeprefix(f"{path} ").rpartition(": ")
+        raise FeatureFileError(path, what, cure) from None
     except Exception as error:
         reason = f"damaged, or no {path.suffix} file of plain numbers: {type(error).__name__}"
         raise FeatureFileError(path, f"cannot be read ({reason})", "write the file again or leave it out") from error
@@ -114,9 +126,24 @@ def open_h5(path: Path) -> Iterator[Any]:
         what, cure = "needs the package h5py, which is not installed", "pip install h5py"
         raise FeatureFileError(path, what, cure) from None
     with wrap_read_errors(path), h5py.File(path, "r") as file:
-        datasets = [name for name, entry in file.items() if isinstance(entry, h5py.Dataset)]
-        _find_keys(path, datasets, any_single_name=False)
+        datasets = [name for name in file if _is_own_dataset(file, name)]
+        for name in _find_keys(path, datasets, any_single_name=False):
+            check_expansion(path, file[name].size * file[name].dtype.itemsize)
         yield file
+
+
+def _is_own_dataset(file: Any, name: str) -> bool:
+    """Whether the entry is a dataset whose numbers are in the same file. Other files are never opened."""
+    import h5py
+
+    if isinstance(file.get(name, getlink=True), h5py.ExternalLink):
+        raise FeatureFileError(Path(file.filename), f"links {name} to another file", "copy the dataset into this file")
+    entry = file[name]
+    if not isinstance(entry, h5py.Dataset):
+        return False
+    if entry.external or entry.is_virtual:
+        raise FeatureFileError(Path(file.filename), f"has {name} in another file", "copy the dataset into this file")
+    return entry.shape is not None
 
 
 def _find_keys(path: Path, keys: Sequence[str], any_single_name: bool = True) -> dict[str, str]:
@@ -130,10 +157,16 @@ def _find_keys(path: Path, keys: Sequence[str], any_single_name: bool = True) ->
     return found
 
 
-def _as_array(tensor: Any) -> np.ndarray:
+def _check_archive(path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        check_expansion(path, sum(member.file_size for member in archive.infolist()))
+
+
+def _as_array(path: Path, tensor: Any) -> np.ndarray:
     import torch
 
     tensor = torch.as_tensor(tensor).detach()  # features may have been saved with their gradient
+    check_expansion(path, 4 * tensor.numel())  # strides may repeat a few numbers
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
 
 
@@ -150,6 +183,8 @@ def _checked_file(path: Path, features: Any, coordinates: Any, offset: int | Non
         raise FeatureFileError(path, what, f"save them with .astype('{plain}')")
     if dtype not in FLOATS:
         raise FeatureFileError(path, f"has features of dtype {dtype}", "save them as float16 or float32")
+    if coordinates is not None and coordinates.dtype.kind not in "iuf":
+        raise FeatureFileError(path, f"has coords of dtype {coordinates.dtype}", "save them as numbers")
     if coordinates is not None and coordinates.shape != (shape[0], 2):
         what = f"has {shape[0]} rows and coords of shape {coordinates.shape}"
         raise FeatureFileError(path, what, "save one (x, y) per row")

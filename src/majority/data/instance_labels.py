@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import pandas as pd
 
 from ..errors import InputError
 from .validation import Column, as_array, as_label_column, encode_labels
@@ -53,6 +52,8 @@ def encode_instance_labels(
         positions = np.flatnonzero(known)
         codes[known] = encode_labels(values[known], classes, lambda i: describe(int(positions[i])))
         return codes, classes
+    import pandas as pd
+
     which, found = pd.factorize(values[known])
     names = _as_classes_are_written([str(name) for name in found], classes)
     further = sorted(set(names) - set(classes))
@@ -88,6 +89,8 @@ def _find_known(labels: Column) -> tuple[np.ndarray, np.ndarray]:
     """Return which labels are known (n,), and all labels as integers, text or objects (n,)."""
     column = as_instance_label_array(labels)
     if column.ndim == 1 and column.dtype == object:
+        import pandas as pd
+
         missing = pd.isna(column)
         known = ~missing & (np.where(missing, "", column) != "")
         kind = pd.api.types.infer_dtype(column[known], skipna=False)

@@ -11,6 +11,8 @@ from ..errors import InputError
 from .feature_files import FLOATS
 from .stores import RowsOnDisk, Store, iterate_chunks
 
+LARGEST_FEATURE = 1e30  # sums of many larger ones may be infinite as float32
+LARGEST_COORDINATE = 2**53  # every whole number up to it is a float64
 FINE_STEP = 1e-3  # float32 steps of at most this share of a column's standard deviation do no harm
 
 
@@ -89,13 +91,22 @@ def check_positions(index: np.ndarray, offsets: np.ndarray, stored: int) -> None
 
 def check_lengths(columns: Mapping[str, Sized | None], expected: int, unit: str) -> None:
     for what, values in columns.items():
-        if values is not None and len(values) != expected:
-            raise InputError(f"{expected} {unit}s but {len(values)} {what}: give one per {unit}")
+        if values is None:
+            continue
+        length = 0 if getattr(values, "ndim", 1) == 0 else len(values)
+        if length != expected:
+            raise InputError(f"{expected} {unit}s but {length} {what}: give one per {unit}")
 
 
 def check_coordinates(coordinates: np.ndarray | None) -> None:
-    if coordinates is not None and coordinates.shape[1:] != (2,):
+    if coordinates is None:
+        return
+    if coordinates.shape[1:] != (2,):
         raise InputError(f"coordinates have shape {coordinates.shape}: give one (x, y) per instance")
+    if coordinates.dtype.kind not in "iuf":
+        raise InputError(f"coordinates have dtype {coordinates.dtype}: give numbers")
+    if not (np.abs(coordinates.astype(np.float64, copy=False)) <= LARGEST_COORDINATE).all():  # also refuses NaN
+        raise InputError(f"a coordinate is NaN or beyond ±{LARGEST_COORDINATE:,}: correct it, or give no coordinates")
 
 
 def needs_double(largest: np.ndarray, deviations: np.ndarray) -> bool:
@@ -110,9 +121,9 @@ def needs_double(largest: np.ndarray, deviations: np.ndarray) -> bool:
 
 
 def non_finite_rows(rows: np.ndarray) -> np.ndarray:  # (n, d) -> (n,)
-    """Return which rows hold NaN, infinity, or a number that is infinite as float32."""
-    with np.errstate(over="ignore"):
-        return np.logical_not(np.isfinite(rows.astype(np.float32, copy=False)).all(axis=1))
+    """Return which rows hold NaN, infinity, or a number beyond LARGEST_FEATURE."""
+    largest = np.float32(LARGEST_FEATURE)
+    return np.logical_not(((rows >= -largest) & (rows <= largest)).all(axis=1))
 
 
 def find_non_finite(store: Store, index: np.ndarray) -> int | None:

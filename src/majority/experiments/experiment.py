@@ -12,14 +12,15 @@ from ..backbones import check_backbone
 from ..data.bags import Bags
 from ..data.device import choose_device
 from ..errors import InputError, unknown_name
-from ..files import read_json, write_json, write_lines
+from ..files import write_json, write_lines
 from ..inference.classified_bags import classify_bags
 from ..inference.classifier import Classifier
+from ..log import Log, no_log
 from ..methods import AUTO, check_options, sees_instance_labels
 from ..model import Model, build_model
 from ..recipes import DEFAULT, RECIPES, Plan, Run, TaskInfo, Trained, choose, find_recipe, temporary_files
 from ..recipes.label_preserving import LABEL_PRESERVING
-from ..recipes.stages import Log, no_log
+from ..records import parse_record
 from ..report.page import REPORT
 from ..sources import Parts, Source
 from ..training.callbacks import Callback
@@ -30,12 +31,14 @@ from .data import Data, fingerprints
 from .reopen import open_classifier
 from .run_folder import (
     CLASSIFIER,
+    CONFIG,
     RESULT,
     check_same_settings,
     environment,
     has_started,
     open_run,
     read_config,
+    read_result,
     run_lock,
 )
 from .run_report import write_report
@@ -113,11 +116,12 @@ class Experiment:
             return None
         config = read_config(folder)
         recipe = config["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
-        plan = self._adapt(find_recipe(recipe).plan(TaskInfo(**config["task"])))
+        task = parse_record(TaskInfo, config["task"], CONFIG, field="task")
+        plan = self._adapt(find_recipe(recipe).plan(task))
         requested = self._config(self.data.with_defaults(), plan, config["data"]["fingerprint"])
         check_same_settings(folder, config, config | requested)
         complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not temporary_files(folder)
-        return read_json(folder / RESULT) if complete else None
+        return read_result(folder) if complete else None
 
     # ------------------------------------------------------------------ the three steps of a run
 
@@ -176,7 +180,7 @@ class Experiment:
         figures |= {part: of_part.outcome().summary() for part, of_part in classified.items()}
         write_json(folder / RESULT, figures | trained.summary() | self._about(prepared))
         write_report(folder, classifier, parts.present(), source, classified=classified.get("test", classified["val"]))
-        return read_json(folder / RESULT)
+        return read_result(folder)
 
     # ------------------------------------------------------------------ their parts
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..data.bags import Bags
 from ..errors import InputError
 from ..inference.classifier import Classifier
-from ..recipes.stages import Log, no_log
+from ..log import Log, no_log
+from ..records import parse_record
 from ..sources import Parts, Source, is_custom_source
 from ..sources.custom import ReadOptions
 from ..sources.custom.load import load_custom
 from ..sources.image_summary import ImageFileSummary
-from .data import Data, fingerprints
-from .run_folder import CLASSIFIER, finished_file, read_config, source_of
+from .data import fingerprints
+from .run_folder import CLASSIFIER, CONFIG, data_of, finished_file, read_config, source_of
 
 
 class Opened(NamedTuple):
@@ -61,22 +64,17 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
     source. The test bags are None if the source has none."""
     folder = Path(folder)
     config = read_config(folder)
-    choices = config["data"]
-    recorded = choices.pop("fingerprint")
     classifier = open_classifier(folder, device)
-    choices["source"] = source_of(config)
+    data = replace(data_of(config), source=source_of(config))
     if source is not None:
-        choices |= {"source": source, "folds": None, "image_size": None, "features": None}
+        data = replace(data, source=source, folds=None, image_size=None, features=None)
     path = config.get("source_path")
-    if source is None and path and not Path(choices["source"]).exists():
+    if source is None and path and not os.path.exists(data.source):
         raise InputError(f"the bags that {folder} was trained on are gone: put them back, or a link to them, at {path}")
-    data = Data(**choices)
     opened = data.open()
     parts = data.parts(opened)
-    if source is None and fingerprints(parts, config["method"]) != recorded:
-        raise InputError(
-            f"{choices['source']} has changed since {folder} was trained: put the old files back or train again"
-        )
+    if source is None and fingerprints(parts, config["method"]) != config["data"]["fingerprint"]:
+        raise InputError(f"{data.source} has changed since {folder} was trained: put the old files back or train again")
     if parts.train.classes != tuple(classifier.classes):
         raise InputError(
             f"{source} has the classes {', '.join(parts.train.classes)}; "
@@ -101,6 +99,6 @@ def _read_options(classifier: Classifier, config: dict[str, Any], labels: bool, 
         classes=spec.classes,
         image_size=(height, width) if spec.images else None,
         channels=channels if spec.images else None,
-        trained_images=ImageFileSummary(**images) if images else None,
+        trained_images=parse_record(ImageFileSummary, images, CONFIG, field="images") if images else None,
         features=tuple(columns) if columns else None,
     )

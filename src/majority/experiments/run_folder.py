@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import reprlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -11,9 +13,12 @@ from typing import Any
 
 from .. import __version__
 from ..errors import InputError
-from ..files import UNFINISHED, hold_lock, read_json, write_error, write_json
-from ..recipes.plan import flatten
+from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
+from ..records import Config as ConfigRecord
+from ..records import RunResult, parse_record, read_record
 from ..sources import is_custom_source
+from ..sources.image_summary import ImageFileSummary
+from .data import Data
 
 SCHEMA = 4
 LOCK = ".lock"
@@ -59,14 +64,13 @@ def open_run(folder: Path, config: Config) -> dict[str, Any] | None:
         name = foreign[0].relative_to(folder)
         raise InputError(f"{folder} holds {name} but no run: choose another folder with --out")
     if before is not None and has_started(folder):
-        _check_schema(folder, before)
-        check_same_settings(folder, before, config)
+        check_same_settings(folder, _check_config(folder, before), config)
     else:
         write_json(path, {"schema": SCHEMA, **config, "environment": environment()})
     if not (folder / RESULT).exists():
         return None
     finished_file(folder, CLASSIFIER)  # an error if it is gone
-    return read_json(folder / RESULT)
+    return read_result(folder)
 
 
 def has_started(folder: Path) -> bool:
@@ -88,19 +92,42 @@ def read_config(folder: Path) -> Config:
         raise InputError(f"{folder} holds the runs of a cross-validation: give one of them, such as {folder / 'fold0'}")
     if not (folder / CONFIG).is_file():
         raise InputError(f"{folder} is not a run folder (no {CONFIG}): give the --out of `majority train`")
-    config = _read_config_file(folder)
-    _check_schema(folder, config)
-    return config
+    return _check_config(folder, _read_config_file(folder))
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """The result.json of a finished run."""
+    cure = f"replace it with a complete copy, or remove it and repeat the `majority train` command of {folder}"
+    return dict(read_record(RunResult, folder / RESULT, cure))
+
+
+def data_of(config: Config) -> Data:
+    """The data that a run was trained on."""
+    choices = {name: value for name, value in config["data"].items() if name != "fingerprint"}
+    return parse_record(Data, choices, CONFIG, field="data")
 
 
 def _read_config_file(folder: Path) -> Config:
-    return read_json(folder / CONFIG, f"replace it with a complete copy, or move {folder} away and train again")
+    return read_json(folder / CONFIG, _config_cure(folder))
 
 
-def _check_schema(folder: Path, config: Config) -> None:
-    if config.get("schema") != SCHEMA:
-        found = f"{folder} has schema {config.get('schema')}, this version reads schema {SCHEMA}"
+def _config_cure(folder: Path) -> str:
+    return f"replace it with a complete copy, or move {folder} away and train again"
+
+
+def _check_config(folder: Path, content: Config) -> Config:
+    """The content of a config.json if it is that of a run of this version, with every field that is used."""
+    if content.get("schema") != SCHEMA:
+        found = f"{folder} has schema {reprlib.repr(content.get('schema'))}, this version reads schema {SCHEMA}"
         raise InputError(f"{found}: train again, in another folder")
+    path, cure = folder / CONFIG, _config_cure(folder)
+    config: Config = dict(parse_record(ConfigRecord, content, path, cure))
+    data = dict(config["data"])
+    parse_record(list[str | None], data.pop("fingerprint", None), path, cure, "data.fingerprint")
+    parse_record(Data, data, path, cure, "data")
+    if config.get("images") is not None:
+        parse_record(ImageFileSummary, config["images"], path, cure, "images")
+    return config
 
 
 def finished_file(folder: Path, name: str) -> Path:
@@ -117,7 +144,7 @@ def finished_file(folder: Path, name: str) -> Path:
 def source_of(config: Config) -> str:
     """Where a run's source is now: its name, its recorded path, or else as the user wrote it."""
     path = config.get("source_path")
-    source: str = path if path and Path(path).exists() else config["data"]["source"]
+    source: str = path if path and os.path.exists(path) else config["data"]["source"]
     return source
 
 

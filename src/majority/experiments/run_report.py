@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..data.bags import Bags
-from ..files import read_json, read_lines
 from ..inference.classified_bags import ClassifiedBags
 from ..inference.classifier import Classifier
-from ..recipes.stages import Log, no_log
+from ..log import Log, no_log
+from ..records import Epoch, read_records
 from ..report.page import RunFacts, write_page
 from ..sources import Source
 from ..training.run_files import METRICS
 from .reopen import open_bags, reopen
-from .run_folder import RESULT, finished_file, is_trained_on, read_config
+from .run_folder import RESULT, finished_file, is_trained_on, read_config, read_result
 
 
 def report_run(
@@ -52,5 +52,6 @@ def write_report(
     """Write the page of a finished run from its bags, or from those of another source."""
     config = read_config(folder)
     trained_on = source is not None and is_trained_on(config, source)
-    facts = RunFacts(config, read_json(finished_file(folder, RESULT)), read_lines(folder / METRICS), trained_on)
+    history = [dict(record) for record in read_records(Epoch, folder / METRICS)]
+    facts = RunFacts(config, read_result(folder), history, trained_on)
     return write_page(folder, facts, classifier, parts, opened, source, classified)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 from torch import nn
 
 from ..data.background import lead_of, majority_of
 from ..data.bags import Bags
 from ..data.device import choose_device
 from ..errors import InputError
-from ..model import Model, ModelSpec, rebuild_model
+from ..files import decode_json
+from ..model import Model, ModelSpec, check_options_of, rebuild_model, shapes_of
+from ..records import parse_record
 from .evaluate import all_batches, outputs
-from .weights import write_weights
+from .weights import check_weights, read_weights, write_weights
 
 FORMAT = "majority-classifier-1"
+CURE = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
 
 
 class BagPredictions(NamedTuple):
@@ -27,6 +29,10 @@ class BagPredictions(NamedTuple):
     majority: np.ndarray  # (b,) class name with the highest count (first class on ties; the background if none votes)
     share: np.ndarray  # (b,) share of that class among the voting instances; 0 if none votes
     margin: np.ndarray  # (b,) share minus the share of the next class
+
+
+class _Notes(TypedDict):
+    columns: NotRequired[list[str] | None]
 
 
 class Classifier:
@@ -109,22 +115,16 @@ class Classifier:
         if not path.is_file():
             cure = f"give {path / 'best.safetensors'}" if path.is_dir() else "train one first"
             raise InputError(f"there is no classifier file {path}: {cure}")
-        try:
-            with safe_open(path, "pt") as file:
-                notes = json.loads((file.metadata() or {}).get("majority", "{}"))
-                weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
-            cure = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
-            raise InputError(f"{path} is no safetensors file or is damaged ({error}): {cure}") from None
+        weights, metadata = read_weights(path, CURE)
+        notes = decode_json(metadata.get("majority", "{}"), path, CURE)
         if notes.get("format") != FORMAT:
             raise InputError(f"{path} has format {notes.get('format')!r}, this version reads {FORMAT!r}")
-        try:
-            spec = ModelSpec.from_dict(notes["spec"])
-        except TypeError as error:
-            raise InputError(f"{path} was written by another version of majority ({error}): train again") from None
+        spec = ModelSpec.from_record(notes.get("spec"), path, CURE)
+        columns = parse_record(_Notes, notes, path, CURE).get("columns")
+        if columns is not None and (len(columns),) != spec.instance_shape:
+            raise InputError(f"{path} is damaged ({len(columns)} columns, instances {spec.instance_shape}): {CURE}")
+        check_weights(weights, shapes_of(spec, backbone), path, CURE)  # before memory is taken for them
         model = rebuild_model(spec, backbone)
-        try:
-            model.load_state_dict(weights)
-        except RuntimeError as error:
-            raise InputError(f"{path} does not fit this backbone: {error}") from None
-        return cls(model, device, notes.get("columns"))
+        check_options_of(model)
+        model.load_state_dict(weights)
+        return cls(model, device, columns)

@@ -1,4 +1,5 @@
-"""The methods by name. A new method needs a file in this folder, a line below, and a test against a reference."""
+"""The methods by name. A new method needs a file in this folder, a line below and one in `descriptions.py`, and a test
+against a reference."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..data.background import Background
+from ..descriptions import METHODS as ABOUT
 from ..errors import InputError
 from ..plugins import Registry, register
 from .additive import Additive
@@ -46,33 +48,29 @@ class Method:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-def _counting(name: str, t1: float, t2: float | None, about: str) -> Method:
-    return Method(name, Count, about, {"instance_temperature": t1, "bag_temperature": t2})
+def _counting(name: str, t1: float, t2: float | None) -> Method:
+    return Method(name, Count, ABOUT[name], {"instance_temperature": t1, "bag_temperature": t2})
 
 
 METHODS: Registry[Method] = Registry("method", Method, reserved=("all", "auto"))
 for method in (
-    _counting("count", 0.1, 0.1, "the counting network: nearly one-hot instances, counted, nearly one-hot winner"),
-    _counting("soft-count", 1.0, 0.1, "the paper's 'w/o Count': confidences summed, nearly one-hot winner"),
-    _counting("count-only", 0.1, None, "the paper's 'w/o Max class': counted; the proportions are the prediction"),
-    _counting("log-mean", 1.0, None, "log of the mean confidence: a mixture likelihood"),
-    Method("adjusted-mean", AdjustedMean, "log-mean, corrected by how often each class is a label"),
-    Method("output-mean", OutputMean, "the paper's Output+Mean: softmax of the mean confidence, then softmax again"),
-    Method("feature-mean", FeaturePool, "one classifier on the mean feature and on each", {"pool": "mean"}),
-    Method("feature-max", FeaturePool, "one classifier on the maximal feature and on each", {"pool": "max"}),
-    Method("feature-pnorm", FeaturePool, "one classifier on the features' 4-norm and on each", {"pool": "pnorm"}),
-    Method("feature-lse", FeaturePool, "one classifier on log-sum-exp of the features and on each", {"pool": "lse"}),
-    Method("attention", Attention, "one classifier on the attention-weighted feature and on each"),
-    Method("additive", Additive, "sum of the attended instances' logits; classifies instances only within their bag"),
-    Method(
-        "additive-transmil",
-        AdditiveTransMIL,
-        "a transformer over the bag, logits summed; classifies instances only within their bag",
-    ),
-    Method("vote", Vote, "instances cast random votes by their confidences; the label must win"),
-    Method("naive", Naive, "every instance gets the label of its bag"),
-    Method("proportion", Proportion, "reference method: sees the true proportions of each bag"),
-    Method("supervised", Supervised, "reference method: sees the true label of every instance"),
+    _counting("count", 0.1, 0.1),
+    _counting("soft-count", 1.0, 0.1),
+    _counting("count-only", 0.1, None),
+    _counting("log-mean", 1.0, None),
+    Method("adjusted-mean", AdjustedMean, ABOUT["adjusted-mean"]),
+    Method("output-mean", OutputMean, ABOUT["output-mean"]),
+    Method("feature-mean", FeaturePool, ABOUT["feature-mean"], {"pool": "mean"}),
+    Method("feature-max", FeaturePool, ABOUT["feature-max"], {"pool": "max"}),
+    Method("feature-pnorm", FeaturePool, ABOUT["feature-pnorm"], {"pool": "pnorm"}),
+    Method("feature-lse", FeaturePool, ABOUT["feature-lse"], {"pool": "lse"}),
+    Method("attention", Attention, ABOUT["attention"]),
+    Method("additive", Additive, ABOUT["additive"]),
+    Method("additive-transmil", AdditiveTransMIL, ABOUT["additive-transmil"]),
+    Method("vote", Vote, ABOUT["vote"]),
+    Method("naive", Naive, ABOUT["naive"]),
+    Method("proportion", Proportion, ABOUT["proportion"]),
+    Method("supervised", Supervised, ABOUT["supervised"]),
 ):
     register(method)
 

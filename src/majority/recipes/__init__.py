@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..data.bags import Bags
+from ..descriptions import DEFAULT_RECIPE as DEFAULT
+from ..descriptions import RECIPES as ABOUT
 from ..errors import InputError
 from ..methods import AUTO, DEFAULT_METHOD, METHODS, Head
 from ..methods.count import Count
@@ -17,8 +19,6 @@ from .plan import Plan, TaskInfo
 from .stages import Run, Trained, temporary_files, train_once
 
 __all__ = ["DEFAULT", "RECIPES", "Plan", "Recipe", "Run", "TaskInfo", "Trained", "choose", "temporary_files"]
-
-DEFAULT = "default"
 
 
 def _epochs_of_one_training(plan: Plan, train: Bags) -> int:
@@ -65,29 +65,11 @@ class Recipe:
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))
 for recipe in (
-    Recipe("quick", "for a CPU: mlp (vectors, tiny images) or cnn, AdamW, cosine schedule, 40 epochs", single.quick),
-    Recipe("paper", "the published protocol: ResNet-18, Adam 3e-4, 64 bags per step, 1,500 epochs", single.paper),
-    Recipe(
-        "augmented",
-        "small-stem ResNet-18, label-preserving flips and crops, AdamW, cosine schedule, 100 epochs",
-        single.augmented,
-    ),
-    Recipe(
-        "mpem",
-        "a counting network with the paper's settings, then one per ratio without each bag's least likely instances",
-        mpem.plan,
-        mpem.train,
-        Count,
-        mpem.planned_epochs,
-    ),
-    Recipe(
-        "census",
-        "self-supervised pretraining on the bags' images, several teachers, one student trained on their soft labels",
-        census.plan,
-        census.train,
-        planned_epochs=census.planned_epochs,
-        losses=LOSSES,
-    ),
+    Recipe("quick", ABOUT["quick"], single.quick),
+    Recipe("paper", ABOUT["paper"], single.paper),
+    Recipe("augmented", ABOUT["augmented"], single.augmented),
+    Recipe("mpem", ABOUT["mpem"], mpem.plan, mpem.train, Count, mpem.planned_epochs),
+    Recipe("census", ABOUT["census"], census.plan, census.train, planned_epochs=census.planned_epochs, losses=LOSSES),
 ):
     register(recipe)
 

@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from ..errors import InputError
+from ..files import flatten
 from ..model import TINY_IMAGE
 from ..training.settings import Settings
 
@@ -159,15 +160,3 @@ def _lists_as_tuples(value: Any) -> Any:
 def settings_by_name(plan: dict[str, Any]) -> dict[str, Any]:
     """The settings of a plan by dotted name, as they read back from a file."""
     return flatten(json.loads(json.dumps(plan)))
-
-
-def flatten(content: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested settings by dotted name.
-
-    >>> flatten({"a": {"b": 1}, "c": None})
-    {'a.b': 1, 'c': None}
-    """
-    flat: dict[str, Any] = {}
-    for key, value in content.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import nn
 
 from ..data.bags import Bags
 from ..errors import InputError
-from ..files import read_json, read_lines, write_json
-from ..inference.weights import Weights, write_weights
+from ..files import write_json
+from ..inference.weights import check_weights, read_weights, write_weights
+from ..log import Log, no_log
 from ..model import Model
+from ..records import Epoch, Outcome, read_record, read_records
 from ..training.callbacks import Callback
 from ..training.loop import fit
 from ..training.run_files import CHECKPOINT, METRICS
@@ -26,6 +26,8 @@ from .plan import Plan
 
 SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not choose seeds this far apart
 STAGES, OUTCOME, WEIGHTS = "stages", "outcome.json", "weights.safetensors"
+AGAIN = "remove it and run again, which trains this stage again"
+ALL_AGAIN = "remove the folder of this stage and run again"
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,6 @@ class Trained:
                 for name, fitted in self.stages.items()
             }
         return summary | self.about
-
-
-Log = Callable[[str], None]  # takes one line for the user
-
-
-def no_log(line: str) -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -114,20 +109,19 @@ class Run:
             for callback in self.callbacks:
                 callback.on_stage_end(name, fitted)
         (folder / CHECKPOINT).unlink(missing_ok=True)
-        fitted = Fitted(**read_json(folder / OUTCOME), history=read_lines(folder / METRICS))
+        fitted = Fitted.from_outcome(read_record(Outcome, folder / OUTCOME, AGAIN))
+        fitted.history = [dict(record) for record in read_records(Epoch, folder / METRICS, ALL_AGAIN)]
+        if fitted.best_epoch >= fitted.epochs:
+            found = f"best epoch {fitted.best_epoch}, but {fitted.epochs} epochs in {METRICS}"
+            raise InputError(f"{folder} is damaged ({found}): {ALL_AGAIN}")
+        weights, _ = read_weights(folder / WEIGHTS, AGAIN)
         trained.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
-        trained.load_state_dict(_read_weights(folder / WEIGHTS))
+        check_weights(weights, trained.state_dict(), folder / WEIGHTS, AGAIN)
+        trained.load_state_dict(weights)
         loss = "validation loss" if fitted.loss_name == "val_loss" else "training loss"
         kept = f"kept epoch {fitted.best_epoch + 1} of {fitted.epochs}"
         self.log(f"stage {name}: {kept}, {loss} {fitted.best_loss:.4f}")
         return fitted
-
-
-def _read_weights(path: Path) -> Weights:
-    try:
-        return load_file(path)
-    except SafetensorError as error:
-        raise InputError(f"{path} is damaged ({error}): remove it and run again") from None
 
 
 def train_once(run: Run) -> Trained:

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.bags import Bags
-from ..files import write_text
+from ..files import flatten, write_text
 from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
 from ..inference.metrics import coverage_note, no_learning_warning
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
-from ..recipes.plan import flatten
 from ..sources import Source, names
 from . import sections
 from .command import train_command
@@ -166,7 +165,8 @@ def _page_path(folder: Path, source: str) -> Path:
     stem, numbers = f"report-{_absolute(source).stem}", range(2, len([*folder.iterdir()]) + 3)
     paths = [folder / f"{stem}.html", *(folder / f"{stem}-{number}.html" for number in numbers)]
     existing = [path for path in paths if path.exists()]
-    own = [path for path in existing if _source_hash(source) in path.read_text(encoding="utf-8", errors="replace")]
+    pages = [path for path in existing if path.is_file()]
+    own = [path for path in pages if _source_hash(source) in path.read_text(encoding="utf-8", errors="replace")]
     return [*own, *(path for path in paths if path not in existing)][0]
 
 
@@ -260,11 +260,11 @@ def _all_settings(config: dict[str, Any]) -> dict[str, str]:
 
 
 def _curves(history: list[dict[str, Any]], best_epoch: int) -> list[str]:
-    if not history:
+    if not history or not all("val_loss" in record and "val_bag_accuracy" in record for record in history):
         return []
-    series = {name: [record[name] for record in history] for name in history[0] if name.startswith(("train_", "val_"))}
-    loss = {"training": series["train_loss"], "validation": series["val_loss"]}
-    accuracy = {"training": series["train_bag_accuracy"], "validation": series["val_bag_accuracy"]}
+    parts = {"training": "train", "validation": "val"}
+    loss = {title: [record[f"{part}_loss"] for record in history] for title, part in parts.items()}
+    accuracy = {title: [record[f"{part}_bag_accuracy"] for record in history] for title, part in parts.items()}
     return [
         learning_curves("Loss per bag", loss, best_epoch),
         learning_curves("Bag accuracy", accuracy, best_epoch, percent=True),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")  # usual ones; a manifest may name any file
+
 
 class ImageProperties(Protocol):
     """The properties of one image file that a summary covers."""

@@ -14,9 +14,9 @@ from ..experiments.data import Data
 from ..experiments.experiment import Experiment
 from ..experiments.run_folder import run_lock
 from ..files import write_text
+from ..log import Log, no_log
 from ..plots.colours import colour
 from ..plots.lines import Line, Point, line_plot
-from ..recipes.stages import Log, no_log
 from ..sources import Source, load
 from .live import show_cells
 from .results import Result

@@ -15,8 +15,8 @@ from ..experiments.data import Data
 from ..experiments.experiment import Experiment
 from ..experiments.run_folder import CONFIG, has_started, read_config, run_lock
 from ..files import write_json
+from ..log import Log, no_log
 from ..methods import sees_instance_labels
-from ..recipes.stages import Log, no_log
 from ..sources import load, names
 from ..sources.benchmarks.labelled import N_FOLDS
 from .live import show_cells

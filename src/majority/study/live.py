@@ -12,8 +12,9 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from ..experiments.run_folder import CONFIG
-from ..files import read_json
-from ..recipes.stages import STAGES, Log
+from ..log import Log
+from ..recipes.stages import STAGES
+from ..records import Planned, read_record
 from ..training.progress import SECONDS_APART
 from ..training.run_files import METRICS
 from .workers import FinishedCell, State, Watch
@@ -150,10 +151,9 @@ def _mean_accuracy(ended: list[FinishedCell]) -> str:
 
 def _epochs(folder: Path) -> tuple[int, int] | None:
     """Epochs trained and planned, from the files of a run; None before it has started."""
-    try:
-        planned: int = read_json(folder / CONFIG)["planned_epochs"]
-    except FileNotFoundError:
+    if not (folder / CONFIG).exists():
         return None
+    planned = read_record(Planned, folder / CONFIG)["planned_epochs"]
     files = [*folder.glob(f"{STAGES}/*/{METRICS}")] or [*folder.glob(METRICS)]
     return sum(metrics.read_bytes().count(b"\n") for metrics in files), planned
 

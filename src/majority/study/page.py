@@ -8,8 +8,8 @@ from typing import Any
 
 from ..errors import count_noun
 from ..files import write_text
+from ..log import Log, no_log
 from ..plots.figures import Box, box_plot
-from ..recipes.stages import Log, no_log
 from ..report.page import REPORT, SURPLUS, format_seconds
 from ..report.templates import fill
 from . import writing

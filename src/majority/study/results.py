@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import InputError
-from ..experiments.run_folder import RESULT
-from ..files import read_json, read_lines, write_lines
+from ..experiments.run_folder import RESULT, read_result
+from ..files import read_lines, write_lines
 from ..recipes import RECIPES, TaskInfo
 from ..recipes.plan import settings_by_name
+from ..records import Epoch, ResultLine, parse_record, read_records
 from ..training.run_files import METRICS
 
 Result = dict[str, Any]  # the content of one result.json
@@ -18,7 +19,6 @@ Result = dict[str, Any]  # the content of one result.json
 RESULTS = "results.jsonl"
 MAX_CURVE_POINTS = 100  # per learning curve
 CURVE_NAMES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
-REQUIRED = ("source", "method", "recipe", "test")  # keys of every result
 NOT_COMPARED = ("recipe", "seed", "compile")  # settings that change results no more than chance does
 CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
 
@@ -48,12 +48,12 @@ def with_current_names(line: Result) -> Result:
         ratios, census = plan.pop("ratios", None), plan.pop("census", None)
         if ratios:
             plan["mpem"] = {"ratios": ratios}
-        if "training" in plan:
+        if isinstance(plan.get("training"), dict):
             plan["training"] = _rename_settings(plan["training"])
-        if census:  # views were not mixed before there was a setting for it
+        if isinstance(census, dict) and census:  # views were not mixed before there was a setting for it
             plan["census"] = {"mixed_views": 0.0} | _rename_settings(census)
         line["plan"] = plan
-    if line.get("stages"):
+    if isinstance(line.get("stages"), dict):
         words = re.compile("[a-z]+")
         names = {name: words.sub(lambda word: RENAMED.get(word[0], word[0]), name) for name in line["stages"]}
         line["stages"] = {names[name]: stage for name, stage in line["stages"].items()}
@@ -174,21 +174,24 @@ def _format_setting(name: str, value: object) -> str:
 
 
 def _read_file(file: Path) -> list[Result]:
-    try:
-        results = read_lines(file)
-    except ValueError as error:
-        raise InputError(
-            f"{file} is not a file of JSON lines ({error}): give one that `majority study` wrote"
-        ) from None
-    for number, result in enumerate(results, start=1):
-        missing = [name for name in REQUIRED if not isinstance(result, dict) or name not in result]
-        if missing:
-            raise InputError(f"{file}, line {number} is not the result of a run: it has no {missing[0]!r}")
-    return [with_current_names(result) for result in results]
+    cure = "give a file of JSON lines that `majority study` wrote"
+    results = []
+    for number, line in enumerate(read_lines(file, cure), start=1):
+        name = f"{file}, line {number}"
+        result: Result = dict(parse_record(ResultLine, with_current_names(line), name, cure))
+        lengths = {len(points) for points in (result.get("curve") or {}).values()}
+        if len(lengths) > 1 or ("curve" in result and "best_epoch" not in result):
+            raise InputError(f"{name} is damaged (its curve has lists of different lengths, or no best epoch): {cure}")
+        results.append(result)
+    return results
 
 
 def _read_cell(folder: Path, study: Path) -> Result:
-    records = thin_out(read_lines(folder / METRICS), MAX_CURVE_POINTS)
+    records: list[dict[str, Any]] = [dict(record) for record in read_records(Epoch, folder / METRICS)]
+    records = thin_out(records, MAX_CURVE_POINTS)
     curve = {"epoch": [record["epoch"] for record in records]}
-    curve |= {name: [round(record[name], 5) for record in records] for name in CURVE_NAMES}
-    return read_json(folder / RESULT) | {"cell": str(folder.relative_to(study)), "curve": curve}
+    if all(name in record for record in records for name in CURVE_NAMES):
+        curve |= {name: [round(record[name], 5) for record in records] for name in CURVE_NAMES}
+    else:
+        curve = {"epoch": [], **{name: [] for name in CURVE_NAMES}}
+    return read_result(folder) | {"cell": str(folder.relative_to(study)), "curve": curve}

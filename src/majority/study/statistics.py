@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from scipy.special import stdtrit
-
 CONFIDENCE = 0.95
 FOLDS = 5  # of the benchmark sets
 NOT_TRAINED_ON = 2  # parts of a fold: one for testing, one for validation
@@ -62,6 +60,8 @@ def paired_difference(
     mean, sd, n = differences
     if sd is None:
         return Difference(mean, None, None, None, n)
+    from scipy.special import stdtrit  # here, because every process of a study imports this module
+
     half_width = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * math.sqrt((1 / n + held_out_ratio) * sd**2)
     return Difference(mean, sd, mean - half_width, mean + half_width, n)
 

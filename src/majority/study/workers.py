@@ -26,8 +26,8 @@ from ..data.device import choose_device
 from ..errors import InputError, TrainingError
 from ..experiments.data import Data
 from ..experiments.experiment import Experiment
-from ..experiments.run_folder import RESULT
-from ..files import append, read_json
+from ..experiments.run_folder import read_result
+from ..files import append
 from ..plugins import load_plugins
 from ..sources import describe, load
 
@@ -163,9 +163,7 @@ class _Worker:
         answer = self.answer.result()
         if answer.endswith(b"\n"):
             failure = json.loads(answer)["failure"]
-            return (
-                FinishedCell(folder, failure=failure) if failure else FinishedCell(folder, read_json(folder / RESULT))
-            )
+            return FinishedCell(folder, failure=failure) if failure else FinishedCell(folder, read_result(folder))
         code = self.process.wait()
         self.stderr.seek(0)
         details = self.stderr.read().decode(errors="replace").strip()

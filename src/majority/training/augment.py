@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..descriptions import AUGMENTATIONS as ABOUT
 from ..errors import InputError
 from ..plugins import Registry, register
 
@@ -215,16 +216,16 @@ class Augmentation:
 
 AUGMENTATIONS: Registry[Augmentation] = Registry("augmentation", Augmentation)
 for augmentation in (
-    Augmentation("flip", flip, "mirror half of the images, left to right"),
-    Augmentation("rotate90", rotate90, "quarter turns"),
-    Augmentation("crop", pad_and_crop, "shifts by up to an eighth of the side"),
-    Augmentation("resized-crop", resized_crop, "a random rectangle, resized"),
-    Augmentation("cutout", cutout, "a square set to the mean of the image"),
-    Augmentation("colour", colour, "brightness, contrast and saturation"),
-    Augmentation("hue", hue, "a turn of all hues"),
-    Augmentation("grey", grey, "a fifth of the images without colour"),
-    Augmentation("affine", affine, "small rotations, stretches and shifts"),
-    Augmentation("noise", noise, "normal noise on every pixel"),
+    Augmentation("flip", flip, ABOUT["flip"]),
+    Augmentation("rotate90", rotate90, ABOUT["rotate90"]),
+    Augmentation("crop", pad_and_crop, ABOUT["crop"]),
+    Augmentation("resized-crop", resized_crop, ABOUT["resized-crop"]),
+    Augmentation("cutout", cutout, ABOUT["cutout"]),
+    Augmentation("colour", colour, ABOUT["colour"]),
+    Augmentation("hue", hue, ABOUT["hue"]),
+    Augmentation("grey", grey, ABOUT["grey"]),
+    Augmentation("affine", affine, ABOUT["affine"]),
+    Augmentation("noise", noise, ABOUT["noise"]),
 ):
     register(augmentation)
 

@@ -102,13 +102,10 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def compiled(*modules: nn.Module, many_shapes: bool = False) -> Iterator[None]:
-    """Within the context, the modules run compiled. They keep their parameter names.
-
-    They are compiled once for each shape; with `many_shapes`, once for the first shape and once for all others.
-    """
+def compiled(*modules: nn.Module) -> Iterator[None]:
+    """Within the context, the modules run compiled, once for each shape. They keep their parameter names."""
     for module in modules:
-        module.compile(dynamic=None if many_shapes else False)
+        module.compile(dynamic=False)
     try:
         with torch._dynamo.config.patch(recompile_limit=RECOMPILATIONS):
             yield

@@ -86,14 +86,14 @@ def fit(
     on_gpu = chosen_device.type == "cuda"
     capture = on_gpu and not eager
     step_size = _equal_step_size(train, settings)
-    few_shapes = step_size is not None or _fill_batches(model, train, settings, capture)
+    few_shapes = step_size is not None or (capture and _can_fill(model, train))
     to_compile = _modules_to_compile(model, train, settings) if capture and few_shapes else []
     with (
         make_current(chosen_device),
         enough_threads(model, train, settings, chosen_device),
         torch.random.fork_rng(devices=[chosen_device] if on_gpu else []),
         cudnn_benchmark(on_gpu and few_shapes),
-        compiled(*to_compile, many_shapes=step_size is None),
+        compiled(*to_compile),
         show_progress(title) as progress,
     ):
         try:
@@ -147,9 +147,10 @@ class _Loop:
             self.bags_per_epoch = self.steps_per_epoch * settings.batch_bags
         self.schedule = LearningRateSchedule(settings, optimizer, self.steps_per_epoch)
         size = _equal_step_size(train, settings)
-        self.fill = _fill_batches(model, train, settings, capture)
+        can_fill = capture and _can_fill(model, train)
+        self.fill = can_fill and size is None
         common = (model, objective, self.state, settings, device, self.val)
-        self.steps = CapturedSteps(*common, self.train, size, self.fill) if capture else Steps(*common)
+        self.steps = CapturedSteps(*common, self.train, size, can_fill) if capture else Steps(*common)
         self.next_batches: Iterable[Batch] | None = None  # of the next epoch, prepared while the GPU works
 
     def run(self, title: str | None, folder: Path | None, callbacks: Sequence[Callback]) -> Fitted:
@@ -238,10 +239,9 @@ def _equal_step_size(train: Bags, settings: Settings) -> int | None:
     return int(sizes[0]) if sizes.min() == sizes.max() else None
 
 
-def _fill_batches(model: Model, train: Bags, settings: Settings, capture: bool) -> bool:
-    """Whether batches of ragged bags are filled up, so that steps of few shapes can be captured."""
-    resident, ragged = not isinstance(train.store, RowsOnDisk), _equal_step_size(train, settings) is None
-    return capture and resident and ragged and ignores_filling(model)
+def _can_fill(model: Model, train: Bags) -> bool:
+    """Whether batches of ragged bags can be filled up, so that steps of few shapes can be captured."""
+    return not isinstance(train.store, RowsOnDisk) and ignores_filling(model)
 
 
 def _modules_to_compile(model: Model, train: Bags, settings: Settings) -> list[nn.Module]:

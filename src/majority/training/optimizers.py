@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,10 +22,10 @@ def create_optimizer(
     on_gpu = device.type == "cuda"
     lr = torch.tensor(rate, device=device) if on_gpu else rate
     if name == "adam":
-        return torch.optim.Adam(weights, lr=lr, fused=True, capturable=on_gpu)
+        return AdamW(weights, lr=lr, weight_decay=0, fused=True, capturable=on_gpu)
     if name == "muon":
         return Muon(weights, lr=lr, weight_decay=decay, fused=True, capturable=on_gpu)
-    return torch.optim.AdamW(weights, lr=lr, weight_decay=decay, fused=True, capturable=on_gpu)
+    return AdamW(weights, lr=lr, weight_decay=decay, fused=True, capturable=on_gpu)
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[object, Tensor]:
@@ -33,7 +34,29 @@ def moments(optimizer: torch.optim.Optimizer) -> dict[object, Tensor]:
     return {(weight, name): value for weight, state in states for name, value in state.items()}
 
 
-class Muon(torch.optim.AdamW):
+def state_shapes(optimizer: torch.optim.Optimizer) -> dict[int, dict[str, tuple[int, ...]]]:
+    """The shape of everything that the optimizer keeps for each weight, by the weight's number and by name."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    shapes = {}
+    for number, weight in enumerate(weights):
+        names = ("moment",) if isinstance(optimizer, Muon) and weight.ndim > 1 else ("exp_avg", "exp_avg_sq")
+        step: dict[str, tuple[int, ...]] = {} if names == ("moment",) else {"step": ()}
+        shapes[number] = step | {name: tuple(weight.shape) for name in names}
+    return shapes
+
+
+class AdamW(torch.optim.AdamW):
+    """AdamW without the wrappers that torch.compile needs: optimizers are not compiled here, and the first call of a
+    wrapper imports torch._dynamo, which takes longer than a short training."""
+
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
+    state_dict = inspect.unwrap(torch.optim.Optimizer.state_dict)
+    load_state_dict = inspect.unwrap(torch.optim.Optimizer.load_state_dict)
+
+
+class Muon(AdamW):
     """All directions of a weight matrix are learned at the same speed, whatever the scale of the gradient.
 
     Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024. Steps are as large as those of Adam

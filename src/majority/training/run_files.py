@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from ..errors import InputError
-from ..files import append_line, read_lines, write_lines
+from ..files import append_line, write_lines
+from ..records import Epoch, read_records
 from .callbacks import Callback
 from .checkpoint import load_checkpoint, save_checkpoint
 from .state import TrainingState
@@ -31,7 +32,7 @@ class RunFiles(Callback):
         records: list[dict[str, Any]] = []
         if (self.folder / CHECKPOINT).exists():
             epochs = load_checkpoint(self.folder / CHECKPOINT, self.state, self.device)
-            records = read_lines(self.folder / METRICS)[:epochs]
+            records = [dict(record) for record in read_records(Epoch, self.folder / METRICS, limit=epochs)]
             if len(records) < epochs:
                 raise InputError(
                     f"{self.folder} has a checkpoint of {epochs} epochs but {len(records)} in {METRICS}: "

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from ..inference.weights import Weights
+from ..records import Outcome
 
 
 @dataclass
@@ -18,10 +19,21 @@ class Fitted:
 
     best_epoch: int = -1  # counted from 0
     best_loss: float = math.inf
-    loss_name: str = "val_loss"  # which loss best_loss is; train_loss: the last epoch was kept
+    loss_name: Literal["val_loss", "train_loss"] = "val_loss"  # of best_loss; train_loss: the last epoch was kept
     seconds: float = 0.0  # of all epochs, without the one-time capture on a GPU
     capture_seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)  # one record per epoch
+
+    @classmethod
+    def from_outcome(cls, outcome: Outcome) -> Fitted:
+        """What `outcome` gave, read back from a file; the history is empty."""
+        return cls(
+            outcome["best_epoch"],
+            outcome["best_loss"],
+            outcome["loss_name"],
+            outcome["seconds"],
+            outcome["capture_seconds"],
+        )
 
     @property
     def epochs(self) -> int:

@@ -36,14 +36,18 @@ class Steps:
         settings: Settings,
         device: torch.device,
         val: BagLoader | None,
+        can_fill: bool = False,
     ):
+        """With `can_fill`, batches of ragged validation bags are filled up, so that they have few shapes."""
         self.model, self.objective, self.state, self.device, self.val = model, objective, state, device, val
         self.bf16 = settings.precision == "bf16" and device.type == "cuda"
         self.augment = _seeded_augment(settings.augment, device)
         self.sums = torch.zeros(4, device=device)  # training loss, bags right; validation loss, bags right
         self.val_batches: list[Batch] | None = None  # made once if the instances are on the device
+        self.val_has_few_shapes = val is not None and val.bags.sizes.min() == val.bags.sizes.max()
         if isinstance(val, ResidentLoader):
-            self.val_batches = list(_in_order(val))
+            self.val_batches = list(_in_order(val, fill=can_fill and not self.val_has_few_shapes))
+            self.val_has_few_shapes |= can_fill
 
     @property
     def capture_seconds(self) -> float:
@@ -64,9 +68,8 @@ class Steps:
     def validate(self) -> None:
         """One pass over all validation bags."""
         assert self.val is not None
-        model, sizes = self.objective.model_to_keep(self.model), self.val.bags.sizes
-        ragged = sizes.min() < sizes.max()  # batches of many shapes are not worth compiling for
-        with self._autocast(), uncompiled(model) if ragged else nullcontext():
+        model = self.objective.model_to_keep(self.model)
+        with self._autocast(), nullcontext() if self.val_has_few_shapes else uncompiled(model):
             for batch, output in outputs(model, self.val_batches or _in_order(self.val)):
                 with in_float32(output.bag_log_probs):
                     self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
@@ -82,7 +85,8 @@ class Steps:
 class CapturedSteps(Steps):
     """Validation is captured if its bags are on the device; so are training steps if they have few shapes.
 
-    They have if all bags have one size in a step, `step_size` (None: they differ), or if batches are `filled`.
+    They have if all bags have one size in a step, `step_size` (None: they differ), or if ragged batches are filled,
+    which needs `can_fill`.
     """
 
     def __init__(
@@ -95,14 +99,14 @@ class CapturedSteps(Steps):
         val: BagLoader | None,
         train: BagLoader,
         step_size: int | None,
-        filled: bool,
+        can_fill: bool,
     ):
-        super().__init__(model, objective, state, settings, device, val)
+        super().__init__(model, objective, state, settings, device, val, can_fill)
         self.captured_validation: Captured | None = None
         self.captured_step: Captured | None = None
         if isinstance(val, ResidentLoader):
             self.captured_validation = Captured(super().validate, self._changed_tensors)
-        if isinstance(train, ResidentLoader) and (step_size is not None or filled):
+        if isinstance(train, ResidentLoader) and (step_size is not None or can_fill):
             self.store, self.step_size = train.store, step_size
             self.captured_step = Captured(self._step_on_tensors, self._changed_tensors)
 
@@ -143,8 +147,8 @@ class CapturedSteps(Steps):
         return {"sums": self.sums} | self.state.network.state_dict() | moments(self.state.optimizer)
 
 
-def _in_order(val: BagLoader) -> Iterable[Batch]:
-    return val.in_order(instances_per_pass(val.bags.store.shape[1:]))
+def _in_order(val: BagLoader, fill: bool = False) -> Iterable[Batch]:
+    return val.in_order(instances_per_pass(val.bags.store.shape[1:]), fill)
 
 
 def _seeded_augment(plan: tuple[AugmentStep, ...], device: torch.device) -> Callable[[Tensor], Tensor] | None:

@@ -158,7 +158,7 @@ WRONG = {  # damage to a valid folder -> facts in the message
     "NaN": (rewrite("s3.npy", np.array([[0, 0, 0], [0, np.nan, 0]], np.float32)), ("s3.npy", "row 1 of", "NaN")),
     "too large for float32": (
         lambda f: [np.save(path, np.load(path) * np.float64(1e39)) for path in f.glob("*.npy")],
-        ("row 0 of the features", "more rows", "too large for float32", "extract the features again"),
+        ("row 0 of the features", "more rows", "beyond ±1e+30", "extract the features again"),
     ),
     "damaged": (lambda f: (f / "s3.npy").write_bytes(b"?"), ("s3.npy", "cannot be read")),
     "a pickle": (save_pickle, ("s0.pt", "cannot be read")),

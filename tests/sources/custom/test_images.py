@@ -238,7 +238,7 @@ def test_all_wrong_images_are_reported(tmp_path, majority, make, says):
         (2, "0-0.png", "no such image", "correct the path"),
         (5, "1-0.png", "PNG, JPEG, TIFF or WEBP", "damaged", "leave it out"),
         (8, "2-0.png", "cannot be decoded"),
-        (11, "3-0.png", "more than 64 million pixels"),
+        (11, "3-0.png", "more than 64 million", "MAJORITY_MAX_MEGAPIXELS"),
         (14, "4-0.tif", "floating-point pixels", "8 or 16 bits"),
     ]:
         assert says(out, f"bags.csv, row {row}: ", str(tmp_path / "images" / name), *facts)

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from ...errors import InputError
+from ...files import read_json
 from .published import PUBLISHED
 
 DATA_VARIABLE = "MAJORITY_DATA"
@@ -74,10 +75,9 @@ def check_md5(path: Path, name: str) -> None:
 
 def _read_notes() -> dict:
     try:
-        notes = json.loads((cache_folder() / NOTES).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_json(cache_folder() / NOTES)
+    except InputError:  # it does not exist, or is damaged
         return {}
-    return notes if isinstance(notes, dict) else {}
 
 
 def _write_notes(notes: dict) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from ...errors import InputError
+from ...files import check_expansion
 from .array_checks import check_images, describe_array, flatten_column, number_labels
 from .labelled import LabelledSet
 
@@ -34,8 +36,13 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays that are used; object arrays, which need pickle, are refused."""
     wanted = {f"{s}_{what}" for s in ("train", "test") for what in ("images", "labels", *GROUP_NAMES)}
     try:
+        with zipfile.ZipFile(path) as members:
+            sizes = {member.filename.removesuffix(".npy"): member.file_size for member in members.infolist()}
+        check_expansion(path, sum(sizes.get(name, 0) for name in wanted))
         with np.load(path, allow_pickle=False) as content:
             arrays = {key: content[key] for key in sorted(wanted & set(content.files))}
+    except InputError:
+        raise
     except Exception as error:  # numpy, zipfile and zlib raise different exceptions for a damaged file
         raise InputError(
             f"{path} cannot be read as an .npz file ({error}): "

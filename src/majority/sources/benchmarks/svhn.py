@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 
 from ...errors import InputError
+from ...files import check_expansion
 from .array_checks import check_images, describe_array, flatten_column, number_labels
 from .catalogue import NamedSource
 from .fetch import fetch
 from .labelled import LabelledSet
 
 CLASSES = tuple("0123456789")
+MAT_BYTES = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "single": 4, "uint32": 4, "int32": 4}  # others: 8
 FILES = ("train_32x32.mat", "test_32x32.mat")
 
 
@@ -29,10 +32,15 @@ def load_mat(path: Path) -> LabelledSet:
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.io import loadmat
+    from scipy.io import loadmat, whosmat
 
     try:
+        for name, shape, kind in whosmat(path, appendmat=False):
+            if name in ("X", "y"):
+                check_expansion(path, math.prod(shape) * MAT_BYTES.get(kind, 8))
         content = loadmat(path, appendmat=False, variable_names=["X", "y"])
+    except InputError:
+        raise
     except Exception as error:  # scipy's parser raises many kinds of exceptions
         raise InputError(
             f"{path} cannot be read as a .mat file ({error}): "

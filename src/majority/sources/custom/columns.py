@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...data.validation import needs_double
+from ...data.validation import LARGEST_FEATURE, needs_double
 from .findings import Findings, UnreadableError
 from .names import MAX_NAMES, abbreviate_names, closest_name, did_you_mean, features_option
 from .read_options import ReadOptions
@@ -43,8 +43,9 @@ def read_features(
         raise UnreadableError
     numbers = np.stack(list(columns.values()), axis=1)  # (n, d)
     names = tuple(columns)
-    numbers[np.abs(numbers) > np.finfo(np.float32).max] = np.inf
-    cure = f"write a finite number, or leave the row {'' if options.for_classifier else 'or the column '}out"
+    numbers[np.abs(numbers) > LARGEST_FEATURE] = np.inf
+    left_out = "row" if options.for_classifier else "row or the column"
+    cure = f"write a finite number of up to ±{LARGEST_FEATURE:g}, or leave the {left_out} out"
     _check_finite(frame, path, names, ~np.isfinite(numbers), cure, findings)
     with np.errstate(all="ignore"):  # infinite values were reported above
         double = options.for_classifier or needs_double(np.abs(numbers).max(axis=0), numbers.std(axis=0))

@@ -20,12 +20,12 @@ from ...data.feature_files import (
     lower_suffix,
 )
 from ...data.stores import FeatureFiles, Store, iterate_chunks
-from ...data.validation import non_finite_rows
+from ...data.validation import LARGEST_FEATURE, non_finite_rows
 from ...errors import count_noun
+from ..image_summary import IMAGE_SUFFIXES
 from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
 from .content import Content
 from .findings import Findings, UnreadableError
-from .images import IMAGE_SUFFIXES
 from .names import did_you_mean
 from .read_options import ReadOptions
 from .tables import read_table
@@ -201,5 +201,7 @@ def _check_finite(file: FeatureFile, store: Store, positions: np.ndarray, findin
     bad = np.concatenate([non_finite_rows(block) for block in iterate_chunks(store, positions)])
     if bad.any():
         rows = "has" if bad.sum() == 1 else f"and {count_noun(bad.sum() - 1, 'more row')} have"
-        what = f"row {bad.argmax()} of the features (from 0) {rows} NaN, infinity or a number too large for float32"
+        what = (
+            f"row {bad.argmax()} of the features (from 0) {rows} NaN, infinity or a number beyond ±{LARGEST_FEATURE:g}"
+        )
         findings.add_problem(file.path, None, what, "extract the features again, or leave these rows out")

@@ -10,15 +10,18 @@ import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import NoneType
+from typing import Any
 
 import numpy as np
 
 from ...data.stores import MappedRows, Store
-from ...files import LOCK, hold_lock
+from ...files import LOCK, hold_lock, read_json
 from ..benchmarks.fetch import cache_folder
 
 FORMAT = 5
 DRAFT = ".draft"  # suffix of a note that is being written
+NOTE_FIELDS = 9  # of an ImageFileInfo; the last two may be None
 ZEROS = 2**20  # bytes written at a time
 
 Notes = dict[str, list]  # path as the manifest writes it -> the fields of its ImageFileInfo
@@ -106,15 +109,15 @@ class ImageCache:
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # damaged files are made again
-            note = json.loads(self.note_path.read_text())
+            note = read_json(self.note_path)
             pixels = _open_pixels(self.folder / note["pixels"])
-            fits = pixels.shape == (len(note["images"]), *self.shape) and pixels.dtype == np.uint8
-            if note["format"] == FORMAT and fits:
-                self.notes, self.pixels = note["images"], pixels
+            images = _checked_notes(note)
+            if pixels.shape == (len(images), *self.shape) and pixels.dtype == np.uint8:
+                self.notes, self.pixels = images, pixels
 
     def _noted_file(self) -> Path | None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            return self.folder / json.loads(self.note_path.read_text())["pixels"]
+            return self.folder / read_json(self.note_path)["pixels"]
         return None
 
 
@@ -124,9 +127,22 @@ def read_notes(manifest: Path) -> Notes:
     with contextlib.suppress(OSError):
         for path in sorted(_folder().glob(f"{_key(manifest)}-*.json")):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                note = json.loads(path.read_text())
-                notes |= note["images"] if note["format"] == FORMAT else {}
+                note = read_json(path)
+                notes |= _checked_notes(note)
     return notes
+
+
+def _checked_notes(note: dict[str, Any]) -> Notes:
+    """The notes about images. A ValueError or KeyError if they are damaged, or of another version."""
+    images = note["images"]
+    if note["format"] != FORMAT or not isinstance(images, dict):
+        raise ValueError("another format")
+    if not all(isinstance(fields, list) and len(fields) == NOTE_FIELDS for fields in images.values()):
+        raise ValueError("damaged")
+    for fields in images.values():
+        if None in fields[:-2] or not {type(field) for field in fields} <= {int, bool, NoneType}:
+            raise ValueError("damaged")
+    return images
 
 
 def _folder() -> Path:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from ..image_summary import ImageFileSummary
 from .findings import Findings
-from .images import ImageFileInfo
 from .read_options import ReadOptions
+
+if TYPE_CHECKING:  # Pillow is imported only to read images
+    from .images import ImageFileInfo
 
 MAX_ODD = 0.1  # up to this share of the images is called odd and listed
 MAX_LISTED = 3

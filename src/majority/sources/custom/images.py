@@ -16,11 +16,12 @@ from PIL import Image, ImageFile, ImageOps, TiffImagePlugin, UnidentifiedImageEr
 
 from ...data.stores import Store
 from ...errors import InputError
+from ...files import check_regular
 from .image_cache import ImageCache, read_notes
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".webp")  # usual ones; a manifest may name any file
 MAX_PIXELS = 64_000_000  # per file: more is treated as a decompression bomb
+PIXELS_VARIABLE = "MAJORITY_MAX_MEGAPIXELS"
 MAX_KEPT_SIZE = 256  # pixels per side: images that all have the same size, up to this one, keep it
 DEFAULT_SIZE = 64  # pixels per side
 NO_IMAGE = "there is no such image"
@@ -229,18 +230,32 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _open(path: Path) -> ImageFile.ImageFile:
+    check_regular(path)
+    limit = _max_pixels()
+    too_many = f"more than {limit // 10**6} million: make it smaller, or set {PIXELS_VARIABLE} to a larger number"
     try:
         image = Image.open(path, formats=FORMATS)
     except Image.DecompressionBombError:
-        raise InputError(f"it has more than {MAX_PIXELS // 10**6} million pixels") from None
-    if image.width * image.height > MAX_PIXELS:
+        raise InputError(f"it has {too_many}") from None
+    if image.width * image.height > limit:
         image.close()
-        raise InputError(f"it has {image.width} x {image.height} pixels, more than {MAX_PIXELS // 10**6} million")
+        raise InputError(f"it has {image.width} x {image.height} pixels, {too_many}")
     kind = _kind_without_range(image)
     if kind:
         image.close()
         raise InputError(f"it has {kind} pixels, which have no fixed range (save it with 8 or 16 bits)")
     return image
+
+
+def _max_pixels() -> int:
+    """The largest number of pixels of an image. A user who raises it also raises that of Pillow."""
+    given = os.environ.get(PIXELS_VARIABLE)
+    if given is None:
+        return MAX_PIXELS
+    if not given.isdecimal():
+        raise InputError(f"{PIXELS_VARIABLE} is {given!r}: give a whole number of millions of pixels, such as 200")
+    Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, int(given) * 10**6)
+    return int(given) * 10**6
 
 
 def _kind_without_range(image: Image.Image) -> str | None:

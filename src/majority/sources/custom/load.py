@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ...errors import InputError, count_noun
+from ...files import check_regular
 from .bag_table import sorted_classes
 from .content import Content, check_known_classes, count_true_classes, warn_of_further_classes
 from .custom_bags import SPLITS, CustomBags
@@ -52,6 +53,8 @@ def load_custom(path: Path, options: ReadOptions) -> CustomBags:
 def _read(path: Path, options: ReadOptions) -> tuple[Content | None, Findings]:
     if not path.exists():
         raise InputError(f"there is no file or folder {path}: check the path")
+    if not path.is_dir():
+        check_regular(path)
     findings = Findings()
     try:
         content = read_folder(path, options, findings) if path.is_dir() else read_manifest(path, options, findings)

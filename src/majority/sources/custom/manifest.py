@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 
 from ...data.stores import Store
+from ...data.validation import LARGEST_COORDINATE
 from ..image_summary import ImageFileSummary
 from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
 from .columns import RESERVED, TEXT, read_features, warn_of_unused_columns
 from .content import Content
 from .findings import Findings, UnreadableError
 from .image_warnings import warn_of_changes, warn_of_losses
-from .images import NO_IMAGE, find_ignoring_case, load_images, resolve_aliases
 from .names import did_you_mean
 from .read_options import ReadOptions
 from .tables import LISTS, as_numbers, as_text, describe_content, read_table
@@ -46,6 +46,8 @@ def read_manifest(path: Path, options: ReadOptions, findings: Findings) -> Conte
         normalise_splits(frame, path, findings)
     resolved = frame  # with one path per image file, for comparisons
     if has_images:
+        from .images import resolve_aliases
+
         resolved = frame.assign(path=frame["path"].map(resolve_aliases(path.parent, frame["path"])))
     bag_columns = [name for name in used if name in ("bag_label", "split", "group")]
     cure = "give all rows of a bag the same value"
@@ -112,6 +114,8 @@ class _Images(NamedTuple):
 
 
 def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> _Images:
+    from .images import NO_IMAGE, find_ignoring_case, load_images
+
     names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
     store, files, errors = load_images(path, names.tolist(), options.image_size, options.channels)
     absent = [names[i] for i in errors if names[i] and errors[i] == NO_IMAGE]
@@ -141,13 +145,13 @@ def _read_coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np
     if len(names) == 1:
         findings.add_problem(path, 1, f"there is only a column {names[0]}", "give both x and y, or neither")
         return None
-    columns, cure = [], "write a number, or remove the columns x and y"
+    columns, cure = [], f"write a number of up to ±{LARGEST_COORDINATE:,}, or remove the columns x and y"
     for name in names:
         if describe_content(frame[name]) == LISTS:
             findings.add_problem(path, None, f"column {name} contains lists", cure)
             return None
         numbers = as_numbers(frame[name])
-        wrong = as_text(frame[name][~np.isfinite(numbers)])
+        wrong = as_text(frame[name][~(np.abs(numbers) <= LARGEST_COORDINATE)])
         for row, cell in zip(wrong.index, wrong, strict=True):
             findings.add_problem(path, row, f"{name} is {cell or 'empty'}", cure)
         columns.append(numbers)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 import pandas as pd
 
+from ...errors import InputError
+from ...files import check_expansion
 from .findings import Findings, UnreadableError
 
 MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
@@ -22,6 +24,7 @@ CERTAIN_THOUSANDS = ("thousands separators", "write 1234.5, not 1,234.5 or 1.234
 LEADING_ZEROS = "leading_zeros"  # attribute of a table: the columns of whole numbers with leading zeros
 LEADING_ZEROS_ROWS = 100  # the first rows, in which leading zeros are searched for
 LISTS = "lists (write one column per number)"
+BYTES = "bytes (write numbers)"
 
 
 def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
@@ -32,7 +35,7 @@ def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) ->
     n_problems = len(findings.problems)
     try:
         frame = _read_csv(path, text_columns, findings) if path.suffix.lower() == ".csv" else _read_parquet(path)
-    except UnreadableError:
+    except (UnreadableError, InputError):
         raise
     except ImportError:
         findings.add_problem(path, None, "Parquet needs pyarrow", "pip install pyarrow, or save the table as CSV")
@@ -97,7 +100,7 @@ def find_separators(column: pd.Series) -> Separators | None:
     >>> find_separators(pd.Series(["875", "1,001"])).cure
     'write 1001 if it is a thousand, 1.001 if not'
     """
-    if pd.api.types.is_numeric_dtype(column):
+    if pd.api.types.is_numeric_dtype(column) or describe_content(column) == BYTES:
         return None
     filled = column.dropna().astype(str).str.strip()
     points, commas = filled.str.contains(".", regex=False), filled.str.contains(",", regex=False)
@@ -140,8 +143,9 @@ def describe_content(column: pd.Series) -> str:
     filled = column.dropna()
     if len(filled) == 0:
         return "nothing"
-    if pd.api.types.infer_dtype(filled) in DATES:
-        return "dates or times"
+    inferred = pd.api.types.infer_dtype(filled)
+    if inferred in DATES or inferred == "bytes":
+        return BYTES if inferred == "bytes" else "dates or times"
     return LISTS if pd.api.types.is_list_like(filled.iloc[0]) else "text"
 
 
@@ -202,6 +206,10 @@ def _is_whole(column: pd.Series) -> bool:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
+    import pyarrow.parquet as pq
+
+    facts = pq.read_metadata(path)
+    check_expansion(path, facts.num_rows * facts.num_columns * 8)  # repeated values take no space in the file
     frame = pd.read_parquet(path)
     if not isinstance(frame.index, pd.RangeIndex):  # an index that is in the file: its levels become columns
         frame = frame.reset_index([name for name in frame.index.names if name is not None and name not in frame])
