@@ -69,7 +69,7 @@ def test_the_network_can_be_left_to_the_data(majority, tmp_path):
 def test_train_names_its_folder_by_what_it_does(majority, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert majority("train", "digits", *TINY, "--scenario", "0.3,0.6")[0] == 0
-    assert (tmp_path / "runs" / "digits-0.3-0.6-adjusted-mean-fold0" / "result.json").exists()
+    assert (tmp_path / "runs" / "digits-0.3-0.6-auto-fold0" / "result.json").exists()
 
 
 def test_every_option_of_train_reaches_the_run(majority, tmp_path):

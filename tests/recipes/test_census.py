@@ -52,12 +52,16 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     code, out, _ = majority(*words)
     assert code == 0
     assert "stage student: kept epoch 2 of 2, training loss" in out
-    assert re.search(r"stage teacher-1: kept epoch [12] of 2, validation loss", out)
+    assert re.search(r"stage teacher-1-adjusted-mean: kept epoch [12] of 2, validation loss", out)
+    assert "weights of the bag losses, by 5 validation bags: adjusted-mean 0." in out
     assert "The last epoch was kept." in (tmp_path / "run/report.html").read_text()
     result = json.loads((tmp_path / "run/result.json").read_text())
-    assert list(result["stages"]) == ["teacher-1", "teacher-2", "teacher-3", "student"], (
-        "tiny images are not pretrained"
-    )
+    teachers = ["teacher-1-adjusted-mean", "teacher-2-soft-count", "teacher-3-vote"]
+    assert list(result["stages"]) == [*teachers, "student"], "tiny images are not pretrained"
+    assert result["method"] == "auto"
+    assert list(result["losses"]["teachers"]) == teachers
+    assert sum(result["losses"]["weights"].values()) == pytest.approx(1)
+    assert "5 validation bags" in (tmp_path / "run/report.html").read_text()
     assert result["plan"]["census"]["momentum"] == 0.9
     assert not list((tmp_path / "run").rglob("checkpoint.safetensors"))
     code, out, _ = majority(*words)
@@ -78,8 +82,9 @@ def test_the_command_trains_vectors(majority, tmp_path):
         lines += [f"{bag},{'ab'[bag % 2]},{rng.normal(bag % 2):.3f},{rng.normal():.3f}" for _ in range(5)]
     (tmp_path / "bags.csv").write_text("\n".join(lines) + "\n")
     words = ["train", tmp_path / "bags.csv", "--recipe", "census", "--epochs", "2", "--out", tmp_path / "run"]
-    code, out, _ = majority(*words)
+    code, out, _ = majority(*words, "--method", "adjusted-mean")
     assert code == 0
+    assert "losses" not in json.loads((tmp_path / "run/result.json").read_text())
     assert "teacher-1 has the lower validation loss: the other teachers start like it" in out
     result = json.loads((tmp_path / "run/result.json").read_text())
     assert result["plan"]["backbone"] == "mlp"

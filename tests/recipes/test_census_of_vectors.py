@@ -7,29 +7,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from majority import Bags, Settings, build_model, evaluate
+from majority import Settings, build_model, evaluate
 from majority.recipes import Plan, Run, TaskInfo, census, choose
 from majority.recipes.census import CensusSettings
-from majority.sources import Parts
 
 TRAINING = Settings(epochs=2, batch_bags=8)
 SETTINGS = CensusSettings(head=Settings(epochs=20, batch_bags=16, learning_rate=0.02), teachers=2)
-
-
-def vectors(seed=0, width=40, bags=60, share=0.25):
-    """Three classes a little apart in a few of many features; winners lead by little."""
-    rng = np.random.default_rng(seed)
-    means = np.zeros((3, width))
-    means[:, :3] = 2.5 * np.eye(3)
-
-    def part(bags):
-        labels = np.arange(bags) % 3
-        which = [np.where(rng.random(12) < share, y, rng.integers(3, size=12)) for y in labels]
-        lists = [(means[c] + rng.normal(size=(12, width))).astype(np.float32) for c in which]
-        known = np.concatenate(which)
-        return Bags.from_lists(lists, labels, ["a", "b", "c"])._with(instance_labels=known)
-
-    return Parts(part(bags), part(bags // 3), part(bags))
 
 
 def run_of(folder, parts, method="adjusted-mean", settings=SETTINGS, training=TRAINING):
@@ -39,7 +22,7 @@ def run_of(folder, parts, method="adjusted-mean", settings=SETTINGS, training=TR
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
+def whole(tmp_path_factory, vectors):
     """What an undisturbed run leaves."""
     return census.train(run_of(tmp_path_factory.mktemp("whole"), vectors()))
 
@@ -50,7 +33,7 @@ def test_the_plan_has_a_head_and_no_pretraining():
     assert (plan.own.pretrain, plan.own.head.learning_rate) == (None, 0.02)
 
 
-def test_a_head_on_discriminants_classifies_instances_with_weak_majorities(tmp_path):
+def test_a_head_on_discriminants_classifies_instances_with_weak_majorities(tmp_path, vectors):
     parts = vectors(bags=150)
     run = run_of(tmp_path, parts)
     linear = census.linear_model(run, run.fresh_model())
@@ -62,7 +45,7 @@ def test_a_head_on_discriminants_classifies_instances_with_weak_majorities(tmp_p
     assert accuracy[0] > accuracy[1] + 0.05
 
 
-def test_a_head_on_discriminants_has_the_label_frequencies(tmp_path):
+def test_a_head_on_discriminants_has_the_label_frequencies(tmp_path, vectors):
     parts = vectors()
     run = run_of(tmp_path, parts._replace(train=parts.train.subset(np.flatnonzero(np.arange(60) % 6 > 0))))
     linear, whole = census.linear_model(run, run.fresh_model()), build_model(run.train, "adjusted-mean", "mlp")
@@ -70,7 +53,7 @@ def test_a_head_on_discriminants_has_the_label_frequencies(tmp_path):
     assert linear.head.label_shares.unique().numel() > 1
 
 
-def test_distilled_teachers_are_separate_networks(tmp_path, monkeypatch):
+def test_distilled_teachers_are_separate_networks(tmp_path, monkeypatch, vectors):
     real, models = census._train_teacher, []
 
     def train_teacher(run, model, number, folder, title):
@@ -84,7 +67,7 @@ def test_distilled_teachers_are_separate_networks(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("loss", "kind"), [(9.0, "teacher"), (-9.0, "distilled-teacher")])
-def test_other_teachers_start_like_the_first_with_the_lower_validation_loss(tmp_path, monkeypatch, loss, kind):
+def test_other_teachers_start_like_the_first_with_the_lower_validation_loss(tmp_path, monkeypatch, loss, kind, vectors):
     real, calls = census._train_teacher, []
 
     def train_teacher(run, model, number, folder, title):
@@ -98,7 +81,7 @@ def test_other_teachers_start_like_the_first_with_the_lower_validation_loss(tmp_
     assert calls == ["teacher-1", "distilled-teacher-1", f"{kind}-2"]
 
 
-def test_distilled_teachers_start_from_the_distilled_network(tmp_path, monkeypatch):
+def test_distilled_teachers_start_from_the_distilled_network(tmp_path, monkeypatch, vectors):
     started, real = {}, census._train_teacher
 
     def train_teacher(run, model, number, folder, title):
@@ -115,11 +98,11 @@ def test_distilled_teachers_start_from_the_distilled_network(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("method", ["log-mean", "attention", "proportion", "supervised"])
-def test_other_methods_use_the_same_stages(tmp_path, method):
+def test_other_methods_use_the_same_stages(tmp_path, method, vectors):
     assert "distilled" in census.train(run_of(tmp_path, vectors(), method, replace(SETTINGS, teachers=1))).stages
 
 
-def test_without_a_head_or_a_bag_of_every_label_teachers_start_from_random_weights(tmp_path):
+def test_without_a_head_or_a_bag_of_every_label_teachers_start_from_random_weights(tmp_path, vectors):
     parts = vectors()
     trained = census.train(run_of(tmp_path / "no head", parts, settings=replace(SETTINGS, head=None)))
     assert list(trained.stages) == ["teacher-1", "teacher-2", "student"]
@@ -127,7 +110,7 @@ def test_without_a_head_or_a_bag_of_every_label_teachers_start_from_random_weigh
     assert list(census.train(run_of(tmp_path / "no bag", two_labels)).stages) == ["teacher-1", "teacher-2", "student"]
 
 
-def test_no_instance_label_reaches_any_stage(tmp_path, whole, same):
+def test_no_instance_label_reaches_any_stage(tmp_path, whole, same, vectors):
     parts, rng = vectors(), np.random.default_rng(3)
     mixed = lambda bags: bags._with(instance_labels=rng.permutation(bags.instance_labels))
     scrambled = parts._replace(train=mixed(parts.train), val=mixed(parts.val))
@@ -136,6 +119,6 @@ def test_no_instance_label_reaches_any_stage(tmp_path, whole, same):
     assert whole.summary()["stages"] == other.summary()["stages"]
 
 
-def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, check_going_on):
+def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, check_going_on, vectors):
     stages = ["head_on_discriminants", "_train_teacher", "_distill"]
     check_going_on(run_of(tmp_path, vectors()), whole, stages, "discriminants", "instance_probabilities")

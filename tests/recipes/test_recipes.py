@@ -175,8 +175,12 @@ def test_census_plans_as_many_epochs_as_it_trains(tmp_path, source):
     plan = RECIPES["census"].plan(task).with_settings(settings)
     run = Run(tmp_path, parts.train, parts.val, plan, lambda n=0: build_model(parts.train, "count", plan.backbone), "")
     trained = RECIPES["census"].train(run)
-    planned = RECIPES["census"].planned_epochs(plan, parts.train)
+    planned = RECIPES["census"].epochs(plan, parts.train, "count")
     assert planned == sum(fitted.epochs for fitted in trained.stages.values())
+    fresh = lambda number=0, method=None: build_model(parts.train, method, plan.backbone)
+    run = Run(tmp_path / "auto", parts.train, parts.val, plan, fresh, "", losses=RECIPES["census"].losses)
+    planned = RECIPES["census"].epochs(plan, parts.train, "auto")
+    assert planned == sum(fitted.epochs for fitted in RECIPES["census"].train(run).stages.values())
 
 
 def test_an_unknown_recipe_is_named():

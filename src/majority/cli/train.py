@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority proportions."
 FOLDS_HELP = "Number of folds for cross-validation of your own bags; without --fold, all folds are trained."
+METHOD_HELP = "See `majority list`; auto: several, weighted by the validation bags (census), or adjusted-mean."
 LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
 
 
 @app.command()
 def train(
     source: options.Source,
-    method: Annotated[str, typer.Option(help="See `majority list`.")] = "adjusted-mean",
+    method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     recipe: options.Recipe = "default",
     scenario: Annotated[str | None, typer.Option(help=SCENARIO_HELP)] = None,
     fold: Annotated[int | None, typer.Option(help="0 to 4; for your own bags 0 to --folds - 1 (default: 0).")] = None,

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..errors import InputError
-from ..methods import METHODS
+from ..methods import sees_instance_labels
 from ..records import check_fields
 from ..sources import Parts, Source, is_custom_source, load, names
 
@@ -79,6 +79,6 @@ class Data:
 
 def fingerprints(parts: Parts, method: str) -> list[str | None]:
     """Hashes of what the method's training can see of each part."""
-    visible = METHODS.find(method).head.sees_instance_labels
+    visible = sees_instance_labels(method)
     seen = [part if part is None or visible else part.without_instance_labels() for part in parts]
     return [None if part is None else part.fingerprint() for part in seen]

@@ -16,7 +16,7 @@ from ..files import write_json, write_lines
 from ..inference.classified_bags import classify_bags
 from ..inference.classifier import Classifier
 from ..log import Log, no_log
-from ..methods import DEFAULT_METHOD, METHODS, check_options
+from ..methods import AUTO, check_options, sees_instance_labels
 from ..model import Model, build_model
 from ..recipes import DEFAULT, RECIPES, Plan, Run, TaskInfo, Trained, choose, find_recipe, temporary_files
 from ..recipes.label_preserving import LABEL_PRESERVING
@@ -61,7 +61,7 @@ class Prepared(NamedTuple):
 @dataclass(frozen=True)
 class Experiment:
     data: Data
-    method: str = DEFAULT_METHOD
+    method: str = AUTO  # the recipe weighs several methods, or takes the default one
     method_options: dict[str, Any] = field(default_factory=dict)
     recipe: str = DEFAULT
     seed: int = 0
@@ -145,9 +145,10 @@ class Experiment:
         if not has_started(folder):  # a run that is refused leaves nothing behind
             for part in (parts.train, parts.val) if build().head.sees_instance_labels else ():
                 check_all_known(self.method, part)
-        config = self._config(data, plan, fingerprints(parts, self.method)) | {
+        method = RECIPES[plan.recipe].method(self.method)
+        config = self._config(data, plan, fingerprints(parts, method)) | {
             "task": task._asdict(),
-            "planned_epochs": RECIPES[plan.recipe].planned_epochs(plan, parts.train),
+            "planned_epochs": RECIPES[plan.recipe].epochs(plan, parts.train, method),
             "columns": source.columns,
             "images": source.image_files and source.image_files._asdict(),
         }
@@ -157,13 +158,16 @@ class Experiment:
         self, folder: Path, prepared: Prepared, device: str, log: Log, eager: bool, callbacks: Sequence[Callback]
     ) -> Trained:
         plan, parts, data = prepared.plan, prepared.parts, self.data.with_defaults()
+        recipe = RECIPES[plan.recipe]
+        method = recipe.method(self.method)
+        losses = recipe.losses if method == AUTO else ()
 
-        def fresh_model(number: int = 0) -> Model:
-            return prepared.build(run.seed_of(number))
+        def fresh_model(number: int = 0, method: str | None = None) -> Model:
+            return prepared.build(run.seed_of(number), method)
 
-        title = " ".join(filter(None, [data.source, data.scenario, self.method, f"fold {data.fold}"]))
-        run = Run(folder, parts.train, parts.val, plan, fresh_model, title, device, eager, log, callbacks)
-        return RECIPES[plan.recipe].train(run)
+        title = " ".join(filter(None, [data.source, data.scenario, method, f"fold {data.fold}"]))
+        run = Run(folder, parts.train, parts.val, plan, fresh_model, title, device, eager, log, callbacks, losses)
+        return recipe.train(run)
 
     def _finish(self, folder: Path, prepared: Prepared, trained: Trained, device: str) -> dict[str, Any]:
         """Write the classifier, the figures and the report page."""
@@ -205,9 +209,12 @@ class Experiment:
         """A function that makes networks of the plan; the statistics of the instances are computed only once."""
         options: dict[str, Any] = {"pixels": plan.pixels, "background_share": self.background_share}
         options |= self.method_options
+        recipe = RECIPES[plan.recipe]
+        named = recipe.method(self.method)
+        first = recipe.losses[0] if named == AUTO else named
 
-        def build(seed: int = 0) -> Model:
-            model = build_model(train, self.method, plan.backbone, seed=seed, **options)
+        def build(seed: int = 0, method: str | None = None) -> Model:
+            model = build_model(train, method or first, plan.backbone, seed=seed, **options)
             options["normalise"] = model.normalise
             return model
 
@@ -215,7 +222,7 @@ class Experiment:
 
     def _config(self, data: Data, plan: Plan, fingerprint: list[str | None]) -> dict[str, Any]:
         return {
-            "method": self.method,
+            "method": RECIPES[plan.recipe].method(self.method),
             "method_options": self.method_options,
             "background_share": self.background_share,
             "data": asdict(data) | {"fingerprint": fingerprint},
@@ -229,9 +236,9 @@ class Experiment:
         """What a result belongs to."""
         data, plan = self.data.with_defaults(), prepared.plan
         return {
-            "method": self.method,
+            "method": prepared.config["method"],
             "method_options": self.method_options,
-            "sees_instance_labels": METHODS.find(self.method).head.sees_instance_labels,
+            "sees_instance_labels": sees_instance_labels(self.method),
             "background_share": self.background_share,
             "recipe": plan.recipe,
             "source": data.source,

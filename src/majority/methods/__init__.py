@@ -26,7 +26,17 @@ from .output_mean import OutputMean
 from .vote import Vote
 from .voting import Voting
 
-__all__ = ["DEFAULT_METHOD", "METHODS", "BagOutput", "Head", "Method", "check_options", "create_head"]
+__all__ = [
+    "AUTO",
+    "DEFAULT_METHOD",
+    "METHODS",
+    "BagOutput",
+    "Head",
+    "Method",
+    "check_options",
+    "create_head",
+    "sees_instance_labels",
+]
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,7 @@ def _counting(name: str, t1: float, t2: float | None) -> Method:
     return Method(name, Count, ABOUT[name], {"instance_temperature": t1, "bag_temperature": t2})
 
 
-METHODS: Registry[Method] = Registry("method", Method, reserved=("all",))
+METHODS: Registry[Method] = Registry("method", Method, reserved=("all", "auto"))
 for method in (
     _counting("count", 0.1, 0.1),
     _counting("soft-count", 1.0, 0.1),
@@ -66,9 +76,20 @@ for method in (
     register(method)
 
 DEFAULT_METHOD = "adjusted-mean"
+AUTO = "auto"  # no method is named: the recipe weighs several by the validation bags, or takes the default
+
+
+def sees_instance_labels(name: str) -> bool:
+    """Whether the method is a reference method."""
+    return name != AUTO and METHODS.find(name).head.sees_instance_labels
 
 
 def check_options(name: str, options: dict[str, Any]) -> None:
+    if name == AUTO:
+        if options:
+            first = next(iter(options))
+            raise InputError(f"method {AUTO} has no option {first!r}: name the method that it belongs to with --method")
+        return
     known = list(inspect.signature(METHODS.find(name).head.__init__).parameters)[3:]
     unknown = sorted(set(options) - set(known))
     if unknown:

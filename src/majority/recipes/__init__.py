@@ -9,11 +9,12 @@ from ..data.bags import Bags
 from ..descriptions import DEFAULT_RECIPE as DEFAULT
 from ..descriptions import RECIPES as ABOUT
 from ..errors import InputError
-from ..methods import METHODS, Head
+from ..methods import AUTO, DEFAULT_METHOD, METHODS, Head
 from ..methods.count import Count
 from ..plugins import Registry, register
 from . import census, mpem, single
 from .label_preserving import known_source
+from .losses import LOSSES
 from .plan import Plan, TaskInfo
 from .stages import Run, Trained, temporary_files, train_once
 
@@ -33,7 +34,8 @@ class Recipe:
     plan: Callable[[TaskInfo], Plan]
     train: Callable[[Run], Trained] = train_once
     head: type[Head] = Head  # the methods it works with have a head of this class
-    planned_epochs: Callable[[Plan, Bags], int] = _epochs_of_one_training  # in all stages together
+    planned_epochs: Callable[..., int] = _epochs_of_one_training  # in all stages together
+    losses: tuple[str, ...] = ()  # the methods that it weighs if none is named; `planned_epochs` takes their number
 
     def plan_for(self, task: TaskInfo) -> Plan:
         """The plan, checked to be this recipe's: it is the name by which a run finds how to train."""
@@ -42,7 +44,20 @@ class Recipe:
             raise InputError(f"recipe {self.name} gives a plan of {plan.recipe!r}: give Plan({self.name!r}, ...)")
         return plan
 
+    def epochs(self, plan: Plan, train: Bags, method: str) -> int:
+        """The number of epochs in all stages."""
+        if method == AUTO:
+            return self.planned_epochs(plan, train, len(self.losses))
+        return self.planned_epochs(plan, train)
+
+    def method(self, name: str) -> str:
+        """What `auto` stands for: itself if this recipe weighs several losses, else the default method."""
+        return DEFAULT_METHOD if name == AUTO and not self.losses else name
+
     def check_method(self, name: str) -> None:
+        name = self.method(name)
+        if name == AUTO:
+            return
         if not issubclass(METHODS.find(name).head, self.head):
             able = [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
             raise InputError(f"recipe {self.name} does not work with method {name}: use --method {' or '.join(able)}")
@@ -54,7 +69,7 @@ for recipe in (
     Recipe("paper", ABOUT["paper"], single.paper),
     Recipe("augmented", ABOUT["augmented"], single.augmented),
     Recipe("mpem", ABOUT["mpem"], mpem.plan, mpem.train, Count, mpem.planned_epochs),
-    Recipe("census", ABOUT["census"], census.plan, census.train, planned_epochs=census.planned_epochs),
+    Recipe("census", ABOUT["census"], census.plan, census.train, planned_epochs=census.planned_epochs, losses=LOSSES),
 ):
     register(recipe)
 

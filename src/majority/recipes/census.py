@@ -10,12 +10,15 @@ the network first learns its soft labels (distilled). One teacher starts from th
 others start like the better one, by the loss of the validation bags. For tiny images, and for all images on a CPU,
 there is no pretrain and no head: everything starts from random weights. Head and teachers keep the epoch with the
 lowest loss of the validation bags. Pretrain, distilled and student do not learn bag labels: they keep their last epoch.
+
+If no method is named, there are several losses: heads and teachers of each, and the soft labels that are learned are
+means with weights by `losses.weigh`. Then there is no choice of a start: teachers of both starts are weighted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,6 +42,7 @@ from ..training.validation import takes_views
 from .discriminants import discriminants, is_applicable
 from .embedding import embed_bags, one_bag_per_instance
 from .label_preserving import known_source, label_preserving
+from .losses import explained, weigh
 from .plan import Plan, TaskInfo
 from .single import resnet_for
 from .stages import Run, Trained
@@ -132,13 +136,16 @@ def _three_quarters(length: int) -> int:
     return unit * round(3 / 4 * length / unit)
 
 
-def planned_epochs(plan: Plan, train: Bags) -> int:
+def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
+    """In all stages; `losses` is their number if no method is named."""
     own: CensusSettings = plan.own
-    stages = [own.pretrain, own.head if own.pretrain or _head_on_discriminants(own, train) else None]
-    distills = int(_head_on_discriminants(own, train))  # the network learns the head's soft labels, one more teacher
+    distills = int(_head_on_discriminants(own, train))  # the network learns the soft labels of heads
+    epochs = own.pretrain.epochs if own.pretrain is not None else 0
+    if own.head is not None and (own.pretrain is not None or distills):
+        epochs += max(losses, 1) * own.head.epochs
+    teachers = own.teachers * (1 + distills) if losses else own.teachers + distills
     teacher_epochs = min(plan.training.epochs, own.teacher_epochs)
-    epochs = sum(settings.epochs for settings in stages if settings is not None)
-    return epochs + (own.teachers + distills) * teacher_epochs + (1 + distills) * plan.training.epochs
+    return epochs + teachers * teacher_epochs + (1 + distills) * plan.training.epochs
 
 
 def _head_on_discriminants(own: CensusSettings, train: Bags) -> bool:
@@ -146,6 +153,11 @@ def _head_on_discriminants(own: CensusSettings, train: Bags) -> bool:
 
 
 def train(run: Run) -> Trained:
+    return _train_losses(run) if run.losses else _train_method(run)
+
+
+def _train_method(run: Run) -> Trained:
+    """With the loss of one method."""
     own: CensusSettings = run.plan.own
     stages: dict[str, Fitted] = {}
     network = run.fresh_model()
@@ -158,7 +170,7 @@ def train(run: Run) -> Trained:
     elif _head_on_discriminants(own, run.train):
         linear = linear_model(run, network)
         stages["head"] = run.stage("head", linear, partial(head_on_discriminants, run, linear))
-        stages["distilled"] = run.stage("distilled", network, partial(_distill, run, network, [linear]))
+        stages["distilled"] = run.stage("distilled", network, partial(_distill, run, network, [linear], [1]))
         starts["distilled-teacher"] = lambda number: deepcopy(network)
 
     def train_teacher(kind: str, number: int) -> Model:
@@ -173,8 +185,68 @@ def train(run: Run) -> Trained:
     teachers = [firsts[kind], *(train_teacher(kind, number) for number in range(2, own.teachers + 1))]
     student = starts[kind](0)
     student.head.load_state_dict(dict(teachers[-1].head.named_buffers()), strict=False)  # running statistics
-    stages["student"] = run.stage("student", student, partial(_distill, run, student, teachers))
+    stages["student"] = run.stage("student", student, partial(_distill, run, student, teachers, [1] * len(teachers)))
     return Trained(student, stages["student"], stages)
+
+
+def _train_losses(run: Run) -> Trained:
+    """With several losses, weighted by how well the instance predictions explain the labels of the validation bags."""
+    own: CensusSettings = run.plan.own
+    stages: dict[str, Fitted] = {}
+    networks = {loss: run.fresh_model(method=loss) for loss in run.losses}
+    first = networks[run.losses[0]]
+    starts: dict[str, Callable[[str, int], Model]] = {
+        "teacher": lambda loss, number: run.fresh_model(number, method=loss)
+    }
+    if own.pretrain is not None:
+        stages["pretrain"] = run.stage("pretrain", first.backbone, partial(_pretrain, run, first))
+        for loss, network in networks.items():
+            network.backbone = deepcopy(first.backbone)
+            if own.head is not None:
+                name = f"head-{loss}"
+                stages[name] = run.stage(name, network.head, partial(_train_head, run, network))
+        starts = {"teacher": lambda loss, number: deepcopy(networks[loss])}
+    elif _head_on_discriminants(own, run.train):
+        heads = {f"head-{loss}": linear_model(run, network) for loss, network in networks.items()}
+        for name, head in heads.items():
+            stages[name] = run.stage(name, head, partial(head_on_discriminants, run, head))
+        weights, _ = _weigh(run, heads)
+        learn = partial(_distill, run, first, [*heads.values()], [*weights.values()])
+        stages["distilled"] = run.stage("distilled", first, learn)
+        for network in networks.values():
+            network.backbone = deepcopy(first.backbone)
+            network.head.load_state_dict(dict(first.head.named_parameters()), strict=False)
+        starts["distilled-teacher"] = lambda loss, number: deepcopy(networks[loss])
+
+    teachers: dict[str, Model] = {}
+    places: dict[str, tuple[str, str]] = {}  # start and loss of each teacher
+    for kind, start in starts.items():
+        for number in range(1, own.teachers + 1):
+            loss = run.losses[(number - 1) % len(run.losses)]
+            name = f"{kind}-{number}-{loss}"
+            teachers[name], places[name] = start(loss, number), (kind, loss)
+            stages[name] = run.stage(name, teachers[name], partial(_train_teacher, run, teachers[name], number))
+
+    weights, log_likelihoods = _weigh(run, teachers)
+    by_loss = {loss: sum(weights[name] for name in teachers if places[name][1] == loss) for loss in run.losses}
+    chosen = max(by_loss, key=lambda loss: by_loss[loss])
+    best = max((name for name in teachers if places[name][1] == chosen), key=lambda name: weights[name])
+    shown = ", ".join(f"{name} {weight:.2f}" for name, weight in by_loss.items())
+    run.log(f"weights of the bag losses, by {len(run.val)} validation bags: {shown}")
+    student = starts[places[best][0]](chosen, 0)
+    student.head.load_state_dict(dict(teachers[best].head.named_buffers()), strict=False)  # running statistics
+    learn = partial(_distill, run, student, [*teachers.values()], [*weights.values()])
+    stages["student"] = run.stage("student", student, learn)
+    members = {name: {"weight": weights[name], "log_likelihood": log_likelihoods[name]} for name in teachers}
+    about = {"weights": by_loss, "teachers": members, "validation_bags": len(run.val), "chosen": chosen}
+    return Trained(student, stages["student"], stages, {"losses": about})
+
+
+def _weigh(run: Run, models: dict[str, Model]) -> tuple[dict[str, float], dict[str, float]]:
+    """The weight of each model, and the log-likelihood of the validation labels that it stands for."""
+    found = {name: explained(model, run.train, run.val, run.device) for name, model in models.items()}
+    methods = {name: model.spec.method for name, model in models.items()}
+    return weigh(found, methods, len(run.val)), found
 
 
 def _pretrain(run: Run, model: Model, folder: Path, title: str) -> Fitted:
@@ -225,9 +297,16 @@ def _train_teacher(run: Run, model: Model, number: int, folder: Path, title: str
     return run.fit(model, folder, title, settings=settings, objective=objective)
 
 
-def _distill(run: Run, model: Model, teachers: list[Model], folder: Path, title: str) -> Fitted:
+def _distill(
+    run: Run, model: Model, teachers: Sequence[Model], weights: Sequence[float], folder: Path, title: str
+) -> Fitted:
+    """Train the model on the weighted mean of the teachers' probabilities."""
     own: CensusSettings = run.plan.own
-    mean: Any = sum(instance_probabilities(teacher, run.train, run.device) / len(teachers) for teacher in teachers)
+    mean: Any = sum(
+        instance_probabilities(teacher, run.train, run.device) / (sum(weights) / weight)
+        for teacher, weight in zip(teachers, weights, strict=True)
+        if weight > 0
+    )
     sharpened = (own.sharpness * mean.clamp(min=SMALLEST_PROBABILITY).log()).softmax(dim=1).cpu().numpy()
     objective = Distill(model, own.momentum, own.mixup)
     return run.fit(model, folder, title, soft_labels=sharpened, objective=objective)

@@ -68,6 +68,7 @@ class Run:
     eager: bool = False
     log: Log = no_log
     callbacks: Sequence[Callback] = ()
+    losses: tuple[str, ...] = ()  # the methods to weigh if none is named; `fresh_model` then takes method=NAME
 
     def fit(
         self,

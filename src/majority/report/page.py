@@ -184,6 +184,7 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "instances": f"images of {shape}" if spec.images else f"vectors of {shape} features",
         "classes": len(classifier.classes),
         "method": config["method"],
+        "bag losses": _bag_losses(result),
         "recipe": plan["recipe"],
         "backbone": spec.backbone or "custom module",
         "epochs": _kept_epoch(result),
@@ -194,6 +195,20 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "made with": f"majority {environment['majority']}, torch {environment['torch']}, {environment['device']}",
     }
     return {name: str(value) for name, value in about.items() if value is not None}
+
+
+def _bag_losses(result: dict[str, Any]) -> str | None:
+    """The weights of the losses of a run without a named method.
+
+    >>> _bag_losses({"losses": {"weights": {"vote": 0.3, "soft-count": 0.7}, "validation_bags": 50}})
+    'soft-count 0.70, vote 0.30 (weights, by how well instance predictions explain the labels of 50 validation bags)'
+    """
+    if "losses" not in result:
+        return None
+    weights = sorted(result["losses"]["weights"].items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
+    bags = result["losses"]["validation_bags"]
+    return f"{shown} (weights, by how well instance predictions explain the labels of {bags} validation bags)"
 
 
 def _kept_epoch(training: dict[str, Any]) -> str:

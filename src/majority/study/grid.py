@@ -16,7 +16,7 @@ from ..experiments.experiment import Experiment
 from ..experiments.run_folder import CONFIG, has_started, read_config, run_lock
 from ..files import write_json
 from ..log import Log, no_log
-from ..methods import METHODS
+from ..methods import sees_instance_labels
 from ..sources import load, names
 from ..sources.benchmarks.labelled import N_FOLDS
 from .live import show_cells
@@ -109,7 +109,7 @@ def _check_data(cells: Sequence[tuple[Path, Experiment]]) -> None:
     seen: dict[tuple[Data, bool], tuple[object, Path]] = {}
     for folder, experiment in cells:
         if has_started(folder):
-            key = (experiment.data, METHODS.find(experiment.method).head.sees_instance_labels)
+            key = (experiment.data, sees_instance_labels(experiment.method))
             fingerprint = read_config(folder)["data"]["fingerprint"]
             first, first_folder = seen.setdefault(key, (fingerprint, folder))
             if fingerprint != first:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..methods import AUTO, DEFAULT_METHOD
 from ..records import StudyRequest, read_record
 from .grid import STUDY
 from .results import Result, source_name
@@ -28,6 +29,8 @@ def missing_cells(study: Path, results: list[Result]) -> dict[tuple[str, str, st
     grid = (request["sources"], request["scenarios"], request["methods"], request["folds"])
     for source, scenario, method, fold in product(*grid):
         names = (Path(source).stem, scenario, method)
+        if method == AUTO and (*names[:2], DEFAULT_METHOD, fold) in finished:
+            continue  # the recipe does not weigh several methods
         if (*names, fold) not in finished:
             missing.setdefault(names, []).append(fold)
     return missing

@@ -1,0 +1,92 @@
+"""How much the teachers of several bag losses count: by how well their instance predictions explain validation labels.
+
+No single loss is right for all bags. `adjusted-mean` predicts too many instances of rare classes if the instances that
+winners leave are not shared evenly; `soft-count` and `vote` learn little from bags with a large majority. Losses of
+different methods are on different scales, so they cannot be compared. What can be compared is how well the shares of
+the classes that a classifier predicts in a bag explain the label of the bag: see `label_log_likelihoods`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from ..data.bags import Bags
+from ..data.device import choose_device
+from ..inference.evaluate import all_batches, outputs
+from ..model import Model
+
+LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer
+PRIOR = {"adjusted-mean": 1.0}  # of the weights, others 2: it assumes more, and bag labels cannot show all of it
+SHARPNESS = np.geomspace(0.1, 100, 61)  # values that are tried
+DISCOUNT = 0.15  # of the validation labels' evidence: they are few, and have chosen the epochs as well
+
+
+def predicted_shares(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:  # (b, C)
+    """The mean probability of each class over the instances of each bag."""
+    chosen = choose_device(device)
+    batches = outputs(model.to(chosen), all_batches(bags.without_instance_labels(), chosen))
+    means = [batch.segments.mean(output.instance_log_probs.exp()) for batch, output in batches]
+    return torch.cat(means).double().cpu().numpy()
+
+
+def label_log_likelihoods(shares: np.ndarray, labels: np.ndarray, label_counts: np.ndarray) -> np.ndarray:
+    """(b, C) predicted shares, (b,) labels, (C,) training bags with each label -> (b,) log-likelihood of each label.
+
+    P(label = y) is proportional to f_y exp(s (share_y - mean share of y over the bags)), with f the share of training
+    bags with label y, each count plus one. The sharpness s is the same for all bags and has the value with the highest
+    likelihood, so that classifiers with soft and with nearly one-hot probabilities can be compared. As f gives the base
+    rates and shares are compared with their means, a classifier gains nothing by predicting frequent labels more often:
+    it must predict more instances of a class where this class is the label.
+
+    >>> labels, counts = np.array([0, 1, 0, 1]), np.array([2, 2])
+    >>> good, none = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]]), np.full((4, 2), 0.5)
+    >>> label_log_likelihoods(good, labels, counts).round(2) + 0.0
+    array([0., 0., 0., 0.])
+    >>> label_log_likelihoods(none, labels, counts).round(2)
+    array([-0.69, -0.69, -0.69, -0.69])
+    """
+    base = np.log((label_counts + 1) / (label_counts + 1).sum())
+    lead = shares - shares.mean(axis=0)
+
+    def log_likelihoods(sharpness: float) -> np.ndarray:
+        scores = sharpness * lead + base
+        scores = scores - scores.max(axis=1, keepdims=True)
+        chosen: np.ndarray = scores[np.arange(len(labels)), labels] - np.log(np.exp(scores).sum(axis=1))
+        return chosen
+
+    return max(map(log_likelihoods, SHARPNESS), key=lambda values: float(values.mean()))
+
+
+def voting_shares(shares: np.ndarray, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+    """The shares and the labels without the background, which no bag has as its label."""
+    if bags.background is None:
+        return shares, bags.labels
+    return np.delete(shares, bags.background, axis=1), bags.labels - (bags.labels > bags.background)
+
+
+def explained(model: Model, train: Bags, val: Bags, device: str = "auto") -> float:
+    """The mean log-likelihood of the labels of the validation bags, given what the model predicts for instances."""
+    shares, labels = voting_shares(predicted_shares(model, val, device), val)
+    _, train_labels = voting_shares(np.empty((0, len(train.classes))), train)
+    counts = np.bincount(train_labels, minlength=shares.shape[1])
+    return float(label_log_likelihoods(shares, labels, counts).mean())
+
+
+def weigh(log_likelihoods: Mapping[str, float], methods: Mapping[str, str], bags: int) -> dict[str, float]:
+    """Weights that sum to 1, from the mean log-likelihoods over so many bags and the method of each classifier.
+
+    They are proportional to the likelihood to the power DISCOUNT: as few bags say little, classifiers that are
+    nearly as good get nearly the same weight. That of `adjusted-mean` is halved.
+
+    >>> methods = {"a": "vote", "b": "soft-count", "c": "adjusted-mean"}
+    >>> weights = weigh({"a": -0.5, "b": -0.6, "c": -0.5}, methods, bags=50)
+    >>> {name: round(weight, 3) for name, weight in weights.items()}
+    {'a': 0.507, 'b': 0.239, 'c': 0.254}
+    """
+    evidence = DISCOUNT * bags * np.array([*log_likelihoods.values()])
+    prior = np.array([PRIOR.get(methods[name], 2.0) for name in log_likelihoods])
+    weights = prior * np.exp(evidence - evidence.max())
+    return dict(zip(log_likelihoods, (weights / weights.sum()).tolist(), strict=True))

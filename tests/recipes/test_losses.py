@@ -1,0 +1,183 @@
+"""Bag losses weighted by the validation bags: the likelihood, the weights, and census without a named method."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from majority import Bags, Settings, build_model, load_source
+from majority.errors import InputError
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.recipes import Plan, Run, census
+from majority.recipes.census import CensusSettings
+from majority.recipes.losses import LOSSES, explained, label_log_likelihoods, predicted_shares, weigh
+
+TRAINING = Settings(epochs=2, batch_bags=8)
+THREE = CensusSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
+
+
+def run_of(folder, parts, settings=THREE, backbone="mlp", training=TRAINING):
+    plan = Plan("census", backbone, training=training, own=settings)
+    fresh = lambda number=0, method=None: build_model(parts.train, method, backbone, seed=number)
+    return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu", losses=LOSSES)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, vectors):
+    """What an undisturbed run leaves."""
+    return census.train(run_of(tmp_path_factory.mktemp("whole"), vectors()))
+
+
+# ---------------------------------------------------------------------- the criterion
+
+
+def test_the_likelihood_is_that_of_the_best_sharpness():
+    rng = np.random.default_rng(0)
+    shares, labels = rng.dirichlet(np.ones(4), 30), rng.integers(4, size=30)
+    shares[np.arange(30), labels] += 0.1  # not all of it is noise
+    counts = np.array([20, 5, 0, 75])
+    base = np.log(np.array([21, 6, 1, 76]) / 104)
+
+    def loss(sharpness):
+        scores = log_softmax(base + sharpness * (shares - shares.mean(axis=0)), axis=1)
+        return -np.mean([scores[bag, label] for bag, label in enumerate(labels)])
+
+    best = minimize_scalar(loss, bounds=(0.1, 100), method="bounded").fun
+    assert label_log_likelihoods(shares, labels, counts).mean() == pytest.approx(-best, abs=1e-3)
+
+
+def test_predicting_the_frequent_label_everywhere_explains_no_more_than_its_frequency():
+    labels, counts = np.repeat([0, 1], [9, 1]), np.array([89, 9])
+    always_first = np.tile([1.0, 0.0], (10, 1))
+    entropy = 0.9 * np.log(0.9) + 0.1 * np.log(0.1)
+    assert label_log_likelihoods(always_first, labels, counts).mean() == pytest.approx(entropy)
+
+
+def test_soft_and_hard_predictions_of_the_same_order_explain_the_same():
+    rng = np.random.default_rng(1)
+    hard, labels = rng.dirichlet(np.ones(3), 40), rng.integers(3, size=40)
+    soft = 0.2 * hard + 0.8 / 3
+    one, other = (label_log_likelihoods(shares, labels, np.ones(3)).mean() for shares in (hard, soft))
+    assert one == pytest.approx(other, abs=1e-3)
+
+
+def test_predicted_shares_are_mean_probabilities_of_each_bag(vectors):
+    parts = vectors(bags=9)
+    model = build_model(parts.train, "vote", "mlp")
+    probabilities = census.instance_probabilities(model, parts.val, "cpu").numpy()
+    expected = [probabilities[start:stop].mean(axis=0) for start, stop in zip(*_ends(parts.val), strict=True)]
+    assert predicted_shares(model, parts.val, "cpu") == pytest.approx(np.array(expected), abs=1e-6)
+
+
+def _ends(bags):
+    return bags.offsets[:-1], bags.offsets[1:]
+
+
+def test_a_background_is_left_out():
+    """The likelihood is the same whatever the number of the background class."""
+    rng = np.random.default_rng(0)
+    lists = [rng.normal(size=(6, 2)).astype(np.float32) for _ in range(8)]
+
+    def found(names, background):
+        labels = [names[bag % 2] for bag in range(8)]
+        bags = Bags.from_lists(lists, labels, sorted([*names, background])).with_background(background)
+        model = build_model(bags, "vote", "linear")
+        for parameter in (model.head.classifier.weight, model.head.classifier.bias):
+            order = [bags.classes.index(name) for name in (*names, background)]
+            parameter.data[order] = parameter.data.new_tensor(
+                np.random.default_rng(5).normal(size=tuple(parameter.shape))
+            )
+        return explained(model, bags, bags, "cpu")
+
+    assert found(["b", "c"], "a") == pytest.approx(found(["b", "c"], "d"), abs=1e-6)
+
+
+def test_more_bags_make_the_difference_count_more():
+    found, methods = {"one": -0.4, "two": -0.5}, {"one": "vote", "two": "soft-count"}
+    few, many = (weigh(found, methods, bags)["one"] for bags in (10, 1000))
+    assert 0.5 < few < 0.6 < 0.99 < many
+
+
+# ---------------------------------------------------------------------- census without a named method
+
+
+def test_each_start_has_a_teacher_of_each_loss_and_the_student_learns_all(whole):
+    heads = [f"head-{loss}" for loss in LOSSES]
+    teachers = [f"{kind}-{n}-{loss}" for kind in ("teacher", "distilled-teacher") for n, loss in enumerate(LOSSES, 1)]
+    assert list(whole.stages) == [*heads, "distilled", *teachers, "student"]
+    about = whole.summary()["losses"]
+    assert list(about["teachers"]) == teachers
+    assert sum(teacher["weight"] for teacher in about["teachers"].values()) == pytest.approx(1)
+    assert about["chosen"] == max(LOSSES, key=lambda loss: about["weights"][loss]) == whole.model.spec.method
+
+
+def test_the_student_learns_the_weighted_mean(tmp_path, monkeypatch, vectors):
+    learned = {}
+    real = Run.fit
+
+    def fit(self, model, folder, title, *args, **options):
+        learned[folder.name] = options.get("soft_labels")
+        return real(self, model, folder, title, *args, **options)
+
+    monkeypatch.setattr(Run, "fit", fit)
+    given = iter(np.eye(3)[[0, 1, 2]])
+    monkeypatch.setattr(
+        census,
+        "instance_probabilities",
+        lambda model, bags, device: build_tensor(next(given), len(bags.index)),
+    )
+    parts = vectors()
+    trained = census.train(run_of(tmp_path, parts, replace(THREE, head=None)))
+    weights = [teacher["weight"] for teacher in trained.about["losses"]["teachers"].values()]
+    squared = np.square(weights)
+    assert learned["student"][0] == pytest.approx(squared / squared.sum(), rel=1e-4)
+
+
+def build_tensor(row, n):
+    return torch.tensor(np.tile(row, (n, 1)), dtype=torch.float32)
+
+
+def test_pretrained_images_have_a_head_of_each_loss(tmp_path):
+    views = ("affine", "noise")
+    own = CensusSettings(
+        Settings(epochs=1, batch_bags=32, drop_last=True, augment=views), Settings(epochs=1, batch_bags=8), teachers=3
+    )
+    parts = load_source("digits").make_parts(scenario="large", bags=24, bag_size=8)
+    run = run_of(tmp_path, parts, own, "tiny", Settings(epochs=1, batch_bags=8, augment=views))
+    teachers = [f"teacher-{number}-{loss}" for number, loss in enumerate(LOSSES, 1)]
+    expected = ["pretrain", *(f"head-{loss}" for loss in LOSSES), *teachers, "student"]
+    assert list(census.train(run).stages) == expected
+
+
+def test_fewer_teachers_than_losses_are_possible(tmp_path, vectors):
+    trained = census.train(run_of(tmp_path, vectors(), replace(THREE, head=None, teachers=1)))
+    assert list(trained.stages) == ["teacher-1-adjusted-mean", "student"]
+
+
+def test_no_instance_label_reaches_the_weights(tmp_path, whole, same, vectors):
+    parts, rng = vectors(), np.random.default_rng(3)
+    mixed = lambda bags: bags._with(instance_labels=rng.permutation(bags.instance_labels))
+    other = census.train(run_of(tmp_path, parts._replace(train=mixed(parts.train), val=mixed(parts.val))))
+    assert same(whole.model, other.model)
+    assert whole.summary()["losses"] == other.summary()["losses"]
+
+
+def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, check_going_on, vectors):
+    run = run_of(tmp_path, vectors())
+    check_going_on(run, whole, ["head_on_discriminants", "_train_teacher", "_distill"], "discriminants")
+    assert census.train(run).summary()["losses"] == whole.summary()["losses"]
+
+
+def test_the_default_of_a_recipe_with_one_loss_is_a_method_with_a_name(tmp_path):
+    tiny = Data("digits", bags=8, bag_size=8)
+    quick = Experiment(tiny, recipe="quick", settings={"training.epochs": 1}).run(tmp_path, "cpu")
+    assert (quick["method"], "losses" in quick) == ("adjusted-mean", False)
+
+
+def test_options_need_a_named_method():
+    with pytest.raises(InputError, match=r"has no option 'of'.*--method"):
+        Experiment(Data("digits"), method_options={"of": "counts"})
