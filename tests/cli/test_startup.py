@@ -44,3 +44,9 @@ def test_predict_imports_neither_training_nor_the_compiler(table, tmp_path, majo
     assert "torch" in modules
     unneeded = {"torch._dynamo", "torch.onnx", "sympy", "scipy", "sklearn", "onnx", "PIL", "jinja2", "rich.table"}
     assert not (unneeded | {"majority.training", "majority.recipes", "majority.report"}) & modules
+
+
+def test_training_on_a_cpu_does_not_import_the_compiler(table, tmp_path):
+    modules = imported("train", table, "--recipe", "quick", "--epochs", 1, "--device", "cpu", "--out", tmp_path / "run")
+    assert "majority.training.loop" in modules
+    assert not {"torch._dynamo", "sympy", "sklearn", "onnx"} & modules

@@ -104,6 +104,9 @@ def uncompiled(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def compiled(*modules: nn.Module) -> Iterator[None]:
     """Within the context, the modules run compiled, once for each shape. They keep their parameter names."""
+    if not modules:  # torch._dynamo is not imported for nothing: that takes longer than a short training
+        yield
+        return
     for module in modules:
         module.compile(dynamic=False)
     try:
