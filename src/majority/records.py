@@ -271,7 +271,7 @@ class TaskRecord(TypedDict):
     """What the plan depends on: the fields of `TaskInfo`."""
 
     source: str
-    shape: list[AtLeastOne]
+    shape: Annotated[list[AtLeastOne], Between(1, 3)]
     on_gpu: bool
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,10 +76,19 @@ def write_page(
     classified = classified or classify_bags(classifier, parts[part], opened)
     content = _content(facts, classifier, parts, part, classified, source)
     filters = {"percent": _percent, "signed": _signed, "number": _number}
-    page = fill("template.html.jinja", content, filters=filters)
+    page = fill("template.html.jinja", content | _script(), filters=filters)
     path = folder / REPORT if source is None else _page_path(folder, source)
     write_text(path, page)
     return path
+
+
+def _script() -> dict[str, Any]:
+    """The script of the page, and its hash: the page allows no other script and no inline event handler."""
+    from markupsafe import Markup
+
+    text = (files(__package__) / "script.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return {"script": Markup(text), "script_hash": Markup(f"sha256-{digest}")}
 
 
 def _content(

@@ -145,7 +145,8 @@ def _changes_of_plan(result: Result) -> list[str]:
     if plan is None:
         epochs = result.get("epochs")
         return ["settings not recorded", *([f"{epochs:,} epochs run"] if epochs else [])]
-    task = TaskInfo(**result.get("task", {"source": source_name(result)}))
+    noted = result.get("task", {"source": source_name(result)})
+    task = TaskInfo(**{name: noted[name] for name in TaskInfo._fields if name in noted})
     planned = settings_by_name(recipe.plan(task._replace(on_gpu=True)).as_dict()) if recipe else {}
     changes = []
     for name, value in settings_by_name(plan).items():

@@ -1,0 +1,21 @@
+"""A short seeded run of the fuzzer; `python tests/fuzz.py --minutes 60` runs it for longer."""
+
+import sys
+from pathlib import Path
+
+INPUTS = 130
+
+
+def test_changed_files_end_in_a_result_or_a_message(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    import fuzz
+
+    seeds = tmp_path / "seeds"
+    seeds.mkdir()
+    targets = fuzz.write_seeds(seeds)
+    counts = fuzz.fuzz(targets, seeds, 0, lambda number: number < INPUTS)
+    sys.modules.pop("fuzz")
+    assert counts.failures == {}
+    assert sum(counts.inputs.values()) == INPUTS
+    assert len(counts.inputs) == len(targets)
+    assert counts.endings["a message"] > INPUTS / 3
