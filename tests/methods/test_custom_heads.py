@@ -1,5 +1,8 @@
 """A custom head is tried before training: a head with wrong outputs would train to meaningless results."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +11,7 @@ from majority import Bags, InputError, Settings, build_model, fit
 from majority.methods import METHODS, Method
 from majority.methods.count import Count
 
+PAGE = Path(__file__).parents[2] / "docs/how-to/custom-method.md"
 BAGS = Bags.from_lists([np.eye(4)[:size] for size in (3, 1, 4)], ["a", "b", "c"])
 
 
@@ -79,3 +83,16 @@ def test_a_loss_may_have_trainable_weights(monkeypatch):
     model = build_model(BAGS, "custom")
     fit(model, BAGS, BAGS, Settings(epochs=2), device="cpu")
     assert model.head.weights.abs().sum() > 0
+
+
+@pytest.mark.parametrize("head", [torch.nn.Linear, Count(4, 3), None])
+def test_a_head_of_another_kind_is_refused_with_the_class_to_derive_from(head):
+    with pytest.raises(InputError, match=r"power.*majority\.Head"):
+        Method("power", head, "about")
+
+
+def test_the_method_of_the_page_trains(methods):
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    exec(code, {})
+    fitted = fit(build_model(BAGS, "plain-mean"), BAGS, None, Settings(epochs=2), title=None)
+    assert fitted.epochs == 2

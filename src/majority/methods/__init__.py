@@ -48,6 +48,11 @@ class Method:
     about: str
     settings: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.head, type) and issubclass(self.head, Head)):
+            found = self.head.__name__ if isinstance(self.head, type) else f"an object ({type(self.head).__name__})"
+            raise InputError(f"method {self.name}: its head is {found}: give a subclass of majority.Head")
+
 
 def _counting(name: str, t1: float, t2: float | None) -> Method:
     return Method(name, Count, ABOUT[name], {"instance_temperature": t1, "bag_temperature": t2})
