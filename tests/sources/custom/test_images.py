@@ -345,7 +345,7 @@ def test_a_path_with_a_null_byte(tmp_path, majority, make):
     table.to_parquet(tmp_path / "bags.parquet")
     code, out, _ = majority("check", tmp_path / "bags.parquet")
     assert code == 1
-    assert "embedded null byte" in out
+    assert "embedded null" in out  # then byte or character, by the version of Python
 
 
 def test_train_and_predict_images(tmp_path, majority, make):
