@@ -71,6 +71,16 @@ class BatchInfo(NamedTuple):
     target: Target
 
 
+class Layout(NamedTuple):
+    """Which bags and instances each batch of a pass has."""
+
+    numbers: np.ndarray  # (b,) of the bags
+    positions: np.ndarray  # (n,) of their instances in the bags' index
+    sizes: np.ndarray  # (b,) instances of each bag
+    keep: np.ndarray | None  # (n,) which of the instances are aggregated; None: all
+    bounds: list[int]  # where, among these bags, one batch ends and the next begins
+
+
 class BagLoader:
     """Makes batches of bags. Subclasses decide in `_make_batches` where the instances come from.
 
@@ -106,12 +116,9 @@ class BagLoader:
         positions, sizes = self.bags.positions(order), self.bags.sizes[order]
         if max_instances is not None and sizes.max() > max_instances:
             positions, sizes = _random_parts(positions, sizes, max_instances, rng, _at(self.keep, positions))
-        keep = _at(self.keep, positions)
         bounds = [*range(0, len(order), batch_bags), len(order)]
-        if fill:
-            typical = int(batch_bags * sizes.mean())
-            positions, sizes, keep = self._filled(positions, sizes, keep, bounds, typical, rng)
-        return self._make_batches(order, positions, sizes, keep, bounds)
+        layout = Layout(order, positions, sizes, _at(self.keep, positions), bounds)
+        return self._make_batches(self._filled(layout, int(batch_bags * sizes.mean()), rng) if fill else layout)
 
     def in_order(self, max_instances: int, fill: bool = False) -> Iterable[Batch]:
         """All bags in order. A batch has as many whole bags as fit into `max_instances`, and at least one.
@@ -122,54 +129,32 @@ class BagLoader:
         while bounds[-1] < len(self.bags):
             end = np.searchsorted(offsets, offsets[bounds[-1]] + max_instances, side="right") - 1
             bounds.append(max(int(end), bounds[-1] + 1))
-        positions, sizes, keep = np.arange(len(self.bags.index)), self.bags.sizes, self.keep
+        numbers, positions = np.arange(len(self.bags)), np.arange(len(self.bags.index))
+        layout = Layout(numbers, positions, self.bags.sizes, self.keep, bounds)
         if fill:
-            rng = np.random.default_rng(0)
-            positions, sizes, keep = self._filled(positions, sizes, keep, bounds, max_instances, rng)
-        return self._make_batches(np.arange(len(self.bags)), positions, sizes, keep, bounds, max_instances)
+            layout = self._filled(layout, max_instances, np.random.default_rng(0))
+        return self._make_batches(layout, max_instances)
 
-    def _filled(
-        self,
-        positions: np.ndarray,
-        sizes: np.ndarray,
-        keep: np.ndarray | None,
-        bounds: list[int],
-        typical: int,
-        rng: np.random.Generator,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Fill each batch up to `filled_size` with random instances. They are appended to its last bag and not kept.
-
-        Returns positions, sizes and keep.
-        """
+    def _filled(self, layout: Layout, typical: int, rng: np.random.Generator) -> Layout:
+        """Fill each batch up to `filled_size` with random instances. They are appended to its last bag and not kept."""
+        _, positions, sizes, keep, bounds = layout
         starts = np.concatenate([[0], np.cumsum(sizes)])[bounds]
         extra = np.array([filled_size(int(size), typical) - int(size) for size in np.diff(starts)])
         where = np.repeat(starts[1:], extra)
+        drawn = rng.integers(0, len(self.bags.index), len(where))
         keep = np.ones(len(positions), dtype=bool) if keep is None else keep
         sizes = sizes.copy()
         sizes[np.array(bounds[1:]) - 1] += extra
-        drawn = rng.integers(0, len(self.bags.index), len(where))
-        return np.insert(positions, where, drawn), sizes, np.insert(keep, where, False)
+        positions, keep = np.insert(positions, where, drawn), np.insert(keep, where, False)
+        return layout._replace(positions=positions, sizes=sizes, keep=keep)
 
-    def _make_batches(
-        self,
-        numbers: np.ndarray,  # (b,) of the bags
-        positions: np.ndarray,  # (n,) of their instances in the bags' index
-        sizes: np.ndarray,  # (b,) instances of each bag
-        keep: np.ndarray | None,  # (n,) which of them are aggregated
-        bounds: list[int],  # where, among these bags, one batch ends and the next begins
-        piece: int | None = None,  # instances that will be read at a time; None: a whole batch
-    ) -> Iterable[Batch]:
+    def _make_batches(self, layout: Layout, piece: int | None = None) -> Iterable[Batch]:
+        """`piece` is the number of instances that will be read at a time; None: a whole batch."""
         raise NotImplementedError
 
-    def _describe_batches(
-        self,
-        numbers: np.ndarray,
-        positions: np.ndarray,
-        sizes: np.ndarray,
-        keep: np.ndarray | None,
-        bounds: list[int],
-    ) -> Iterator[BatchInfo]:
+    def _describe_batches(self, layout: Layout) -> Iterator[BatchInfo]:
         """Yield the segments and targets of each batch. They are views of what is copied to the device once."""
+        numbers, positions, sizes, keep, bounds = layout
 
         def on_device(values: np.ndarray | None) -> Tensor | None:
             return None if values is None else to_device(values, self.device)
@@ -207,17 +192,9 @@ class ResidentLoader(BagLoader):
             assert isinstance(bags.store, np.ndarray)
             self.store = as_supported(as_tensor(bags.store), device).to(device)
 
-    def _make_batches(
-        self,
-        numbers: np.ndarray,
-        positions: np.ndarray,
-        sizes: np.ndarray,
-        keep: np.ndarray | None,
-        bounds: list[int],
-        piece: int | None = None,
-    ) -> list[ResidentBatch]:
-        index = to_device(self.bags.index[positions], self.device)
-        infos = self._describe_batches(numbers, positions, sizes, keep, bounds)
+    def _make_batches(self, layout: Layout, piece: int | None = None) -> list[ResidentBatch]:
+        index = to_device(self.bags.index[layout.positions], self.device)
+        infos = self._describe_batches(layout)
         return [
             ResidentBatch(bags, self.store, index[rows], segments, target) for rows, bags, segments, target in infos
         ]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .bags import Bags
-from .batches import BagLoader, Batch, BatchInfo, ResidentLoader, as_tensor
+from .batches import BagLoader, Batch, BatchInfo, Layout, ResidentLoader, as_tensor
 from .device import as_supported
 from .stores import RowsOnDisk
 
@@ -79,18 +79,10 @@ class StreamedLoader(BagLoader):
         self.rows = bags.store
         self.in_memory = as_tensor(self.rows) if isinstance(self.rows, np.ndarray) else None
 
-    def _make_batches(
-        self,
-        numbers: np.ndarray,
-        positions: np.ndarray,
-        sizes: np.ndarray,
-        keep: np.ndarray | None,
-        bounds: list[int],
-        piece: int | None = None,
-    ) -> Iterator[StreamedBatch]:
-        infos = list(self._describe_batches(numbers, positions, sizes, keep, bounds))
+    def _make_batches(self, layout: Layout, piece: int | None = None) -> Iterator[StreamedBatch]:
+        infos = list(self._describe_batches(layout))
         pieces = [list(_split_rows(info.rows, piece)) for info in infos]
-        reads = prefetch(self._read, (self.bags.index[positions[rows]] for parts in pieces for rows in parts))
+        reads = prefetch(self._read, (self.bags.index[layout.positions[rows]] for parts in pieces for rows in parts))
         for info, parts in zip(infos, pieces, strict=True):
             reads_of_batch = map(self._copy_to_device, islice(reads, len(parts)))
             yield StreamedBatch(info, reads_of_batch, hold=len(parts) == 1)

@@ -48,9 +48,11 @@ class Data:
     def __post_init__(self) -> None:
         check_fields(self)
         for name, highest in MAXIMA.items():
-            value, lowest = getattr(self, name), 1 if name in ("bags", "bag_size") else -highest
-            if value is not None and not lowest <= value <= highest:
-                raise InputError(f"--{name.replace('_', '-')} {value}: give a number from {lowest:,} to {highest:,}")
+            value, option = getattr(self, name), f"--{name.replace('_', '-')}"
+            if value is not None and value > highest:
+                raise InputError(f"{option} {value}: give at most {highest:,}")
+            if value is not None and value < 1 and name in ("bags", "bag_size"):
+                raise InputError(f"{option} {value}: give 1 or more")
 
     @property
     def path(self) -> str | None:

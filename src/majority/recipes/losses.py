@@ -19,7 +19,7 @@ from ..inference.evaluate import all_batches, outputs
 from ..model import Model
 
 LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer
-PRIOR = {"adjusted-mean": 1.0}  # of the weights, others 2: it assumes more, and bag labels cannot show all of it
+PRIOR = {"adjusted-mean": 0.5}  # of the weights, others 1: it assumes more, and bag labels cannot show all of it
 SHARPNESS = np.geomspace(0.1, 100, 61)  # values that are tried
 DISCOUNT = 0.15  # of the validation labels' evidence: they are few, and have chosen the epochs as well
 
@@ -87,6 +87,6 @@ def weigh(log_likelihoods: Mapping[str, float], methods: Mapping[str, str], bags
     {'a': 0.507, 'b': 0.239, 'c': 0.254}
     """
     evidence = DISCOUNT * bags * np.array([*log_likelihoods.values()])
-    prior = np.array([PRIOR.get(methods[name], 2.0) for name in log_likelihoods])
+    prior = np.array([PRIOR.get(methods[name], 1.0) for name in log_likelihoods])
     weights = prior * np.exp(evidence - evidence.max())
     return dict(zip(log_likelihoods, (weights / weights.sum()).tolist(), strict=True))
