@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .data.segments import Segments
     from .errors import InputError, TrainingError
     from .estimator import MajorityLabelClassifier, bag_accuracy
+    from .experiments.train import TrainedRun, train
     from .inference import metrics
     from .inference.classifier import Classifier
     from .inference.evaluate import evaluate
@@ -50,6 +51,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Settings": "training.settings",
     "Source": "sources",
     "Target": "data.batches",
+    "TrainedRun": "experiments.train",
     "TrainingError": "errors",
     "bag_accuracy": "estimator",
     "build_model": "model",
@@ -67,6 +69,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "metrics": "inference",
     "read_image": "sources.custom.images",
     "register": "plugins",
+    "train": "experiments.train",
     "winner_weights": "data.scenarios",
     "write_predictions": "inference.prediction_files",
 }
@@ -89,6 +92,7 @@ __all__ = [
     "Settings",
     "Source",
     "Target",
+    "TrainedRun",
     "TrainingError",
     "__version__",
     "bag_accuracy",
@@ -107,6 +111,7 @@ __all__ = [
     "metrics",
     "read_image",
     "register",
+    "train",
     "winner_weights",
     "write_predictions",
 ]

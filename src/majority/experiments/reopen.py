@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 
 from ..data.bags import Bags
 from ..errors import InputError
-from ..inference.classifier import Classifier
+from ..inference.classifier import CLASSIFIER, Classifier
 from ..log import Log, no_log
 from ..records import parse_record
 from ..sources import Parts, Source, is_custom_source
+from ..sources.base import IN_MEMORY
 from ..sources.custom import ReadOptions
 from ..sources.custom.load import load_custom
 from ..sources.image_summary import ImageFileSummary
 from .data import fingerprints
-from .run_folder import CLASSIFIER, CONFIG, data_of, finished_file, read_config, source_of
+from .run_folder import CONFIG, data_of, finished_file, read_config, source_of
 
 
 class Opened(NamedTuple):
@@ -66,6 +67,8 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
     config = read_config(folder)
     classifier = open_classifier(folder, device)
     data = replace(data_of(config), source=source_of(config))
+    if source is None and data.source == IN_MEMORY:
+        raise InputError(f"{folder} was trained on bags in memory, from Python: give the bags to use as SOURCE")
     if source is not None:
         data = replace(data, source=source, folds=None, image_size=None, features=None)
     path = config.get("source_path")

@@ -21,6 +21,7 @@ from ..records import parse_record
 from .evaluate import all_batches, outputs
 from .weights import check_weights, read_weights, write_weights
 
+CLASSIFIER = "best.safetensors"  # in a run folder
 FORMAT = "majority-classifier-1"
 CURE = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
 
@@ -44,6 +45,8 @@ class Classifier:
     >>> classifier = Classifier(build_model(bags, "log-mean"))
     >>> classifier.predict_proba(np.zeros((5, 2), "float32")).shape
     (5, 2)
+    >>> classifier
+    Classifier(method log-mean, instances of shape (2,), classes: cat, dog)
     """
 
     @check_arguments
@@ -52,6 +55,11 @@ class Classifier:
         self.device, self.columns = choose_device(device), None if columns is None else tuple(columns)
         self.model = model.to(self.device).eval()
         self.classes = np.asarray(model.spec.classes)
+
+    def __repr__(self) -> str:
+        spec = self.model.spec
+        shown = ", ".join(spec.classes[:10]) + (", ..." if len(spec.classes) > 10 else "")
+        return f"Classifier(method {spec.method}, instances of shape {spec.instance_shape}, classes: {shown})"
 
     # ------------------------------------------------------------------ single instances
 
@@ -116,11 +124,12 @@ class Classifier:
     @classmethod
     @check_arguments
     def load(cls, path: str | Path, device: str = "auto", backbone: nn.Module | None = None) -> Classifier:
-        """Read a file that `save` has written. A custom backbone must be passed again."""
+        """Read a file that `save` has written, or the classifier of a run folder. A custom backbone must be passed
+        again."""
         path = Path(path)
+        path = path / CLASSIFIER if path.is_dir() else path
         if not path.is_file():
-            cure = f"give {path / 'best.safetensors'}" if path.is_dir() else "train one first"
-            raise InputError(f"there is no classifier file {path}: {cure}")
+            raise InputError(f"there is no classifier file {path}: give a file or a finished run folder")
         weights, metadata = read_weights(path, CURE)
         notes = decode_json(metadata.get("majority", "{}"), path, CURE)
         if notes.get("format") != FORMAT:

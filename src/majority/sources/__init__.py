@@ -70,7 +70,12 @@ def names() -> list[str]:
 
 
 @check_arguments
-def load(name_or_path: str | Path, image_size: int | None = None, features: Sequence[str] | None = None) -> Source:
+def load(
+    name_or_path: str | Path,
+    image_size: int | None = None,
+    features: Sequence[str] | None = None,
+    labels: bool = True,
+) -> Source:
     """Load a source by its name or path.
 
     A labelled set has a name, or is a .npz file (MedMNIST's layout) or a .mat file (SVHN's layout). Bags of your own
@@ -79,7 +84,8 @@ def load(name_or_path: str | Path, image_size: int | None = None, features: Sequ
     The files of a named set are searched for in the folder that MAJORITY_DATA names, then in the user cache. Missing
     files are downloaded into the cache from their authors' addresses.
 
-    `image_size` (pixels per side) and `features` (names of columns) apply to manifests only.
+    `image_size` (pixels per side) and `features` (names of columns) apply to manifests only. With `labels=False`, bags
+    of your own need no labels, and none are read: such bags can be classified, but not trained on.
 
     >>> load("digits").store.shape
     (1797, 8, 8, 1)
@@ -88,10 +94,14 @@ def load(name_or_path: str | Path, image_size: int | None = None, features: Sequ
         from .custom.load import load_custom
 
         options = ReadOptions(
+            labels=labels,
+            training=labels,
             image_size=as_pixel_size(image_size),
             features=tuple(features) if features is not None and len(features) else None,
         )
         return load_custom(Path(name_or_path).expanduser(), options)
+    if not labels:
+        raise InputError(f"labels=False given for {name_or_path}: it is a labelled set; leave it out")
     return _load_labelled(name_or_path, image_size, features)
 
 

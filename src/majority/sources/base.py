@@ -10,6 +10,8 @@ import numpy as np
 from ..data.bags import Bags
 from .image_summary import ImageFileSummary
 
+IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
+
 
 class Parts(NamedTuple):
     """Bags for training, for validation (model selection) and for testing. No two parts share an instance."""

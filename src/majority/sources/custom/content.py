@@ -41,20 +41,23 @@ class Content:
     def to_custom_bags(self, name: str, options: ReadOptions, findings: Findings) -> CustomBags:
         assert self.store is not None  # otherwise the findings have problems
         labels = self.column("label") if options.labels else None
-        found = sorted_classes(() if labels is None else labels)
+        classes = options.classes
+        if classes is None:
+            known = self.instance_labels if labels is None else labels
+            classes = tuple(sorted_classes({*(() if known is None else known)} - {""}))
         bags = Bags(
             self.store,
             self.index,
             np.concatenate([[0], np.cumsum(self.sizes)]),
             np.zeros(len(self.bags), np.int64) if labels is None else labels,
-            found if options.classes is None else options.classes,
+            classes or ("",),  # bags without labels may have none
             instance_labels=self.instance_labels,
             groups=self.column("group"),
             coordinates=self.coordinates,
             names=self.column("bag"),
         )
         if labels is None:
-            bags = bags._with(labels=np.full(len(bags), UNKNOWN))
+            bags = bags._with(labels=np.full(len(bags), UNKNOWN), classes=classes)
         return CustomBags(
             name,
             bags,
