@@ -316,6 +316,7 @@ class Figures(TypedDict, total=False):
     instances: Count
     known_instances: Count
     known_bags: Count
+    intervals: dict[str, Annotated[list[Figure], Between(2, 2)]]  # 95 %, over resampled bags
 
 
 class StageResult(TypedDict):

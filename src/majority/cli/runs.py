@@ -20,16 +20,28 @@ def evaluate(
     run: options.RunFolder,
     source: options.OtherSource = None,
     all_parts: AllParts = False,
+    out: Annotated[Path | None, typer.Option(help="Also write all figures to this .json or .csv file.")] = None,
     device: options.Device = "auto",
 ) -> None:
     """Evaluate a run's classifier on the test bags of its fold, or on all bags of your own SOURCE."""
     from ..experiments.reopen import open_bags
     from ..inference.evaluate import evaluate as evaluate_model
+    from ..inference.figure_files import check_figures_path, describe_outcome, write_figures
 
+    if out is not None:
+        check_figures_path(out)
     classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, device=device, log=log)
     note_trained_on(run, source)
+    described = {}
     for part, of_part in bags.items():
-        print_figures(evaluate_model(classifier.model, of_part, device).summary(), f"{part} bags")
+        outcome = evaluate_model(classifier.model, of_part, device)
+        further = of_part.true_classes[len(classifier.classes) :]
+        described[part] = describe_outcome(outcome, [*classifier.classes, *further])
+        figures = described[part]["figures"] | {"intervals": described[part]["intervals"]}
+        print_figures(figures, f"{part} bags")
+    if out is not None:
+        write_figures(out, {"run": str(run), "source": source}, described)
+        log(str(out))
 
 
 @app.command()
@@ -37,6 +49,9 @@ def predict(
     run: options.RunFolder,
     source: options.OtherSource = None,
     out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("predictions.csv"),
+    abstain_below: Annotated[
+        float | None, typer.Option(help="Leave the class empty if its probability is below this number.")
+    ] = None,
     by_bag: Annotated[bool, typer.Option("--bags", help="One row per bag instead of one row per instance.")] = False,
     all_parts: AllParts = False,
     device: options.Device = "auto",
@@ -44,15 +59,17 @@ def predict(
     """Classify every instance of the test bags of a run's fold, or of all bags of your own SOURCE."""
     from ..experiments.reopen import open_bags
     from ..experiments.run_folder import read_config, source_of
+    from ..inference.classifier import check_threshold
     from ..inference.prediction_files import check_output_path, write_bag_predictions, write_predictions
 
+    check_threshold(abstain_below)
     check_output_path(out, filter(None, [source, source_of(read_config(run))]))
     classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device, log=log)
     note_trained_on(run, source)
     if by_bag:
-        log(f"{count_noun(write_bag_predictions(out, classifier, bags), 'bag')}: {out}")
+        log(f"{count_noun(write_bag_predictions(out, classifier, bags, abstain_below), 'bag')}: {out}")
     else:
-        log(f"{count_noun(write_predictions(out, classifier, bags, opened), 'instance')}: {out}")
+        log(f"{count_noun(write_predictions(out, classifier, bags, opened, abstain_below), 'instance')}: {out}")
 
 
 @app.command()

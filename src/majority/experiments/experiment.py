@@ -14,6 +14,7 @@ from ..errors import InputError, unknown_name
 from ..files import write_json, write_lines
 from ..inference.classified_bags import classify_bags
 from ..inference.classifier import CLASSIFIER, Classifier
+from ..inference.figure_files import summary_with_intervals
 from ..log import Log, no_log
 from ..methods import AUTO, check_options, sees_instance_labels
 from ..model import Model
@@ -201,9 +202,11 @@ class Experiment:
         evaluated = {"val": parts.val} if parts.test is None else {"test": parts.test, "val": parts.val}
         classified = {part: classify_bags(classifier, bags, source) for part, bags in evaluated.items()}
         figures: dict[str, Any] = {"test": {}}
-        figures |= {part: of_part.outcome().summary() for part, of_part in classified.items()}
+        reported = "val" if parts.test is None else "test"
+        figures |= {part: of_part.outcome().summary() for part, of_part in classified.items() if part != reported}
+        figures[reported] = summary_with_intervals(classified[reported].outcome())
         write_json(folder / RESULT, figures | trained.summary() | self._about(prepared))
-        write_report(folder, classifier, parts.present(), source, classified=classified.get("test", classified["val"]))
+        write_report(folder, classifier, parts.present(), source, classified=classified[reported])
         return read_result(folder)
 
     # ------------------------------------------------------------------ their parts

@@ -26,8 +26,13 @@ FORMAT = "majority-classifier-1"
 CURE = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
 
 
+def check_threshold(abstain_below: float | None) -> None:
+    if abstain_below is not None and not 0 <= abstain_below <= 1:
+        raise InputError(f"--abstain-below {abstain_below}: give a probability from 0 to 1")
+
+
 class BagPredictions(NamedTuple):
-    counts: np.ndarray  # (b, C) instances predicted as each class
+    counts: np.ndarray  # (b, C) instances predicted as each class; without those that it abstains from
     majority: np.ndarray  # (b,) class name with the highest count (first class on ties; the background if none votes)
     share: np.ndarray  # (b,) share of that class among the voting instances; 0 if none votes
     margin: np.ndarray  # (b,) share minus the share of the next class
@@ -87,9 +92,15 @@ class Classifier:
             raise InputError(f"there is no column {missing[0]}: this classifier was trained on {known}")
         return instances[list(self.columns)]
 
-    def predict(self, instances: Any) -> np.ndarray:  # (n,)
-        """The class name of each instance."""
-        return self.classes[self.predict_proba(instances).argmax(axis=1)]
+    def predict(self, instances: Any, abstain_below: float | None = None) -> np.ndarray:  # (n,)
+        """The class name of each instance; an empty text if its probability is below `abstain_below`."""
+        check_threshold(abstain_below)
+        return self.name_classes(self.predict_proba(instances), abstain_below)
+
+    def name_classes(self, probabilities: np.ndarray, abstain_below: float | None = None) -> np.ndarray:  # (n,)
+        """(n, C) -> the name of the class with the highest probability of each row, or an empty text."""
+        names = self.classes[probabilities.argmax(axis=1)]
+        return names if abstain_below is None else np.where(probabilities.max(axis=1) < abstain_below, "", names)
 
     # ------------------------------------------------------------------ bags
 
@@ -101,15 +112,21 @@ class Classifier:
             yield batch.bags, output.instance_log_probs.exp().cpu().numpy()
 
     @check_arguments
-    def predict_bags(self, bags: Bags) -> BagPredictions:
-        """Count the predicted classes in each bag."""
+    def predict_bags(self, bags: Bags, abstain_below: float | None = None) -> BagPredictions:
+        """Count the predicted classes in each bag.
+
+        Instances whose probability is below `abstain_below` are not counted. The majority of a bag without counted
+        instances is an empty text.
+        """
+        check_threshold(abstain_below)
         counts = np.zeros((len(bags), len(self.classes)), np.int64)
         for numbers, probabilities in self.stream(bags):
-            rows = np.repeat(numbers, bags.sizes[numbers])
-            np.add.at(counts, (rows, probabilities.argmax(axis=1)), 1)
+            rows, counted = np.repeat(numbers, bags.sizes[numbers]), probabilities.max(axis=1) >= (abstain_below or 0)
+            np.add.at(counts, (rows[counted], probabilities.argmax(axis=1)[counted]), 1)
         background = self.model.spec.background
         index = None if background is None else background.index
-        return BagPredictions(counts, self.classes[majority_of(counts, index)], *lead_of(counts, index))
+        majority = np.where(counts.any(axis=1), self.classes[majority_of(counts, index)], "")
+        return BagPredictions(counts, majority, *lead_of(counts, index))
 
     # ------------------------------------------------------------------ files
 

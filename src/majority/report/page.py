@@ -16,6 +16,7 @@ from ..data.bags import Bags
 from ..files import flatten, write_text
 from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
+from ..inference.figure_files import summary_with_intervals
 from ..inference.metrics import coverage_note, no_learning_warning
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
 from ..sources import Source, names
@@ -107,7 +108,7 @@ def _content(
     if source is not None:
         part_name = str(Path(*_absolute(source).parts[-2:]))
         part_names = {part: f"{part_name} (this page)"}
-        figures = classified.outcome().summary()
+        figures = summary_with_intervals(classified.outcome())
         title.append(part_name)
     has_images = bags.store.ndim == 4
     return {
@@ -251,9 +252,14 @@ def _part_rows(parts: Mapping[str, Bags], part_names: dict[str, str]) -> list[di
 
 
 def _figures(figures: dict[str, Any]) -> list[dict[str, str]]:
-    formats = {"percent": _percent, "signed": _signed}
+    formats, intervals = {"percent": _percent, "signed": _signed}, figures.get("intervals", {})
     return [
-        {"title": title, "value": formats[style](figures[name]), "about": about}
+        {
+            "title": title,
+            "value": formats[style](figures[name]),
+            "interval": " to ".join(map(formats[style], intervals.get(name, ()))),
+            "about": about,
+        }
         for name, (title, style, about) in FIGURES.items()
         if figures.get(name) is not None
     ]
