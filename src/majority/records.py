@@ -348,6 +348,7 @@ class ResultBase(TypedDict):
     seed: NotRequired[Count]
     stages: NotRequired[dict[str, StageResult] | None]
     method_options: NotRequired[dict[str, Any] | None]
+    varied: NotRequired[dict[str, Any]]
     sees_instance_labels: NotRequired[bool]
     background_share: NotRequired[Share | None]
     data: NotRequired[DataRecord | None]
@@ -376,6 +377,7 @@ class RunResult(ResultBase):
 
 class Changes(TypedDict, total=False):
     settings: dict[str, Any]
+    method_options: dict[str, Any]
 
 
 class StudyRequest(TypedDict):
@@ -385,5 +387,8 @@ class StudyRequest(TypedDict):
     scenarios: list[str]
     methods: list[str]
     folds: list[Count]
+    seeds: NotRequired[list[Count]]
+    vary: NotRequired[dict[str, list[Any]]]
+    reference: NotRequired[str | None]
     recipe: str
     changes: NotRequired[Changes]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..errors import count_noun
+from ..errors import InputError, count_noun
 from . import options
 from .app import app
 from .printing import log, note_trained_on, print_figures
@@ -90,6 +90,9 @@ def export(
 def report(
     run: Annotated[Path, typer.Argument(help="A run folder, a study's folder, or a .jsonl file of results.")],
     source: options.OtherSource = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Of a study: the method, as its row is named, that others are compared with.")
+    ] = None,
     device: options.Device = "auto",
 ) -> None:
     """Write report.html, one page that needs no network: of a run, or of a study with its tables.
@@ -102,5 +105,7 @@ def report(
 
     note_trained_on(run, source)
     is_run = source is not None or (run / CONFIG).is_file()
-    for path in [report_run(run, device, source, log)] if is_run else write_study(run, log):
+    if is_run and reference is not None:
+        raise InputError(f"--reference {reference}: {run} is a run, and only a study compares methods: leave it out")
+    for path in [report_run(run, device, source, log)] if is_run else write_study(run, log, reference):
         log(str(path))

@@ -11,6 +11,7 @@ import typer
 from ..errors import InputError
 from . import options
 from .app import app, tell_how_to_continue
+from .config_file import Config
 from .printing import log, print_folds, print_result
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ LIKE_HELP = "A known source with similar images; augmentations that preserve its
 @app.command()
 def train(
     source: options.Source,
+    config: Config = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     recipe: options.Recipe = "default",
     scenario: Annotated[str | None, typer.Option(help=SCENARIO_HELP)] = None,
@@ -48,10 +50,8 @@ def train(
         str | None, typer.Option(help="A class that is not counted for the majority and is never a bag label.")
     ] = None,
     background_share: Annotated[float | None, typer.Option(help="Its share of all instances, if it is known.")] = None,
-    classes: Annotated[int | None, typer.Option(help="Use only the first N classes of a labelled data set.")] = None,
-    winner_ratio: Annotated[
-        float | None, typer.Option(help="How many times as often the first class is the bag label as the last class.")
-    ] = None,
+    classes: options.Classes = None,
+    winner_ratio: options.WinnerRatio = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
     seed: options.Seed = 0,

@@ -78,6 +78,7 @@ class Experiment:
     settings: dict[str, Any] = field(default_factory=dict)  # changes of the plan, such as {"training.epochs": 10}
     background_share: float | None = None  # of all instances; None: not known
     like: str | None = None  # a known source with similar images: what preserves its labels preserves these
+    varied: tuple[str, ...] = ()  # the settings by which a study tells its cells apart
 
     def __post_init__(self) -> None:
         """Refuse what cannot be right before any data are read; the plan for the data is checked again later."""
@@ -260,6 +261,7 @@ class Experiment:
             "data": asdict(data),
             "plan": plan.as_dict(),
             "task": prepared.task._asdict(),
+            **({"varied": {name: self.settings[name] for name in self.varied}} if self.varied else {}),
             "version": __version__,
             "hardware": environment()["device"],
         }
