@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .training.callbacks import Callback
     from .training.loop import fit
     from .training.settings import Settings
+    from .training.trackers import MLflowLog, TensorBoardLog
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Head": "methods",
     "InputError": "errors",
     "LabelledSet": "sources",
+    "MLflowLog": "training.trackers",
     "MajorityLabelClassifier": "estimator",
     "Method": "methods",
     "Model": "model",
@@ -51,6 +53,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Settings": "training.settings",
     "Source": "sources",
     "Target": "data.batches",
+    "TensorBoardLog": "training.trackers",
     "TrainedRun": "experiments.train",
     "TrainingError": "errors",
     "bag_accuracy": "estimator",
@@ -83,6 +86,7 @@ __all__ = [
     "Head",
     "InputError",
     "LabelledSet",
+    "MLflowLog",
     "MajorityLabelClassifier",
     "Method",
     "Model",
@@ -92,6 +96,7 @@ __all__ = [
     "Settings",
     "Source",
     "Target",
+    "TensorBoardLog",
     "TrainedRun",
     "TrainingError",
     "__version__",

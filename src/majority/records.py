@@ -366,8 +366,21 @@ class ResultLine(ResultBase):
     seconds: NotRequired[Figure]
 
 
+class PartRow(TypedDict):
+    """The bags of one part."""
+
+    name: str
+    bags: AtLeastOne
+    instances: AtLeastOne
+    smallest: AtLeastOne
+    largest: AtLeastOne
+    majority: Share | None
+
+
 class RunResult(ResultBase):
     """result.json."""
+
+    parts: NotRequired[list[PartRow]]
 
     fold: Count
     best_epoch: Count

@@ -32,7 +32,7 @@ from ..recipes import (
 )
 from ..recipes.label_preserving import LABEL_PRESERVING
 from ..records import check_fields, parse_record
-from ..report.page import REPORT
+from ..report.page import REPORT, part_rows
 from ..sources import Parts, Source
 from ..training.callbacks import Callback
 from ..training.memory import memory_warning
@@ -113,8 +113,12 @@ class Experiment:
             result = open_run(folder, prepared.config)
             if result is None:
                 self._log_start(folder, prepared, device, log)
+                for callback in callbacks:
+                    callback.on_run_start(folder, read_config(folder))
                 trained = self._train(folder, prepared, device, log, eager, callbacks, progress)
                 result = self._finish(folder, prepared, trained, device)
+                for callback in callbacks:
+                    callback.on_run_end(result)
             else:
                 if not (folder / REPORT).exists():  # killed between the result and the page
                     write_report(folder, open_classifier(folder, device), prepared.parts.present(), prepared.source)
@@ -206,7 +210,8 @@ class Experiment:
         reported = "val" if parts.test is None else "test"
         figures |= {part: of_part.outcome().summary() for part, of_part in classified.items() if part != reported}
         figures[reported] = summary_with_intervals(classified[reported].outcome())
-        write_json(folder / RESULT, figures | trained.summary() | self._about(prepared))
+        facts = trained.summary() | self._about(prepared) | {"parts": part_rows(parts.present())}
+        write_json(folder / RESULT, figures | facts)
         write_report(folder, classifier, parts.present(), source, classified=classified[reported])
         return read_result(folder)
 

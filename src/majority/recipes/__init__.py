@@ -71,16 +71,23 @@ class Recipe:
         return self.planned_epochs(plan, train)
 
     def method(self, name: str) -> str:
-        """What `auto` stands for: itself if this recipe weighs several losses, else the default method."""
-        return DEFAULT_METHOD if name == AUTO and not self.losses else name
+        """What `auto` stands for: itself if this recipe weighs several losses, else the default method, or the first
+        one that the recipe works with."""
+        if name != AUTO or self.losses:
+            return name
+        return DEFAULT_METHOD if DEFAULT_METHOD in self._able() else self._able()[0]
+
+    def _able(self) -> list[str]:
+        """The methods that this recipe works with."""
+        return [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
 
     def check_method(self, name: str) -> None:
         name = self.method(name)
         if name == AUTO:
             return
         if not issubclass(METHODS.find(name).head, self.head):
-            able = [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
-            raise InputError(f"recipe {self.name} does not work with method {name}: use --method {' or '.join(able)}")
+            able = " or ".join(self._able())
+            raise InputError(f"recipe {self.name} does not work with method {name}: use --method {able}")
 
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))

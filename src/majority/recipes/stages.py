@@ -103,6 +103,8 @@ class Run:
         finished is read from its folder instead."""
         folder = self.folder / STAGES / name
         if not ((folder / OUTCOME).exists() and (folder / WEIGHTS).exists()):
+            for callback in self.callbacks:
+                callback.on_stage_start(name)
             fitted = train(folder, None if self.title is None else f"{self.title}, stage {name}")
             write_weights(folder / WEIGHTS, trained.state_dict())
             write_json(folder / OUTCOME, fitted.outcome)

@@ -120,7 +120,7 @@ def _content(
         "about": _about(config, result, classifier),
         "command": train_command(config),
         "settings": _all_settings(config),
-        "parts": _part_rows(parts, part_names),
+        "parts": [*_rows_of_the_run(result, source), *part_rows(parts, part_names)],
         "figures": _figures(figures),
         "coverage": coverage_note(figures),
         "no_learning": no_learning_warning(figures),
@@ -231,7 +231,15 @@ def _kept_epoch(training: dict[str, Any]) -> str:
     return f"kept epoch {training['best_epoch'] + 1} of {training['epochs']}"
 
 
-def _part_rows(parts: Mapping[str, Bags], part_names: dict[str, str]) -> list[dict[str, Any]]:
+def _rows_of_the_run(result: dict[str, Any], source: str | None) -> list[dict[str, Any]]:
+    """On the page of another source: the bags that the run was trained and validated on."""
+    if source is None:
+        return []
+    return [row for row in result.get("parts", []) if row["name"] != PART_NAMES["test"]]
+
+
+def part_rows(parts: Mapping[str, Bags], part_names: dict[str, str] = PART_NAMES) -> list[dict[str, Any]]:
+    """The number of bags and instances of each part, their sizes and their mean majority."""
     rows = []
     for name, title in part_names.items():
         bags = parts.get(name)

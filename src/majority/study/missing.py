@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..methods import AUTO, DEFAULT_METHOD
+from ..recipes import RECIPES
 from ..records import StudyRequest, read_record
 from ..sources import is_custom_source
 from .grid import STUDY
@@ -32,8 +33,10 @@ def missing_cells(study: Path, results: list[Result]) -> dict[tuple[str, str, st
     finished = {_key(result) for result in results}
     divided = {source_name(result) for result in results if (result.get("data") or {}).get("folds", 0) is None}
     missing: dict[tuple[str, str, str], list[int]] = {}
+    recipe = RECIPES.get(request["recipe"])
+    auto = recipe.method(AUTO) if recipe else DEFAULT_METHOD
     for cell in _cells(request, divided):
-        unweighed = cell | ({"method": DEFAULT_METHOD} if cell["method"] == AUTO else {})  # if the recipe takes one
+        unweighed = cell | ({"method": auto} if cell["method"] == AUTO else {})  # if the recipe takes one
         if not {_key(cell), _key(unweighed)} & finished:
             source, scenario, row, fold, _ = _key(cell)
             missing.setdefault((source, scenario or "-", row), []).append(fold)
