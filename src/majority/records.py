@@ -337,6 +337,26 @@ class DataRecord(TypedDict):
     folds: NotRequired[Annotated[int, Between(3, 10**9)] | None]
 
 
+class LossWeights(TypedDict):
+    """How much the bag losses count, if no method is named."""
+
+    weights: dict[str, Share]
+    validation_bags: Count
+
+
+class TriedViews(TypedDict):
+    views: list[str]
+    val_loss: float
+
+
+class ChosenViews(TypedDict):
+    """The views that the bags chose for images of an unknown kind."""
+
+    chosen: list[str]
+    tried: list[TriedViews]
+    validation_bags: Count
+
+
 class ResultBase(TypedDict):
     source: str
     method: str
@@ -353,6 +373,8 @@ class ResultBase(TypedDict):
     plan: NotRequired[PlanRecord | None]
     task: NotRequired[TaskRecord]
     curve: NotRequired[Curve | None]
+    losses: NotRequired[LossWeights]
+    views: NotRequired[ChosenViews]
 
 
 class ResultLine(ResultBase):

@@ -24,6 +24,7 @@ COLOURS: dict[str, tuple[AugmentStep, ...]] = {
 MIX = "mix"  # views are mixed with those of other instances
 ADDITIONS = ("colour", "grey", "flip", "turn", MIX)  # in the order in which they are tried
 MIXED_SHARE, MIXED_EPOCHS = 0.5, 2  # largest share of another instance; pretraining is so many times as long
+MIXED_TOLERANCE = 0.005  # mixing is kept if its loss is at most so much higher: it gains most in a long pretraining
 MIXED_SOURCES = ("cifar10",)
 
 
@@ -79,7 +80,8 @@ def search_views(
         kept = tuple(name for name in chosen if addition != "turn" or name != "flip")  # a turn includes the flip
         candidate = (*kept, addition)
         tried[candidate] = loss_of(candidate)
-        chosen = min(chosen, candidate, key=lambda additions: tried[additions])
+        if tried[candidate] < tried[chosen] + (MIXED_TOLERANCE if addition == MIX else 0):
+            chosen = candidate
     log("views: " + ", ".join(f"{describe(additions)} {loss:.4f}" for additions, loss in tried.items()))
     return chosen, [{"views": list(additions), "val_loss": loss} for additions, loss in tried.items()]
 
