@@ -1,7 +1,6 @@
 import io
-import os
+import multiprocessing
 import shutil
-import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
@@ -50,20 +49,31 @@ def majority():
     return run
 
 
+@pytest.fixture(scope="session")
+def processes():
+    """Starts processes as copies of one that has imported the package and nothing else: an import takes seconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["majority.cli.train", "majority.experiments.experiment", "majority.report.page"])
+    return context
+
+
 @pytest.fixture
-def kill_when():
+def kill_when(processes):
     """Run the command in a new process and kill -9 it as soon as a condition holds."""
+    threads = torch.get_num_threads()  # their number decides the last bits
+    program = f"import torch; torch.set_num_threads({threads}); from majority.cli.app import main; main()"
 
     def kill(condition, *words):
-        threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # their number decides the last bits
-        command = [sys.executable, "-m", "majority", *map(str, words)]
-        process = subprocess.Popen(command, env=os.environ | threads, stdout=subprocess.DEVNULL)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["majority", *map(str, words)])  # the process gets it
+            process = processes.Process(target=exec, args=(program, {}))
+            process.start()
         deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.poll() is None and not condition():
+        while time.monotonic() < deadline and process.is_alive() and not condition():
             time.sleep(0.001)
-        ended = process.poll() is not None
+        ended = not process.is_alive()
         process.kill()
-        process.wait()
+        process.join()
         assert not ended, "it ended before it could be killed: train longer"
 
     return kill
