@@ -12,8 +12,8 @@ import pytest
 import torch
 import typer
 
+from majority import plugins
 from majority.cli.app import main
-from majority.methods import METHODS
 
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
@@ -94,12 +94,13 @@ def labelled_set(tmp_path):
 
 
 @pytest.fixture
-def methods():
-    """Methods that a test registers are removed after it."""
-    shipped = dict(METHODS)
-    yield METHODS
-    METHODS.clear()
-    METHODS.update(shipped)
+def registries():
+    """What a test registers is removed after it."""
+    before = [dict(registry) for registry in plugins._REGISTRIES]
+    yield
+    for registry, entries in zip(plugins._REGISTRIES, before, strict=True):
+        registry.clear()
+        registry.update(entries)
 
 
 @pytest.fixture(scope="session")

@@ -140,7 +140,7 @@ RUN_ELSEWHERE = {"sklearn_arrays.py", "write_digits.py"}  # by test_estimator.py
 EXAMPLES = {path.name for path in (ROOT / "examples").glob("*.py")} - RUN_ELSEWHERE
 
 
-@pytest.mark.usefixtures("methods")
+@pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("script", sorted(EXAMPLES))
 def test_examples_run(script, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
