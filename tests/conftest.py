@@ -58,6 +58,24 @@ def processes():
 
 
 @pytest.fixture
+def run_program(processes, tmp_path):
+    """Run a program in a new process: what it prints. Memory that it measures is that of the package at first."""
+
+    def run(program, *words):
+        printed = tmp_path / "printed"
+        program = f"import sys; sys.stdout = open({str(printed)!r}, 'w')\n{program}\nsys.stdout.close()"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["-c", *map(str, words)])
+            process = processes.Process(target=exec, args=(program, {}))
+            process.start()
+        process.join()
+        assert process.exitcode == 0
+        return printed.read_text()
+
+    return run
+
+
+@pytest.fixture
 def kill_when(processes):
     """Run the command in a new process and kill -9 it as soon as a condition holds."""
     threads = torch.get_num_threads()  # their number decides the last bits

@@ -1,6 +1,5 @@
 """Prediction files as a user reads them: one row per instance or per bag, CSV or Parquet, written in pieces."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -116,7 +115,7 @@ for stores.IN_MEMORY_BYTES in (0, 2**30):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_memory_does_not_grow_with_features_on_disk(tmp_path):
+def test_memory_does_not_grow_with_features_on_disk(run_program, tmp_path):
     """192 MiB of features, 12 batches: within a bound where they are read in place, beyond it where held."""
     few = Bags.from_lists([np.ones((2, 4096), np.float32), np.zeros((2, 4096), np.float32)], ["cat", "dog"])
     place = Classifier(build_model(few, backbone="linear"), device="cpu").save(tmp_path / "classifier.safetensors")
@@ -125,9 +124,7 @@ def test_memory_does_not_grow_with_features_on_disk(tmp_path):
     for bag in range(24):
         np.lib.format.open_memmap(folder / f"{bag}.npy", "w+", np.float32, (512, 4096))  # zeros: no place on disk
 
-    command = [sys.executable, "-c", GROWTH, folder, place]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    in_place, held = (line.split() for line in done.stdout.splitlines())
+    in_place, held = (line.split() for line in run_program(GROWTH, folder, place).splitlines())
     assert int(in_place[0]) == int(held[0]) == 24 * 512
     assert float(in_place[1]) < 230
     assert float(held[1]) > 280  # the measurement shows it
