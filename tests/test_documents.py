@@ -82,7 +82,10 @@ def test_the_tutorial_runs_from_images_to_a_report(tmp_path, majority, monkeypat
     assert python == "python"
     monkeypatch.setattr(sys, "argv", [script, *words])
     runpy.run_path(str(ROOT / script), run_name="__main__")
-    short = (f"{line} --epochs 3" if "--out compared/" in line else line for line in commands)
+    epochs = {"compared/": 3, "run": 12}
+    short = [
+        re.sub(r"(--out (compared/|run).*)", lambda m: f"{m[1]} --epochs {epochs[m[2]]}", line) for line in commands
+    ]
     run_lines(majority, "\n".join(short))  # in this process: a new one takes seconds to start
     with (tmp_path / "classes.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -126,7 +129,7 @@ def test_the_recipes_of_the_command_can_be_used_from_python(tmp_path, majority, 
     (_, write), (_, train), (_, use) = blocks
     names = {"__name__": "__main__"}
     exec(write, names)
-    run_lines(majority, train)
+    run_lines(majority, train.replace("--epochs 20", "--epochs 3"))
     exec(use, names)
     predicted = re.findall(r"\d+", capsys.readouterr().out.splitlines()[-1])
     assert predicted[0] == "0"  # the first five digits show 0 to 4
@@ -137,7 +140,7 @@ RUN_ELSEWHERE = {"sklearn_arrays.py", "write_digits.py"}  # by test_estimator.py
 EXAMPLES = {path.name for path in (ROOT / "examples").glob("*.py")} - RUN_ELSEWHERE
 
 
-@pytest.mark.usefixtures("methods")
+@pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("script", sorted(EXAMPLES))
 def test_examples_run(script, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

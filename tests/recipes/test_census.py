@@ -39,7 +39,10 @@ def whole(tmp_path_factory):
 
 def run_of(folder, parts, method="log-mean", settings=WITH_PRETRAIN, backbone="tiny"):
     plan = Plan("census", backbone, training=QUICK, own=settings)
-    fresh = lambda number=0: build_model(parts.train, method, backbone, seed=number)
+
+    def fresh(number=0):
+        return build_model(parts.train, method, backbone, seed=number)
+
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
 
 
@@ -133,13 +136,18 @@ def test_wrong_settings_are_refused(majority, tmp_path, pair, message):
 
 
 def test_plans_depend_on_the_task():
-    plan = lambda *task: RECIPES["census"].plan(TaskInfo(*task))
+    def plan(*task):
+        return RECIPES["census"].plan(TaskInfo(*task))
+
     assert (plan("mine", (64,), True).backbone, plan("mine", (64,), True).own.pretrain) == ("mlp", None)
     assert (plan("digits", (8, 8, 1), True).backbone, plan("digits", (8, 8, 1), True).own.pretrain) == ("tiny", None)
     assert plan("cifar10", (32, 32, 3), False).backbone == "cnn"
     on_gpu = plan("cifar10", (32, 32, 3), True)
     assert on_gpu.backbone == "resnet18-small"
-    names = lambda views: {view if isinstance(view, str) else view[0] for view in views}
+
+    def names(views):
+        return {view if isinstance(view, str) else view[0] for view in views}
+
     assert names(on_gpu.own.pretrain.augment) == {"flip", "resized-crop", "colour", "hue", "grey"}
     assert "flip" not in names(plan("svhn28", (28, 28, 3), True).own.pretrain.augment)
     assert "rotate90" in names(plan("pathmnist", (28, 28, 3), True).own.pretrain.augment)
@@ -174,9 +182,10 @@ def test_a_run_started_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, 
     words = ["train", tmp_path / "own.npz", "--recipe", "census", "--bags", "12", "--bag-size", "8", "--epochs", "1"]
     words += ["--backbone", "mlp", "--set", "census.pretrain.epochs=1", "--set", "census.head.epochs=1"]
     words += ["--set", "census.teachers=1", "--set", "census.search_epochs=1", "--out", tmp_path / "run"]
-    on = lambda device: monkeypatch.setattr(
-        "majority.experiments.experiment.choose_device", lambda name: torch.device(device)
-    )
+
+    def on(device):
+        return monkeypatch.setattr("majority.experiments.experiment.choose_device", lambda name: torch.device(device))
+
     on("cuda")
     code, out, _ = majority(*words)
     on("cpu")
@@ -205,7 +214,9 @@ def test_a_run_started_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, 
 
 
 def test_pretraining_mixes_views_as_planned(tmp_path):
-    start = lambda most: replace(WITH_PRETRAIN, mixed_views=most)
+    def start(most):
+        return replace(WITH_PRETRAIN, mixed_views=most)
+
     runs = [run_of(tmp_path / str(most), digits(), settings=start(most)) for most in (0.0, 0.1, 0.5)]
     assert len({census.train(run).stages["pretrain"].best_loss for run in runs}) == 3
 

@@ -6,7 +6,7 @@ import typer
 
 from . import options
 from .app import app
-from .printing import console, print_check
+from .printing import console, log, print_check
 
 
 @app.command()
@@ -34,7 +34,7 @@ def list_names() -> None:
         table.add_column(column, overflow="fold")
     for info in describe():
         shape = "x".join(map(str, info.shape or "?"))
-        available = "yes" if info.available else "no"
+        available = "yes" if info.available else "at first use"
         table.add_row(
             info.name,
             available,
@@ -45,6 +45,7 @@ def list_names() -> None:
             info.location,
         )
     console().print(table)
+    log("at first use: downloaded when a command first needs it")
     for kind, built_in in {
         "method": descriptions.METHODS,
         "backbone": descriptions.BACKBONES,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..experiments.experiment import Experiment
 
 SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority proportions."
-FOLDS_HELP = "Number of folds for cross-validation of your own bags; without --fold, all folds are trained."
+FOLDS_HELP = "Cross-validate your own bags with this number of folds, e.g. 5; without --fold, all folds are trained."
 METHOD_HELP = "See `majority list`; auto: several, weighted by the validation bags (census), or adjusted-mean."
 LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
 

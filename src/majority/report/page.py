@@ -46,6 +46,7 @@ FIGURES = {  # of a result: title, format, explanation
     "background_recall": ("background recall", "percent", "background instances that are predicted as it"),
     "calibration_error": ("calibration error", "percent", "mean gap between confidence and accuracy"),
 }
+COUNTED = {"instance_accuracy": "instances", "bag_accuracy": "bags", "bag_accuracy_by_count": "bags"}
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
 
 
@@ -270,10 +271,24 @@ def _part_rows(parts: Mapping[str, Bags], part_names: dict[str, str]) -> list[di
 def _figures(figures: dict[str, Any]) -> list[dict[str, str]]:
     formats = {"percent": _percent, "signed": _signed}
     return [
-        {"title": title, "value": formats[style](figures[name]), "about": about}
+        {"title": title, "value": formats[style](figures[name]), "about": _count(figures, name) + about}
         for name, (title, style, about) in FIGURES.items()
         if figures.get(name) is not None
     ]
+
+
+def _count(figures: dict[str, Any], name: str) -> str:
+    """How many of how many, for a share of instances or bags.
+
+    >>> _count({"bag_accuracy": 0.95, "bags": 20}, "bag_accuracy")
+    '19 of 20 '
+    """
+    if name not in COUNTED:
+        return ""
+    total = figures[COUNTED[name]]
+    if name == "instance_accuracy":
+        total = figures.get("known_instances", total)
+    return f"{round(figures[name] * total):,} of {total:,} "
 
 
 def _all_settings(config: dict[str, Any]) -> dict[str, str]:
