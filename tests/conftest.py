@@ -16,6 +16,8 @@ import typer
 from majority.cli.app import main
 from majority.methods import METHODS
 
+collect_ignore = ["fuzz.py", "fuzzing"]  # a script, which test_fuzz.py runs
+
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 
