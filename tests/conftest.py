@@ -16,7 +16,7 @@ import typer
 from majority.cli.app import main
 from majority.methods import METHODS
 
-collect_ignore = ["fuzz.py", "fuzzing"]  # a script, which test_fuzz.py runs
+collect_ignore = ["fuzz.py", "fuzzing", "kills.py"]  # scripts, which test_fuzz.py and test_kills.py run
 
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
