@@ -1,9 +1,6 @@
 import io
-import os
 import shutil
-import subprocess
 import sys
-import time
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -50,25 +47,6 @@ def majority():
         return stopped.value.code or 0, out.getvalue(), err.getvalue()
 
     return run
-
-
-@pytest.fixture
-def kill_when():
-    """Run the command in a new process and kill -9 it as soon as a condition holds."""
-
-    def kill(condition, *words):
-        threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # their number decides the last bits
-        command = [sys.executable, "-m", "majority", *map(str, words)]
-        process = subprocess.Popen(command, env=os.environ | threads, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.poll() is None and not condition():
-            time.sleep(0.001)
-        ended = process.poll() is not None
-        process.kill()
-        process.wait()
-        assert not ended, "it ended before it could be killed: train longer"
-
-    return kill
 
 
 @pytest.fixture
