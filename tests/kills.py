@@ -64,9 +64,13 @@ def cases(source: str) -> list[Case]:
     train = ("train", source, *bags, "--out", "OUT/run", "--recipe")
     quick = (*train, "quick", "--method", "log-mean", "--epochs", "2")
     study = ("study", source, "--scenarios", "large", "--methods", "log-mean,vote", "--folds", "0,1", *bags)
+    study += ("--recipe", "quick", "--epochs", "1", "--jobs", "1", "--out", "OUT/study")
 
     def trained(work: Path) -> None:
         assert run(quick, work).code == 0
+
+    def studied(work: Path) -> None:
+        assert run(study, work).code == 0
 
     return [
         Case("quick", quick),
@@ -76,9 +80,10 @@ def cases(source: str) -> list[Case]:
             "mpem", (*train, "mpem", "--method", "count", "--epochs", "1", "--backbone", "mlp", "--ratios", "0.5,1.0")
         ),
         Case("census", (*train, "census", "--epochs", "1", "--set", "census.teacher_epochs=1", "--backbone", "mlp")),
-        Case("study", (*study, "--recipe", "quick", "--epochs", "1", "--jobs", "1", "--out", "OUT/study")),
+        Case("study", study),
         Case("predict", ("predict", "OUT/run", "--device", "cpu", "--out", "OUT/classes.csv"), trained),
         Case("report", ("report", "OUT/run"), trained),
+        Case("study-report", ("report", "OUT/study"), studied),
     ]
 
 
@@ -157,7 +162,7 @@ class _Fault:
         if not path.startswith(self.work):
             return
         if self.at is not None and self.number >= self.at:
-            self.happen(event)
+            self.happen(event, path)
         self.number += 1
         os.write(self.log.fileno(), f"{event} {path.removeprefix(self.work)}\n".encode())
         self.opened = None
@@ -165,11 +170,11 @@ class _Fault:
             appends = bool(arguments[2] & os.O_APPEND) and os.path.exists(path)
             self.opened = path, os.path.getsize(path) if appends else 0
 
-    def happen(self, event: str) -> None:
+    def happen(self, event: str, path: str) -> None:
         if self.fault in ERRORS:
             if self.fault == "read-only" or event in ("open", "os.mkdir"):  # a full disk removes and renames
                 number = ERRORS[self.fault]
-                raise OSError(number, os.strerror(number))
+                raise OSError(number, os.strerror(number), path)
             return
         if self.number > self.at:
             return
@@ -262,7 +267,7 @@ class Trials:
 def _wrong_end(ended: Ended, fault: str) -> str:
     """What is wrong with the end of a command in which the fault happened."""
     killed, allowed = fault in ("kill", "half", "clock"), {0, 1, 2}
-    message = ended.code == 0 or "cannot be written" in ended.printed or fault == "removed"
+    message = ended.code == 0 or fault == "removed" or os.strerror(ERRORS.get(fault, 0)) in ended.printed
     if killed and ended.code == -signal.SIGKILL:
         return ""
     if killed or ended.code not in allowed or "Traceback" in ended.printed or not message:
