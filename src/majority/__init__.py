@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from .data.batches import Target
     from .data.scenarios import majority_range, make_bags, winner_weights
     from .data.segments import Segments
+    from .encoders import Encoder
+    from .encoders.embed import embed
     from .errors import InputError, TrainingError
     from .estimator import MajorityLabelClassifier, bag_accuracy
     from .inference import metrics
@@ -38,6 +40,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Bags": "data.bags",
     "Callback": "training.callbacks",
     "Classifier": "inference.classifier",
+    "Encoder": "encoders",
     "Head": "methods",
     "InputError": "errors",
     "LabelledSet": "sources",
@@ -56,6 +59,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "check_source": "sources",
     "create_backbone": "backbones",
     "create_head": "methods",
+    "embed": "encoders.embed",
     "evaluate": "inference.evaluate",
     "export_onnx": "inference.onnx",
     "fit": "training.loop",
@@ -77,6 +81,7 @@ __all__ = [
     "Bags",
     "Callback",
     "Classifier",
+    "Encoder",
     "Head",
     "InputError",
     "LabelledSet",
@@ -96,6 +101,7 @@ __all__ = [
     "check_source",
     "create_backbone",
     "create_head",
+    "embed",
     "evaluate",
     "export_onnx",
     "fit",

@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..data.bags import Bags
-from ..errors import InputError
+from ..encoders.embed import embed_bags
+from ..encoders.network import reopen_network
+from ..errors import InputError, count_noun
 from ..inference.classifier import Classifier
 from ..log import Log, no_log
 from ..records import parse_record
 from ..sources import Parts, Source, is_custom_source
-from ..sources.custom import ReadOptions
+from ..sources.custom import CustomBags, ReadOptions
 from ..sources.custom.load import load_custom
+from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
 from .data import fingerprints
 from .run_folder import CLASSIFIER, CONFIG, data_of, finished_file, read_config, source_of
@@ -48,6 +51,7 @@ def open_bags(
         custom = load_custom(Path(source).expanduser(), _read_options(classifier, config, labels, unlabelled))
         for warning in custom.warnings_for(None):
             log(f"warning: {warning}")
+        custom = _embedded_alike(custom, _embedding(config), folder, source, device, log)
         background = classifier.model.spec.background
         bags = custom.bags if background is None else custom.bags.with_background(classifier.classes[background.index])
         classifier.model.spec.check(bags.store)
@@ -83,6 +87,28 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
     return classifier, parts, opened
 
 
+def _embedding(config: dict[str, Any]) -> Embedding | None:
+    facts = config.get("embedding")
+    return parse_record(Embedding, facts, CONFIG, field="embedding") if facts else None
+
+
+def _embedded_alike(
+    custom: CustomBags, embedding: Embedding | None, folder: Path, source: str, device: str, log: Log
+) -> CustomBags:
+    """The bags as features of the model that the run was trained with."""
+    if embedding is None:
+        return custom
+    if custom.bags.store.ndim == 2:
+        changed = "" if custom.embedding is None else embedding.differences(custom.embedding)
+        if changed:
+            cure = f"embed the images again, with {embedding.model}"
+            raise InputError(f"{source} has features of another model than {folder} ({changed}): {cure}")
+        return custom
+    network = reopen_network(embedding, folder, device)
+    log(f"embedding {count_noun(len(custom.bags.index), 'image')} with {embedding.model}")
+    return replace(custom, bags=embed_bags(custom.bags, network, log))
+
+
 def open_classifier(folder: Path, device: str = "auto") -> Classifier:
     """The classifier of a finished run."""
     return Classifier.load(finished_file(folder, CLASSIFIER), device)
@@ -91,6 +117,7 @@ def open_classifier(folder: Path, device: str = "auto") -> Classifier:
 def _read_options(classifier: Classifier, config: dict[str, Any], labels: bool, unlabelled: bool) -> ReadOptions:
     """Read other files in the same way as those that the classifier was trained on."""
     spec, columns, images = classifier.model.spec, config.get("columns"), config.get("images")
+    embedding = _embedding(config)
     height, width, channels = spec.instance_shape if spec.images else (0, 0, 0)
     return ReadOptions(
         labels,
@@ -101,4 +128,5 @@ def _read_options(classifier: Classifier, config: dict[str, Any], labels: bool, 
         channels=channels if spec.images else None,
         trained_images=parse_record(ImageFileSummary, images, CONFIG, field="images") if images else None,
         features=tuple(columns) if columns else None,
+        encoder_shape=None if embedding is None else embedding.image_shape,
     )

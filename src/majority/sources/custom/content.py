@@ -12,6 +12,7 @@ from ...data.bags import Bags
 from ...data.instance_labels import UNKNOWN
 from ...data.stores import Store
 from ...errors import count_noun
+from ..embedding import Embedding
 from ..image_summary import ImageFileSummary
 from .bag_table import sorted_classes
 from .custom_bags import CustomBags
@@ -34,6 +35,7 @@ class Content:
     columns: tuple[str, ...] | None = None
     image_files: ImageFileSummary | None = None
     numbered_within_bags: bool = False
+    embedding: Embedding | None = None
 
     def column(self, name: str) -> np.ndarray | None:
         return self.bags[name].to_numpy(str) if name in self.bags else None
@@ -65,6 +67,7 @@ class Content:
             warnings=tuple(findings.warnings),
             class_warnings=findings.class_warnings,
             image_files=self.image_files,
+            embedding=self.embedding,
         )
 
 

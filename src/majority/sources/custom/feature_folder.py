@@ -1,4 +1,4 @@
-"""A folder of feature files, one file per bag, and a table of the labels of the bags."""
+"""A folder of feature files, one file per bag, a table of the labels of the bags, and optional facts of instances."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ from ...data.feature_files import (
 from ...data.stores import FeatureFiles, Store, iterate_chunks
 from ...data.validation import LARGEST_FEATURE, non_finite_rows
 from ...errors import count_noun
+from ..embedding import Embedding, read_embedding
 from ..image_summary import IMAGE_SUFFIXES
 from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
 from .content import Content
 from .findings import Findings, UnreadableError
+from .instance_table import INSTANCES, read_instances
 from .names import did_you_mean
 from .read_options import ReadOptions
 from .tables import read_table
@@ -37,6 +39,7 @@ UNICODE_FORM: Literal["NFC"] = "NFC"  # accented letters have two forms in Unico
 
 def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Content:
     options.check_applicable(folder, images=False, columns=False)
+    embedding = _read_embedding(folder, findings)
     files = _find_files(folder, findings)
     labelled = _read_labels(folder, options, findings) if options.labels else None
     table, bags = labelled or (folder, pd.DataFrame({"bag": list(files)}))
@@ -46,7 +49,9 @@ def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Conte
     if not usable:
         raise UnreadableError
     on_disk = FeatureFiles(usable)
-    coordinates = _read_coordinates(on_disk, findings)
+    names = [unicodedata.normalize(UNICODE_FORM, file.path.stem) for file in usable]
+    instances = read_instances(folder, names, on_disk.sizes, findings)
+    coordinates = _read_coordinates(on_disk, findings) if instances.coordinates is None else instances.coordinates
     store = on_disk.load_if_small()
     for file, start, end in zip(usable, on_disk.starts[:-1], on_disk.starts[1:], strict=True):
         _check_finite(file, store, np.arange(start, end), findings)
@@ -57,9 +62,22 @@ def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Conte
         sizes=on_disk.sizes,
         store=store,
         index=np.arange(len(on_disk)),
+        instance_labels=instances.labels if options.labels else None,
         coordinates=coordinates,
+        paths=instances.paths,
         numbered_within_bags=True,
+        embedding=embedding,
     )
+
+
+def _read_embedding(folder: Path, findings: Findings) -> Embedding | None:
+    found = read_embedding(folder)
+    if found is None:
+        return None
+    if not found.complete:
+        findings.add_problem(folder, None, "some bags are missing", "repeat the `majority embed` command to continue")
+        raise UnreadableError
+    return found.embedding
 
 
 def _find_files(folder: Path, findings: Findings) -> dict[str, Path]:
@@ -106,7 +124,7 @@ def _is_utf8(name: str) -> bool:
 
 def _read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tuple[Path, pd.DataFrame] | None:
     """The table of labels and its bags; None if there is no table and labels are optional."""
-    tables = sorted(path for path in folder.iterdir() if lower_suffix(path) == ".csv")
+    tables = sorted(path for path in folder.iterdir() if lower_suffix(path) == ".csv" and path.name != INSTANCES)
     table = folder / LABELS if folder / LABELS in tables or len(tables) != 1 else tables[0]
     if not table.is_file():
         if options.unlabelled:

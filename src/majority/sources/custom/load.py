@@ -91,7 +91,7 @@ def summarise(content: Content) -> dict[str, str]:
         shape = f" of {'x'.join(map(str, store.shape[1:]))}"
         if content.image_files is not None:
             shape += content.image_files.changes(store.shape[1:])
-        if content.paths is None:
+        if store.ndim == 2:
             kind = f"vectors ({store.dtype})"
     counts = bags["label"].value_counts() if "label" in bags else pd.Series(dtype=int)
     classes = [f"{name} ({count_noun(counts[name], 'bag')})" for name in sorted_classes(set(counts.index) - {""})]

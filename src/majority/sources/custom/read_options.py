@@ -22,6 +22,7 @@ class ReadOptions:
     channels: int | None = None
     trained_images: ImageFileSummary | None = None  # the image files that a classifier was trained on
     features: tuple[str, ...] | None = None  # columns of a manifest
+    encoder_shape: tuple[int, int, int] | None = None  # images are read for an encoder, at this shape and on demand
 
     @property
     def for_classifier(self) -> bool:
@@ -30,6 +31,8 @@ class ReadOptions:
 
     def check_applicable(self, source: Path, images: bool, columns: bool) -> None:
         """Refuse options for images or for columns if the source has none."""
+        if images and self.encoder_shape is not None:
+            return
         if self.for_classifier:
             if images and self.image_size is None:
                 kind = f" with the columns {abbreviate_names(self.features)}" if self.features else ", or feature files"
