@@ -63,7 +63,7 @@ _REGISTRIES: list[Registry[Any]] = []
 
 
 def register(entry: E) -> E:
-    """Make a method, backbone, encoder, augmentation, source or recipe known by its name; an earlier one of that name goes."""
+    """Make a method, backbone, encoder, augmentation, source or recipe known by its name, replacing an earlier one."""
     for registry in _REGISTRIES:
         if isinstance(entry, registry.entry_type):
             registry[entry.name] = entry

@@ -26,6 +26,9 @@ def embed(
     image_size: Annotated[int | None, typer.Option(help=SIZE_HELP)] = None,
     mean: Annotated[str | None, typer.Option(help=MEAN_HELP)] = None,
     std: Annotated[str | None, typer.Option(help="Their standard deviation, likewise.")] = None,
+    bag_column: options.BagColumn = None,
+    label_column: options.LabelColumn = None,
+    path_column: options.PathColumn = None,
     device: options.Device = "auto",
 ) -> None:
     """Write the features of images by a pretrained network, as a folder that `majority train` takes.
@@ -44,6 +47,9 @@ def embed(
             image_size=image_size,
             mean=_numbers("--mean", mean),
             std=_numbers("--std", std),
+            bag_column=bag_column,
+            label_column=label_column,
+            path_column=path_column,
             device=device,
             log=log,
         )

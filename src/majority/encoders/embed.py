@@ -21,11 +21,11 @@ from ..errors import InputError, count_noun
 from ..files import hold_lock, write_atomically, write_error, write_text
 from ..log import Log, no_log
 from ..sources import is_custom_source
-from ..sources.custom import CustomBags, ReadOptions
+from ..sources.custom import ColumnNames, CustomBags, ReadOptions
 from ..sources.custom.feature_folder import LABELS, UNICODE_FORM
 from ..sources.custom.instance_table import INSTANCES
 from ..sources.custom.load import load_custom
-from ..sources.embedding import EMBEDDING, read_embedding, write_embedding
+from ..sources.embedding import read_embedding, write_embedding
 from .network import Network, open_network
 
 MAX_NAME = 200  # bytes of a bag's name, which becomes a file name
@@ -42,6 +42,9 @@ def embed(
     image_size: int | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    bag_column: str | None = None,
+    label_column: str | None = None,
+    path_column: str | None = None,
     device: str = "auto",
     log: Log = no_log,
 ) -> Path:
@@ -54,18 +57,19 @@ def embed(
         raise InputError(f"{source} is not bags of your own: give a table with a column path, or a folder of images")
     network = open_network(model, weights, image_size=image_size, mean=mean, std=std, device=device)
     shape = network.embedding.image_shape
-    options = ReadOptions(unlabelled=True, training=False, encoder_shape=shape)
+    names = ColumnNames(bag_column, label_column, path_column)
+    options = ReadOptions(unlabelled=True, training=False, names=names, encoder_shape=shape)
     opened = load_custom(Path(source).expanduser(), options)
     if opened.paths is None or opened.bags.store.ndim != 4:
         raise InputError(f"{source} contains vectors, and only images can be embedded: give a table with a column path")
     for warning in opened.warnings_for(None):
         log(f"warning: {warning}")
     out = Path(out)
-    names = _file_names(opened.bags)
+    files = _file_names(opened.bags)
     try:
         out.mkdir(parents=True, exist_ok=True)
         with hold_lock(out / ".lock"):
-            _fill_folder(out, opened, names, network, log)
+            _fill_folder(out, opened, files, network, log)
     except BlockingIOError:
         raise InputError(f"another command is working in {out}: wait for it or choose another folder") from None
     except OSError as error:
@@ -102,23 +106,30 @@ def _fill_folder(out: Path, opened: CustomBags, names: list[str], network: Netwo
         if before.complete:
             log(f"{out} is finished: {count_noun(len(bags), 'bag')}")
             return
-    missing = [number for number, name in enumerate(names) if not (out / f"{name}.npy").exists()]
+    files = [out / f"{name}.npy" for name in names]
     if before is not None:
-        log(f"{out} was interrupted: {len(bags) - len(missing):,} of {count_noun(len(bags), 'bag')} are done")
-    progress = _Progress("bag", len(missing), log)
-    for group in _groups(bags, missing, instances_per_pass(network.embedding.image_shape, network.on_gpu)):
+        done = sum(file.exists() for file in files)
+        log(f"{out} was interrupted: {done:,} of {count_noun(len(bags), 'bag')} are done")
+    groups = list(_groups(bags, instances_per_pass(network.embedding.image_shape, network.on_gpu)))
+    groups = [group for group in groups if not all(files[number].exists() for number in group)]
+    progress = _Progress("bag", sum(map(len, groups)), log)
+    for group in groups:
         features = network(bags.store[bags.index[bags.positions(np.array(group))]])
         for number, rows in zip(group, np.split(features, np.cumsum(bags.sizes[group])[:-1]), strict=True):
-            _write_npy(out / f"{names[number]}.npy", rows)
+            if not files[number].exists():
+                _write_npy(files[number], rows)
         progress.advance(len(group))
     _write_tables(out, opened, names)
     write_embedding(out, network.embedding, images, complete=True)
 
 
-def _groups(bags: Bags, numbers: list[int], enough: int) -> Iterator[list[int]]:
-    """Bags that are embedded together: as many as give one full batch."""
+def _groups(bags: Bags, enough: int) -> Iterator[list[int]]:
+    """Bags that are embedded together: as many as give one full batch.
+
+    They do not depend on what is done already: the last bits of a feature may depend on its batch.
+    """
     group: list[int] = []
-    for number in numbers:
+    for number in range(len(bags)):
         group.append(number)
         if bags.sizes[group].sum() >= enough:
             yield group
@@ -204,6 +215,3 @@ class _Progress:
             left = (now - self.start) / self.done * (self.total - self.done)
             self.log(f"embedded {self.done:,} of {count_noun(self.total, self.unit)}, {left / 60:.0f} min left")
             self.printed = now
-
-
-__all__ = ["EMBEDDING", "embed", "embed_bags"]

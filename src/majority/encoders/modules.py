@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,18 +14,11 @@ from torch import Tensor, nn
 from ..backbones import TIMM
 from ..data.device import choose_device
 from ..errors import InputError
+from .encoder import Encoder
 
 
-class TimmModel(NamedTuple):
-    module: nn.Module
-    size: tuple[int, int]
-    channels: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-
-def timm_module(model: str, weights: str | None) -> TimmModel:
-    """A model of timm without its classifier. Its weights are those of the file, or else timm's own."""
+def timm_encoder(model: str, pretrained: bool) -> Encoder:
+    """A model of timm without its classifier, with the size and the normalisation that timm knows of it."""
     name = model.removeprefix(TIMM)
     try:
         import timm
@@ -35,16 +28,14 @@ def timm_module(model: str, weights: str | None) -> TimmModel:
         close = ", ".join(timm.list_models(f"*{name}*")[:5])
         raise InputError(f"timm has no model {name!r}{f' (it has {close})' if close else ''}: see timm.list_models()")
     try:
-        module = timm.create_model(name, pretrained=weights is None, num_classes=0)
+        module = timm.create_model(name, pretrained=pretrained, num_classes=0)
     except Exception as error:  # of the download, which has many kinds
         reason = str(error).strip().split("\n")[0]
         cure = "connect to the internet once, or give a file with --weights FILE.safetensors"
         raise InputError(f"the weights of {model} cannot be had ({reason}): {cure}") from error
-    if weights is not None:
-        load_weights(module, Path(weights), model)
     facts = timm.data.resolve_model_data_config(module)
-    channels, height, width = facts["input_size"]
-    return TimmModel(module, (height, width), channels, tuple(facts["mean"]), tuple(facts["std"]))
+    channels, *sides = facts["input_size"]
+    return Encoder(model, lambda: module, "", (sides[0], sides[1]), channels, tuple(facts["mean"]), tuple(facts["std"]))
 
 
 def load_weights(module: nn.Module, path: Path, model: str) -> None:

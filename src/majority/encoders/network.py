@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..arguments import check_arguments
+from ..backbones import TIMM
 from ..data.device import instances_per_pass
 from ..errors import InputError
 from ..sources.embedding import Embedding
-from .encoder import ENCODERS, IMAGENET_MEAN, IMAGENET_STD
-from .modules import TIMM, from_module, load_weights, timm_module
+from .encoder import ENCODERS
+from .modules import from_module, load_weights, timm_encoder
 from .onnx_file import ONNX, open_onnx
 
 Run = Callable[[np.ndarray], np.ndarray]  # normalised images (n, channels, height, width) -> (n, features)
@@ -104,18 +105,17 @@ def _open(
             raise InputError(f"--weights {weights}: an ONNX file contains its weights; leave it out")
         return open_onnx(Path(model), image_size, device)
     if model.startswith(TIMM):
-        module, size, channels, mean, std = timm_module(model, weights)
+        encoder = timm_encoder(model, pretrained=weights is None)
     else:
-        known = f", {TIMM}NAME, or the path of an .onnx file"
-        encoder = ENCODERS.find(model, known)
-        module, size, channels = encoder.create(), encoder.image_size, encoder.channels
-        mean, std = encoder.mean, encoder.std
-        if weights is not None:
-            load_weights(module, Path(weights), model)
-    sides = (size, size) if isinstance(size, int) else tuple(size)
+        encoder = ENCODERS.find(model, f", {TIMM}NAME, or the path of an .onnx file")
+    module = encoder.create()
+    if weights is not None:
+        load_weights(module, Path(weights), model)
     run, sha256, on_gpu = from_module(module, model, device)
+    size = encoder.image_size
+    sides = (size, size) if isinstance(size, int) else (size[0], size[1])
     place = None if weights is None else str(Path(weights).expanduser().resolve())
-    return Embedding(model, place, sha256, sides, channels, tuple(mean), tuple(std), 0), run, on_gpu  # type: ignore[arg-type]
+    return Embedding(model, place, sha256, sides, encoder.channels, encoder.mean, encoder.std, 0), run, on_gpu
 
 
 def _with_options(
@@ -125,18 +125,21 @@ def _with_options(
         if not 1 <= image_size <= 4096:
             raise InputError(f"--image-size {image_size}: give the pixels per side, 1 to 4096")
         facts = facts._replace(image_size=(image_size, image_size))
-    for name, given in (("mean", mean), ("std", std)):
-        values = tuple(map(float, getattr(facts, name) if given is None else given))
-        if given is not None and len(values) == 1:
-            values *= facts.channels
-        elif given is None and len(values) == 3 and facts.channels == 1:
-            values = (sum(values) / 3,)
-        if len(values) != facts.channels or not all(map(math.isfinite, values)) or (name == "std" and min(values) <= 0):
-            shown = ",".join(f"{value:g}" for value in values)
-            need = f"one number, or {facts.channels}" + (", above 0" if name == "std" else "")
-            raise InputError(f"--{name} {shown}: give {need} (pixels are divided by 255 first)")
-        facts = facts._replace(**{name: values})
-    return facts
+    return facts._replace(mean=_per_channel("mean", mean, facts), std=_per_channel("std", std, facts))
+
+
+def _per_channel(name: str, given: Sequence[float] | None, facts: Embedding) -> tuple[float, ...]:
+    """One number per channel, from the option or from the model."""
+    values = tuple(map(float, getattr(facts, name) if given is None else given))
+    if facts.channels == 1 and given is None:
+        values = (sum(values) / len(values),)
+    if len(values) == 1:
+        values *= facts.channels
+    if len(values) != facts.channels or not all(map(math.isfinite, values)) or (name == "std" and min(values) <= 0):
+        shown = ",".join(f"{value:g}" for value in values)
+        need = f"one number, or {facts.channels}" + (", above 0" if name == "std" else "")
+        raise InputError(f"--{name} {shown}: give {need} (pixels are divided by 255 first)")
+    return values
 
 
 def _count_features(network: Network) -> int:
@@ -156,6 +159,3 @@ def _count_features(network: Network) -> int:
         cure = "give a model without its last layers that returns (n, features)"
         raise InputError(f"{facts.model} returns {features.shape} for an image of shape {shape}: {cure}")
     return int(features.shape[1])
-
-
-__all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Network", "open_network", "reopen_network"]

@@ -48,7 +48,7 @@ def open_onnx(
         channels = 3
     if channels not in (1, 3):
         raise InputError(f"--model {path} takes images of {channels} channels: give a model for 1 or 3")
-    size = tuple(side if isinstance(side, int) else image_size or DEFAULT_SIZE for side in (height, width))
+    size = (_side(height, image_size), _side(width, image_size))
     if image_size is not None and size != (image_size, image_size):
         raise InputError(f"--image-size {image_size}: {path} takes images of {size[0]}x{size[1]}; leave it out")
     fixed = sides[0] if isinstance(sides[0], int) else None
@@ -63,17 +63,14 @@ def open_onnx(
         features = np.concatenate(parts).astype(np.float32)
         return features.mean(axis=(2, 3)) if features.ndim == 4 else features
 
-    facts = Embedding(
-        str(path.resolve()),
-        None,
-        _hash_files(path),
-        size,
-        channels,
-        IMAGENET_MEAN,
-        IMAGENET_STD,
-        0,  # type: ignore[arg-type]
-    )
+    place, sha256 = str(path.resolve()), _hash_files(path)
+    facts = Embedding(place, None, sha256, size, channels, IMAGENET_MEAN, IMAGENET_STD, 0)
     return facts, run, on_gpu
+
+
+def _side(given: int | str | None, image_size: int | None) -> int:
+    """The pixels of a side: fixed by the file, or else as the user says."""
+    return given if isinstance(given, int) else image_size or DEFAULT_SIZE
 
 
 def _open_session(path: Path, device: str) -> tuple[Any, bool]:
@@ -109,7 +106,8 @@ def _pieces(images: np.ndarray, fixed: int | None) -> list[tuple[np.ndarray, int
 def _hash_files(path: Path) -> str:
     """Of the file, and of the files beside it in which exporters put large weights: NAME.onnx.data, NAME.onnx_data."""
     digest = hashlib.sha256()
-    for file in [path, *sorted(path.parent.glob(f"{path.name}[._]data"))]:
+    beside = [path.with_name(path.name + suffix) for suffix in (".data", "_data")]
+    for file in [path, *(file for file in beside if file.is_file())]:
         with file.open("rb") as content:
             while block := content.read(BLOCK):
                 digest.update(block)

@@ -12,6 +12,7 @@ from ..log import Log, no_log
 from ..records import Epoch, read_records
 from ..report.page import RunFacts, write_page
 from ..sources import Source
+from ..sources.custom import ColumnNames
 from ..training.run_files import METRICS
 from .reopen import open_bags, reopen
 from .run_folder import RESULT, finished_file, is_trained_on, read_config, read_result
@@ -22,6 +23,7 @@ def report_run(
     device: str = "auto",
     source: str | None = None,
     log: Log = no_log,
+    names: ColumnNames | None = None,
 ) -> Path:
     """Write RUN/report.html of a finished run; or, with another source, RUN/report-SOURCE.html about its bags.
 
@@ -33,7 +35,9 @@ def report_run(
     if source is None:
         classifier, parts, opened = reopen(folder, device=device)
         return write_report(folder, classifier, parts.present(), opened)
-    classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, log=log)
+    classifier, bags, opened = open_bags(
+        folder, source, labels=True, unlabelled=True, names=names, device=device, log=log
+    )
     (others,) = bags.values()
     if not others.labelled:
         accuracy = "no accuracy" if others.instance_labels is None else "the accuracy of instances only"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from ..errors import InputError
 from ..files import read_json, write_json
@@ -23,7 +23,7 @@ class Embedding(NamedTuple):
     weights: str | None  # the path of a safetensors file, where the model does not contain its weights
     sha256: str  # of the ONNX file, or of the weights
     image_size: tuple[Side, Side]  # (height, width)
-    channels: Literal[1, 3]
+    channels: Annotated[int, Between(1, 3)]
     mean: tuple[float, ...]  # per channel; pixels are divided by 255, then normalised
     std: tuple[float, ...]
     features: int

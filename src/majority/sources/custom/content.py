@@ -19,6 +19,8 @@ from .custom_bags import CustomBags
 from .findings import Findings
 from .read_options import ReadOptions
 
+NO_CLASS = "unlabelled"  # stands for the classes of bags without labels, where no classifier says which there are
+
 
 @dataclass
 class Content:
@@ -43,7 +45,7 @@ class Content:
     def to_custom_bags(self, name: str, options: ReadOptions, findings: Findings) -> CustomBags:
         assert self.store is not None  # otherwise the findings have problems
         labels = self.column("label") if options.labels else None
-        found = sorted_classes(() if labels is None else labels)
+        found = (NO_CLASS,) if labels is None else sorted_classes(labels)
         bags = Bags(
             self.store,
             self.index,

@@ -24,7 +24,13 @@ from .tables import LISTS, describe_content, read_table
 
 
 def read_manifest(path: Path, options: ReadOptions, findings: Findings) -> Content:
-    frame = read_table(path, TEXT, findings)
+    names = options.names.usual("bag_label")
+    frame = read_table(path, TEXT, findings, names, optional_names=options.for_classifier)
+    return read_rows(frame, path, options, findings)
+
+
+def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> Content:
+    """The content of a table of instances, which is at this path; images are relative to its folder."""
     if options.unlabelled:
         frame, options = _without_labels(frame, options)
     only_instance_labels = not options.training and "bag_label" not in frame and has_instance_labels(frame)
