@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .inference import metrics
     from .inference.classifier import Classifier
     from .inference.evaluate import evaluate
+    from .inference.maps import write_maps
     from .inference.onnx import export_onnx
     from .inference.prediction_files import write_predictions
     from .methods import BagOutput, Head, Method, create_head, functional
@@ -72,6 +73,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "read_image": "sources.custom.images",
     "register": "plugins",
     "winner_weights": "data.scenarios",
+    "write_maps": "inference.maps",
     "write_predictions": "inference.prediction_files",
 }
 __all__ = [
@@ -114,6 +116,7 @@ __all__ = [
     "read_image",
     "register",
     "winner_weights",
+    "write_maps",
     "write_predictions",
 ]
 

@@ -1,4 +1,4 @@
-"""Commands on a run folder: evaluate, predict, export, report."""
+"""Commands on a run folder: evaluate, predict, map, export, report."""
 
 from __future__ import annotations
 
@@ -76,10 +76,43 @@ def export(
 
     The input is instances as stored, the output is probabilities.
     """
-    from ..experiments.reopen import open_classifier
-    from ..inference.onnx import export_onnx
+    from ..experiments.run_report import export_run
 
-    log(str(export_onnx(open_classifier(run, "cpu"), out)))
+    log(str(export_run(run, out)))
+
+
+@app.command("map")
+def write_map(
+    run: options.RunFolder,
+    source: options.OtherSource = None,
+    out: Annotated[Path, typer.Option(help="A folder; it gets BAG.geojson and BAG.png.")] = Path("maps"),
+    tile_size: Annotated[
+        float | None,
+        typer.Option(help="Side of a tile in the units of x and y [default: the distance of neighbours in a row]."),
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="One map of all bags, all.geojson and all.png: they share coordinates.")
+    ] = False,
+    all_parts: AllParts = False,
+    bag_column: options.BagColumn = None,
+    label_column: options.LabelColumn = None,
+    path_column: options.PathColumn = None,
+    device: options.Device = "auto",
+) -> None:
+    """Draw the predicted classes by x and y: GeoJSON for QuPath and geographic programs, and an overview PNG."""
+    from ..experiments.reopen import open_bags
+    from ..inference.maps import write_maps
+
+    names = _column_names(bag_column, label_column, path_column)
+    classifier, bags, opened = open_bags(
+        run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
+    )
+    note_trained_on(run, source)
+    for part, of_part in bags.items():
+        folder = out if len(bags) == 1 else out / part
+        written = write_maps(folder, classifier, of_part, opened, tile_size=tile_size, together=together)
+        total = sum(files.instances for files in written)
+        log(f"{count_noun(total, 'instance')} in {count_noun(len(written), 'map')}: {folder}")
 
 
 @app.command()
