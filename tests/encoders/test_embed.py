@@ -49,6 +49,7 @@ def test_labels_paths_true_classes_and_coordinates_are_kept(embedded, majority, 
     assert code == 0
     assert says(out, "bags", "20")
     assert says(out, "known for 95 of 100 instances")
+    assert says(out, "embedded by", "small.onnx", "16x16x3")
     code, _, err = majority("predict", embedded / "run", embedded / "features", "--out", embedded / "classes.csv")
     assert code == 0, err
     classes, rows = pd.read_csv(embedded / "classes.csv"), pd.read_csv(manifest)
@@ -180,6 +181,26 @@ def test_an_image_that_cannot_be_decoded_is_named(majority, manifest, onnx_file,
     code, _, err = majority("embed", tmp_path / "t.csv", "--model", onnx_file, "--out", tmp_path / "out")
     assert code == 2
     assert "1-3.png" in err
+
+
+def test_the_page_names_the_model_without_its_path(embedded):
+    page = (embedded / "run" / "report.html").read_text()
+    assert "small.onnx" in page
+    assert str(embedded / "small.onnx") not in page
+
+
+def test_facts_of_instances_must_fit_the_features(embedded, majority, tmp_path, says):
+    folder = tmp_path / "features"
+    shutil.copytree(embedded / "features", folder)
+    lines = (folder / "instances.csv").read_text().splitlines(keepends=True)
+    (folder / "instances.csv").write_text("".join(lines[:-1]))
+    code, out, _ = majority("check", folder)
+    assert code == 1
+    assert says(out, "instances.csv", "bag 19 has 4 rows, its feature file 5")
+    (folder / "instances.csv").write_text("path\n" + "a.png\n" * 100)
+    code, out, _ = majority("check", folder)
+    assert code == 1
+    assert says(out, "instances.csv", "no column bag")
 
 
 def test_facts_are_in_the_folder_and_in_the_run(embedded):

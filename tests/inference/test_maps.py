@@ -199,7 +199,7 @@ def test_model_card_has_figures_with_n_and_limits(run):
     for title in ("Use", "Data", "Labels", "Method", "Figures", "Limits"):
         assert f"\n## {title}\n" in card
     test = result["test"]
-    assert f"On {test['bags']} test bags with {test['instances']} instances" in card
+    assert f"On {test['bags']} test bags with {test['instances']} instances, 0 of known class" in card
     assert f"{test['bag_accuracy_by_count']:.3f}" in card
     assert "- a\n- b\n" in card
     assert str(run.parent) not in card

@@ -112,10 +112,11 @@ def _fill_folder(out: Path, opened: CustomBags, names: list[str], network: Netwo
         log(f"{out} was interrupted: {done:,} of {count_noun(len(bags), 'bag')} are done")
     groups = list(_groups(bags, instances_per_pass(network.embedding.image_shape, network.on_gpu)))
     groups = [group for group in groups if not all(files[number].exists() for number in group)]
+    sizes = bags.sizes
     progress = _Progress("bag", sum(map(len, groups)), log)
     for group in groups:
         features = network(bags.store[bags.index[bags.positions(np.array(group))]])
-        for number, rows in zip(group, np.split(features, np.cumsum(bags.sizes[group])[:-1]), strict=True):
+        for number, rows in zip(group, np.split(features, np.cumsum(sizes[group])[:-1]), strict=True):
             if not files[number].exists():
                 _write_npy(files[number], rows)
         progress.advance(len(group))
@@ -128,12 +129,13 @@ def _groups(bags: Bags, enough: int) -> Iterator[list[int]]:
 
     They do not depend on what is done already: the last bits of a feature may depend on its batch.
     """
-    group: list[int] = []
-    for number in range(len(bags)):
+    group, images = [], 0
+    for number, size in enumerate(bags.sizes.tolist()):
         group.append(number)
-        if bags.sizes[group].sum() >= enough:
+        images += size
+        if images >= enough:
             yield group
-            group = []
+            group, images = [], 0
     if group:
         yield group
 

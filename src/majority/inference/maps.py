@@ -78,7 +78,7 @@ class _Content(NamedTuple):
 
 
 def usual_spacing(bags: Bags) -> float | None:
-    """The median distance between neighbours that have the same y in the same bag; None if there are none.
+    """The median distance between neighbours that have the same y in the same bag; None if most instances have none.
 
     >>> tiles = [[0, 0], [256, 0], [512, 0], [0, 256]]
     >>> usual_spacing(Bags.from_lists([np.zeros((4, 1))], ["a"], ["a", "b"], coordinates=[tiles]))
@@ -89,7 +89,7 @@ def usual_spacing(bags: Bags) -> float | None:
     places = np.unique(places, axis=0)  # sorted by bag, y, x
     same_row = (np.diff(places[:, :2], axis=0) == 0).all(axis=1)
     gaps = np.diff(places[:, 2])[same_row]
-    return float(np.median(gaps)) if len(gaps) else None
+    return float(np.median(gaps)) if len(gaps) and 2 * len(gaps) >= len(places) else None
 
 
 def _positions_by_name(bags: Bags) -> dict[str, np.ndarray]:

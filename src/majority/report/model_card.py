@@ -44,17 +44,25 @@ def card_facts(config: dict[str, Any], result: dict[str, Any], classifier: Class
         "background": None if spec.background is None else spec.classes[spec.background.index],
         "method": config["method"],
         "recipe": config["plan"]["recipe"],
+        "bag_losses": result.get("losses", {}).get("weights"),
         "seed": config["plan"]["training"]["seed"],
         "embedding": None if embedding is None else embedding | _without_folders(embedding),
         "figures": {
             "bags": {"test": "test", "val": "validation"}[part],
             "n_bags": figures.get("bags"),
             "n_instances": figures.get("instances"),
-            "n_known_instances": figures.get("known_instances"),
+            "n_known_instances": _count_known(figures),
         }
         | {name: figures[name] for name in FIGURES if figures.get(name) is not None},
         "majority": config["environment"]["majority"],
     }
+
+
+def _count_known(figures: dict[str, Any]) -> int:
+    """The instances of known class, which the accuracy is about; their number is recorded where it is not all."""
+    if figures.get("instance_accuracy") is None:
+        return 0
+    return figures.get("known_instances", figures.get("instances", 0))
 
 
 def write_model_card(
@@ -109,16 +117,18 @@ def _labels(facts: dict[str, Any]) -> list[str]:
 
 
 def _method(facts: dict[str, Any]) -> list[str]:
-    return [
-        f"Method `{facts['method']}`, recipe `{facts['recipe']}`, seed {facts['seed']}, majority {facts['majority']}."
-    ]
+    made_with = f"seed {facts['seed']}, majority {facts['majority']}"
+    lines = [f"Method `{facts['method']}`, recipe `{facts['recipe']}`, {made_with}."]
+    if facts["bag_losses"]:
+        weights = ", ".join(f"{name} {weight:.2f}" for name, weight in facts["bag_losses"].items())
+        lines.append(f"Weights of the bag losses, by the validation bags: {weights}.")
+    return lines
 
 
 def _figures(facts: dict[str, Any]) -> list[str]:
     figures = facts["figures"]
-    known = figures["n_known_instances"]
     n = f"{figures['n_bags']:,} {figures['bags']} bags with {figures['n_instances']:,} instances"
-    lines = [f"On {n}" + (f", {known:,} of known class." if known else "; no class of an instance is known."), ""]
+    lines = [f"On {n}, {figures['n_known_instances']:,} of known class.", ""]
     if figures["bags"] == "validation":
         lines += ["The epoch was chosen on these bags, so the figures are slightly optimistic.", ""]
     lines += ["| figure | value |", "|---|---|"]

@@ -115,6 +115,10 @@ def summarise(content: Content, training: bool) -> dict[str, str]:
     }
     if content.columns:
         summary["features"] = f"{count_noun(len(content.columns), 'column')}: {abbreviate_names(content.columns)}"
+    if content.embedding is not None:
+        facts = content.embedding
+        sides = "x".join(map(str, facts.image_shape))
+        summary["embedded by"] = f"{Path(facts.model).name} (sha256 {facts.sha256[:12]}...), from images of {sides}"
     if content.instance_labels is not None:
         summary |= _summarise_true_classes(sizes, content.instance_labels)
     return summary
