@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--mean", type=float, nargs="+")
     parser.add_argument("--std", type=float, nargs="+")
     parser.add_argument("--scenario", default="small")
+    parser.add_argument("--method", default="auto")
     parser.add_argument("--folds", type=parse_folds, default="0-4")
     parser.add_argument("--features", type=Path, help="where the features are kept [default: OUT/SOURCE.npy]")
     parser.add_argument("--out", type=Path, required=True)
@@ -80,11 +81,12 @@ def main() -> None:
         write_json(arguments.out / "embedding.json", facts | {"commit": commit()})
     vectors = replace(source, name=f"{source.name}-features", store=np.load(file))
     lines = arguments.out / "runs.jsonl"
-    done = {(line["scenario"], line["fold"]) for line in read_lines(lines)}
+    done = {(line["scenario"], line["method"], line["fold"]) for line in read_lines(lines)}
     for fold in arguments.folds:
-        if (arguments.scenario, fold) in done:
+        if (arguments.scenario, arguments.method, fold) in done:
             continue
-        experiment = Experiment(Data(arguments.source, scenario=arguments.scenario, fold=fold), recipe="census")
+        data = Data(arguments.source, scenario=arguments.scenario, fold=fold)
+        experiment = Experiment(data, arguments.method, recipe="census")
         with TemporaryDirectory() as folder:
             before = time.process_time()
             result = experiment.run(Path(folder) / "run", "cpu", source=vectors)

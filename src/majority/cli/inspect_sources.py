@@ -66,10 +66,12 @@ def list_names() -> None:
     for kind, built_in in {
         "method": descriptions.METHODS,
         "backbone": descriptions.BACKBONES,
+        "encoder": {},
         "augmentation": descriptions.AUGMENTATIONS,
         "recipe": descriptions.RECIPES,
     }.items():
         table = Table("name", "about", title=f"{kind}s", title_justify="left")
         for name, about in (built_in | registered_descriptions(kind)).items():
             table.add_row(name, about)
-        console().print(table)
+        if table.row_count:  # encoders are only those that you register
+            console().print(table)
