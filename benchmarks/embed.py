@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--std", type=float, nargs="+")
     parser.add_argument("--scenario", default="small")
     parser.add_argument("--method", default="auto")
+    parser.add_argument("--recipe", default="census")
     parser.add_argument("--folds", type=parse_folds, default="0-4")
     parser.add_argument("--features", type=Path, help="where the features are kept [default: OUT/SOURCE.npy]")
     parser.add_argument("--out", type=Path, required=True)
@@ -81,12 +82,12 @@ def main() -> None:
         write_json(arguments.out / "embedding.json", facts | {"commit": commit()})
     vectors = replace(source, name=f"{source.name}-features", store=np.load(file))
     lines = arguments.out / "runs.jsonl"
-    done = {(line["scenario"], line["method"], line["fold"]) for line in read_lines(lines)}
+    done = {tuple(line[name] for name in ("scenario", "method", "recipe", "fold")) for line in read_lines(lines)}
     for fold in arguments.folds:
-        if (arguments.scenario, arguments.method, fold) in done:
+        if (arguments.scenario, arguments.method, arguments.recipe, fold) in done:
             continue
         data = Data(arguments.source, scenario=arguments.scenario, fold=fold)
-        experiment = Experiment(data, arguments.method, recipe="census")
+        experiment = Experiment(data, arguments.method, recipe=arguments.recipe)
         with TemporaryDirectory() as folder:
             before = time.process_time()
             result = experiment.run(Path(folder) / "run", "cpu", source=vectors)
