@@ -277,7 +277,7 @@ class TaskRecord(TypedDict):
 
 
 class Config(TypedDict):
-    """config.json. `data` and `images` are the fields of `Data` and `ImageFileSummary`."""
+    """config.json. `data`, `images` and `embedding` are the fields of `Data`, `ImageFileSummary` and `Embedding`."""
 
     schema: int
     method: str
@@ -292,6 +292,7 @@ class Config(TypedDict):
     planned_epochs: NotRequired[AtLeastOne]
     columns: NotRequired[list[str] | None]
     images: NotRequired[dict[str, Any] | None]
+    embedding: NotRequired[dict[str, Any] | None]
     environment: Environment
 
 

@@ -152,6 +152,7 @@ class Experiment:
             "planned_epochs": RECIPES[plan.recipe].epochs(plan, parts.train, method),
             "columns": source.columns,
             "images": source.image_files and source.image_files._asdict(),
+            "embedding": source.embedding and source.embedding._asdict(),
         }
         return Prepared(source, parts, plan, task, config, build, reason)
 

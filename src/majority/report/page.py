@@ -195,6 +195,7 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "scenario": data.get("scenario"),
         "fold": data.get("fold"),
         "instances": f"images of {shape}" if spec.images else f"vectors of {shape} features",
+        "embedded by": config.get("embedding") and Path(config["embedding"]["model"]).name,
         "classes": len(classifier.classes),
         "method": config["method"],
         "bag losses": _bag_losses(result),
@@ -293,9 +294,8 @@ def _count(figures: dict[str, Any], name: str) -> str:
 
 def _all_settings(config: dict[str, Any]) -> dict[str, str]:
     """Every setting of a run, without hashes and paths of the data."""
-    settings = {
-        name: value for name, value in flatten(config).items() if not name.endswith(("fingerprint", "source_path"))
-    }
+    paths = ("fingerprint", "source_path", "embedding.model", "embedding.weights")
+    settings = {name: value for name, value in flatten(config).items() if not name.endswith(paths)}
     return {name: "–" if value is None else str(value) for name, value in settings.items()}
 
 
