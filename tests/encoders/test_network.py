@@ -18,7 +18,10 @@ NORMALISED = torch.tensor((IMAGES / 255 - 0.5) / 0.25).permute(0, 3, 1, 2).float
 @pytest.fixture
 def encoder(network):
     """A registered encoder with weights that are not those of the network."""
-    create = lambda: type(network)()
+
+    def create():
+        return type(network)()
+
     yield majority.register(majority.Encoder("mine", create, "for a test", 16, mean=(0.5,), std=(0.25,)))
     ENCODERS.pop("mine")
 

@@ -27,7 +27,10 @@ def digits():
 
 def run_of(folder, parts, settings=SETTINGS):
     plan = Plan("census", "tiny", training=Settings(epochs=1, batch_bags=8, augment=("crop", "cutout")), own=settings)
-    fresh = lambda number=0: build_model(parts.train, "log-mean", "tiny", seed=number)
+
+    def fresh(number=0):
+        return build_model(parts.train, "log-mean", "tiny", seed=number)
+
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
 
 
@@ -79,7 +82,10 @@ def test_views_are_added_to_pretraining_teachers_and_student():
     plan = RECIPES["census"].plan(TaskInfo("", (32, 32, 3)))
     assert plan.own.search_epochs > 0
     more = with_views(plan, ("colour", "turn", "mix"))
-    names = lambda augment: [step if isinstance(step, str) else step[0] for step in augment]
+
+    def names(augment):
+        return [step if isinstance(step, str) else step[0] for step in augment]
+
     assert names(more.own.pretrain.augment) == ["flip", "rotate90", "resized-crop", "colour", "hue"]
     assert names(more.training.augment) == ["flip", "rotate90", "crop", "colour", "hue", "cutout"]
     assert more.own.mixed_views > plan.own.mixed_views == 0
@@ -120,7 +126,10 @@ def test_the_later_stages_have_the_chosen_views(tmp_path, monkeypatch):
         census, "search_views", lambda channels, loss_of, log: search_views(channels, lambda a: wanted.get(a, 9.0), log)
     )
     census.train(run_of(tmp_path, digits()))
-    names = lambda augment: [step if isinstance(step, str) else step[0] for step in augment]
+
+    def names(augment):
+        return [step if isinstance(step, str) else step[0] for step in augment]
+
     assert names(seen["pretrain"]) == ["flip", "rotate90", "affine", "colour", "hue"]
     assert names(seen["teacher-1"]) == names(seen["student"])
     assert names(seen["student"]) == ["flip", "rotate90", "crop", "colour", "hue", "cutout"]
