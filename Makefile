@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test types tests coverage test-matrix docs format clean
+.PHONY: run test types tests coverage test-matrix audit docs format clean
 
 run: $(VENV)/installed
 	$(BIN)/majority study digits --methods count,soft-count,count-only,log-mean,adjusted-mean,vote,naive --recipe quick --out runs/digits
@@ -18,8 +18,9 @@ test: $(VENV)/installed-dev
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
+# Compiled files are kept: to compile the tests again takes each worker 10 s.
 tests: $(VENV)/installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal
 
 coverage: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=90
@@ -27,6 +28,15 @@ coverage: $(VENV)/installed-dev
 # Python 3.11 to 3.13 and the lowest declared versions; `scripts/test_matrix.sh 3.12` runs one of them.
 test-matrix:
 	scripts/test_matrix.sh
+
+# Known vulnerabilities of the pinned packages; needs the network. A package that cannot be looked up is an error.
+audit: .audit/installed
+	.audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip --strict
+
+.audit/installed:
+	$(PYTHON) -m venv .audit
+	.audit/bin/pip install --quiet pip-audit
+	touch $@
 
 # The site, in site/: warnings, broken links and missing anchors are errors.
 docs: $(VENV)/installed-docs
@@ -50,4 +60,4 @@ $(VENV)/installed-dev: $(VENV)/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs build dist site .matrix .mypy_cache .ruff_cache .coverage* src/*.egg-info
+	rm -rf $(VENV) runs build dist site .matrix .audit .mypy_cache .ruff_cache .coverage* src/*.egg-info

@@ -1,9 +1,7 @@
 import io
-import os
+import multiprocessing
 import shutil
-import subprocess
 import sys
-import time
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -13,8 +11,10 @@ import pytest
 import torch
 import typer
 
+from majority import plugins
 from majority.cli.app import main
-from majority.methods import METHODS
+
+collect_ignore = ["fuzz.py", "fuzzing", "kills.py"]  # scripts, which test_fuzz.py and test_kills.py run
 
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
@@ -50,23 +50,30 @@ def majority():
     return run
 
 
+@pytest.fixture(scope="session")
+def processes():
+    """Starts processes as copies of one that has imported the package and nothing else: an import takes seconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["majority.cli.train", "majority.experiments.experiment", "majority.report.page"])
+    return context
+
+
 @pytest.fixture
-def kill_when():
-    """Run the command in a new process and kill -9 it as soon as a condition holds."""
+def run_program(processes, tmp_path):
+    """Run a program in a new process: what it prints. Memory that it measures is that of the package at first."""
 
-    def kill(condition, *words):
-        threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}  # their number decides the last bits
-        command = [sys.executable, "-m", "majority", *map(str, words)]
-        process = subprocess.Popen(command, env=os.environ | threads, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.poll() is None and not condition():
-            time.sleep(0.001)
-        ended = process.poll() is not None
-        process.kill()
-        process.wait()
-        assert not ended, "it ended before it could be killed: train longer"
+    def run(program, *words):
+        printed = tmp_path / "printed"
+        program = f"import sys; sys.stdout = open({str(printed)!r}, 'w')\n{program}\nsys.stdout.close()"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["-c", *map(str, words)])
+            process = processes.Process(target=exec, args=(program, {}))
+            process.start()
+        process.join()
+        assert process.exitcode == 0
+        return printed.read_text()
 
-    return kill
+    return run
 
 
 @pytest.fixture
@@ -84,12 +91,13 @@ def labelled_set(tmp_path):
 
 
 @pytest.fixture
-def methods():
-    """Methods that a test registers are removed after it."""
-    shipped = dict(METHODS)
-    yield METHODS
-    METHODS.clear()
-    METHODS.update(shipped)
+def registries():
+    """What a test registers is removed after it."""
+    before = [dict(registry) for registry in plugins._REGISTRIES]
+    yield
+    for registry, entries in zip(plugins._REGISTRIES, before, strict=True):
+        registry.clear()
+        registry.update(entries)
 
 
 @pytest.fixture(scope="session")

@@ -3,18 +3,20 @@
 import errno
 import fcntl
 import json
+import resource
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from majority import InputError, TrainingError, model
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.reopen import reopen
-from majority.experiments.run_folder import SCHEMA, check_same_settings, open_run, read_config, run_lock
+from majority.experiments.run_folder import SCHEMA, check_same_settings, environment, open_run, read_config, run_lock
 from majority.inference import evaluate as inference
 
 DATA = Data("digits", bags=20, bag_size=8)
@@ -67,21 +69,21 @@ def test_the_cure_for_a_classifier_that_is_gone_brings_it_back(tmp_path):
     [
         (
             Experiment(DATA, "count", recipe="quick", settings=TWO_EPOCHS),
-            "method is log-mean in this run, count requested",
+            "method is log-mean, not count",
         ),
         (
             Experiment(DATA, "log-mean", recipe="quick", settings={"training.epochs": 3}),
-            "plan.training.epochs is 2 in this run, 3 requested",
+            "plan.training.epochs is 2, not 3",
         ),
         (
             Experiment(DATA, "log-mean", recipe="quick", settings=TWO_EPOCHS, seed=1),
-            "plan.training.seed is 0 in this run, 1 requested",
+            "plan.training.seed is 0, not 1",
         ),
         (
             Experiment(
                 Data("digits", bags=20, bag_size=8, fold=1), "log-mean", recipe="quick", settings={"training.epochs": 2}
             ),
-            "data.fold is 0 in this run, 1 requested",
+            "data.fold is 0, not 1",
         ),
     ],
 )
@@ -205,13 +207,19 @@ def test_the_figures_and_the_page_of_a_run_read_each_bag_once(marks, tmp_path, m
     assert sum(passed) == 24 // len(marks) * (len(marks) - 1)
 
 
-def test_a_full_disk_is_one_message(tmp_path, monkeypatch):
-    def full(*ignored):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(InputError, match=r"checkpoint\.safetensors cannot be written .*No space left"):
-        TINY.run(tmp_path, "cpu")
+@pytest.mark.parametrize("limit", [300, 3_000, 20_000])  # bytes per file: of the config, the checkpoint, the page
+def test_on_a_full_disk_a_run_is_one_message_and_continues_with_more_space(tmp_path, limit):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        with pytest.raises(InputError, match=r"cannot be written \(File too large\): free disk space and repeat"):
+            TINY.run(tmp_path / "run", "cpu")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    files = [path.name for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [name for name in files if name.endswith((".unfinished", ".lock"))]
+    result, whole = TINY.run(tmp_path / "run", "cpu"), TINY.run(tmp_path / "whole", "cpu")
+    assert (result["test"], result["val"]) == (whole["test"], whole["val"])
 
 
 def test_a_disk_that_fills_up_between_epochs_is_one_message(tmp_path, monkeypatch):
@@ -296,23 +304,6 @@ def test_reopen_notices_changed_data_and_unfinished_runs(tmp_path):
         reopen(tmp_path)
 
 
-def test_killed_twice_it_ends_with_the_same_bits(majority, kill_when, labelled_set, tmp_path):
-    words = ["train", labelled_set(), "--method", "count", "--bags", "60", "--bag-size", "8", "--recipe", "quick"]
-    words += ["--epochs", "40", "--device", "cpu"]
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    metrics = killed / "metrics.jsonl"
-    for epochs in (3, 11):
-        kill_when(lambda n=epochs: metrics.exists() and metrics.read_bytes().count(b"\n") >= n, *words, "--out", killed)
-        assert not (killed / "result.json").exists()
-    for folder in (killed, whole):  # in this process, which takes no seconds to start
-        assert majority(*words, "--out", folder)[0] == 0
-    assert (killed / "best.safetensors").read_bytes() == (whole / "best.safetensors").read_bytes()
-    results = [json.loads((folder / "result.json").read_text()) for folder in (whole, killed)]
-    assert results[0]["test"] == results[1]["test"]
-    assert results[0]["best_epoch"] == results[1]["best_epoch"]
-    assert not list(killed.glob(".*unfinished"))
-
-
 def test_a_refused_run_leaves_no_folder_behind(tmp_path):
     with pytest.raises(InputError):
         Experiment(Data("digits", bags=2), "count").run(tmp_path / "run", "cpu")
@@ -340,12 +331,22 @@ def test_the_runs_of_a_cross_validation_are_pointed_at(tmp_path):
         read_config(tmp_path)
 
 
+def test_the_device_of_a_run_is_the_one_that_it_uses(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index or 0}")
+    assert [environment(name)["device"] for name in ("auto", "cuda:1")] == ["GPU 0", "GPU 1"]
+    assert "GPU" not in environment("cpu")["device"]
+
+
 def test_of_many_differences_the_chosen_ones_are_named_first_and_the_rest_is_counted(tmp_path):
-    plan = lambda recipe, value: {"recipe": recipe, **{f"s{i}": value for i in range(6)}}
+    def plan(recipe, value):
+        return {"recipe": recipe, **{f"s{i}": value for i in range(6)}}
+
     there = {"schema": SCHEMA, "method": "count", "plan": plan("quick", 0), "settings": {}}
     requested = {"method": "vote", "plan": plan("census", 1), "settings": {"s0": 1}}
-    method = "method is count in this run, vote requested"
-    recipe = "plan.recipe is quick in this run, census requested"
-    message = rf"\({method}; {recipe}; plan.s0 is 0 .*; and 3 more\)"
+    method = "method is count, not vote"
+    recipe = "plan.recipe is quick, not census"
+    message = rf"\({method}; {recipe}; plan.s0 is 0, not 1; and 5 more\)"
     with pytest.raises(InputError, match=message):
         check_same_settings(tmp_path, there, requested)

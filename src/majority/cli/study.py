@@ -28,7 +28,7 @@ def study(
     config: Config = None,
     methods: Annotated[str, typer.Option(help="Names separated by commas, or all.")] = DEFAULT_METHODS,
     scenarios: Annotated[str, typer.Option(help="Names or LOW,HIGH, separated by commas.")] = "small,various,large",
-    folds: Annotated[str, typer.Option(help="0, 0-4 or 0,2.")] = "0",
+    folds: Annotated[str, typer.Option(help="Numbers of the folds to train: 0, 0-4 or 0,2 (of 0 to 4).")] = "0",
     seeds: Annotated[str, typer.Option(help="Seeds of weights and order of bags: 0, 0-2 or 0,2.")] = "0",
     vary: Annotated[list[str] | None, typer.Option("--vary", metavar="NAME=VALUE,VALUE", help=VARY_HELP)] = None,
     reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None,
@@ -53,7 +53,7 @@ def study(
     device: options.Device = "auto",
     compile_network: options.Compile = None,
     jobs: Annotated[int | None, typer.Option(help=JOBS_HELP)] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the runs and of table.md and table.csv.")] = Path("runs/study"),
+    out: Annotated[Path, typer.Option(help="Folder of the runs, table.md and table.csv.")] = Path("runs/study"),
 ) -> None:
     """Train every method on every scenario, fold and seed, and print one table.
 

@@ -11,7 +11,7 @@ from .. import __version__
 from ..backbones import check_backbone
 from ..data.device import choose_device
 from ..errors import InputError, unknown_name
-from ..files import write_json, write_lines
+from ..files import remove_leftovers, write_json, write_lines
 from ..inference.classified_bags import classify_bags
 from ..inference.classifier import CLASSIFIER, Classifier
 from ..inference.figure_files import summary_with_intervals
@@ -110,7 +110,7 @@ class Experiment:
         callbacks = check_callbacks(callbacks)
         with run_lock(folder):
             prepared = self._prepare(folder, device, log, source)
-            result = open_run(folder, prepared.config)
+            result = open_run(folder, prepared.config, device)
             if result is None:
                 self._log_start(folder, prepared, device, log)
                 for callback in callbacks:
@@ -125,6 +125,7 @@ class Experiment:
                 log(f"{folder} is finished (kept epoch {result['best_epoch'] + 1} of {result['epochs']})")
             for path in temporary_files(folder):
                 path.unlink()
+            remove_leftovers(folder)
             return result
 
     def finished(self, folder: Path) -> dict[str, Any] | None:
@@ -168,6 +169,7 @@ class Experiment:
             "planned_epochs": RECIPES[plan.recipe].epochs(plan, parts.train, method),
             "columns": source.columns,
             "images": source.image_files and source.image_files._asdict(),
+            "embedding": source.embedding and source.embedding._asdict(),
         }
         return Prepared(source, parts, plan, task, config, build, reason)
 
@@ -210,7 +212,7 @@ class Experiment:
         reported = "val" if parts.test is None else "test"
         figures |= {part: of_part.outcome().summary() for part, of_part in classified.items() if part != reported}
         figures[reported] = summary_with_intervals(classified[reported].outcome())
-        facts = trained.summary() | self._about(prepared) | {"parts": part_rows(parts.present())}
+        facts = trained.summary() | self._about(prepared, device) | {"parts": part_rows(parts.present())}
         write_json(folder / RESULT, figures | facts)
         write_report(folder, classifier, parts.present(), source, classified=classified[reported])
         return read_result(folder)
@@ -249,7 +251,7 @@ class Experiment:
             "like": self.like,
         }
 
-    def _about(self, prepared: Prepared) -> dict[str, Any]:
+    def _about(self, prepared: Prepared, device: str) -> dict[str, Any]:
         """What a result belongs to."""
         data, plan = self.data.with_defaults(), prepared.plan
         return {
@@ -268,5 +270,5 @@ class Experiment:
             "task": prepared.task._asdict(),
             **({"varied": {name: self.settings[name] for name in self.varied}} if self.varied else {}),
             "version": __version__,
-            "hardware": environment()["device"],
+            "hardware": environment(device)["device"],
         }

@@ -23,6 +23,7 @@ class GivenParts:
     columns: None = None
     paths: None = None
     numbered_within_bags: bool = False
+    embedding: None = None
 
     def __post_init__(self) -> None:
         for part, bags in self.parts.present().items():

@@ -12,11 +12,14 @@ from ...data.bags import Bags
 from ...data.instance_labels import UNKNOWN
 from ...data.stores import Store
 from ...errors import count_noun
+from ..embedding import Embedding
 from ..image_summary import ImageFileSummary
 from .bag_table import sorted_classes
 from .custom_bags import CustomBags
 from .findings import Findings
 from .read_options import ReadOptions
+
+NO_CLASS = "unlabelled"  # stands for the classes of bags without labels, where no classifier says which there are
 
 
 @dataclass
@@ -34,6 +37,7 @@ class Content:
     columns: tuple[str, ...] | None = None
     image_files: ImageFileSummary | None = None
     numbered_within_bags: bool = False
+    embedding: Embedding | None = None
 
     def column(self, name: str) -> np.ndarray | None:
         return self.bags[name].to_numpy(str) if name in self.bags else None
@@ -50,14 +54,14 @@ class Content:
             self.index,
             np.concatenate([[0], np.cumsum(self.sizes)]),
             np.zeros(len(self.bags), np.int64) if labels is None else labels,
-            classes or ("",),  # bags without labels may have none
+            classes or (NO_CLASS,),
             instance_labels=self.instance_labels,
             groups=self.column("group"),
             coordinates=self.coordinates,
             names=self.column("bag"),
         )
         if labels is None:
-            bags = bags._with(labels=np.full(len(bags), UNKNOWN), classes=classes)
+            bags = bags._with(labels=np.full(len(bags), UNKNOWN))
         return CustomBags(
             name,
             bags,
@@ -68,6 +72,7 @@ class Content:
             warnings=tuple(findings.warnings),
             class_warnings=findings.class_warnings,
             image_files=self.image_files,
+            embedding=self.embedding,
         )
 
 
