@@ -171,7 +171,7 @@ def test_files_hold_every_figure(cell):
     comparison = Comparison(cells)
     tables = comparison.tables()
     rows = list(csv.DictReader(io.StringIO(long_csv(tables))))
-    head = "table,source,scenario,method,recipe,changed,n,mean,sd,printed,difference,low,high"
+    head = "table,source,scenario,method,recipe,changed,n,mean,sd,printed,difference,low,high,p,p_holm"
     assert ",".join(rows[0]) == head
     assert len(rows) == sum(len(table.figures) for table in tables)
     assert {row["changed"] for row in rows} == {"150 of 1,500 epochs"}

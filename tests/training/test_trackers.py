@@ -115,6 +115,15 @@ def test_fit_is_a_run_of_mlflow(store):
     assert "train_loss" in logged.data.metrics
 
 
+def test_a_store_that_mlflow_cannot_use_is_one_message(majority, tmp_path, monkeypatch):
+    pytest.importorskip("mlflow", reason="mlflow is not installed")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere://store")
+    code, _, err = majority("train", "digits", "--log", "mlflow", "--out", tmp_path / "run")
+    assert code == 2
+    assert "MLFLOW_TRACKING_URI" in err
+    assert not (tmp_path / "run").exists()
+
+
 # ---------------------------------------------------------------- without them
 
 

@@ -16,6 +16,11 @@ from .state import Fitted
 MAX_PARAMETER = 500  # letters of a value: MLflow refuses longer ones on some servers
 MAX_PARAMETERS = 100  # in one call
 FOLDER_TAG = "majority.folder"
+MAX_MESSAGE = 200  # letters of a message of MLflow, which may be a page
+STORE_CURE = (
+    "set MLFLOW_TRACKING_URI to a server, or install mlflow, which has a local database; or, for a folder, set "
+    "MLFLOW_ALLOW_FILE_STORE=true and MLFLOW_TRACKING_URI=file:///FOLDER"
+)
 
 
 class TensorBoardLog(Callback):
@@ -78,10 +83,17 @@ class MLflowLog(Callback):
 
     def __init__(self, tracking_uri: str | None = None, experiment: str = "majority") -> None:
         _require("mlflow", "mlflow")
+        from mlflow.exceptions import MlflowException
         from mlflow.tracking import MlflowClient
 
-        self.client: Any = MlflowClient(tracking_uri=tracking_uri)
         self.experiment = experiment
+        try:
+            self.client: Any = MlflowClient(tracking_uri=tracking_uri)
+            self.experiment_id = self._find_experiment()
+        except MlflowException as error:
+            raise InputError(
+                f"MLflow cannot use its store ({str(error).strip()[:MAX_MESSAGE]}): {STORE_CURE}"
+            ) from None
         self.stage, self.folder = "", Path()
         self.run_id: str | None = None
         self.in_run = False
@@ -122,18 +134,18 @@ class MLflowLog(Callback):
         self.client.set_terminated(self.run_id)
         self.in_run = False
 
-    def _experiment_id(self) -> str:
+    def _find_experiment(self) -> str:
         found = self.client.get_experiment_by_name(self.experiment)
         return str(found.experiment_id if found else self.client.create_experiment(self.experiment))
 
     def _create_run(self, name: str, tags: dict[str, str]) -> str:
-        return str(self.client.create_run(self._experiment_id(), run_name=name, tags=tags).info.run_id)
+        return str(self.client.create_run(self.experiment_id, run_name=name, tags=tags).info.run_id)
 
     def _find_run(self) -> str | None:
         """The MLflow run of this folder, if it was interrupted."""
         place = str(self.folder).replace("'", "")
         wanted = f"tags.`{FOLDER_TAG}` = '{place}' and attributes.status = 'RUNNING'"
-        found = self.client.search_runs([self._experiment_id()], filter_string=wanted)
+        found = self.client.search_runs([self.experiment_id], filter_string=wanted)
         return str(found[0].info.run_id) if found else None
 
 
