@@ -145,11 +145,9 @@ def test_tables_and_plots_are_written(tmp_path):
 def test_two_cells_for_real(tmp_path, monkeypatch):
     monkeypatch.setattr(difficulty, "AXES", {"bags": difficulty.Axis("bags", (20,), "training bags")})
     monkeypatch.setattr(difficulty, "BASE", BASE | {"bags": 20, "bag_size": 8})
-    monkeypatch.setattr(difficulty, "METHODS", ("log-mean",))
-    monkeypatch.setattr(difficulty, "FOLDS", (0,))
     monkeypatch.setattr(difficulty, "BAGS_SEEN", 40)
     for _ in range(2):  # the second time everything is finished
-        done = difficulty.run("digits", tmp_path, "cpu", jobs=1)
+        done = difficulty.run("digits", tmp_path, "cpu", jobs=1, methods=("log-mean",), folds=(0,))
         assert [cell.result["epochs"] for cell in done] == [2, 2]
     names = {path.name for path in tmp_path.iterdir()}
     tables = {"results.jsonl", "table.md", "table.csv", "difficulty.csv", "difficulty.md"}
@@ -179,16 +177,19 @@ def test_a_run_from_before_these_knobs_is_the_same_run(tmp_path):
 
 def test_the_command_takes_the_preset(majority, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(difficulty, "run", lambda *given: asked.append(given[:4]) or [])
-    assert majority("study", "digits", "--preset", "difficulty", "--jobs", "1", "--out", tmp_path)[0] == 0
-    assert asked == [("digits", tmp_path, "auto", 1)]
+    monkeypatch.setattr(difficulty, "run", lambda *given: asked.append((*given[:4], *given[5:])) or [])
+    words = ("study", "digits", "--preset", "difficulty", "--jobs", "1", "--out", tmp_path)
+    assert majority(*words)[0] == 0
+    assert majority(*words, "--methods", "vote,soft-count", "--folds", "4")[0] == 0
+    common = ("digits", tmp_path, "auto", 1)
+    assert asked == [(*common, METHODS, FOLDS), (*common, ("vote", "soft-count"), (4,))]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--preset", "easy"], "no preset 'easy'"),
-        (["--preset", "difficulty", "--folds", "0"], "sets --folds itself"),
+        (["--preset", "difficulty", "--epochs", "1"], "sets --epochs itself"),
         (["--preset", "difficulty", "--compile"], "sets --compile itself"),
         (["--preset", "difficulty", "--set", "a=1"], "sets --set itself"),
         (["cifar10", "--preset", "difficulty"], "one source: give digits"),

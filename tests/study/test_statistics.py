@@ -36,7 +36,7 @@ def test_a_known_interval():
 
 def test_only_common_folds_are_compared_and_one_fold_has_no_interval():
     found = paired_difference({0: 0.5, 1: 0.9}, {1: 0.4, 2: 0.1})
-    assert found == (pytest.approx(0.5), None, None, None, 1)
+    assert found == (pytest.approx(0.5), None, None, None, 1, None)
     assert paired_difference({0: 0.5}, {1: 0.5}) is None
 
 
