@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test types tests coverage test-matrix docs format clean
+.PHONY: run test types tests coverage test-matrix audit docs format clean
 
 run: $(VENV)/installed
 	$(BIN)/majority study digits --methods count,soft-count,count-only,log-mean,adjusted-mean,vote,naive --recipe quick --out runs/digits
@@ -28,6 +28,15 @@ coverage: $(VENV)/installed-dev
 test-matrix:
 	scripts/test_matrix.sh
 
+# Known vulnerabilities of the pinned packages; needs the network. A package that cannot be looked up is an error.
+audit: .audit/installed
+	.audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip --strict
+
+.audit/installed:
+	$(PYTHON) -m venv .audit
+	.audit/bin/pip install --quiet pip-audit
+	touch $@
+
 # The site, in site/: warnings, broken links and missing anchors are errors.
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -50,4 +59,4 @@ $(VENV)/installed-dev: $(VENV)/installed
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs build dist site .matrix .mypy_cache .ruff_cache .coverage* src/*.egg-info
+	rm -rf $(VENV) runs build dist site .matrix .audit .mypy_cache .ruff_cache .coverage* src/*.egg-info

@@ -2,7 +2,6 @@ import io
 import multiprocessing
 import shutil
 import sys
-import time
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,8 @@ import typer
 
 from majority import plugins
 from majority.cli.app import main
+
+collect_ignore = ["fuzz.py", "fuzzing", "kills.py"]  # scripts, which test_fuzz.py and test_kills.py run
 
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
@@ -73,28 +74,6 @@ def run_program(processes, tmp_path):
         return printed.read_text()
 
     return run
-
-
-@pytest.fixture
-def kill_when(processes):
-    """Run the command in a new process and kill -9 it as soon as a condition holds."""
-    threads = torch.get_num_threads()  # their number decides the last bits
-    program = f"import torch; torch.set_num_threads({threads}); from majority.cli.app import main; main()"
-
-    def kill(condition, *words):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["majority", *map(str, words)])  # the process gets it
-            process = processes.Process(target=exec, args=(program, {}))
-            process.start()
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.is_alive() and not condition():
-            time.sleep(0.001)
-        ended = not process.is_alive()
-        process.kill()
-        process.join()
-        assert not ended, "it ended before it could be killed: train longer"
-
-    return kill
 
 
 @pytest.fixture

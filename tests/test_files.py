@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from majority.errors import InputError
-from majority.files import append, hold_lock, read_lines, write_atomically, write_text
+from majority.files import append, hold_lock, read_lines, remove_leftovers, write_atomically, write_text
 
 
 def test_a_second_writer_of_a_file_is_refused(tmp_path):
@@ -111,6 +111,17 @@ def test_a_lock_is_seen_by_other_processes_and_ends_with_its_process(tmp_path):
     with hold_lock(path):
         pass
     assert not path.exists()
+
+
+def test_leftovers_of_killed_processes_are_removed_and_locks_in_use_stay(tmp_path):
+    for name in (".a.json.lock", ".a.json.unfinished", "stages/.b.json.lock", "a.json", ".lock"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    with hold_lock(tmp_path / ".c.html.lock"):
+        (tmp_path / ".c.html.unfinished").touch()
+        remove_leftovers(tmp_path)
+        left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"a.json", ".lock", ".c.html.lock", ".c.html.unfinished"}
 
 
 def test_text_is_the_same_bytes_on_every_system_and_an_incomplete_line_is_left_out(tmp_path):

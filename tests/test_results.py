@@ -45,7 +45,7 @@ def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path, folde
     shutil.copy(RESULTS / folder / "runs.jsonl", tmp_path)
     write_tables(tmp_path)
     written = {file.name for file in tmp_path.iterdir()}
-    assert written == {file.name for file in (RESULTS / folder).iterdir()}
+    assert written == {file.name for file in (RESULTS / folder).iterdir()} - {"views.jsonl"}
     for name in written:
         assert (tmp_path / name).read_text() == (RESULTS / folder / name).read_text(), name
 
@@ -195,6 +195,14 @@ def test_the_table_of_the_background_class_is_that_of_its_runs():
         expected += [f"{mean(values[name]):.3f}" for name in ("background_precision", "background_recall")]
         prior = row["condition"]["prior"]
         assert shown[1:] == [row["condition"]["shares"], "none" if prior is None else str(prior), *expected], shown[0]
+
+
+def test_the_table_of_views_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/census.md").read_text().split("## Views chosen by the bags")[1].split("\n## ")[0]
+    shown = re.findall(r"\d\.\d{3} / \d\.\d{3}", page)
+    rows = read("census/views.jsonl")
+    expected = [f"{row['val_loss']:.3f} / {row['instance_accuracy']:.3f}" for row in rows]
+    assert sorted(shown) == sorted(expected)
 
 
 def test_the_fold_by_fold_tables_of_census_are_those_of_its_runs():

@@ -83,6 +83,13 @@ def exclusive_draft(path: Path) -> Iterator[Path]:
         raise write_error(path, error) from None
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove the locks and drafts of files below the folder that killed processes left; those in use stay."""
+    for lock in [*folder.rglob(f".*{LOCK}")]:
+        with suppress(OSError, InputError), hold_lock(lock):  # a lock that can be held is removed at the end
+            lock.with_name(f"{lock.name.removesuffix(LOCK)}{UNFINISHED}").unlink(missing_ok=True)
+
+
 @contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
     """Hold a lock file, which is removed at the end. Raise BlockingIOError at once if another process holds it.

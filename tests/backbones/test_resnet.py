@@ -189,9 +189,10 @@ def test_files_with_other_content_are_errors(tmp_path):
     torch.save(NotATensor(), tmp_path / "pickled.pth")
     with pytest.raises(InputError, match="cannot be read"):
         load_weights(net, tmp_path / "pickled.pth")
-    torch.save({"epoch": 3, "state_dict": {}}, tmp_path / "checkpoint.pth")
-    with pytest.raises(InputError, match=r"does not hold tensors by name: save model.state_dict\(\) alone"):
-        load_weights(net, tmp_path / "checkpoint.pth")
+    for content in ({"epoch": 3, "state_dict": {}}, {1: torch.zeros(3)}):
+        torch.save(content, tmp_path / "checkpoint.pth")
+        with pytest.raises(InputError, match=r"does not hold tensors by name: save model.state_dict\(\) alone"):
+            load_weights(net, tmp_path / "checkpoint.pth")
     with pytest.raises(InputError, match=r"there is no weights file .*nowhere.pth: check the path"):
         load_weights(net, tmp_path / "nowhere.pth")
     (tmp_path / "weights.bin").touch()

@@ -290,27 +290,3 @@ def test_a_study_takes_it(tmp_path):
     assert all(result["mpem"]["r"] in RATIOS for result in results)
     with pytest.raises(InputError, match=r"mpem .* method naive"):
         replace(study, methods=("count", "naive")).run(tmp_path / "other", "cpu", jobs=1)
-
-
-# ---------------------------------------------------------------------- killed
-
-
-def test_killed_between_and_in_stages_it_ends_with_the_same_bits(majority, kill_when, labelled_set, tmp_path):
-    words = ["train", labelled_set(), "--method", "count", "--recipe", "mpem", "--backbone", "mlp", "--device", "cpu"]
-    words += ["--ratios", "0.3,1.0", "--bags", "20", "--bag-size", "8", "--epochs", "20", "--out"]
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    metrics = killed / "stages/r1.0/metrics.jsonl"
-    for moment in (
-        lambda: (killed / "stages/first/outcome.json").exists(),
-        lambda: metrics.exists() and metrics.read_bytes().count(b"\n") >= 11,
-    ):
-        kill_when(moment, *words, killed)
-        assert not (killed / "result.json").exists()
-    for folder in (killed, whole):  # in this process, which takes no seconds to start
-        assert majority(*words, folder)[0] == 0
-    assert (killed / "best.safetensors").read_bytes() == (whole / "best.safetensors").read_bytes()
-    results = [json.loads((folder / "result.json").read_text()) for folder in (whole, killed)]
-    for name in ("test", "val", "mpem", "stages", "best_epoch"):
-        assert results[0][name] == results[1][name], name
-    assert not list(killed.rglob(".*unfinished"))
-    assert not list(killed.rglob("checkpoint.safetensors"))

@@ -138,7 +138,8 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
             f"weights file {path} cannot be read ({reason}): it must hold tensors by name, "
             "as written by torch.save(model.state_dict(), path) or by safetensors"
         ) from error
-    if not isinstance(weights, dict) or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
+    named = isinstance(weights, dict) and all(isinstance(name, str) for name in weights)
+    if not named or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
         raise InputError(f"weights file {path} does not hold tensors by name: save model.state_dict() alone")
     return weights
 

@@ -12,7 +12,7 @@ from ..backbones import check_backbone
 from ..data.bags import Bags
 from ..data.device import choose_device
 from ..errors import InputError, unknown_name
-from ..files import write_json, write_lines
+from ..files import remove_leftovers, write_json, write_lines
 from ..inference.classified_bags import classify_bags
 from ..inference.classifier import Classifier
 from ..log import Log, no_log
@@ -109,6 +109,7 @@ class Experiment:
                 log(f"{folder} is finished (kept epoch {result['best_epoch'] + 1} of {result['epochs']})")
             for path in temporary_files(folder):
                 path.unlink()
+            remove_leftovers(folder)
             return result
 
     def finished(self, folder: Path) -> dict[str, Any] | None:
@@ -151,6 +152,7 @@ class Experiment:
             "planned_epochs": RECIPES[plan.recipe].epochs(plan, parts.train, method),
             "columns": source.columns,
             "images": source.image_files and source.image_files._asdict(),
+            "embedding": source.embedding and source.embedding._asdict(),
         }
         return Prepared(source, parts, plan, task, config, build, reason)
 

@@ -17,6 +17,7 @@ from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, writ
 from ..records import Config as ConfigRecord
 from ..records import RunResult, parse_record, read_record
 from ..sources import is_custom_source
+from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
 from .data import Data
 
@@ -24,7 +25,15 @@ SCHEMA = 4
 LOCK = ".lock"
 CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
 SHOWN = 3  # differences between two runs, in a message
-MAY_DIFFER = ("source_path", "environment.", "images", "task.", "settings.", "planned_epochs")  # when a run continues
+MAY_DIFFER = (
+    "source_path",
+    "environment.",
+    "images",
+    "embedding",
+    "task.",
+    "settings.",
+    "planned_epochs",
+)  # when a run continues
 
 Config = dict[str, Any]
 
@@ -128,6 +137,8 @@ def _check_config(folder: Path, content: Config) -> Config:
     parse_record(Data, data, path, cure, "data")
     if config.get("images") is not None:
         parse_record(ImageFileSummary, config["images"], path, cure, "images")
+    if config.get("embedding") is not None:
+        parse_record(Embedding, config["embedding"], path, cure, "embedding")
     return config
 
 

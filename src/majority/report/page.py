@@ -18,6 +18,7 @@ from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
 from ..inference.metrics import coverage_note, no_learning_warning
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
+from ..recipes.views import describe
 from ..sources import Source, names
 from . import sections
 from .command import train_command
@@ -194,9 +195,11 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "scenario": data.get("scenario"),
         "fold": data.get("fold"),
         "instances": f"images of {shape}" if spec.images else f"vectors of {shape} features",
+        "embedded by": config.get("embedding") and Path(config["embedding"]["model"]).name,
         "classes": len(classifier.classes),
         "method": config["method"],
         "bag losses": _bag_losses(result),
+        "views": _views(result),
         "recipe": plan["recipe"],
         "backbone": spec.backbone or "custom module",
         "epochs": _kept_epoch(result),
@@ -221,6 +224,21 @@ def _bag_losses(result: dict[str, Any]) -> str | None:
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
     bags = result["losses"]["validation_bags"]
     return f"{shown} (weights, by how well instance predictions explain the labels of {bags} validation bags)"
+
+
+def _views(result: dict[str, Any]) -> str | None:
+    """The views that the bags chose for images of an unknown kind.
+
+    >>> tried = [{"views": [], "val_loss": 1.8}, {"views": ["colour", "flip"], "val_loss": 1.7}]
+    >>> _views({"views": {"chosen": ["colour", "flip"], "tried": tried, "validation_bags": 50}})
+    'colour + flip (loss of 50 validation bags after a short pretraining: crops 1.800, colour + flip 1.700)'
+    """
+    if "views" not in result:
+        return None
+    views = result["views"]
+    losses = ", ".join(f"{describe(one['views'])} {one['val_loss']:.3f}" for one in views["tried"])
+    bags = f"loss of {views['validation_bags']} validation bags after a short pretraining"
+    return f"{describe(views['chosen'])} ({bags}: {losses})"
 
 
 def _kept_epoch(training: dict[str, Any]) -> str:
@@ -276,9 +294,8 @@ def _count(figures: dict[str, Any], name: str) -> str:
 
 def _all_settings(config: dict[str, Any]) -> dict[str, str]:
     """Every setting of a run, without hashes and paths of the data."""
-    settings = {
-        name: value for name, value in flatten(config).items() if not name.endswith(("fingerprint", "source_path"))
-    }
+    paths = ("fingerprint", "source_path", "embedding.model", "embedding.weights")
+    settings = {name: value for name, value in flatten(config).items() if not name.endswith(paths)}
     return {name: "–" if value is None else str(value) for name, value in settings.items()}
 
 

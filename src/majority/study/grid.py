@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..experiments.data import Data
 from ..experiments.experiment import Experiment
 from ..experiments.run_folder import CONFIG, has_started, read_config, run_lock
-from ..files import write_json
+from ..files import remove_leftovers, write_json
 from ..log import Log, no_log
 from ..methods import sees_instance_labels
 from ..sources import load, names
@@ -61,6 +61,7 @@ class Study:
                 finished = run_cells(cells, out, device, jobs, watch)
             _check_data(cells)
             write_tables([cell.result for cell in finished if cell.result], out)
+            remove_leftovers(out)
         return finished
 
     def request(self) -> dict[str, Any]:

@@ -37,8 +37,14 @@ class Server(BaseHTTPRequestHandler):
         if self.path.startswith("/absent"):
             self.send_error(404)
             return
+        if self.path.startswith("/moved"):
+            self.send_response(302)
+            self.send_header("Location", {"/moved": "/good", "/moved-away": "ftp://127.0.0.1/file"}[self.path[:-11]])
+            self.end_headers()
+            return
         self.send_response(200)
-        self.send_header("Content-Length", str(len(CONTENT)))
+        if not self.path.startswith("/unsized"):
+            self.send_header("Content-Length", str(len(CONTENT)))
         self.end_headers()
         body = CONTENT[: len(CONTENT) // 2] if self.path.startswith("/broken") else CONTENT
         body = body[::-1] if self.path.startswith("/wrong") else body
@@ -71,6 +77,7 @@ def cache(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr("pooch.os_cache", lambda project: tmp_path / "cache" / project)
     monkeypatch.delenv("MAJORITY_DATA", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(download, "SCHEME", "http")  # the server of these tests has no certificate
     return tmp_path / "cache" / "majority"
 
 
@@ -113,6 +120,53 @@ def test_a_failed_download_names_its_cause_and_cures_and_leaves_no_file(publish,
     message = str(caught.value)
     assert [fact for fact in (cause, NAME, url, str(cache), "MAJORITY_DATA") if fact not in message] == []
     assert contents(cache) == []
+
+
+def test_only_https_is_accepted(publish, cache, requests, monkeypatch):
+    publish("good")
+    monkeypatch.setattr(download, "SCHEME", "https")
+    with pytest.raises(InputError, match=r"is not an address of https.*by hand"):
+        sources.load("breastmnist")
+    assert requests == []
+    assert contents(cache) == []
+    assert all(published.url.startswith("https://") for published in PUBLISHED.values() if "127.0" not in published.url)
+
+
+def test_a_redirection_is_followed_within_the_scheme_only(publish, cache, requests):
+    publish("moved-away")
+    with pytest.raises(InputError, match=r"ftp://127\.0\.0\.1/file is not an address of"):
+        sources.load("breastmnist")
+    assert requests == ["/moved-away?download=1"]
+    assert contents(cache) == []
+    publish("moved")
+    assert len(sources.load("breastmnist").store) == 30
+    assert requests[1:] == ["/moved?download=1", "/good"]
+
+
+@pytest.mark.parametrize("page", ["good", "unsized"])
+def test_a_file_that_is_too_large_is_refused(publish, cache, page, monkeypatch):
+    publish(page)
+    monkeypatch.setattr(download, "MAX_BYTES", len(CONTENT) - 1)
+    with pytest.raises(InputError, match="the file has more than"):
+        sources.load("breastmnist")
+    assert contents(cache) == []
+    monkeypatch.setattr(download, "MAX_BYTES", len(CONTENT) + 1024)  # pooch counts whole blocks
+    assert len(sources.load("breastmnist").store) == 30
+
+
+@pytest.mark.parametrize("sha256", [hashlib.sha256(CONTENT).hexdigest(), "0" * 64])
+def test_a_known_sha256_is_checked(publish, cache, monkeypatch, sha256):
+    url = publish("good")
+    monkeypatch.setitem(PUBLISHED, NAME, Published(url, hashlib.md5(CONTENT).hexdigest(), sha256))
+    if sha256 == "0" * 64:
+        with pytest.raises(InputError, match=f"does not have the published sha256 {sha256}"):
+            sources.load("breastmnist")
+        cache.mkdir(parents=True, exist_ok=True)
+        (cache / NAME).write_bytes(CONTENT)
+        with pytest.raises(InputError, match=f"published {sha256}"):
+            sources.load("breastmnist")
+    else:
+        assert len(sources.load("breastmnist").store) == 30
 
 
 def test_no_connection(cache, monkeypatch):

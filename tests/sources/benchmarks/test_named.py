@@ -158,6 +158,7 @@ def test_every_published_file_belongs_to_a_source():
     known = {name for source in sources.SOURCES.values() for name in (*source.files, source.archive) if name}
     assert known == set(PUBLISHED)
     assert all(len(published.md5) == 32 for published in PUBLISHED.values())
+    assert {len(published.sha256) for published in PUBLISHED.values() if published.sha256} == {64}
 
 
 def test_chestmnist_is_not_offered():

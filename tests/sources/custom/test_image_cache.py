@@ -155,6 +155,14 @@ def test_the_cache_of_another_version_is_rebuilt(cache, place):
     assert [path.name for path in cache.glob("*.npy")] != [pixels.name]
 
 
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', \xd8", b"x" * 300])
+def test_damaged_pixels_are_decoded_again(content, cache, place):
+    before = np.array(load_source(place).bags.store)
+    (pixels,) = cache.glob("*.npy")
+    pixels.write_bytes(content)
+    assert np.array_equal(load_source(place).bags.store, before)
+
+
 def test_an_image_replaced_by_one_of_the_same_size_is_read_again(tmp_path, cache, make):
     place, image = tmp_path / "bags.csv", tmp_path / "images/0-0.tif"
     make.images(tmp_path, bags=4, suffix=".tif").to_csv(place, index=False)

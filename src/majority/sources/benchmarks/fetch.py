@@ -1,4 +1,4 @@
-"""Published files: found in the data folder or the user cache, downloaded if missing, checked by their md5."""
+"""Published files: found in the data folder or the user cache, downloaded if missing, checked by their checksums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...files import read_json
 from .published import PUBLISHED
 
 DATA_VARIABLE = "MAJORITY_DATA"
-NOTES = "verified.json"  # in the cache: files whose md5 was correct, so that it is computed only once
+NOTES = "verified.json"  # in the cache: files whose checksum was correct, so that it is computed only once
 
 
 def cache_folder() -> Path:
@@ -49,25 +49,26 @@ def fetch(name: str) -> Path:
         from .download import download
 
         path = download(name, cache_folder())
-    check_md5(path, name)
+    check_content(path, name)
     return path
 
 
-def check_md5(path: Path, name: str) -> None:
+def check_content(path: Path, name: str) -> None:
     """Refuse a file that differs from the one published under this name."""
     published = PUBLISHED[name]
+    algorithm, expected = published.checksum
     try:
         status = path.stat()
-        stamp = [status.st_size, status.st_mtime_ns, published.md5]
+        stamp = [status.st_size, status.st_mtime_ns, expected]
         if _read_notes().get(str(path.resolve())) == stamp:
             return
         with path.open("rb") as file:
-            md5 = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+            found = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}): correct its permissions or remove it") from error
-    if md5 != published.md5:
+    if found != expected:
         raise InputError(
-            f"{path} is damaged or is not the published file (md5 {md5}, published {published.md5}): "
+            f"{path} is damaged or is not the published file ({algorithm} {found}, published {expected}): "
             f"delete it and run again to download it from {published.url}"
         )
     _write_notes(_read_notes() | {str(path.resolve()): stamp})
@@ -82,7 +83,7 @@ def _read_notes() -> dict:
 
 def _write_notes(notes: dict) -> None:
     folder = cache_folder()
-    with contextlib.suppress(OSError):  # without the note, the md5 is computed again next time
+    with contextlib.suppress(OSError):  # without the note, the checksum is computed again next time
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".notes-") as unfinished:
             draft = Path(unfinished) / NOTES

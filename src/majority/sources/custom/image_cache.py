@@ -108,7 +108,7 @@ class ImageCache:
                     _unlink(path)
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # damaged files are made again
+        with contextlib.suppress(Exception):  # damaged files are made again; numpy raises many kinds of errors
             note = read_json(self.note_path)
             pixels = _open_pixels(self.folder / note["pixels"])
             images = _checked_notes(note)
@@ -141,6 +141,8 @@ def _checked_notes(note: dict[str, Any]) -> Notes:
         raise ValueError("damaged")
     for fields in images.values():
         if None in fields[:-2] or not {type(field) for field in fields} <= {int, bool, NoneType}:
+            raise ValueError("damaged")
+        if min(fields[2:4]) < 1:  # height and width
             raise ValueError("damaged")
     return images
 
