@@ -175,9 +175,13 @@ def _check_repeated_images(frame: pd.DataFrame, path: Path, findings: Findings) 
 
 def _warn_of_repeated_rows(frame: pd.DataFrame, features: tuple[str, ...], findings: Findings) -> None:
     """Warn of rows that are equal in every cell. It is no problem, because rows of few values may well be equal."""
-    compared = [name for name in frame.columns if describe_content(frame[name]) != LISTS]
-    few = ["bag", *(name for name in compared if name in features)][:3]  # two features distinguish most rows
-    repeated = _repeated_rows(frame[frame.duplicated(few, keep=False)], compared)
+    rows = frame
+    for name in features[:2]:  # two features distinguish most rows
+        rows = rows[rows[name].duplicated(keep=False)]
+    if rows.empty:
+        return
+    compared = [name for name in rows.columns if describe_content(rows[name]) != LISTS]
+    repeated = _repeated_rows(rows, compared)
     if repeated:
         count = "1 row is" if len(repeated) == 1 else f"{len(repeated)} rows are"
         row, first = repeated[0]
