@@ -121,7 +121,7 @@ def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings
     absent = [names[i] for i in errors if names[i] and errors[i] == NO_IMAGE]
     other_case = find_ignoring_case(path.parent, absent)
     for i in sorted(errors, key=lambda i: int(first[i])):
-        if not names[i]:  # check_filled reports empty cells
+        if not frame["path"].iloc[first[i]]:  # check_filled reports empty cells
             continue
         cure = "repair it or leave it out"
         if names[i] in other_case:
@@ -156,7 +156,8 @@ def _read_coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np
             findings.add_problem(path, row, f"{name} is {cell or 'empty'}", cure)
         columns.append(numbers)
     both = np.stack(columns, axis=1)
-    return both.astype(np.int64) if np.isfinite(both).all() and (both % 1 == 0).all() else both
+    whole = (np.abs(both) <= LARGEST_COORDINATE).all() and (both % 1 == 0).all()  # others were reported above
+    return both.astype(np.int64) if whole else both
 
 
 def _repeated_rows(frame: pd.DataFrame, columns: list[str]) -> list[tuple[int, int]]:

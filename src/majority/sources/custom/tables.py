@@ -60,7 +60,7 @@ def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) ->
 
 def as_text(column: pd.Series) -> pd.Series:
     """Stripped text, "" for an empty cell; whole numbers have no decimal point."""
-    if pd.api.types.is_float_dtype(column) and (column.dropna() % 1 == 0).all():
+    if pd.api.types.is_float_dtype(column) and ((column % 1 == 0) & (column.abs() < 2**63) | column.isna()).all():
         column = column.astype("Int64")
     which, values = pd.factorize(column.astype(object))  # -1: missing
     text = np.array([*(_cell_text(value) for value in values), ""], object)
@@ -83,7 +83,19 @@ def as_numbers(column: pd.Series) -> np.ndarray:
 
 
 def _as_floats(column: pd.Series) -> np.ndarray:
-    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    except OverflowError:  # a whole number beyond the range of float64
+        return np.array([_as_float(cell) for cell in column], np.float64)
+
+
+def _as_float(cell: Any) -> float:
+    try:
+        return float(cell)
+    except OverflowError:
+        return np.inf
+    except (TypeError, ValueError):
+        return np.nan
 
 
 class Separators(NamedTuple):
