@@ -155,7 +155,7 @@ def summarise(start: dict, sizes: list[dict]) -> dict:
 
 
 def compare_readers(folder: Path, scale: float) -> dict:
-    """Processor seconds of reading the table of `rows`, the least of three."""
+    """Processor seconds of reading the table of `rows`, the least of two."""
     from pyarrow import csv
 
     from majority import load_source
@@ -165,7 +165,7 @@ def compare_readers(folder: Path, scale: float) -> dict:
 
     def seconds(read: Callable[[], object]) -> float:
         best = math.inf
-        for _ in range(3):
+        for _ in range(2):
             started = time.process_time()
             read()
             best = min(best, time.process_time() - started)
