@@ -44,7 +44,7 @@ from majority.cli.options import parse_folds, parse_settings
 from majority.data.device import choose_device
 from majority.experiments.run_folder import environment
 from majority.files import append_line, read_json, read_lines, write_json
-from majority.methods import DEFAULT_METHOD
+from majority.methods import AUTO, DEFAULT_METHOD
 from majority.model import Model
 from majority.plots.colours import colour
 from majority.plots.lines import Line, Point, line_plot
@@ -98,11 +98,12 @@ class Cell:
         def log(line: str) -> None:
             print(f"  {line}", flush=True)
 
-        def fresh_model(number: int = 0) -> Model:
+        def fresh_model(number: int = 0, method: str = method) -> Model:
             return self.model(plan, method, run.seed_of(number))
 
         title, parts = f"{self.source} {self.scenario} {method} fold {self.fold}", self.parts
-        run = Run(folder, parts.train, parts.val, plan, fresh_model, title, self.device, log=log)
+        losses = RECIPES[plan.recipe].losses if method == AUTO else ()
+        run = Run(folder, parts.train, parts.val, plan, fresh_model, title, self.device, log=log, losses=losses)
         trained = RECIPES[plan.recipe].train(run)
         return evaluate(trained.model, parts.test, self.device).summary() | trained.summary() | {"plan": plan.as_dict()}
 
@@ -287,7 +288,8 @@ def main() -> None:
     parser.add_argument("--scenarios", default="small,various,large")
     parser.add_argument("--folds", type=parse_folds, default="2-4")
     parser.add_argument("--lines", default=",".join(LINES))
-    parser.add_argument("--method", default=DEFAULT_METHOD, help="of census")
+    parser.add_argument("--method", default=DEFAULT_METHOD, help="of census; auto: several losses")
+    parser.add_argument("--unknown", action="store_true", help="do not say what kind of images a source has")
     parser.add_argument("--seeds", type=int, default=3, help="of heads and clusters")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for `majority train`")
     parser.add_argument("--plan", choices=["gpu", "cpu"], help="the plan for which device; default: for this machine")
@@ -305,7 +307,7 @@ def main() -> None:
     for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
         parts = load(source).make_parts(scenario=scenario, fold=fold)
         source = Path(source).stem
-        task = TaskInfo(source, parts.train.store.shape[1:], on_gpu)
+        task = TaskInfo("" if options.unknown else source, parts.train.store.shape[1:], on_gpu)
         of_both = {name: value for name, value in settings.items() if not name.startswith("census.")}
         plan = RECIPES["census"].plan(task).with_settings(settings)
         augmented = RECIPES["augmented"].plan(task).with_settings(of_both)

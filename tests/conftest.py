@@ -1,4 +1,5 @@
 import io
+import multiprocessing
 import shutil
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -10,8 +11,8 @@ import pytest
 import torch
 import typer
 
+from majority import plugins
 from majority.cli.app import main
-from majority.methods import METHODS
 
 collect_ignore = ["fuzz.py", "fuzzing", "kills.py"]  # scripts, which test_fuzz.py and test_kills.py run
 
@@ -49,6 +50,32 @@ def majority():
     return run
 
 
+@pytest.fixture(scope="session")
+def processes():
+    """Starts processes as copies of one that has imported the package and nothing else: an import takes seconds."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["majority.cli.train", "majority.experiments.experiment", "majority.report.page"])
+    return context
+
+
+@pytest.fixture
+def run_program(processes, tmp_path):
+    """Run a program in a new process: what it prints. Memory that it measures is that of the package at first."""
+
+    def run(program, *words):
+        printed = tmp_path / "printed"
+        program = f"import sys; sys.stdout = open({str(printed)!r}, 'w')\n{program}\nsys.stdout.close()"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["-c", *map(str, words)])
+            process = processes.Process(target=exec, args=(program, {}))
+            process.start()
+        process.join()
+        assert process.exitcode == 0
+        return printed.read_text()
+
+    return run
+
+
 @pytest.fixture
 def labelled_set(tmp_path):
     """Write a small set of images; a process reads it without scikit-learn, whose import takes a second."""
@@ -64,12 +91,13 @@ def labelled_set(tmp_path):
 
 
 @pytest.fixture
-def methods():
-    """Methods that a test registers are removed after it."""
-    shipped = dict(METHODS)
-    yield METHODS
-    METHODS.clear()
-    METHODS.update(shipped)
+def registries():
+    """What a test registers is removed after it."""
+    before = [dict(registry) for registry in plugins._REGISTRIES]
+    yield
+    for registry, entries in zip(plugins._REGISTRIES, before, strict=True):
+        registry.clear()
+        registry.update(entries)
 
 
 @pytest.fixture(scope="session")

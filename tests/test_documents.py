@@ -10,6 +10,7 @@ import tomllib
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import typer
@@ -82,7 +83,10 @@ def test_the_tutorial_runs_from_images_to_a_report(tmp_path, majority, monkeypat
     assert python == "python"
     monkeypatch.setattr(sys, "argv", [script, *words])
     runpy.run_path(str(ROOT / script), run_name="__main__")
-    short = (f"{line} --epochs 3" if "--out compared/" in line else line for line in commands)
+    epochs = {"compared/": 3, "run": 12}
+    short = [
+        re.sub(r"(--out (compared/|run).*)", lambda m: f"{m[1]} --epochs {epochs[m[2]]}", line) for line in commands
+    ]
     run_lines(majority, "\n".join(short))  # in this process: a new one takes seconds to start
     with (tmp_path / "classes.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -126,18 +130,51 @@ def test_the_recipes_of_the_command_can_be_used_from_python(tmp_path, majority, 
     (_, write), (_, train), (_, use) = blocks
     names = {"__name__": "__main__"}
     exec(write, names)
-    run_lines(majority, train)
+    run_lines(majority, train.replace("--epochs 20", "--epochs 3"))
     exec(use, names)
     predicted = re.findall(r"\d+", capsys.readouterr().out.splitlines()[-1])
     assert predicted[0] == "0"  # the first five digits show 0 to 4
     assert len(predicted) == 5
 
 
-RUN_ELSEWHERE = {"sklearn_arrays.py", "write_digits.py"}  # by test_estimator.py and by the tutorial
+RUN_ELSEWHERE = {"sklearn_arrays.py", "write_digits.py", "fields_to_bags.py"}  # by test_estimator.py, the tutorials
 EXAMPLES = {path.name for path in (ROOT / "examples").glob("*.py")} - RUN_ELSEWHERE
 
 
-@pytest.mark.usefixtures("methods")
+def write_fields(path: Path) -> None:
+    """A table of the form that the tutorial needs: 30 cells of eight fields, with the classes of one mixed."""
+    rng, rows = np.random.default_rng(0), []
+    dates = [f"d{day}" for day in range(1, 354, 16)]
+    for cell in range(30):
+        for i in range(8):
+            summer = (cell % 2 == 0) == (i < 5)
+            x, y = 60.001 + 0.05 * cell + 0.005 * i, 40.001 + 0.003 * rng.random()
+            profile = np.sin(np.linspace(0, np.pi, len(dates)) * (1 if summer else 2)) + rng.normal(0, 0.1, len(dates))
+            rows.append([2011, x, y, "summer" if summer else "winter", *profile])
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["year", "x", "y", "label", *dates], *rows])
+
+
+def test_the_tutorial_of_fields_runs_from_a_table_to_a_map(tmp_path, majority, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tutorial = DOCS / "get-started/fields.md"
+    first, *commands = (line[2:] for block in fenced(tutorial, "console") for line in block.splitlines())
+    write_fields(Path("fields.csv"))
+    _, script, *words = shlex.split(first)
+    monkeypatch.setattr(sys, "argv", [script, *words])
+    runpy.run_path(str(ROOT / script), run_name="__main__")
+    assert "240 fields in 30 bags" in capsys.readouterr().out
+    with Path("crops.csv").open() as file:
+        labels = {row["bag"]: row["bag_label"] for row in csv.DictReader(file)}
+    assert [labels[f"2011_{1200 + cell}_800"] for cell in range(30)] == ["summer", "winter"] * 15
+    quick = (line.replace("--out run", "--recipe quick --epochs 3 --out run") for line in commands)
+    run_lines(majority, "\n".join(quick))
+    assert len(commands) == 5
+    for name in ("map/all.geojson", "map/all.png", "run/report.html", "run/model-card.md", "classes.csv"):
+        assert Path(name).is_file(), name
+
+
+@pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("script", sorted(EXAMPLES))
 def test_examples_run(script, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -68,7 +68,10 @@ def test_rows_are_classified_from_bag_labels_alone():
 
 def test_groups_change_what_is_learned():
     X, y, groups, _ = make_table()
-    confidence = lambda model: model.predict_proba(X).max(axis=1).mean()
+
+    def confidence(model):
+        return model.predict_proba(X).max(axis=1).mean()
+
     assert confidence(quick().fit(X, y, groups=groups)) > confidence(quick().fit(X, y)) + 0.2
 
 

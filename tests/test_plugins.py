@@ -202,7 +202,7 @@ def test_processes_that_others_start_know_the_method():
     assert python("-c", create, plugins=EXAMPLE).stdout == "Entropy\n"
 
 
-@pytest.mark.usefixtures("methods")
+@pytest.mark.usefixtures("registries")
 def test_the_estimator_knows_the_method(monkeypatch):
     X, y, groups = np.random.default_rng(0).normal(size=(40, 3)), np.repeat(np.arange(10) % 2, 4), np.arange(40) // 4
     estimator = MajorityLabelClassifier(method="entropy", epochs=1)

@@ -45,7 +45,7 @@ def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path, folde
     shutil.copy(RESULTS / folder / "runs.jsonl", tmp_path)
     write_tables(tmp_path)
     written = {file.name for file in tmp_path.iterdir()}
-    assert written == {file.name for file in (RESULTS / folder).iterdir()}
+    assert written == {file.name for file in (RESULTS / folder).iterdir()} - {"views.jsonl"}
     for name in written:
         assert (tmp_path / name).read_text() == (RESULTS / folder / name).read_text(), name
 
@@ -83,6 +83,10 @@ def read(file: str) -> list[dict]:
     return [json.loads(line) for line in (RESULTS / file).read_text().splitlines()]
 
 
+def full_length(source: str) -> list[dict]:
+    return [row for row in read("paper/paper-1500-epochs.jsonl") if row["source"] == source]
+
+
 def cells(rows: list[dict], folds: range) -> list[str]:
     """Mean and deviation of the instance accuracy over folds, one cell per scenario."""
     accuracy = {(row["scenario"], row["fold"]): row.get("test", row)["instance_accuracy"] for row in rows}
@@ -114,7 +118,7 @@ def test_the_results_of_the_readme_are_those_of_the_raw_files():
     shown = [[re.sub(r" \(.*\)", "", cell) for cell in row[1:]] for row in rows]
     expected = [digits_row("count"), census_row("digits"), census_row("digits", "supervised")]
     expected += [census_row(source) for source in ("cifar10", "svhn28", "pathmnist")]
-    at_full_length = read("paper/paper-1500-epochs.jsonl")
+    at_full_length = full_length("cifar10")
     for method in ("count", "soft-count", "output-mean"):
         expected.append(cells([row for row in at_full_length if row["method"] == method], range(5)))
     assert shown == expected
@@ -131,7 +135,7 @@ def test_the_figures_of_what_to_expect_are_those_of_the_raw_files():
 
 
 def test_the_full_length_table_of_the_paper_is_that_of_the_raw_file():
-    rows = read("paper/paper-1500-epochs.jsonl")
+    rows = full_length("cifar10")
     page = [row for row in table_rows(DOCS / "benchmarks/paper.md") if any("±" in cell for cell in row)]
     assert [row[0].split()[0] for row in page] == ["`count`", "`soft-count`", "`output-mean`", "`log-mean`"]
     for method, *shown, _ in page:
@@ -139,11 +143,20 @@ def test_the_full_length_table_of_the_paper_is_that_of_the_raw_file():
         assert shown == cells(of_method, range(5)), method
 
 
+def test_the_full_length_table_of_pathmnist_is_that_of_the_raw_file():
+    accuracy = {(row["method"], row["scenario"]): row["test"]["instance_accuracy"] for row in full_length("pathmnist")}
+    page = (DOCS / "benchmarks/paper.md").read_text().split("PathMNIST (28x28), 1,500 epochs")[1]
+    rows = re.findall(r"\| `([a-z-]+)`[^|]*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", page)[:4]
+    assert len({method for method, *_ in rows}) == 4
+    for method, *shown in rows:
+        assert shown == [f"{accuracy[method, scenario]:.3f}" for scenario in SCENARIOS], method
+
+
 def test_the_consistency_table_of_the_paper_is_that_of_the_raw_file():
     rates = defaultdict(list)
-    for row in read("paper/paper-1500-epochs.jsonl"):
+    for row in full_length("cifar10"):
         rates[row["method"], row["scenario"]].append(row["test"]["consistency_rate"])
-    page = (DOCS / "benchmarks/paper.md").read_text().split("Consistency rate of the same runs")[1]
+    page = (DOCS / "benchmarks/paper.md").read_text().split("Consistency rate of the CIFAR-10 runs")[1]
     rows = [re.findall(r"`([a-z-]+)`|\| ([01]\.\d{3}) ", line) for line in page.splitlines() if line.startswith("| `")][
         :4
     ]
@@ -153,7 +166,8 @@ def test_the_consistency_table_of_the_paper_is_that_of_the_raw_file():
 
 def test_the_overestimation_table_of_the_paper_is_that_of_its_csv():
     with (RESULTS / "paper/overestimation.csv").open() as file:
-        means = {(row["cell"], row["scenario"], row["part"]): float(row["mean"]) for row in csv.DictReader(file)}
+        rows = [row for row in csv.DictReader(file) if row["source"] == "cifar10"]
+    means = {(row["cell"], row["scenario"], row["part"]): float(row["mean"]) for row in rows}
     page = [row for row in table_rows(DOCS / "benchmarks/paper.md") if any(" / " in cell for cell in row[1:])]
     assert len(page) == 4
     for method, *shown in page:
@@ -181,6 +195,14 @@ def test_the_table_of_the_background_class_is_that_of_its_runs():
         expected += [f"{mean(values[name]):.3f}" for name in ("background_precision", "background_recall")]
         prior = row["condition"]["prior"]
         assert shown[1:] == [row["condition"]["shares"], "none" if prior is None else str(prior), *expected], shown[0]
+
+
+def test_the_table_of_views_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/census.md").read_text().split("## Views chosen by the bags")[1].split("\n## ")[0]
+    shown = re.findall(r"\d\.\d{3} / \d\.\d{3}", page)
+    rows = read("census/views.jsonl")
+    expected = [f"{row['val_loss']:.3f} / {row['instance_accuracy']:.3f}" for row in rows]
+    assert sorted(shown) == sorted(expected)
 
 
 def test_the_fold_by_fold_tables_of_census_are_those_of_its_runs():

@@ -10,11 +10,14 @@ if TYPE_CHECKING:
     from .data.batches import Target
     from .data.scenarios import majority_range, make_bags, winner_weights
     from .data.segments import Segments
+    from .encoders import Encoder
+    from .encoders.embed import embed
     from .errors import InputError, TrainingError
     from .estimator import MajorityLabelClassifier, bag_accuracy
     from .inference import metrics
     from .inference.classifier import Classifier
     from .inference.evaluate import evaluate
+    from .inference.maps import write_maps
     from .inference.onnx import export_onnx
     from .inference.prediction_files import write_predictions
     from .methods import BagOutput, Head, Method, create_head, functional
@@ -38,6 +41,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Bags": "data.bags",
     "Callback": "training.callbacks",
     "Classifier": "inference.classifier",
+    "Encoder": "encoders",
     "Head": "methods",
     "InputError": "errors",
     "LabelledSet": "sources",
@@ -56,6 +60,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "check_source": "sources",
     "create_backbone": "backbones",
     "create_head": "methods",
+    "embed": "encoders.embed",
     "evaluate": "inference.evaluate",
     "export_onnx": "inference.onnx",
     "fit": "training.loop",
@@ -68,6 +73,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "read_image": "sources.custom.images",
     "register": "plugins",
     "winner_weights": "data.scenarios",
+    "write_maps": "inference.maps",
     "write_predictions": "inference.prediction_files",
 }
 __all__ = [
@@ -77,6 +83,7 @@ __all__ = [
     "Bags",
     "Callback",
     "Classifier",
+    "Encoder",
     "Head",
     "InputError",
     "LabelledSet",
@@ -96,6 +103,7 @@ __all__ = [
     "check_source",
     "create_backbone",
     "create_head",
+    "embed",
     "evaluate",
     "export_onnx",
     "fit",
@@ -108,6 +116,7 @@ __all__ = [
     "read_image",
     "register",
     "winner_weights",
+    "write_maps",
     "write_predictions",
 ]
 

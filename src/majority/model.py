@@ -27,7 +27,7 @@ from .records import parse_record
 PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 
 
-Augmentation = Callable[[Tensor], Tensor]  # float images (n, c, h, w) in 0..1 -> images of the same shape
+ImageTransform = Callable[[Tensor], Tensor]  # float images (n, c, h, w) in 0..1 -> images of the same shape
 
 LARGE = 1e4  # standard deviations above this, such as those of ids, do not affect the rounding limit of other columns
 MAX_VALUES = 2**40  # of one instance
@@ -100,7 +100,7 @@ class Normalise(nn.Module):
         self.register_buffer("mean", mean)
         self.register_buffer("std", std.float())
 
-    def forward(self, x: Tensor, augment: Augmentation | None = None) -> Tensor:
+    def forward(self, x: Tensor, augment: ImageTransform | None = None) -> Tensor:
         if x.ndim == 2:
             precision = torch.promote_types(x.dtype, torch.float32)
             return (x.to(precision) - self.mean.to(precision)).float() / self.std
@@ -132,11 +132,11 @@ class Model(nn.Module):
             spec.method, self.n_features, len(spec.classes), spec.background, **spec.method_options
         )
 
-    def forward(self, instances: Tensor, segments: Segments, augment: Augmentation | None = None) -> BagOutput:
+    def forward(self, instances: Tensor, segments: Segments, augment: ImageTransform | None = None) -> BagOutput:
         """Stored instances (n, ...) -> instance and bag log-probabilities."""
         return self.aggregate(self.features(instances, augment), segments)
 
-    def features(self, instances: Tensor, augment: Augmentation | None = None) -> Tensor:  # (n, d) float32
+    def features(self, instances: Tensor, augment: ImageTransform | None = None) -> Tensor:  # (n, d) float32
         return self.backbone(self.normalise(instances, augment)).float()
 
     def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:

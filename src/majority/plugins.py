@@ -63,12 +63,12 @@ _REGISTRIES: list[Registry[Any]] = []
 
 
 def register(entry: E) -> E:
-    """Make a method, backbone, augmentation, source or recipe known by its name; an earlier one of that name goes."""
+    """Make a method, backbone, encoder, augmentation, source or recipe known by its name, replacing an earlier one."""
     for registry in _REGISTRIES:
         if isinstance(entry, registry.entry_type):
             registry[entry.name] = entry
             return entry
-    known = "Method, Backbone, Augmentation, NamedSource or Recipe"
+    known = "Method, Backbone, Encoder, Augmentation, NamedSource or Recipe"
     raise InputError(f"register() got an object of type {type(entry).__name__}: give a {known}")
 
 

@@ -277,7 +277,7 @@ class TaskRecord(TypedDict):
 
 
 class Config(TypedDict):
-    """config.json. `data` and `images` are the fields of `Data` and `ImageFileSummary`."""
+    """config.json. `data`, `images` and `embedding` are the fields of `Data`, `ImageFileSummary` and `Embedding`."""
 
     schema: int
     method: str
@@ -292,6 +292,7 @@ class Config(TypedDict):
     planned_epochs: NotRequired[AtLeastOne]
     columns: NotRequired[list[str] | None]
     images: NotRequired[dict[str, Any] | None]
+    embedding: NotRequired[dict[str, Any] | None]
     environment: Environment
 
 
@@ -337,6 +338,26 @@ class DataRecord(TypedDict):
     folds: NotRequired[Annotated[int, Between(3, 10**9)] | None]
 
 
+class LossWeights(TypedDict):
+    """How much the bag losses count, if no method is named."""
+
+    weights: dict[str, Share]
+    validation_bags: Count
+
+
+class TriedViews(TypedDict):
+    views: list[str]
+    val_loss: float
+
+
+class ChosenViews(TypedDict):
+    """The views that the bags chose for images of an unknown kind."""
+
+    chosen: list[str]
+    tried: list[TriedViews]
+    validation_bags: Count
+
+
 class ResultBase(TypedDict):
     source: str
     method: str
@@ -353,6 +374,8 @@ class ResultBase(TypedDict):
     plan: NotRequired[PlanRecord | None]
     task: NotRequired[TaskRecord]
     curve: NotRequired[Curve | None]
+    losses: NotRequired[LossWeights]
+    views: NotRequired[ChosenViews]
 
 
 class ResultLine(ResultBase):

@@ -75,15 +75,6 @@ def test_timm_creates_backbones_without_a_classifier(monkeypatch):
 # ---------------------------------------------------------------- backbones of a user
 
 
-@pytest.fixture
-def registry():
-    """Backbones that a test registers are removed after it."""
-    before = dict(BACKBONES)
-    yield BACKBONES
-    BACKBONES.clear()
-    BACKBONES.update(before)
-
-
 def average(shape, cells=2):
     """Features without a trained layer: means of a grid of cells."""
     return nn.Sequential(nn.AdaptiveAvgPool2d(cells), nn.Flatten())
@@ -94,10 +85,10 @@ def image_bags():
     return Bags.from_indices(store, [range(4), range(4, 8), range(8, 12)], ["a", "b", "a"])
 
 
-def test_a_registered_backbone_is_trained_saved_and_loaded(registry, tmp_path):
+def test_a_registered_backbone_is_trained_saved_and_loaded(registries, tmp_path):
     bags, backbone = image_bags(), Backbone("average", average, "means of a grid", takes="images")
     assert register(backbone) is backbone
-    assert registry["average"].about == "means of a grid"
+    assert BACKBONES["average"].about == "means of a grid"
     model = build_model(bags, "log-mean", "average")
     assert model.n_features == 4
     before = model.head.classifier.weight.detach().clone()
@@ -109,12 +100,12 @@ def test_a_registered_backbone_is_trained_saved_and_loaded(registry, tmp_path):
     with pytest.raises(InputError, match="backbone average needs images, these instances are vectors of 7 values"):
         create_backbone("average", (7,))
     assert create_backbone("average", (1, 8, 8), cells=3)(torch.zeros(2, 1, 8, 8)).shape == (2, 9)
-    del registry["average"]
+    del BACKBONES["average"]
     with pytest.raises(InputError, match=r"no backbone 'average'.*MAJORITY_PLUGINS"):
         Classifier.load(tmp_path / "best.safetensors", "cpu")
 
 
-def test_a_backbone_of_that_name_is_replaced(registry):
+def test_a_backbone_of_that_name_is_replaced(registries):
     register(Backbone("linear", lambda shape: nn.Linear(shape[0], 3), "three features", takes="vectors"))
     assert create_backbone("linear", (5,)).out_features == 3
     with pytest.raises(InputError, match="backbone linear needs vectors, these instances are images: use mlp"):

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from majority import LabelledSet
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -61,8 +63,10 @@ def test_same_accuracy_runs_small_and_continues(run, tmp_path):
 
 
 @pytest.fixture
-def census(tmp_path):
+def census(tmp_path, monkeypatch):
     """The command for a small census of custom images, with pretraining."""
+    make_parts = LabelledSet.make_parts
+    monkeypatch.setattr(LabelledSet, "make_parts", lambda self, **choices: make_parts(self, bags=60, **choices))
     rng = np.random.default_rng(0)
     labels = np.arange(1_500, dtype=np.uint16)[:, None] % 3
     images = rng.integers(0, 100, (1_500, 13, 13, 3), dtype=np.uint8)
@@ -123,3 +127,26 @@ def test_vectors_runs_and_continues(run, tmp_path):
     assert 0.8 < row["instance_accuracy"] <= 1, "as many components as pixels are the pixels, turned"
     assert f"{row['instance_accuracy']:.4f}" in printed
     assert again == ""
+
+
+def test_embed_runs_and_continues(run, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    info, number = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    pool = onnx.helper.make_node("AveragePool", ["x"], ["pooled"], kernel_shape=[2, 2], strides=[2, 2])
+    flat = onnx.helper.make_node("Flatten", ["pooled"], ["y"])
+    graph = onnx.helper.make_graph(
+        [pool, flat], "g", [info("x", number, ["n", 1, 8, 8])], [info("y", number, ["n", 16])]
+    )
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "m.onnx")
+    words = ["embed.py", "digits", "--model", tmp_path / "m.onnx", "--mean", 0, "--std", 1, "--out", tmp_path / "out"]
+    words += ["--method", "log-mean", "--recipe", "quick", "--folds"]
+    run(*words, "0")
+    run(*words, "0,1")
+    lines = [json.loads(line) for line in (tmp_path / "out" / "runs.jsonl").read_text().splitlines()]
+    assert [line["fold"] for line in lines] == [0, 1]
+    assert all(line["cpu_seconds"] > 0 for line in lines)
+    facts = json.loads((tmp_path / "out" / "embedding.json").read_text())
+    assert facts["features"] == 16
+    assert facts["model"] == "m.onnx"

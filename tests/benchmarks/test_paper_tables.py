@@ -3,7 +3,6 @@
 import importlib
 import json
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -46,15 +45,18 @@ def lines_of(file):
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_a_killed_queue_continues_where_it_was(run, tmp_path, majority):
+def test_a_killed_queue_continues_where_it_was(run, processes, tmp_path, monkeypatch, majority):
     out, work = tmp_path / "study/paper.jsonl", tmp_path / "work"
     command = [*TINY, "--out", out, "--work", work]
-    killed = subprocess.Popen([sys.executable, ROOT / "benchmarks/paper_tables.py", *map(str, command)])
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "benchmarks/paper_tables.py"), *map(str, command)])
+    program = "import runpy, sys; runpy.run_path(sys.argv[0], run_name='__main__')"
+    killed = processes.Process(target=exec, args=(program, {}))
+    killed.start()
     while not (out.exists() and out.read_text().endswith("\n")):
-        assert killed.poll() is None
+        assert killed.is_alive()
         time.sleep(0.05)
     killed.kill()
-    killed.wait()
+    killed.join()
     wait_for_workers(work)
     first = out.read_text()
     out.write_text(first + '{"cell": "digits/var')  # a line cut short

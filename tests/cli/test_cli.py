@@ -114,6 +114,7 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
     assert code == 0
     for name in ("digits", "pathmnist", "log-mean", "additive-transmil", "resnet18-small", "augmented", "CC BY 4.0"):
         assert name in out
+    assert "downloaded when a command first needs it" in out
 
 
 @pytest.mark.parametrize(
@@ -182,7 +183,9 @@ def test_what_cannot_be_right_is_said_before_any_data_are_read(majority, tmp_pat
 
 
 def test_help_says_the_defaults(majority):
-    shown = lambda *words: " ".join(majority(*words, "--help")[1].replace("│", " ").split())
+    def shown(*words):
+        return " ".join(majority(*words, "--help")[1].replace("│", " ").split())
+
     assert "(default: 0)" in shown("train")
     assert "(default: one per core, two per GPU)" in shown("study")
 

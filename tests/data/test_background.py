@@ -284,10 +284,10 @@ def test_digits_with_a_background_from_the_command(majority, tmp_path):
     assert f"{result['test']['background_recall']:.4f}" in out
     code, _, err = majority(*train, "--background-share", 0.4)
     assert code == 2
-    assert "background_share is 0.3 in this run, 0.4 requested" in err
+    assert "background_share is 0.3, not 0.4" in err
     code, _, err = majority(*train[:-1], "4", "--background-share", 0.3)
     assert code == 2
-    assert "data.background is 3 in this run, 4 requested" in err
+    assert "data.background is 3, not 4" in err
 
 
 # ---------------------------------------------------------------- errors

@@ -1,6 +1,5 @@
 """Bags on disk: the same batches, training and predictions as in memory; reading ahead; little memory."""
 
-import subprocess
 import sys
 import threading
 import time
@@ -215,11 +214,10 @@ print(rows, resident("VmHWM") - before)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_a_mapped_store_is_not_loaded_into_memory(tmp_path):
+def test_a_mapped_store_is_not_loaded_into_memory(run_program, tmp_path):
     store = np.ones((400_000, 256), np.float16)  # 195 MiB
     bags = Bags(store, np.arange(len(store)), [0, 10, 200_000, len(store)], ["a", "b", "a"])
     folder = bags.save(tmp_path / "bags")
-    done = subprocess.run([sys.executable, "-c", GROWTH, folder], capture_output=True, text=True, check=True)
-    rows, grown = done.stdout.split()
+    rows, grown = run_program(GROWTH, folder).split()
     assert int(rows) == len(store)
     assert float(grown) < 130  # MiB; the map's pages alone would be 195

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from majority import InputError, TrainingError, model
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.reopen import reopen
-from majority.experiments.run_folder import SCHEMA, check_same_settings, open_run, read_config, run_lock
+from majority.experiments.run_folder import SCHEMA, check_same_settings, environment, open_run, read_config, run_lock
 from majority.inference import evaluate as inference
 
 DATA = Data("digits", bags=20, bag_size=8)
@@ -68,21 +69,21 @@ def test_the_cure_for_a_classifier_that_is_gone_brings_it_back(tmp_path):
     [
         (
             Experiment(DATA, "count", recipe="quick", settings=TWO_EPOCHS),
-            "method is log-mean in this run, count requested",
+            "method is log-mean, not count",
         ),
         (
             Experiment(DATA, "log-mean", recipe="quick", settings={"training.epochs": 3}),
-            "plan.training.epochs is 2 in this run, 3 requested",
+            "plan.training.epochs is 2, not 3",
         ),
         (
             Experiment(DATA, "log-mean", recipe="quick", settings=TWO_EPOCHS, seed=1),
-            "plan.training.seed is 0 in this run, 1 requested",
+            "plan.training.seed is 0, not 1",
         ),
         (
             Experiment(
                 Data("digits", bags=20, bag_size=8, fold=1), "log-mean", recipe="quick", settings={"training.epochs": 2}
             ),
-            "data.fold is 0 in this run, 1 requested",
+            "data.fold is 0, not 1",
         ),
     ],
 )
@@ -330,12 +331,22 @@ def test_the_runs_of_a_cross_validation_are_pointed_at(tmp_path):
         read_config(tmp_path)
 
 
+def test_the_device_of_a_run_is_the_one_that_it_uses(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"GPU {device.index or 0}")
+    assert [environment(name)["device"] for name in ("auto", "cuda:1")] == ["GPU 0", "GPU 1"]
+    assert "GPU" not in environment("cpu")["device"]
+
+
 def test_of_many_differences_the_chosen_ones_are_named_first_and_the_rest_is_counted(tmp_path):
-    plan = lambda recipe, value: {"recipe": recipe, **{f"s{i}": value for i in range(6)}}
+    def plan(recipe, value):
+        return {"recipe": recipe, **{f"s{i}": value for i in range(6)}}
+
     there = {"schema": SCHEMA, "method": "count", "plan": plan("quick", 0), "settings": {}}
     requested = {"method": "vote", "plan": plan("census", 1), "settings": {"s0": 1}}
-    method = "method is count in this run, vote requested"
-    recipe = "plan.recipe is quick in this run, census requested"
-    message = rf"\({method}; {recipe}; plan.s0 is 0 .*; and 3 more\)"
+    method = "method is count, not vote"
+    recipe = "plan.recipe is quick, not census"
+    message = rf"\({method}; {recipe}; plan.s0 is 0, not 1; and 5 more\)"
     with pytest.raises(InputError, match=message):
         check_same_settings(tmp_path, there, requested)

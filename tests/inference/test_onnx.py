@@ -68,23 +68,17 @@ def test_onnxruntime_agrees_with_pytorch(shape, backbone, more, tmp_path):
     assert np.ptp(probabilities, axis=0).max() > 0.02  # of instances that differ
 
 
-def test_features_of_large_numbers_are_doubles(tmp_path):
+def test_features_of_large_numbers_are_doubles_and_columns_are_named_in_order(tmp_path):
     seconds = 1_714_546_800 + np.random.default_rng(0).integers(0, 100, (9, 2)).astype(np.float64)
     bags = Bags(seconds, np.arange(9), [0, 3, 6, 9], [0, 1, 2], CLASSES)
-    classifier = Classifier(build_model(bags, "log-mean", "mlp"), "cpu")
+    columns = ("height, cm", "größe")
+    classifier = Classifier(build_model(bags, "log-mean", "mlp"), "cpu", columns=columns)
     session = session_of(export_onnx(classifier, tmp_path / "model.onnx"))
     assert session.get_inputs()[0].type == "tensor(double)"
+    assert json.loads(session.get_modelmeta().custom_metadata_map["columns"]) == list(columns)
     (found,) = session.run(None, {"instances": seconds})
     np.testing.assert_allclose(found, classifier.predict_proba(seconds), atol=1e-5)
     assert np.ptp(found, axis=0).max() > 1e-3
-
-
-def test_the_columns_of_a_table_are_named_in_the_order_of_the_input(tmp_path):
-    classifier, _ = make_classifier((3,))
-    names = ("height, cm", "größe", "age")
-    of_table = Classifier(classifier.model, "cpu", columns=names)
-    session = session_of(export_onnx(of_table, tmp_path / "model.onnx"))
-    assert json.loads(session.get_modelmeta().custom_metadata_map["columns"]) == list(names)
 
 
 def test_a_file_that_disagrees_is_not_written(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """Prediction files as a user reads them: one row per instance or per bag, CSV or Parquet, written in pieces."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -95,7 +94,7 @@ GROWTH = """
 import sys
 from pathlib import Path
 from majority import Classifier
-from majority.data import stores
+from majority.data import device, stores
 from majority.inference.prediction_files import write_predictions
 from majority.sources.custom.load import load_custom
 from majority.sources.custom.read_options import ReadOptions
@@ -105,7 +104,7 @@ def resident(name):
     return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) / 1024
 
 folder, run = Path(sys.argv[1]), Path(sys.argv[2])
-stores.CHUNK_VALUES = 2**22
+stores.CHUNK_VALUES, device.BATCH_INSTANCES = 2**22, 1024
 classifier = Classifier.load(run, "cpu")
 before = resident("VmRSS")
 for stores.IN_MEMORY_BYTES in (0, 2**30):
@@ -116,19 +115,17 @@ for stores.IN_MEMORY_BYTES in (0, 2**30):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_memory_does_not_grow_with_features_on_disk(tmp_path):
+def test_memory_does_not_grow_with_features_on_disk(run_program, tmp_path):
     """192 MiB of features, 12 batches: within a bound where they are read in place, beyond it where held."""
-    few = Bags.from_lists([np.ones((2, 1024), np.float16), np.zeros((2, 1024), np.float16)], ["cat", "dog"])
+    few = Bags.from_lists([np.ones((2, 4096), np.float32), np.zeros((2, 4096), np.float32)], ["cat", "dog"])
     place = Classifier(build_model(few, backbone="linear"), device="cpu").save(tmp_path / "classifier.safetensors")
     folder = tmp_path / "slides"
     folder.mkdir()
     for bag in range(24):
-        np.lib.format.open_memmap(folder / f"{bag}.npy", "w+", np.float16, (4_096, 1024))  # zeros: no place on disk
+        np.lib.format.open_memmap(folder / f"{bag}.npy", "w+", np.float32, (512, 4096))  # zeros: no place on disk
 
-    command = [sys.executable, "-c", GROWTH, folder, place]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    in_place, held = (line.split() for line in done.stdout.splitlines())
-    assert int(in_place[0]) == int(held[0]) == 24 * 4_096
+    in_place, held = (line.split() for line in run_program(GROWTH, folder, place).splitlines())
+    assert int(in_place[0]) == int(held[0]) == 24 * 512
     assert float(in_place[1]) < 230
     assert float(held[1]) > 280  # the measurement shows it
 

@@ -1,7 +1,6 @@
 """The comparison methods of the paper, each against a reference for one bag."""
 
 import math
-import subprocess
 import sys
 
 import numpy as np
@@ -317,11 +316,11 @@ print(-step(64) + step(int(sys.argv[1])))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes only on Linux")
-def test_memory_of_exact_attention_grows_with_the_bag_not_its_square():
+def test_memory_of_exact_attention_grows_with_the_bag_not_its_square(run_program):
     """One bag of 10,000 in float32 on one core of a CPU, features of 512, torch 2.13: 171 MiB above the start in eval
     mode (18 s), 406 MiB for a training step (59 s); its attention matrices would take 3,052 MiB per layer.
     """
     n = 2_000
-    peak = int(subprocess.run([sys.executable, "-c", PEAK_OF_A_STEP, str(n)], capture_output=True, check=True).stdout)
+    peak = int(run_program(PEAK_OF_A_STEP, n))
     one_layer_of_matrices = 8 * n * n * 4 / 2**20  # MiB
     assert peak < one_layer_of_matrices

@@ -39,7 +39,10 @@ def whole(tmp_path_factory):
 
 def run_of(folder, parts, method="log-mean", settings=WITH_PRETRAIN, backbone="tiny"):
     plan = Plan("census", backbone, training=QUICK, own=settings)
-    fresh = lambda number=0: build_model(parts.train, method, backbone, seed=number)
+
+    def fresh(number=0):
+        return build_model(parts.train, method, backbone, seed=number)
+
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
 
 
@@ -94,7 +97,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        ("census.speed=3", "the plan has no setting 'census.speed': census has pretrain, head, temperature"),
+        ("census.speed=3", "the plan has no setting 'census.speed': census has pretrain, head, search_epochs"),
         ("census.pretrain.epochs=3", "'census.pretrain.epochs': this plan has no stage census.pretrain"),
         ("census.teachers=many", "census.teachers=many: a whole number is needed"),
         ("training.learning_rate=true", "training.learning_rate=True: a number is needed"),
@@ -117,6 +120,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("census.teachers=0", "census.teachers is 0: it must be 1 or more"),
         ("census.teacher_epochs=0", "census.teacher_epochs is 0: it must be 1 or more"),
         ("census.teacher_epochs=null", "census.teacher_epochs=null: a whole number is needed"),
+        ("census.search_epochs=-1", "census.search_epochs is -1: it must be 0 or more"),
         ("census.mixup=2", "census.mixup is 2: it must be between 0 and 1"),
         ("census.mixed_views=-1", "census.mixed_views is -1: it must be between 0 and 1"),
         ("census.sharpness=Infinity", "census.sharpness is inf: it must be a number above 0"),
@@ -132,13 +136,18 @@ def test_wrong_settings_are_refused(majority, tmp_path, pair, message):
 
 
 def test_plans_depend_on_the_task():
-    plan = lambda *task: RECIPES["census"].plan(TaskInfo(*task))
+    def plan(*task):
+        return RECIPES["census"].plan(TaskInfo(*task))
+
     assert (plan("mine", (64,), True).backbone, plan("mine", (64,), True).own.pretrain) == ("mlp", None)
     assert (plan("digits", (8, 8, 1), True).backbone, plan("digits", (8, 8, 1), True).own.pretrain) == ("tiny", None)
     assert plan("cifar10", (32, 32, 3), False).backbone == "cnn"
     on_gpu = plan("cifar10", (32, 32, 3), True)
     assert on_gpu.backbone == "resnet18-small"
-    names = lambda views: {view if isinstance(view, str) else view[0] for view in views}
+
+    def names(views):
+        return {view if isinstance(view, str) else view[0] for view in views}
+
     assert names(on_gpu.own.pretrain.augment) == {"flip", "resized-crop", "colour", "hue", "grey"}
     assert "flip" not in names(plan("svhn28", (28, 28, 3), True).own.pretrain.augment)
     assert "rotate90" in names(plan("pathmnist", (28, 28, 3), True).own.pretrain.augment)
@@ -146,7 +155,7 @@ def test_plans_depend_on_the_task():
     assert ("resized-crop", {"side": 24}) in on_gpu.own.pretrain.augment
     starts = [plan(source, (32, 32, 3), True).own for source in ("cifar10", "svhn28", "pathmnist", "my photos")]
     mixed = [(census.mixed_views, census.pretrain.epochs) for census in starts]
-    assert mixed == [(0.5, 400), (0.0, 200), (0.0, 200), (0.5, 200)]
+    assert mixed == [(0.5, 400), (0.0, 200), (0.0, 200), (0.0, 200)]
     assert ("resized-crop", {"side": (24, 96)}) in plan("cifar10", (32, 128, 3), True).own.pretrain.augment
 
 
@@ -172,16 +181,19 @@ def test_a_run_started_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, 
     np.savez(tmp_path / "own.npz", train_images=images, train_labels=np.arange(600, dtype=np.uint8)[:, None] % 3)
     words = ["train", tmp_path / "own.npz", "--recipe", "census", "--bags", "12", "--bag-size", "8", "--epochs", "1"]
     words += ["--backbone", "mlp", "--set", "census.pretrain.epochs=1", "--set", "census.head.epochs=1"]
-    words += ["--set", "census.teachers=1", "--out", tmp_path / "run"]
-    on = lambda device: monkeypatch.setattr(
-        "majority.experiments.experiment.choose_device", lambda name: torch.device(device)
-    )
+    words += ["--set", "census.teachers=1", "--set", "census.search_epochs=1", "--out", tmp_path / "run"]
+
+    def on(device):
+        return monkeypatch.setattr("majority.experiments.experiment.choose_device", lambda name: torch.device(device))
+
     on("cuda")
     code, out, _ = majority(*words)
     on("cpu")
     assert code == 0
     assert "note: backbone mlp takes images of one size only" in out
-    assert "stage pretrain: kept epoch 1 of 1" in out
+    assert re.search(r"stage pretrain: kept epoch ([12]) of \1", out)
+    chosen = json.loads((tmp_path / "run/result.json").read_text())["views"]["chosen"]
+    assert (" + ".join(chosen) or "crops") in (tmp_path / "run/report.html").read_text()
     code, out, _ = majority(*words)
     assert code == 0
     assert "is finished" in out
@@ -202,7 +214,9 @@ def test_a_run_started_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, 
 
 
 def test_pretraining_mixes_views_as_planned(tmp_path):
-    start = lambda most: replace(WITH_PRETRAIN, mixed_views=most)
+    def start(most):
+        return replace(WITH_PRETRAIN, mixed_views=most)
+
     runs = [run_of(tmp_path / str(most), digits(), settings=start(most)) for most in (0.0, 0.1, 0.5)]
     assert len({census.train(run).stages["pretrain"].best_loss for run in runs}) == 3
 

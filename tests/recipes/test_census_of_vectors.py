@@ -17,7 +17,10 @@ SETTINGS = CensusSettings(head=Settings(epochs=20, batch_bags=16, learning_rate=
 
 def run_of(folder, parts, method="adjusted-mean", settings=SETTINGS, training=TRAINING):
     plan = Plan("census", "mlp", training=training, own=settings)
-    fresh = lambda number=0: build_model(parts.train, method, "mlp", seed=number)
+
+    def fresh(number=0):
+        return build_model(parts.train, method, "mlp", seed=number)
+
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
 
 
@@ -112,7 +115,10 @@ def test_without_a_head_or_a_bag_of_every_label_teachers_start_from_random_weigh
 
 def test_no_instance_label_reaches_any_stage(tmp_path, whole, same, vectors):
     parts, rng = vectors(), np.random.default_rng(3)
-    mixed = lambda bags: bags._with(instance_labels=rng.permutation(bags.instance_labels))
+
+    def mixed(bags):
+        return bags._with(instance_labels=rng.permutation(bags.instance_labels))
+
     scrambled = parts._replace(train=mixed(parts.train), val=mixed(parts.val))
     other = census.train(run_of(tmp_path, scrambled))
     assert same(whole.model, other.model)

@@ -22,7 +22,10 @@ THREE = CensusSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02
 
 def run_of(folder, parts, settings=THREE, backbone="mlp", training=TRAINING):
     plan = Plan("census", backbone, training=training, own=settings)
-    fresh = lambda number=0, method=None: build_model(parts.train, method, backbone, seed=number)
+
+    def fresh(number=0, method=None):
+        return build_model(parts.train, method, backbone, seed=number)
+
     return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu", losses=LOSSES)
 
 
@@ -160,7 +163,10 @@ def test_fewer_teachers_than_losses_are_possible(tmp_path, vectors):
 
 def test_no_instance_label_reaches_the_weights(tmp_path, whole, same, vectors):
     parts, rng = vectors(), np.random.default_rng(3)
-    mixed = lambda bags: bags._with(instance_labels=rng.permutation(bags.instance_labels))
+
+    def mixed(bags):
+        return bags._with(instance_labels=rng.permutation(bags.instance_labels))
+
     other = census.train(run_of(tmp_path, parts._replace(train=mixed(parts.train), val=mixed(parts.val))))
     assert same(whole.model, other.model)
     assert whole.summary()["losses"] == other.summary()["losses"]

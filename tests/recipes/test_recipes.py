@@ -51,7 +51,9 @@ def test_augmentation_follows_the_source():
 
 @pytest.mark.parametrize("recipe", ["augmented", "census"])
 def test_large_images_are_halved_before_they_are_read(recipe):
-    backbone = lambda side: RECIPES[recipe].plan(TaskInfo("mine", (side, side, 3))).backbone
+    def backbone(side):
+        return RECIPES[recipe].plan(TaskInfo("mine", (side, side, 3))).backbone
+
     assert [backbone(side) for side in (28, 64, 65, 224)] == ["resnet18-small"] * 2 + ["resnet18"] * 2
 
 
@@ -95,16 +97,7 @@ class TwiceSettings:
     share: float = 0.5
 
 
-@pytest.fixture
-def recipes():
-    """Recipes that a test registers are gone after it."""
-    shipped = dict(RECIPES)
-    yield RECIPES
-    RECIPES.clear()
-    RECIPES.update(shipped)
-
-
-@pytest.mark.usefixtures("recipes")
+@pytest.mark.usefixtures("registries")
 def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path):
     """Registered by the same call as ours: its settings can be set by name, its stages resume, its epochs are known."""
 
@@ -133,7 +126,7 @@ def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path):
         Experiment(data, "count", recipe="twice", settings={"twice.speed": 1})
 
 
-@pytest.mark.usefixtures("recipes")
+@pytest.mark.usefixtures("registries")
 def test_a_recipe_whose_plan_has_another_name_is_refused(tmp_path):
     """Its own trainer would never run."""
     register(Recipe("mine", "reuses a plan", RECIPES["quick"].plan))
@@ -177,7 +170,10 @@ def test_census_plans_as_many_epochs_as_it_trains(tmp_path, source):
     trained = RECIPES["census"].train(run)
     planned = RECIPES["census"].epochs(plan, parts.train, "count")
     assert planned == sum(fitted.epochs for fitted in trained.stages.values())
-    fresh = lambda number=0, method=None: build_model(parts.train, method, plan.backbone)
+
+    def fresh(number=0, method=None):
+        return build_model(parts.train, method, plan.backbone)
+
     run = Run(tmp_path / "auto", parts.train, parts.val, plan, fresh, "", losses=RECIPES["census"].losses)
     planned = RECIPES["census"].epochs(plan, parts.train, "auto")
     assert planned == sum(fitted.epochs for fitted in RECIPES["census"].train(run).stages.values())

@@ -47,22 +47,18 @@ def phone(request, opened):
     return page
 
 
-def test_words_in_drawings_can_be_read_on_a_phone(phone):
+def test_a_phone_shows_words_to_read_and_boxes_to_scroll_and_paper_the_whole_drawings(phone):
     sizes = phone.locator("svg text:visible").evaluate_all(WORDS)
     assert len(sizes) > 20
     assert min(sizes) >= READABLE
     assert phone.evaluate("document.documentElement.scrollWidth") <= 390
 
-
-def test_a_box_that_scrolls_takes_keyboard_focus_and_has_a_name(phone):
     boxes = phone.evaluate(SCROLLS)
     assert len(boxes) > 2
     for focus, role, name in boxes:
-        assert (focus, role) == (0, "region")
+        assert (focus, role) == (0, "region"), "a box that scrolls takes keyboard focus"
         assert name
 
-
-def test_printed_drawings_fit_the_page(phone):
     phone.emulate_media(media="print")
     edges = phone.locator("svg:visible").evaluate_all("all => all.map(one => one.getBoundingClientRect().right)")
     assert max(edges) <= 390

@@ -12,6 +12,7 @@ from majority import Bags, Classifier, InputError, build_model, evaluate
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.reopen import reopen
+from majority.experiments.run_folder import read_result
 from majority.experiments.run_report import report_run, write_report
 from majority.inference.classified_bags import classify_bags
 from majority.plots.figures import Box, box_plot, confusion_matrix
@@ -64,6 +65,16 @@ def test_the_page_says_why_its_epoch_was_kept():
 
 
 # ---------------------------------------------------------------------- content
+
+
+def test_shares_are_shown_with_their_counts(run, report):
+    figures = read_result(run)["test"]
+    bags, instances = (
+        round(figures[name] * total) for name, total in (("bag_accuracy", 20), ("instance_accuracy", 160))
+    )
+    page = report.read_text()
+    assert f"{bags} of 20 bags whose label" in page
+    assert f"{instances} of 160 instances classified correctly" in page
 
 
 def test_bars_and_classes_agree_with_the_outcome(run):

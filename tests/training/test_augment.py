@@ -340,15 +340,6 @@ def test_a_name_must_be_text():
 # ---------------------------------------------------------------- custom augmentations
 
 
-@pytest.fixture
-def registered():
-    """Augmentations that a test registers are removed after it."""
-    shipped = dict(AUGMENTATIONS)
-    yield AUGMENTATIONS
-    AUGMENTATIONS.clear()
-    AUGMENTATIONS.update(shipped)
-
-
 def image_bags():
     rng = np.random.default_rng(0)
     store = rng.integers(0, 255, (40, 8, 8, 1), dtype=np.uint8)
@@ -362,7 +353,7 @@ def losses_with(augment):
     return [record["train_loss"] for record in fitted.history]
 
 
-def test_a_registered_augmentation_is_used_in_training(registered):
+def test_a_registered_augmentation_is_used_in_training(registries):
     calls = []
 
     def invert(images, generator, share=0.5):
@@ -390,7 +381,7 @@ register(Augmentation("darken", darken, "darker images"))
 """
 
 
-def test_a_plugin_file_can_add_an_augmentation(registered, tmp_path, monkeypatch):
+def test_a_plugin_file_can_add_an_augmentation(registries, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="no augmentation 'darken'"):
         Settings(augment=("darken",))
     (tmp_path / "plugin.py").write_text(PLUGIN)
@@ -409,7 +400,7 @@ def test_a_plugin_file_can_add_an_augmentation(registered, tmp_path, monkeypatch
         (lambda images, generator: images.reshape(7), "invalid for input"),
     ],
 )
-def test_a_wrong_augmentation_is_refused_before_training(registered, function, problem):
+def test_a_wrong_augmentation_is_refused_before_training(registries, function, problem):
     register(Augmentation("wrong", function))
     with pytest.raises(InputError, match=f"augmentation wrong cannot take .*{problem}"):
         Settings(augment=("wrong",))

@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from . import options
 from .app import app
-from .printing import console, print_check
+from .printing import console, log, print_check
 
 
 @app.command()
-def check(source: options.Source, image_size: options.ImageSize = None, features: options.Features = None) -> None:
+def check(
+    source: options.Source,
+    purpose: Annotated[str, typer.Option("--for", help="train, or predict: bags then need no labels.")] = "train",
+    image_size: options.ImageSize = None,
+    features: options.Features = None,
+    bag_column: options.BagColumn = None,
+    label_column: options.LabelColumn = None,
+    path_column: options.PathColumn = None,
+) -> None:
     """Read a whole source; print what it holds and every problem with file, row and cure. Exit code 1 on problems."""
     from ..sources import check_source
 
-    found = check_source(source, image_size, options.optional_names(features))
+    found = check_source(
+        source,
+        image_size,
+        options.optional_names(features),
+        bag_column=bag_column,
+        label_column=label_column,
+        path_column=path_column,
+        purpose=purpose,
+    )
     print_check(found, source)
     if found.problems:
         raise typer.Exit(1)
@@ -34,7 +52,7 @@ def list_names() -> None:
         table.add_column(column, overflow="fold")
     for info in describe():
         shape = "x".join(map(str, info.shape or "?"))
-        available = "yes" if info.available else "no"
+        available = "yes" if info.available else "at first use"
         table.add_row(
             info.name,
             available,
@@ -45,13 +63,16 @@ def list_names() -> None:
             info.location,
         )
     console().print(table)
+    log("at first use: downloaded when a command first needs it")
     for kind, built_in in {
         "method": descriptions.METHODS,
         "backbone": descriptions.BACKBONES,
+        "encoder": {},
         "augmentation": descriptions.AUGMENTATIONS,
         "recipe": descriptions.RECIPES,
     }.items():
         table = Table("name", "about", title=f"{kind}s", title_justify="left")
         for name, about in (built_in | registered_descriptions(kind)).items():
             table.add_row(name, about)
-        console().print(table)
+        if table.row_count:  # encoders are only those that you register
+            console().print(table)

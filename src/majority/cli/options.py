@@ -15,7 +15,7 @@ from ..errors import InputError
 
 SOURCE_HELP = (
     "A name from `majority list`, a .npz (MedMNIST's layout) or .mat (SVHN's layout) file; or bags of your own: "
-    "a manifest (.csv, .parquet) or a folder of feature files."
+    "a table (.csv, .tsv, .parquet), a folder of feature files, or a folder of images per bag."
 )
 SET_HELP = "A setting of the recipe's plan by its name in config.json, e.g. training.weight_decay=0.05."
 MAX_FOLDS = 1_000
@@ -50,6 +50,11 @@ MethodOption = Annotated[
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)]
 ImageSize = Annotated[int | None, typer.Option(help="Resize the images of a manifest to this many pixels per side.")]
 Features = Annotated[str | None, typer.Option(help='Feature columns of a manifest, as in a,b or "height, cm",b.')]
+BagColumn = Annotated[str | None, typer.Option(help="The column that names the bag [default: bag].")]
+LabelColumn = Annotated[
+    str | None, typer.Option(help="The column with the label of the bag [default: bag_label; label in a labels.csv].")
+]
+PathColumn = Annotated[str | None, typer.Option(help="The column that names the image [default: path].")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
 Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
 

@@ -37,7 +37,8 @@ def end_study(done: Sequence[FinishedCell], out: Path) -> None:
     rows = aggregate([cell.result for cell in done if cell.result])
     if rows:
         print_rows(rows)
-        log(f"{sum(row['seconds'] for row in rows):.0f} s of training; {out / 'table.md'}, {out / 'table.csv'}")
+        log(f"{sum(row['seconds'] for row in rows):.0f} s of training; table: {out / 'table.md'}, {out / 'table.csv'}")
+        log(f"For plots, intervals and published values, run `majority report {out}` and open {out / 'report.html'}")
     failed = [cell for cell in done if cell.failure]
     for cell in failed:
         print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)

@@ -1,9 +1,9 @@
-"""Commands on a run folder: evaluate, predict, export, report."""
+"""Commands on a run folder: evaluate, predict, map, export, report."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from ..errors import count_noun
 from . import options
 from .app import app
 from .printing import log, note_trained_on, print_figures
+
+if TYPE_CHECKING:
+    from ..sources.custom import ColumnNames
 
 AllParts = Annotated[bool, typer.Option("--all", help="Include training and validation bags.")]
 
@@ -20,13 +23,17 @@ def evaluate(
     run: options.RunFolder,
     source: options.OtherSource = None,
     all_parts: AllParts = False,
+    bag_column: options.BagColumn = None,
+    label_column: options.LabelColumn = None,
+    path_column: options.PathColumn = None,
     device: options.Device = "auto",
 ) -> None:
     """Evaluate a run's classifier on the test bags of its fold, or on all bags of your own SOURCE."""
     from ..experiments.reopen import open_bags
     from ..inference.evaluate import evaluate as evaluate_model
 
-    classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, device=device, log=log)
+    names = _column_names(bag_column, label_column, path_column)
+    classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, names=names, device=device, log=log)
     note_trained_on(run, source)
     for part, of_part in bags.items():
         print_figures(evaluate_model(classifier.model, of_part, device).summary(), f"{part} bags")
@@ -39,6 +46,9 @@ def predict(
     out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("predictions.csv"),
     by_bag: Annotated[bool, typer.Option("--bags", help="One row per bag instead of one row per instance.")] = False,
     all_parts: AllParts = False,
+    bag_column: options.BagColumn = None,
+    label_column: options.LabelColumn = None,
+    path_column: options.PathColumn = None,
     device: options.Device = "auto",
 ) -> None:
     """Classify every instance of the test bags of a run's fold, or of all bags of your own SOURCE."""
@@ -47,7 +57,10 @@ def predict(
     from ..inference.prediction_files import check_output_path, write_bag_predictions, write_predictions
 
     check_output_path(out, filter(None, [source, source_of(read_config(run))]))
-    classifier, bags, opened = open_bags(run, source, labels=False, all_parts=all_parts, device=device, log=log)
+    names = _column_names(bag_column, label_column, path_column)
+    classifier, bags, opened = open_bags(
+        run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
+    )
     note_trained_on(run, source)
     if by_bag:
         log(f"{count_noun(write_bag_predictions(out, classifier, bags), 'bag')}: {out}")
@@ -63,16 +76,52 @@ def export(
 
     The input is instances as stored, the output is probabilities.
     """
-    from ..experiments.reopen import open_classifier
-    from ..inference.onnx import export_onnx
+    from ..experiments.run_report import export_run
 
-    log(str(export_onnx(open_classifier(run, "cpu"), out)))
+    log(str(export_run(run, out)))
+
+
+@app.command("map")
+def write_map(
+    run: options.RunFolder,
+    source: options.OtherSource = None,
+    out: Annotated[Path, typer.Option(help="A folder; it gets BAG.geojson and BAG.png.")] = Path("maps"),
+    tile_size: Annotated[
+        float | None,
+        typer.Option(help="Side of a tile in the units of x and y [default: the distance of neighbours in a row]."),
+    ] = None,
+    together: Annotated[
+        bool, typer.Option("--together", help="One map of all bags, all.geojson and all.png: they share coordinates.")
+    ] = False,
+    all_parts: AllParts = False,
+    bag_column: options.BagColumn = None,
+    label_column: options.LabelColumn = None,
+    path_column: options.PathColumn = None,
+    device: options.Device = "auto",
+) -> None:
+    """Draw the predicted classes by x and y: GeoJSON for QuPath and geographic programs, and an overview PNG."""
+    from ..experiments.reopen import open_bags
+    from ..inference.maps import write_maps
+
+    names = _column_names(bag_column, label_column, path_column)
+    classifier, bags, opened = open_bags(
+        run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
+    )
+    note_trained_on(run, source)
+    for part, of_part in bags.items():
+        folder = out if len(bags) == 1 else out / part
+        written = write_maps(folder, classifier, of_part, opened, tile_size=tile_size, together=together)
+        total = sum(files.instances for files in written)
+        log(f"{count_noun(total, 'instance')} in {count_noun(len(written), 'map')}: {folder}")
 
 
 @app.command()
 def report(
     run: Annotated[Path, typer.Argument(help="A run folder, a study's folder, or a .jsonl file of results.")],
     source: options.OtherSource = None,
+    bag_column: options.BagColumn = None,
+    label_column: options.LabelColumn = None,
+    path_column: options.PathColumn = None,
     device: options.Device = "auto",
 ) -> None:
     """Write report.html, one page that needs no network: of a run, or of a study with its tables.
@@ -84,6 +133,14 @@ def report(
     from ..study.page import write_study
 
     note_trained_on(run, source)
+    names = _column_names(bag_column, label_column, path_column)
     is_run = source is not None or (run / CONFIG).is_file()
-    for path in [report_run(run, device, source, log)] if is_run else write_study(run, log):
+    for path in [report_run(run, device, source, log, names)] if is_run else write_study(run, log):
         log(str(path))
+
+
+def _column_names(bag: str | None, label: str | None, path: str | None) -> ColumnNames | None:
+    """None if no option was given: the columns are then called as in training."""
+    from ..sources.custom import ColumnNames
+
+    return ColumnNames(bag, label, path) if bag or label or path else None

@@ -21,7 +21,7 @@ def study(
     sources: Annotated[list[str], typer.Argument(help="Names from `majority list`, or labelled .npz or .mat files.")],
     methods: Annotated[str, typer.Option(help="Names separated by commas, or all.")] = "count,log-mean,vote,naive",
     scenarios: Annotated[str, typer.Option(help="Names or LOW,HIGH, separated by commas.")] = "small,various,large",
-    folds: Annotated[str, typer.Option(help="0, 0-4 or 0,2.")] = "0",
+    folds: Annotated[str, typer.Option(help="Numbers of the folds to train: 0, 0-4 or 0,2 (of 0 to 4).")] = "0",
     preset: Annotated[str | None, typer.Option(help="A predefined study of one source: difficulty.")] = None,
     recipe: options.Recipe = "default",
     epochs: options.Epochs = None,
@@ -38,7 +38,7 @@ def study(
     device: options.Device = "auto",
     compile_network: options.Compile = None,
     jobs: Annotated[int | None, typer.Option(help=JOBS_HELP)] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the runs and of table.md and table.csv.")] = Path("runs/study"),
+    out: Annotated[Path, typer.Option(help="Folder of the runs, table.md and table.csv.")] = Path("runs/study"),
 ) -> None:
     """Train every method on every scenario and fold, and print one table.
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..experiments.experiment import Experiment
 
 SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority proportions."
-FOLDS_HELP = "Number of folds for cross-validation of your own bags; without --fold, all folds are trained."
+FOLDS_HELP = "Cross-validate your own bags with this number of folds, e.g. 5; without --fold, all folds are trained."
 METHOD_HELP = "See `majority list`; auto: several, weighted by the validation bags (census), or adjusted-mean."
 LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
 
@@ -33,6 +33,9 @@ def train(
     image_size: options.ImageSize = None,
     like: Annotated[str | None, typer.Option(help=LIKE_HELP)] = None,
     features: options.Features = None,
+    bag_column: options.BagColumn = None,
+    label_column: options.LabelColumn = None,
+    path_column: options.PathColumn = None,
     epochs: options.Epochs = None,
     patience: options.Patience = None,
     bags: options.NumberOfBags = None,
@@ -84,6 +87,9 @@ def train(
         data_seed=data_seed,
         image_size=image_size,
         features=options.optional_names(features),
+        bag_column=bag_column,
+        label_column=label_column,
+        path_column=path_column,
         background=background,
         classes=classes,
         winner_ratio=winner_ratio,

@@ -27,6 +27,10 @@ class FeatureFileError(InputError):
         self.path, self.what, self.cure = path, what, cure
 
 
+class MissingPackageError(FeatureFileError):
+    """A package that this kind of file needs is not installed."""
+
+
 @dataclass(frozen=True, eq=False)
 class FeatureFile:
     path: Path
@@ -124,7 +128,7 @@ def open_h5(path: Path) -> Iterator[Any]:
         import h5py
     except ImportError:
         what, cure = "needs the package h5py, which is not installed", "pip install h5py"
-        raise FeatureFileError(path, what, cure) from None
+        raise MissingPackageError(path, what, cure) from None
     with wrap_read_errors(path), h5py.File(path, "r") as file:
         datasets = [name for name in file if _is_own_dataset(file, name)]
         for name in _find_keys(path, datasets, any_single_name=False):

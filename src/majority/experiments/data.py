@@ -41,6 +41,9 @@ class Data:
     folds: int | None = None  # custom bags only
     image_size: int | None = None  # of the images of a manifest, in pixels
     features: tuple[str, ...] | None = None  # columns of a manifest
+    bag_column: str | None = None  # the names of columns in a table of custom bags; None: the usual ones
+    label_column: str | None = None
+    path_column: str | None = None
     background: str | None = None  # a class that does not vote
     classes: int | None = None  # use only the first N classes of a labelled data set; None: all
     winner_ratio: float | None = None  # the first class is the label this many times as often as the last; None: 1
@@ -70,11 +73,18 @@ class Data:
         return replace(self, scenario=self.scenario or "various", ties=self.ties or "lowest")
 
     def open(self) -> Source:
-        return load(self.source, self.image_size, self.features)
+        return load(
+            self.source,
+            self.image_size,
+            self.features,
+            bag_column=self.bag_column,
+            label_column=self.label_column,
+            path_column=self.path_column,
+        )
 
     def parts(self, source: Source) -> Parts:
         choices = asdict(self.with_defaults())
-        for name in ("source", "image_size", "features"):
+        for name in ("source", "image_size", "features", "bag_column", "label_column", "path_column"):
             choices.pop(name)
         return source.make_parts(**choices)
 

@@ -98,7 +98,7 @@ class Experiment:
         callbacks = check_callbacks(callbacks)
         with run_lock(folder):
             prepared = self._prepare(folder, device, log, source)
-            result = open_run(folder, prepared.config)
+            result = open_run(folder, prepared.config, device)
             if result is None:
                 self._log_start(folder, prepared, device, log)
                 trained = self._train(folder, prepared, device, log, eager, callbacks)
@@ -152,6 +152,7 @@ class Experiment:
             "planned_epochs": RECIPES[plan.recipe].epochs(plan, parts.train, method),
             "columns": source.columns,
             "images": source.image_files and source.image_files._asdict(),
+            "embedding": source.embedding and source.embedding._asdict(),
         }
         return Prepared(source, parts, plan, task, config, build, reason)
 
@@ -180,7 +181,7 @@ class Experiment:
         classified = {part: classify_bags(classifier, bags, source) for part, bags in evaluated.items()}
         figures: dict[str, Any] = {"test": {}}
         figures |= {part: of_part.outcome().summary() for part, of_part in classified.items()}
-        write_json(folder / RESULT, figures | trained.summary() | self._about(prepared))
+        write_json(folder / RESULT, figures | trained.summary() | self._about(prepared, device))
         write_report(folder, classifier, parts.present(), source, classified=classified.get("test", classified["val"]))
         return read_result(folder)
 
@@ -233,7 +234,7 @@ class Experiment:
             "like": self.like,
         }
 
-    def _about(self, prepared: Prepared) -> dict[str, Any]:
+    def _about(self, prepared: Prepared, device: str) -> dict[str, Any]:
         """What a result belongs to."""
         data, plan = self.data.with_defaults(), prepared.plan
         return {
@@ -251,5 +252,5 @@ class Experiment:
             "plan": plan.as_dict(),
             "task": prepared.task._asdict(),
             "version": __version__,
-            "hardware": environment()["device"],
+            "hardware": environment(device)["device"],
         }

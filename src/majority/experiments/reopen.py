@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..data.bags import Bags
-from ..errors import InputError
+from ..encoders.embed import embed_bags
+from ..encoders.network import reopen_network
+from ..errors import InputError, count_noun
 from ..inference.classifier import Classifier
 from ..log import Log, no_log
 from ..records import parse_record
 from ..sources import Parts, Source, is_custom_source
-from ..sources.custom import ReadOptions
+from ..sources.custom import ColumnNames, CustomBags, ReadOptions
 from ..sources.custom.load import load_custom
+from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
 from .data import fingerprints
 from .run_folder import CLASSIFIER, CONFIG, data_of, finished_file, read_config, source_of
@@ -33,21 +36,23 @@ def open_bags(
     labels: bool,
     unlabelled: bool = False,
     all_parts: bool = False,
+    names: ColumnNames | None = None,
     device: str = "auto",
     log: Log = no_log,
 ) -> Opened:
     """A run's classifier, and bags for it.
 
     With custom bags as `source`: all of them. `labels` says whether their labels are read, `unlabelled` whether they
-    may have none. Otherwise: the test bags, or all parts, of the run's source or of another labelled set with the same
-    choices.
+    may have none, `names` how its columns are called (None: as in training). Otherwise: the test bags, or all parts, of
+    the run's source or of another labelled set with the same choices.
     """
     folder = Path(folder)
     if source is not None and is_custom_source(source):
         config, classifier = read_config(folder), open_classifier(folder, device)
-        custom = load_custom(Path(source).expanduser(), _read_options(classifier, config, labels, unlabelled))
+        custom = load_custom(Path(source).expanduser(), _read_options(classifier, config, labels, unlabelled, names))
         for warning in custom.warnings_for(None):
             log(f"warning: {warning}")
+        custom = _embedded_alike(custom, _embedding(config), folder, source, device, log)
         background = classifier.model.spec.background
         bags = custom.bags if background is None else custom.bags.with_background(classifier.classes[background.index])
         classifier.model.spec.check(bags.store)
@@ -68,6 +73,7 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
     data = replace(data_of(config), source=source_of(config))
     if source is not None:
         data = replace(data, source=source, folds=None, image_size=None, features=None)
+        data = replace(data, bag_column=None, label_column=None, path_column=None)
     path = config.get("source_path")
     if source is None and path and not os.path.exists(data.source):
         raise InputError(f"the bags that {folder} was trained on are gone: put them back, or a link to them, at {path}")
@@ -83,14 +89,39 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
     return classifier, parts, opened
 
 
+def _embedding(config: dict[str, Any]) -> Embedding | None:
+    facts = config.get("embedding")
+    return parse_record(Embedding, facts, CONFIG, field="embedding") if facts else None
+
+
+def _embedded_alike(
+    custom: CustomBags, embedding: Embedding | None, folder: Path, source: str, device: str, log: Log
+) -> CustomBags:
+    """The bags as features of the model that the run was trained with."""
+    if embedding is None:
+        return custom
+    if custom.bags.store.ndim == 2:
+        changed = "" if custom.embedding is None else embedding.differences(custom.embedding)
+        if changed:
+            cure = f"embed the images again, with {embedding.model}"
+            raise InputError(f"{source} has features of another model than {folder} ({changed}): {cure}")
+        return custom
+    network = reopen_network(embedding, folder, device)
+    log(f"embedding {count_noun(len(custom.bags.index), 'image')} with {embedding.model}")
+    return replace(custom, bags=embed_bags(custom.bags, network, log))
+
+
 def open_classifier(folder: Path, device: str = "auto") -> Classifier:
     """The classifier of a finished run."""
     return Classifier.load(finished_file(folder, CLASSIFIER), device)
 
 
-def _read_options(classifier: Classifier, config: dict[str, Any], labels: bool, unlabelled: bool) -> ReadOptions:
+def _read_options(
+    classifier: Classifier, config: dict[str, Any], labels: bool, unlabelled: bool, names: ColumnNames | None
+) -> ReadOptions:
     """Read other files in the same way as those that the classifier was trained on."""
     spec, columns, images = classifier.model.spec, config.get("columns"), config.get("images")
+    embedding, data = _embedding(config), data_of(config)
     height, width, channels = spec.instance_shape if spec.images else (0, 0, 0)
     return ReadOptions(
         labels,
@@ -101,4 +132,6 @@ def _read_options(classifier: Classifier, config: dict[str, Any], labels: bool, 
         channels=channels if spec.images else None,
         trained_images=parse_record(ImageFileSummary, images, CONFIG, field="images") if images else None,
         features=tuple(columns) if columns else None,
+        names=names or ColumnNames(data.bag_column, data.label_column, data.path_column),
+        encoder_shape=None if embedding is None else embedding.image_shape,
     )

@@ -17,13 +17,23 @@ from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, writ
 from ..records import Config as ConfigRecord
 from ..records import RunResult, parse_record, read_record
 from ..sources import is_custom_source
+from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
 from .data import Data
 
 SCHEMA = 4
 LOCK = ".lock"
 CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
-MAY_DIFFER = ("source_path", "environment.", "images", "task.", "settings.", "planned_epochs")  # when a run continues
+SHOWN = 3  # differences between two runs, in a message
+MAY_DIFFER = (
+    "source_path",
+    "environment.",
+    "images",
+    "embedding",
+    "task.",
+    "settings.",
+    "planned_epochs",
+)  # when a run continues
 
 Config = dict[str, Any]
 
@@ -52,7 +62,7 @@ def _remove_if_refused(folder: Path, created: list[Path]) -> None:
                 place.rmdir()
 
 
-def open_run(folder: Path, config: Config) -> dict[str, Any] | None:
+def open_run(folder: Path, config: Config, device: str = "auto") -> dict[str, Any] | None:
     """Start or continue a run: return its result if it is finished, else None.
 
     A folder in which a run with other settings has started is refused.
@@ -66,7 +76,7 @@ def open_run(folder: Path, config: Config) -> dict[str, Any] | None:
     if before is not None and has_started(folder):
         check_same_settings(folder, _check_config(folder, before), config)
     else:
-        write_json(path, {"schema": SCHEMA, **config, "environment": environment()})
+        write_json(path, {"schema": SCHEMA, **config, "environment": environment(device)})
     if not (folder / RESULT).exists():
         return None
     finished_file(folder, CLASSIFIER)  # an error if it is gone
@@ -127,6 +137,8 @@ def _check_config(folder: Path, content: Config) -> Config:
     parse_record(Data, data, path, cure, "data")
     if config.get("images") is not None:
         parse_record(ImageFileSummary, config["images"], path, cure, "images")
+    if config.get("embedding") is not None:
+        parse_record(Embedding, config["embedding"], path, cure, "embedding")
     return config
 
 
@@ -154,15 +166,19 @@ def is_trained_on(config: Config, source: str) -> bool:
     return same and is_custom_source(source)
 
 
-def environment() -> dict[str, Any]:
+def environment(device: str = "auto") -> dict[str, Any]:
+    """The versions and the hardware that a command on this device uses."""
     import torch
 
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or platform.machine()
+    from ..data.device import choose_device
+
+    chosen = choose_device(device)
+    on_gpu = chosen.type == "cuda"
     return {
         "majority": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "device": device,
+        "device": torch.cuda.get_device_name(chosen) if on_gpu else platform.processor() or platform.machine(),
         "threads": torch.get_num_threads(),
     }
 
@@ -185,10 +201,6 @@ def check_same_settings(folder: Path, before: Config, requested: Config) -> None
     if changed:
         changed = [name for name in changed if name != "data.fingerprint"]
         changed.sort(key=lambda name: name.startswith("plan.") and name != "plan.recipe")  # what the user chose first
-        shown = "; ".join(
-            f"{name} is {before.get(name)} in this run, {requested.get(name)} requested" for name in changed[:5]
-        )
-        shown += f"; and {len(changed) - 5} more" if len(changed) > 5 else ""
-        raise InputError(
-            f"{folder} holds another run ({shown}): repeat its settings or choose another folder with --out"
-        )
+        shown = "; ".join(f"{name} is {before.get(name)}, not {requested.get(name)}" for name in changed[:SHOWN])
+        shown += f"; and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+        raise InputError(f"{folder} holds another run ({shown}): choose another --out, or repeat its settings")

@@ -10,10 +10,12 @@ from ..inference.classified_bags import ClassifiedBags
 from ..inference.classifier import Classifier
 from ..log import Log, no_log
 from ..records import Epoch, read_records
+from ..report.model_card import card_facts, write_model_card
 from ..report.page import RunFacts, write_page
 from ..sources import Source
+from ..sources.custom import ColumnNames
 from ..training.run_files import METRICS
-from .reopen import open_bags, reopen
+from .reopen import open_bags, open_classifier, reopen
 from .run_folder import RESULT, finished_file, is_trained_on, read_config, read_result
 
 
@@ -22,6 +24,7 @@ def report_run(
     device: str = "auto",
     source: str | None = None,
     log: Log = no_log,
+    names: ColumnNames | None = None,
 ) -> Path:
     """Write RUN/report.html of a finished run; or, with another source, RUN/report-SOURCE.html about its bags.
 
@@ -33,7 +36,9 @@ def report_run(
     if source is None:
         classifier, parts, opened = reopen(folder, device=device)
         return write_report(folder, classifier, parts.present(), opened)
-    classifier, bags, opened = open_bags(folder, source, labels=True, unlabelled=True, device=device, log=log)
+    classifier, bags, opened = open_bags(
+        folder, source, labels=True, unlabelled=True, names=names, device=device, log=log
+    )
     (others,) = bags.values()
     if not others.labelled:
         accuracy = "no accuracy" if others.instance_labels is None else "the accuracy of instances only"
@@ -54,4 +59,16 @@ def write_report(
     trained_on = source is not None and is_trained_on(config, source)
     history = [dict(record) for record in read_records(Epoch, folder / METRICS)]
     facts = RunFacts(config, read_result(folder), history, trained_on)
+    if source is None:
+        write_model_card(folder, config, facts.result, classifier, parts)
     return write_page(folder, facts, classifier, parts, opened, source, classified)
+
+
+def export_run(folder: str | Path, out: str | Path) -> Path:
+    """Write the classifier of a finished run as ONNX, with the facts of its model card."""
+    from ..inference.onnx import export_onnx
+
+    folder = Path(folder)
+    finished_file(folder, RESULT)
+    classifier = open_classifier(folder, "cpu")
+    return export_onnx(classifier, out, card_facts(read_config(folder), read_result(folder), classifier))

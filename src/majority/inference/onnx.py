@@ -31,13 +31,14 @@ EXPORTER = "torch.onnx"  # its logger reports operators that are not used here
 
 
 @check_arguments
-def export_onnx(classifier: Classifier, path: str | Path) -> Path:
+def export_onnx(classifier: Classifier, path: str | Path, about: dict[str, Any] | None = None) -> Path:
     """Write the instance classifier as one .onnx file for any number of instances.
 
     The input `instances` is uint8 (n, height, width, channels) or float32 (n, d), as stored; the model normalises it.
     If float32 is too coarse for the features, it is float64. The output `probabilities` is float32 (n, classes). The
     metadata has the class names as a JSON list under `classes` and, for features from a table, their names under
-    `columns`. Before the file is written, onnxruntime runs it on random instances and must agree with PyTorch to 1e-4.
+    `columns`. `about`, such as the facts of a model card, is a JSON object under `about`. Before the file is written,
+    onnxruntime runs it on random instances and must agree with PyTorch to 1e-4.
     """
     path = Path(path)
     if path.suffix != ".onnx" or not path.parent.is_dir():
@@ -54,6 +55,8 @@ def export_onnx(classifier: Classifier, path: str | Path) -> Path:
     notes = {"classes": json.dumps(spec.classes), "majority": __version__}
     if classifier.columns is not None:
         notes["columns"] = json.dumps(classifier.columns)
+    if about is not None:
+        notes["about"] = json.dumps(about)
     onnx.helper.set_model_props(model, notes)
     content = model.SerializeToString()
     _check_agreement(network, onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]))

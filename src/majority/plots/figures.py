@@ -135,13 +135,14 @@ def box_plot(boxes: Sequence[Box], label: str) -> str:
     return svg(width, axes.bottom + 40, parts, f"box plot: {label}", font_size=12)
 
 
-def instance_map(coordinates: np.ndarray, predicted: np.ndarray, classes: Sequence[str]) -> str:
-    """One dot per instance at its coordinates, coloured by predicted class; y grows downwards, as in images."""
+def instance_map(coordinates: np.ndarray, predicted: np.ndarray, classes: Sequence[str], y_up: bool = False) -> str:
+    """One dot per instance at its coordinates, coloured by predicted class; y grows downwards as in images, or up."""
     width, padding = 260.0, 8.0
     low, span = coordinates.min(axis=0), np.ptp(coordinates, axis=0)
     scale = (width - 2 * padding) / (span.max() or 1.0)
     height = max(float(span[1] * scale), 60.0) + 2 * padding
-    places = (coordinates - low - span / 2) * scale + [width / 2, height / 2]
+    direction = [1, -1] if y_up else [1, 1]
+    places = (coordinates - low - span / 2) * direction * scale + [width / 2, height / 2]
     dot = min(8.0, max(1.5, 0.8 * math.sqrt(width * height / len(coordinates))))
     parts = [tag("rect", width=width, height=height, fill="#f6f8fa", stroke=GRID)]
     for number in np.unique(predicted):

@@ -97,6 +97,6 @@ def _default_recipe(task: TaskInfo) -> tuple[str, str]:
     if known_source(task.source) is None:
         return (
             "census",
-            " (chosen for images on a GPU; --like SOURCE, a data set with similar images, may improve accuracy)",
+            " (chosen for images on a GPU; the bags choose how images are augmented, which --like SOURCE skips)",
         )
     return "census", " (chosen for images on a GPU)"

@@ -46,19 +46,17 @@ from .losses import explained, weigh
 from .plan import Plan, TaskInfo
 from .single import resnet_for
 from .stages import Run, Trained
+from .views import MIXED_EPOCHS, additions_for, describe, search_views, views_of, with_views
 
 SMALLEST_PROBABILITY = 1e-8
-PRETRAINING: dict[str | None, tuple[float, int]] = {  # by known source: mixed_views, epochs
-    "cifar10": (0.5, 400),
-    None: (0.5, 200),  # unknown sources
-}
-OTHER_PRETRAINING = (0.0, 200)
+SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
 
 
 @dataclass(frozen=True)
 class CensusSettings:
     pretrain: Settings | None = None  # contrastive pretraining on the bags' own instances; None: no such stage
     head: Settings | None = None  # training of the head alone; None: no such stage
+    search_epochs: int = 0  # of pretraining for each choice of views; 0: the views are not chosen by the bags
     temperature: float = 0.2  # of the contrastive loss
     momentum: float = 0.99  # of the running mean of weights that teachers and student keep
     teachers: int = 3
@@ -71,6 +69,7 @@ class CensusSettings:
         allowed = {
             "teachers": (1 <= self.teachers <= 1_000, "1 or more, up to 1,000"),
             "teacher_epochs": (1 <= self.teacher_epochs <= 10**6, "1 or more, up to 1,000,000"),
+            "search_epochs": (0 <= self.search_epochs <= 10**6, "0 or more, up to 1,000,000"),
             "momentum": (0 <= self.momentum < 1, "0 or more and below 1"),
             "mixup": (0 <= self.mixup <= 1, "between 0 and 1"),
             "mixed_views": (0 <= self.mixed_views <= 1, "between 0 and 1"),
@@ -86,23 +85,20 @@ def plan(task: TaskInfo) -> Plan:
     if task.vectors:
         head = Settings(epochs=100, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
         return Plan("census", "mlp", own=CensusSettings(head=head))
-    orientations = _allowed(task, "flip", "rotate90")
     if task.tiny or not task.on_gpu:
-        views = (*orientations, *(_allowed(task, "affine") or ("crop",)), "noise")
+        views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
         training = Settings(epochs=30, learning_rate=4e-3, warmup_epochs=3, augment=views)
         return Plan("census", "tiny" if task.tiny else "cnn", training=training, own=CensusSettings())
-    colours = _allowed(task, ("colour", {"share": 0.8}), ("hue", {"share": 0.8}), "grey")
     height, width = map(_three_quarters, task.shape[:2])
-    mixed_views, epochs = PRETRAINING.get(known_source(task.source), OTHER_PRETRAINING)
     pretrain = Settings(
-        epochs=epochs,
+        epochs=200,
         batch_bags=512,
         drop_last=True,
         optimizer="muon",
         learning_rate=6e-3,
         weight_decay=1e-3,
         warmup_epochs=10,
-        augment=(*orientations, ("resized-crop", {"side": height if height == width else (height, width)}), *colours),
+        augment=(("resized-crop", {"side": height if height == width else (height, width)}),),
         precision="bf16",
         compile=True,
     )
@@ -113,17 +109,19 @@ def plan(task: TaskInfo) -> Plan:
         optimizer="muon",
         learning_rate=3e-3,
         weight_decay=5e-2,
-        augment=(*orientations, "crop", *colours, "cutout"),
+        augment=("crop", "cutout"),
         precision="bf16",
     )
-    own = CensusSettings(pretrain, head, teacher_epochs=20, mixed_views=mixed_views)
-    return Plan("census", resnet_for(task), training=training, own=own)
+    plan = Plan("census", resnet_for(task), training=training, own=CensusSettings(pretrain, head, teacher_epochs=20))
+    known = known_source(task.source)
+    if known is not None:
+        return with_views(plan, views_of(known))
+    return replace(plan, own=replace(plan.own, search_epochs=SEARCH_EPOCHS))
 
 
-def _allowed(task: TaskInfo, *augmentations: Any) -> tuple[Any, ...]:
-    """Those of the augmentations, names or (name, settings), that keep the classes of the task's images."""
-    keeping = label_preserving(task.source)
-    return tuple(step for step in augmentations if (step if isinstance(step, str) else step[0]) in keeping)
+def _allowed(task: TaskInfo, *augmentations: str) -> tuple[str, ...]:
+    """Those of the augmentations that keep the classes of the task's images."""
+    return tuple(name for name in augmentations if name in label_preserving(task.source))
 
 
 def _three_quarters(length: int) -> int:
@@ -141,6 +139,9 @@ def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
     own: CensusSettings = plan.own
     distills = int(_head_on_discriminants(own, train))  # the network learns the soft labels of heads
     epochs = own.pretrain.epochs if own.pretrain is not None else 0
+    if _searches_views(own) and own.head is not None:
+        choices = 1 + len(additions_for(train.store.shape[-1]))
+        epochs = MIXED_EPOCHS * epochs + choices * (own.search_epochs + own.head.epochs)  # at most
     if own.head is not None and (own.pretrain is not None or distills):
         epochs += max(losses, 1) * own.head.epochs
     teachers = own.teachers * (1 + distills) if losses else own.teachers + distills
@@ -152,8 +153,39 @@ def _head_on_discriminants(own: CensusSettings, train: Bags) -> bool:
     return own.pretrain is None and own.head is not None and is_applicable(train)
 
 
+def _searches_views(own: CensusSettings) -> bool:
+    return own.search_epochs > 0 and own.pretrain is not None and own.head is not None
+
+
 def train(run: Run) -> Trained:
-    return _train_losses(run) if run.losses else _train_method(run)
+    if not _searches_views(run.plan.own):
+        return _train_losses(run) if run.losses else _train_method(run)
+    run, stages, about = _choose_views(run)
+    trained = _train_losses(run) if run.losses else _train_method(run)
+    return replace(trained, stages=stages | trained.stages, about={"views": about} | trained.about)
+
+
+def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:
+    """The run with the views for which the head on briefly pretrained features has the lowest validation loss."""
+    stages: dict[str, Fitted] = {}
+
+    def loss_of(additions: tuple[str, ...]) -> float:
+        plan = with_views(run.plan, additions)
+        pretrain = replace(plan.own.pretrain, epochs=plan.own.search_epochs)
+        plan = replace(plan, own=replace(plan.own, pretrain=pretrain))
+        trial, name = replace(run, plan=plan), "-".join(["views", *(additions or ("crops",))])
+        network = run.fresh_model()
+        for part, trained, train_part in (
+            (name, network.backbone, partial(_pretrain, trial, network)),
+            (f"{name}-head", network.head, partial(_train_head, trial, network)),
+        ):
+            stages[part] = run.stage(part, trained, train_part)
+        return stages[f"{name}-head"].best_loss
+
+    chosen, tried = search_views(run.train.store.shape[-1], loss_of, run.log)
+    run.log(f"views with the lowest loss of {len(run.val)} validation bags: {describe(chosen)}")
+    about = {"chosen": list(chosen), "tried": tried, "validation_bags": len(run.val)}
+    return replace(run, plan=with_views(run.plan, chosen)), stages, about
 
 
 def _train_method(run: Run) -> Trained:

@@ -140,7 +140,7 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
         raise InputError(
             f"{name}={value}: it is a group of settings: change one of them with --set {name}.SETTING=VALUE"
         )
-    value = _replace_setting(before, rest, value, name) if rest else _lists_as_tuples(value)
+    value = _replace_setting(before, rest, value, name) if rest else lists_as_tuples(value)
     kind, expected = VALUE_TYPES.get(type(before), (object, ""))  # any type: the recipe checks it
     is_switch = isinstance(value, bool)
     if value is not None and kind is not object and (not isinstance(value, kind) or is_switch != (kind is bool)):
@@ -152,9 +152,9 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
         raise InputError(f"{name}={shown}: {cause}") from None
 
 
-def _lists_as_tuples(value: Any) -> Any:
+def lists_as_tuples(value: Any) -> Any:
     """JSON has no tuples."""
-    return tuple(map(_lists_as_tuples, value)) if isinstance(value, list) else value
+    return tuple(map(lists_as_tuples, value)) if isinstance(value, list) else value
 
 
 def settings_by_name(plan: dict[str, Any]) -> dict[str, Any]:

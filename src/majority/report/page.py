@@ -18,6 +18,7 @@ from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
 from ..inference.metrics import coverage_note, no_learning_warning
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
+from ..recipes.views import describe
 from ..sources import Source, names
 from . import sections
 from .command import train_command
@@ -45,6 +46,7 @@ FIGURES = {  # of a result: title, format, explanation
     "background_recall": ("background recall", "percent", "background instances that are predicted as it"),
     "calibration_error": ("calibration error", "percent", "mean gap between confidence and accuracy"),
 }
+COUNTED = {"instance_accuracy": "instances", "bag_accuracy": "bags", "bag_accuracy_by_count": "bags"}
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
 
 
@@ -193,9 +195,11 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "scenario": data.get("scenario"),
         "fold": data.get("fold"),
         "instances": f"images of {shape}" if spec.images else f"vectors of {shape} features",
+        "embedded by": config.get("embedding") and Path(config["embedding"]["model"]).name,
         "classes": len(classifier.classes),
         "method": config["method"],
         "bag losses": _bag_losses(result),
+        "views": _views(result),
         "recipe": plan["recipe"],
         "backbone": spec.backbone or "custom module",
         "epochs": _kept_epoch(result),
@@ -220,6 +224,21 @@ def _bag_losses(result: dict[str, Any]) -> str | None:
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
     bags = result["losses"]["validation_bags"]
     return f"{shown} (weights, by how well instance predictions explain the labels of {bags} validation bags)"
+
+
+def _views(result: dict[str, Any]) -> str | None:
+    """The views that the bags chose for images of an unknown kind.
+
+    >>> tried = [{"views": [], "val_loss": 1.8}, {"views": ["colour", "flip"], "val_loss": 1.7}]
+    >>> _views({"views": {"chosen": ["colour", "flip"], "tried": tried, "validation_bags": 50}})
+    'colour + flip (loss of 50 validation bags after a short pretraining: crops 1.800, colour + flip 1.700)'
+    """
+    if "views" not in result:
+        return None
+    views = result["views"]
+    losses = ", ".join(f"{describe(one['views'])} {one['val_loss']:.3f}" for one in views["tried"])
+    bags = f"loss of {views['validation_bags']} validation bags after a short pretraining"
+    return f"{describe(views['chosen'])} ({bags}: {losses})"
 
 
 def _kept_epoch(training: dict[str, Any]) -> str:
@@ -253,17 +272,30 @@ def _part_rows(parts: Mapping[str, Bags], part_names: dict[str, str]) -> list[di
 def _figures(figures: dict[str, Any]) -> list[dict[str, str]]:
     formats = {"percent": _percent, "signed": _signed}
     return [
-        {"title": title, "value": formats[style](figures[name]), "about": about}
+        {"title": title, "value": formats[style](figures[name]), "about": _count(figures, name) + about}
         for name, (title, style, about) in FIGURES.items()
         if figures.get(name) is not None
     ]
 
 
+def _count(figures: dict[str, Any], name: str) -> str:
+    """How many of how many, for a share of instances or bags.
+
+    >>> _count({"bag_accuracy": 0.95, "bags": 20}, "bag_accuracy")
+    '19 of 20 '
+    """
+    if name not in COUNTED:
+        return ""
+    total = figures[COUNTED[name]]
+    if name == "instance_accuracy":
+        total = figures.get("known_instances", total)
+    return f"{round(figures[name] * total):,} of {total:,} "
+
+
 def _all_settings(config: dict[str, Any]) -> dict[str, str]:
     """Every setting of a run, without hashes and paths of the data."""
-    settings = {
-        name: value for name, value in flatten(config).items() if not name.endswith(("fingerprint", "source_path"))
-    }
+    paths = ("fingerprint", "source_path", "embedding.model", "embedding.weights")
+    settings = {name: value for name, value in flatten(config).items() if not name.endswith(paths)}
     return {name: "–" if value is None else str(value) for name, value in settings.items()}
 
 

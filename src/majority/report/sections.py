@@ -136,7 +136,9 @@ def maps(classified: ClassifiedBags) -> Section:
     shown = []
     for bag in classified.order[:MAX_MAPS].tolist():
         positions = _evenly_spaced(classified.instances_of(bag), MAX_MAP_INSTANCES)
-        drawing = instance_map(coordinates[positions].astype(float), classified.guess[positions], classified.classes)
+        y_up = coordinates.dtype.kind == "f"  # whole numbers are pixels, others are places on a map
+        places, guess = coordinates[positions].astype(float), classified.guess[positions]
+        drawing = instance_map(places, guess, classified.classes, y_up)
         shown.append(_bag_summary(classified, bag) | {"drawing": drawing, "drawn": len(positions)})
     return Section(shown, len(classified.bags))
 

@@ -20,7 +20,7 @@ from .benchmarks.fetch import find
 from .benchmarks.labelled import LabelledSet
 from .benchmarks.npz import load_npz
 from .benchmarks.published import PUBLISHED
-from .custom import CustomBags, ReadOptions, as_pixel_size, is_custom
+from .custom import ColumnNames, CustomBags, ReadOptions, as_pixel_size, is_custom
 
 if TYPE_CHECKING:
     from .custom.load import Check
@@ -43,6 +43,7 @@ __all__ = [
 for named_source in (*digits.SOURCES, *cifar.SOURCES, *svhn.SOURCES, *medmnist.SOURCES):
     register(named_source)
 
+PURPOSES = ("train", "predict")
 LOADERS = {".npz": load_npz, ".mat": svhn.load_mat}  # by the suffix of a file of labelled instances
 
 
@@ -70,29 +71,40 @@ def names() -> list[str]:
 
 
 @check_arguments
-def load(name_or_path: str | Path, image_size: int | None = None, features: Sequence[str] | None = None) -> Source:
+def load(
+    name_or_path: str | Path,
+    image_size: int | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    bag_column: str | None = None,
+    label_column: str | None = None,
+    path_column: str | None = None,
+) -> Source:
     """Load a source by its name or path.
 
     A labelled set has a name, or is a .npz file (MedMNIST's layout) or a .mat file (SVHN's layout). Bags of your own
-    are a manifest (.csv, .parquet) or a folder of feature files.
+    are a manifest (.csv, .tsv, .parquet), a folder of feature files, or a folder of images per bag.
 
     The files of a named set are searched for in the folder that MAJORITY_DATA names, then in the user cache. Missing
     files are downloaded into the cache from their authors' addresses.
 
-    `image_size` (pixels per side) and `features` (names of columns) apply to manifests only.
+    `image_size` (pixels per side) and `features` (names of columns) apply to manifests only. `bag_column`,
+    `label_column` (the label of the bag) and `path_column` are the names of these columns in a table of yours.
 
     >>> load("digits").store.shape
     (1797, 8, 8, 1)
     """
+    names = ColumnNames(bag_column, label_column, path_column)
     if is_custom_source(name_or_path):
         from .custom.load import load_custom
 
         options = ReadOptions(
             image_size=as_pixel_size(image_size),
             features=tuple(features) if features is not None and len(features) else None,
+            names=names,
         )
         return load_custom(Path(name_or_path).expanduser(), options)
-    return _load_labelled(name_or_path, image_size, features)
+    return _load_labelled(name_or_path, image_size, features, names)
 
 
 def is_custom_source(name_or_path: str | Path) -> bool:
@@ -111,14 +123,37 @@ def describe() -> list[SourceInfo]:
 
 
 @check_arguments
-def check_source(source: str | Path, image_size: int | None = None, features: tuple[str, ...] | None = None) -> Check:
-    """For your own bags, all files are read and checked. A labelled set is loaded, which checks it."""
+def check_source(
+    source: str | Path,
+    image_size: int | None = None,
+    features: tuple[str, ...] | None = None,
+    *,
+    bag_column: str | None = None,
+    label_column: str | None = None,
+    path_column: str | None = None,
+    purpose: str = "train",
+) -> Check:
+    """For your own bags, all files are read and checked. A labelled set is loaded, which checks it.
+
+    With the purpose "predict", bags need no labels, and nothing is said about how well they could be trained on.
+    """
     from .custom.load import Check
     from .custom.load import check as check_custom
 
+    if purpose not in PURPOSES:
+        raise InputError(f"--for {purpose}: give {' or '.join(PURPOSES)}")
+    names = ColumnNames(bag_column, label_column, path_column)
     if is_custom_source(source):
-        return check_custom(Path(source).expanduser(), image_size, features)
-    return Check(_summary(_load_labelled(source, image_size, features)))
+        training = purpose == "train"
+        options = ReadOptions(
+            unlabelled=not training,
+            training=training,
+            image_size=as_pixel_size(image_size),
+            features=features,
+            names=names,
+        )
+        return check_custom(Path(source).expanduser(), options)
+    return Check(_summary(_load_labelled(source, image_size, features, names)))
 
 
 def _is_registered(name: str | Path) -> bool:
@@ -127,9 +162,11 @@ def _is_registered(name: str | Path) -> bool:
     return name in SOURCES
 
 
-def _load_labelled(name_or_path: str | Path, image_size: int | None, features: Sequence[str] | None) -> LabelledSet:
-    if image_size or (features is not None and len(features)):
-        option = "an image size" if image_size else "features"
+def _load_labelled(
+    name_or_path: str | Path, image_size: int | None, features: Sequence[str] | None, names: ColumnNames
+) -> LabelledSet:
+    if image_size or (features is not None and len(features)) or names != ColumnNames():
+        option = "an image size" if image_size else "features" if features else "the name of a column"
         raise InputError(f"{option} given for {name_or_path}: it applies only to a manifest of your own; leave it out")
     if _is_registered(name_or_path):
         return _load_named(SOURCES[str(name_or_path)])
@@ -141,7 +178,7 @@ def _load_labelled(name_or_path: str | Path, image_size: int | None, features: S
         return _load_named(_find(name_or_path))
     if suffix not in LOADERS or not path.is_file():
         raise InputError(
-            f"{path} is not a file that ends in .npz, .mat, .csv or .parquet: give one, a folder of feature files, "
+            f"{path} is not a file that ends in .npz, .mat, .csv, .tsv or .parquet: give one, a folder of your bags, "
             f"or a name ({', '.join(SOURCES)})"
         )
     return LOADERS[suffix](path)
@@ -150,7 +187,7 @@ def _load_labelled(name_or_path: str | Path, image_size: int | None, features: S
 def _find(name: str) -> NamedSource:
     if name in medmnist.LEFT_OUT:
         raise InputError(f"{name} is not offered, because {medmnist.LEFT_OUT[name]}: give one of {', '.join(SOURCES)}")
-    return SOURCES.find(name, ", or a path to .npz, .mat, .csv or .parquet, or a folder of feature files")
+    return SOURCES.find(name, ", or a path to .npz, .mat, .csv, .tsv or .parquet, or a folder of your bags")
 
 
 def _load_named(source: NamedSource) -> LabelledSet:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..data.bags import Bags
+from .embedding import Embedding
 from .image_summary import ImageFileSummary
 
 
@@ -48,6 +49,11 @@ class Source(Protocol):
     @property
     def image_files(self) -> ImageFileSummary | None:
         """Sizes and colours of the original images; None where the instances are vectors."""
+        ...
+
+    @property
+    def embedding(self) -> Embedding | None:
+        """The network that made the features; None where `majority embed` did not make them."""
         ...
 
     @property

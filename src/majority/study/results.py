@@ -50,8 +50,8 @@ def with_current_names(line: Result) -> Result:
             plan["mpem"] = {"ratios": ratios}
         if isinstance(plan.get("training"), dict):
             plan["training"] = _rename_settings(plan["training"])
-        if isinstance(census, dict) and census:  # views were not mixed before there was a setting for it
-            plan["census"] = {"mixed_views": 0.0} | _rename_settings(census)
+        if isinstance(census, dict) and census:  # before there were settings for it, views were not mixed or chosen
+            plan["census"] = {"mixed_views": 0.0, "search_epochs": 0} | _rename_settings(census)
         line["plan"] = plan
     if isinstance(line.get("stages"), dict):
         words = re.compile("[a-z]+")

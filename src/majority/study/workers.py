@@ -29,6 +29,7 @@ from ..experiments.experiment import Experiment
 from ..experiments.run_folder import read_result
 from ..files import append
 from ..plugins import load_plugins
+from ..recipes.plan import lists_as_tuples
 from ..sources import describe, load
 
 FAILURES = "failures.txt"
@@ -197,8 +198,8 @@ def run_worker() -> None:
     try:
         load_plugins()
         while order := orders.get():
-            data = Data(**_lists_as_tuples(order["experiment"].pop("data")))
-            experiment = Experiment(data, **_lists_as_tuples(order["experiment"]))
+            data = Data(**_from_json(order["experiment"].pop("data")))
+            experiment = Experiment(data, **_from_json(order["experiment"]))
             failure = None
             try:
                 if opened != (wanted := (data.source, data.image_size, data.features)):
@@ -220,9 +221,8 @@ def _read_orders(orders: queue.SimpleQueue[dict[str, Any]]) -> None:
     os._exit(1)  # the parent was killed: release the run folder at once, even in the middle of an epoch
 
 
-def _lists_as_tuples(fields: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no tuples."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+def _from_json(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: lists_as_tuples(value) for name, value in fields.items()}
 
 
 def _worker_environments(on_gpu: bool, jobs: int | None, cells: int, gpu: int | None = None) -> list[dict[str, str]]:

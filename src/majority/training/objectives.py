@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..backbones.norm import BatchNorm1d
 from ..data.batches import Batch
-from ..model import Augmentation, Model, in_float32
+from ..model import ImageTransform, Model, in_float32
 from .contrastive import contrastive_losses, mixed_contrastive_losses
 
 
@@ -23,7 +23,7 @@ class Objective(nn.Module):
     needs_single_instances: ClassVar[bool] = False  # True: every bag must have one instance
     keeps_last: ClassVar[bool] = False  # True: the last epoch is kept, whatever the validation loss
 
-    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+    def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
         """(b,) one loss per bag, and (b,) whether the class of the bag was predicted correctly.
 
         `augment` draws new random numbers at each call.
@@ -41,7 +41,7 @@ class Objective(nn.Module):
 class BagLoss(Objective):
     """The method's own loss."""
 
-    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+    def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
         output = model(batch.instances, batch.segments, augment)
         with in_float32(output.bag_log_probs):
             losses = model.head.losses(output, batch.segments, batch.target)
@@ -69,7 +69,7 @@ class Contrastive(Objective):
             nn.Linear(features, width, bias=False), BatchNorm1d(width), nn.ReLU(), nn.Linear(width, dimensions)
         )
 
-    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+    def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
         first, second = (model.normalise(batch.instances, augment) for _ in range(2))
         if self.mixed_views:
             first, other, share = mix(first, self.mixed_views)
@@ -124,7 +124,7 @@ class Distill(Averaged):
         super().__init__(model, momentum)
         self.mixup = mixup
 
-    def losses(self, model: Model, batch: Batch, augment: Augmentation | None) -> tuple[Tensor, Tensor]:
+    def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
         instances, soft_labels = model.normalise(batch.instances, augment), batch.target.soft_labels
         assert soft_labels is not None  # `fit` checks it
         if self.mixup:

@@ -286,7 +286,7 @@ def test_a_column_with_half_numbers_is_a_feature_with_mistakes(tmp_path, check, 
     table.assign(c=[1.5, "x"] * 20).to_csv(tmp_path / "bags.csv", index=False)
     code, out = check(tmp_path / "bags.csv")
     assert code == 1
-    assert says(out, "row 3", "feature c is 'x'", "finite number")
+    assert says(out, "rows 3, 5, 7", "feature c is 'x' (20 times)", "finite number")
 
 
 def test_a_table_for_a_run_is_read_in_double_precision(tmp_path, make):

@@ -166,7 +166,7 @@ WRONG = {  # damage to a valid folder -> facts in the message
     "no table": (remove("labels.csv"), ("slides", "no table of labels", "bag and label", "labels.csv")),
     "two tables": (
         lambda f: [(f / "a.csv").write_text("bag"), (f / "labels.csv").rename(f / "b.csv")],
-        ("2 CSV files", "bag and label", "labels.csv"),
+        ("2 tables", "bag and label", "labels.csv"),
     ),
     "no label column": (edit_table(lambda t: t.drop(columns="label")), ("labels.csv, row 1", "no column label")),
     "a bag twice": (edit_table(lambda t: pd.concat([t, t.iloc[[0]]])), ("row 32", "bag s0 ", "row 2")),
@@ -178,8 +178,14 @@ WRONG = {  # damage to a valid folder -> facts in the message
         edit_table(lambda t: t.assign(label=["", *t["label"][1:]])),
         ("row 2", "label is empty", "leave the bag out"),
     ),
-    "a suffix in the table": (edit_table(lambda t: t.assign(bag=t["bag"] + ".npy")), ("row 2", "s0.npy", "suffix")),
-    "a suffix in capitals": (edit_table(lambda t: t.assign(bag=t["bag"] + ".NPY")), ("row 2", "s0.NPY", "suffix")),
+    "a suffix in the table": (
+        edit_table(lambda t: t.assign(bag=t["bag"] + ".npy")),
+        ("rows 2 to 31", "s0.npy", "suffix"),
+    ),
+    "a suffix in capitals": (
+        edit_table(lambda t: t.assign(bag=t["bag"] + ".NPY")),
+        ("rows 2 to 31", "s0.NPY", "suffix"),
+    ),
     "a group in two splits": (edit_table(groups_and_splits), ("group p1 has two splits",)),
     "an unknown split": (edit_table(lambda t: t.assign(split="dev")), ("split is 'dev'", "train, val or test")),
     "images": (
@@ -247,7 +253,8 @@ def test_problems_of_several_files_are_reported_together(tmp_path, majority, mak
         (tmp_path / "s3.npy").rename(tmp_path / f"{damage}.npy")
     code, out, _ = majority("check", tmp_path)
     assert code == 1
-    assert out.count("problem: ") == 3  # two files without label, a label without file
+    assert "\n3 problems, " in out  # two files without label, a label without file
+    assert out.count("problem: ") == 2
 
 
 @pytest.mark.parametrize("forms", [("NFC", "NFD"), ("NFD", "NFC")])

@@ -31,7 +31,7 @@ def test_32_bit_integers_are_refused(tmp_path, majority, make, says):
     place = rewrite(tmp_path, make.images(tmp_path), ".tif", write)
     code, out, _ = majority("check", place)
     assert code == 1
-    assert says(out, "row 2: ", "0-0.tif", "32-bit pixels", "8 or 16 bits")
+    assert says(out, "rows 2 to 37: ", "0-0.tif", "32-bit pixels", "8 or 16 bits")
 
 
 def test_signed_16_bit_integers_are_read(tmp_path, make):

@@ -209,8 +209,8 @@ WRONG = {  # change of a valid table -> facts in one line of the message
     "too large": (change(4, "a", 1e300), ("row 6", "feature a is 1e+300")),
     "text among numbers": (change(4, "b", "o.5"), ("row 6", "feature b is 'o.5'")),
     "two labels": (change(2, "bag_label", "12"), ("row 4", "bag slide0 has two bag_labels", "'7'", "'12'")),
-    "unknown split": (with_splits(["train", "tset"]), ("row 7", "split is 'tset'", "train, val or test")),
-    "empty split": (with_splits(["train", "train", ""]), ("row 12", "split is empty", "remove the column split")),
+    "unknown split": (with_splits(["train", "tset"]), ("rows 7 to 11, 17", "split is 'tset'", "train, val or test")),
+    "empty split": (with_splits(["train", "train", ""]), ("rows 12, 27", "split is empty", "remove the column split")),
     "bag in two splits": (a_bag_in_two_splits, ("row 3", "bag slide0 has two splits")),
     "group in two splits": (a_group_in_two_splits, ("group p1 has two splits", "move all bags of a group")),
     "class missing from a split": (
@@ -248,17 +248,15 @@ def test_all_problems_are_reported(tmp_path, majority, make):
     code, out, _ = majority("check", tmp_path / "bags.csv")
     assert code == 1
     lines = [line for line in out.splitlines() if line.startswith("problem: ")]
-    assert len(lines) == 22
+    assert len(lines) == 2
     assert "row 32: bag_label is empty" in lines[0]
-    assert "row 2: feature a is empty or NaN" in lines[1]
-    assert "row 21: feature a is empty or NaN" in lines[20]
-    assert lines[21] == "problem: and 5 more of this kind, in rows 22 to 26"
+    assert "rows 2 to 26: feature a is empty or NaN (25 times)" in lines[1]
     assert "\n26 problems, " in out
     assert len(check_source(tmp_path / "bags.csv").problems) == 26
     code, _, err = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
     assert code == 2
     assert "has 26 problems" in err
-    assert "and 6 more" in err
+    assert "rows 2 to 26" in err
 
 
 def test_very_many_mistakes_are_reported_briefly(tmp_path, majority):
@@ -269,9 +267,9 @@ def test_very_many_mistakes_are_reported_briefly(tmp_path, majority):
     table.to_csv(tmp_path / "bags.csv", index=False)
     code, out, _ = majority("check", tmp_path / "bags.csv")
     assert code == 1
-    assert len(out.splitlines()) < 70
-    assert "and 24,980 more of this kind, in rows 42, 44, 46, 48, 50, ..., 49992, 49994, 49996, 49998, 50000" in out
-    assert "and 49,980 more of this kind, in rows 22 to 50001" in out
+    assert out.count("problem: ") == 2
+    assert "rows 2, 4, 6, 8, 10, ..., 49992, 49994, 49996, 49998, 50000: feature a is empty" in out
+    assert "rows 2 to 50001: x is left (50,000 times)" in out
     assert "\n75,000 problems, " in out
 
 
@@ -307,7 +305,8 @@ def test_all_problems_with_bags_for_a_run_are_listed(tmp_path, majority, make):
     code, _, err = majority("evaluate", tmp_path / "run", tmp_path / "other.csv")
     assert code == 2
     assert f"{tmp_path / 'other.csv'} has 15 problems:\n" in err
-    assert len(re.findall("label 99, .*7, 12", err)) == 15
+    assert len(re.findall("label 99, but the run knows only 7, 12", err)) == 3
+    assert "and 12 more" in err
     assert "majority check" not in err
 
 
@@ -323,13 +322,12 @@ def test_classes_with_few_bags_are_warned_of(tmp_path, majority, make, says):
 BAD_FILES = {
     "": ("it is empty",),
     "bag,bag_label,a\n": ("no rows",),
-    "bag\tbag_label\ta\n1\tx\t2\n": ("row 1", "tabs", "commas or semicolons"),
     'bag,bag_label,a,b\n1,x,2,"1,5"\n2,y,3,"-0,25"\n': ("column b ", "decimal commas", "1.5, not 1,5"),
     "bag;bag_label;a\n1;x;2\n1;x;2;3\n": ("row 3", "4 cells", "header 3"),
     "sep=;\nbag;bag_label;a\n1;x;2\n": ("row 1", "sep=", "remove this line"),
     "bag,bag,a\n1,x,2\n": ("row 1", "two columns are named 'bag'"),
-    "bag,bag_label,a\n1,x,2\n1,x,2,3\n1,x,4,5\n": ("row 3", "4 cells", "header 3"),
-    "bag,bag_label,a\n1,x,2,3\n1,x,2,3\n": ("row 2", "4 cells", "header 3"),
+    "bag,bag_label,a\n1,x,2\n1,x,2,3\n1,x,4,5\n": ("rows 3, 4", "4 cells", "header 3"),
+    "bag,bag_label,a\n1,x,2,3\n1,x,2,3\n": ("rows 2, 3", "4 cells", "header 3"),
 }
 
 

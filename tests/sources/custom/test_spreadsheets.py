@@ -23,7 +23,7 @@ def test_a_table_in_another_encoding_is_refused(tmp_path, majority, make, says):
     make.table(höhe=1).to_csv(tmp_path / "bags.csv", index=False, sep=";", decimal=",", encoding="cp1252")
     code, out, _ = majority("check", tmp_path / "bags.csv")
     assert code == 1
-    assert says(out, "bags.csv", "UTF-8", "commas or semicolons")
+    assert says(out, "bags.csv", "UTF-8", "commas, semicolons or tabs")
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,10 @@ class LabelledSet:
         return ImageFileSummary.of_shape(*self.store.shape[1:]) if self.store.ndim == 4 else None
 
     @property
+    def embedding(self) -> None:
+        return None
+
+    @property
     def paths(self) -> None:
         return None
 

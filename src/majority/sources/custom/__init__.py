@@ -4,11 +4,12 @@ import os
 from pathlib import Path
 
 from .custom_bags import CustomBags
+from .names import ColumnNames
 from .read_options import ReadOptions, as_pixel_size
 
-__all__ = ["CustomBags", "ReadOptions", "as_pixel_size", "is_custom"]
+__all__ = ["ColumnNames", "CustomBags", "ReadOptions", "as_pixel_size", "is_custom"]
 
-TABLE_SUFFIXES = (".csv", ".parquet")
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 
 def is_custom(path: Path) -> bool:

@@ -19,13 +19,16 @@ FEW_BAGS = 10  # a class that is the label of fewer bags is warned about
 
 
 def check_filled(frame: pd.DataFrame, file: Path, columns: Iterable[str], findings: Findings) -> None:
-    """Check that these text columns have no empty cell."""
+    """Check that these text columns have no empty cell. What belongs to the bag is one problem per bag."""
     without_label = "leave the bag out: `majority predict` needs no labels"
     alternatives = {"bag_label": without_label, "label": without_label}
     alternatives |= {name: f"remove the column {name}" for name in ("split", "group")}
     for name in columns:
         cure = f"fill the cell, or {alternatives[name]}" if name in alternatives else "fill the cell"
-        for row in frame.index[frame[name] == ""]:
+        empty = frame[frame[name] == ""]
+        if name in alternatives:
+            empty = empty[(empty["bag"] == "") | ~empty["bag"].duplicated()]
+        for row in empty.index:
             findings.add_problem(file, row, f"{name} is empty", cure)
 
 

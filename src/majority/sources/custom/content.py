@@ -12,11 +12,14 @@ from ...data.bags import Bags
 from ...data.instance_labels import UNKNOWN
 from ...data.stores import Store
 from ...errors import count_noun
+from ..embedding import Embedding
 from ..image_summary import ImageFileSummary
 from .bag_table import sorted_classes
 from .custom_bags import CustomBags
 from .findings import Findings
 from .read_options import ReadOptions
+
+NO_CLASS = "unlabelled"  # stands for the classes of bags without labels, where no classifier says which there are
 
 
 @dataclass
@@ -34,6 +37,7 @@ class Content:
     columns: tuple[str, ...] | None = None
     image_files: ImageFileSummary | None = None
     numbered_within_bags: bool = False
+    embedding: Embedding | None = None
 
     def column(self, name: str) -> np.ndarray | None:
         return self.bags[name].to_numpy(str) if name in self.bags else None
@@ -41,7 +45,7 @@ class Content:
     def to_custom_bags(self, name: str, options: ReadOptions, findings: Findings) -> CustomBags:
         assert self.store is not None  # otherwise the findings have problems
         labels = self.column("label") if options.labels else None
-        found = sorted_classes(() if labels is None else labels)
+        found = (NO_CLASS,) if labels is None else sorted_classes(labels)
         bags = Bags(
             self.store,
             self.index,
@@ -65,6 +69,7 @@ class Content:
             warnings=tuple(findings.warnings),
             class_warnings=findings.class_warnings,
             image_files=self.image_files,
+            embedding=self.embedding,
         )
 
 

@@ -11,6 +11,7 @@ from ...data.bags import Bags
 from ...data.splitting import group_split, stratified_split
 from ...errors import InputError
 from ..base import Parts
+from ..embedding import Embedding
 from ..image_summary import ImageFileSummary
 
 SPLITS = ("train", "val", "test")
@@ -36,6 +37,7 @@ class CustomBags:
     warnings: tuple[str, ...] = ()  # found by the check: no errors, but worth knowing before training
     class_warnings: dict[str, str] = field(default_factory=dict)  # true class -> the warning that it counts as wrong
     image_files: ImageFileSummary | None = None  # the image files from which the store was made
+    embedding: Embedding | None = None  # the network that made the features
 
     @property
     def kind(self) -> str:

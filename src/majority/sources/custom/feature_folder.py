@@ -1,4 +1,4 @@
-"""A folder of feature files, one file per bag, and a table of the labels of the bags."""
+"""A folder of feature files, one file per bag, a table of the labels of the bags, and optional facts of instances."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ...data.feature_files import (
     SUFFIXES,
     FeatureFile,
     FeatureFileError,
+    MissingPackageError,
     check_compatible,
     inspect_feature_file,
     lower_suffix,
@@ -22,13 +23,15 @@ from ...data.feature_files import (
 from ...data.stores import FeatureFiles, Store, iterate_chunks
 from ...data.validation import LARGEST_FEATURE, non_finite_rows
 from ...errors import count_noun
+from ..embedding import Embedding, read_embedding
 from ..image_summary import IMAGE_SUFFIXES
 from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
 from .content import Content
 from .findings import Findings, UnreadableError
+from .instance_table import INSTANCES, read_instances
 from .names import did_you_mean
 from .read_options import ReadOptions
-from .tables import read_table
+from .tables import TEXT_SUFFIXES, read_table
 
 TEXT = ("bag", "label", "split", "group")
 LABELS = "labels.csv"
@@ -37,8 +40,9 @@ UNICODE_FORM: Literal["NFC"] = "NFC"  # accented letters have two forms in Unico
 
 def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Content:
     options.check_applicable(folder, images=False, columns=False)
+    embedding = _read_embedding(folder, findings)
     files = _find_files(folder, findings)
-    labelled = _read_labels(folder, options, findings) if options.labels else None
+    labelled = read_labels(folder, options, findings) if options.labels else None
     table, bags = labelled or (folder, pd.DataFrame({"bag": list(files)}))
     _match(bags, files, table, findings)
     inspected = [_inspect(files[name], findings) for name in bags["bag"].drop_duplicates() if name in files]
@@ -46,7 +50,9 @@ def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Conte
     if not usable:
         raise UnreadableError
     on_disk = FeatureFiles(usable)
-    coordinates = _read_coordinates(on_disk, findings)
+    names = [unicodedata.normalize(UNICODE_FORM, file.path.stem) for file in usable]
+    instances = read_instances(folder, names, on_disk.sizes, findings)
+    coordinates = _read_coordinates(on_disk, findings) if instances.coordinates is None else instances.coordinates
     store = on_disk.load_if_small()
     for file, start, end in zip(usable, on_disk.starts[:-1], on_disk.starts[1:], strict=True):
         _check_finite(file, store, np.arange(start, end), findings)
@@ -57,9 +63,22 @@ def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Conte
         sizes=on_disk.sizes,
         store=store,
         index=np.arange(len(on_disk)),
+        instance_labels=instances.labels if options.labels else None,
         coordinates=coordinates,
+        paths=instances.paths,
         numbered_within_bags=True,
+        embedding=embedding,
     )
+
+
+def _read_embedding(folder: Path, findings: Findings) -> Embedding | None:
+    found = read_embedding(folder)
+    if found is None:
+        return None
+    if not found.complete:
+        findings.add_problem(folder, None, "some bags are missing", "repeat the `majority embed` command to continue")
+        raise UnreadableError
+    return found.embedding
 
 
 def _find_files(folder: Path, findings: Findings) -> dict[str, Path]:
@@ -87,7 +106,8 @@ def _no_files_cure(folder: Path) -> str:
     suffixes = {lower_suffix(path) for path in folder.rglob("*")}
     if suffixes & {*IMAGE_SUFFIXES}:
         return (
-            "it has images: write a CSV with the columns bag, bag_label and path (docs/how-to/images.md has a script)"
+            "it has images, but not in one folder per bag: move them, or write a CSV with the columns bag, bag_label "
+            "and path (docs/how-to/images.md)"
         )
     if ".parquet" in suffixes:
         join = f"import pandas; pandas.read_parquet({str(folder)!r}).to_parquet('joined.parquet')"
@@ -104,14 +124,15 @@ def _is_utf8(name: str) -> bool:
     return True
 
 
-def _read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tuple[Path, pd.DataFrame] | None:
+def read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tuple[Path, pd.DataFrame] | None:
     """The table of labels and its bags; None if there is no table and labels are optional."""
-    tables = sorted(path for path in folder.iterdir() if lower_suffix(path) == ".csv")
+    tables = sorted(path for path in folder.iterdir() if lower_suffix(path) in TEXT_SUFFIXES)
+    tables = [path for path in tables if path.name != INSTANCES]
     table = folder / LABELS if folder / LABELS in tables or len(tables) != 1 else tables[0]
     if not table.is_file():
         if options.unlabelled:
             return None
-        what = "there is no table of labels" if not tables else f"there are {len(tables)} CSV files"
+        what = "there is no table of labels" if not tables else f"there are {len(tables)} tables"
         cure = (
             f"write the columns bag and label into {LABELS}"
             if not tables
@@ -119,7 +140,9 @@ def _read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tupl
         )
         findings.add_problem(folder, None, what, cure)
         raise UnreadableError
-    frame = read_table(table, TEXT, findings)
+    names = options.names.usual("label")
+    names.pop("path", None)
+    frame = read_table(table, TEXT, findings, names, optional_names=options.for_classifier)
     if options.unlabelled and not any((frame[name] != "").any() for name in ("label", "bag_label") if name in frame):
         return None
     missing = [name for name in ("bag", "label") if name not in frame]
@@ -167,6 +190,9 @@ def _match(bags: pd.DataFrame, files: dict[str, Path], table: Path, findings: Fi
 def _inspect(path: Path, findings: Findings) -> FeatureFile | None:
     try:
         return inspect_feature_file(path)
+    except MissingPackageError as error:  # one problem, however many files need it
+        findings.add_problem(path.parent, None, f"{path.name} {error.what}", error.cure)
+        raise UnreadableError from None
     except FeatureFileError as error:
         findings.add_problem(error.path, None, error.what, error.cure)
         return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from ...errors import InputError
 from .names import abbreviate_names
 
-MAX_PROBLEMS = 20  # listed in one message, or for one cause
+MAX_EXAMPLES = 3  # of one cause
 
 
 @dataclass(frozen=True)
@@ -50,34 +50,46 @@ class Findings:
         self.warnings.append(text)
 
     def raise_problems(self, source: Path, for_classifier: bool = False) -> None:
-        """Raise one error with the first problems, if there are any.
-
-        `majority check` knows nothing of a classifier, so problems with bags for one are all listed here.
-        """
+        """Raise one error with a line per cause, if there are any problems."""
         if not self.problems:
             return
         count = "a problem" if len(self.problems) == 1 else f"{len(self.problems):,} problems"
-        if for_classifier:
-            lines = [f"{source} has {count}:", *group_by_cause(self.problems)]
-        else:
-            lines = [f"{source} has {count}; `majority check {source}` lists all kinds of problems:"]
-            lines += map(str, self.problems[:MAX_PROBLEMS])
-            if len(self.problems) > MAX_PROBLEMS:
-                lines.append(f"and {len(self.problems) - MAX_PROBLEMS:,} more")
-        raise InputError("\n  ".join(lines))
+        more = "" if for_classifier else f"; `majority check {source}` prints a summary, too"
+        raise InputError("\n  ".join([f"{source} has {count}{more}:", *group_by_cause(self.problems)]))
 
 
 def group_by_cause(problems: Iterable[Problem]) -> Iterator[str]:
-    """One line per problem, grouped by cure; beyond MAX_PROBLEMS per group, only their number and rows."""
+    """One line per cause: how often it occurs, where, the first examples, and the cure.
+
+    >>> rows = [Problem(Path("bags.csv"), row, "bag_label is empty", "fill the cell") for row in range(2, 40)]
+    >>> print(*group_by_cause(rows))
+    bags.csv, rows 2 to 39: bag_label is empty (38 times): fill the cell
+    """
     causes = defaultdict(list)
     for problem in problems:
-        causes[problem.cure or problem.what].append(problem)
-    for group in causes.values():
-        yield from map(str, group[:MAX_PROBLEMS])
-        rest = group[MAX_PROBLEMS:]
-        if rest:
-            rows = [str(problem.row) for problem in rest if problem.row is not None]
-            yield f"and {len(rest):,} more of this kind" + (f", in rows {abbreviate_names(rows)}" if rows else "")
+        causes[problem.cure or problem.what, _split_what(problem)[1]].append(problem)
+    for (_, reason), group in causes.items():
+        yield str(group[0]) if len(group) == 1 else _describe_group(group, reason)
+
+
+def _split_what(problem: Problem) -> tuple[str, str]:
+    """What is wrong as the name of a file and the reason; without a reason where it names no file."""
+    name, colon, reason = problem.what.rpartition(": ")
+    return (name, reason) if colon else (problem.what, "")
+
+
+def _describe_group(group: list[Problem], reason: str) -> str:
+    files = list(dict.fromkeys(problem.file for problem in group))
+    rows = list(dict.fromkeys(str(problem.row) for problem in group if problem.row is not None))
+    if len(files) == 1:
+        numbers = f", row{'s' if len(rows) > 1 else ''} {abbreviate_names(rows)}" if rows else ""
+        place, shown = f"{files[0]}{numbers}", list(dict.fromkeys(_split_what(problem)[0] for problem in group))
+    else:
+        place, shown = f"{len(files):,} files", [f"{problem.file}: {_split_what(problem)[0]}" for problem in group]
+    left_out = [f"and {len(shown) - MAX_EXAMPLES:,} more"] if len(shown) > MAX_EXAMPLES else []
+    examples = "; ".join([*shown[:MAX_EXAMPLES], *left_out])
+    times = f" ({len(group):,} times)" if len(shown) < len(group) else ""
+    return ": ".join(filter(None, [place, examples + times, reason, group[0].cure]))
 
 
 class UnreadableError(Exception):

@@ -19,6 +19,7 @@ from ...data.stores import Store
 from ...errors import InputError
 from ...files import check_regular
 from .image_cache import ImageCache, read_notes
+from .image_files import ImageFiles, usable_cores
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
 MAX_PIXELS = 64_000_000  # per file: more is treated as a decompression bomb
@@ -51,14 +52,18 @@ class Images(NamedTuple):
 
 
 def load_images(
-    manifest: Path, names: Sequence[str], size: tuple[int, int] | None = None, channels: int | None = None
+    manifest: Path,
+    names: Sequence[str],
+    size: tuple[int, int] | None = None,
+    channels: int | None = None,
+    on_demand: bool = False,
 ) -> Images:
     """All images at one size, or the reasons why some cannot be used.
 
     Without `size`, images that all have the same size of up to 256 pixels per side keep it; otherwise all become
     64 x 64. Without `channels`, there is 1 channel if all images are grey, otherwise 3. The pixels are kept in the user
     cache and are read from there; small sets are loaded into memory. `names` are the paths as the manifest writes them,
-    relative to it.
+    relative to it. With `on_demand`, the files are only inspected now: the store decodes them when they are used.
     """
     paths, notes = [manifest.parent] * len(names), read_notes(manifest)
     files: dict[int, ImageFileInfo] = {}
@@ -87,6 +92,8 @@ def load_images(
         return Images(None, files, errors)
     height, width = size or _common_size(files.values())
     shape = height, width, channels or (1 if all(file.grey for file in files.values()) else 3)
+    if on_demand and not errors:
+        return Images(ImageFiles(paths, shape, read_image), files, {})
     if errors:  # nothing can be cached, but the other images are decoded to find further errors
         for_each(lambda i: decode(paths[i], shape), "decoding images")
         return Images(None, files, errors)
@@ -312,11 +319,10 @@ def _in_parallel(work: Callable[[int], None], count: int, title: str) -> None:
         return len(numbers)
 
     console = Console(stderr=True)
-    n_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     with (
         warnings.catch_warnings(),
         Progress(console=console, disable=not console.is_terminal, transient=True) as progress,
-        ThreadPoolExecutor(n_threads) as pool,
+        ThreadPoolExecutor(usable_cores()) as pool,
     ):
         warnings.simplefilter("ignore")  # Pillow warns about files that _open checks itself
         task = progress.add_task(title, total=count)

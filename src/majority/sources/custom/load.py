@@ -3,6 +3,7 @@ problems, `check` returns all findings."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from .content import Content, check_known_classes, count_true_classes, warn_of_f
 from .custom_bags import SPLITS, CustomBags
 from .feature_folder import read_folder
 from .findings import Findings, Problem, UnreadableError
+from .image_folder import is_image_folder, read_image_folder
 from .manifest import read_manifest
 from .names import abbreviate_names
-from .read_options import ReadOptions, as_pixel_size
+from .read_options import ReadOptions
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,17 @@ class Check:
     warnings: list[str] = field(default_factory=list)
 
 
-def check(path: str | Path, image_size: int | None = None, features: tuple[str, ...] | None = None) -> Check:
+def check(path: Path, options: ReadOptions) -> Check:
     """The summary of a manifest or a folder, with all problems and warnings."""
-    options = ReadOptions(image_size=as_pixel_size(image_size), features=features)
-    content, findings = _read(Path(path), options)
+    content, findings = _read(path, options)
     if content is not None and not findings.problems:
         try:
-            content.to_custom_bags(Path(path).resolve().stem, options, findings).make_parts()
+            bags = content.to_custom_bags(path.resolve().stem, options, findings)
+            if options.training:
+                bags.make_parts()
         except InputError as error:  # raised by Bags or by the division into parts, as `majority train` would
             findings.add_error(content.file, error)
-    return Check({} if content is None else summarise(content), findings.problems, findings.warnings)
+    return Check({} if content is None else summarise(content, options.training), findings.problems, findings.warnings)
 
 
 def load_custom(path: Path, options: ReadOptions) -> CustomBags:
@@ -57,7 +60,7 @@ def _read(path: Path, options: ReadOptions) -> tuple[Content | None, Findings]:
         check_regular(path)
     findings = Findings()
     try:
-        content = read_folder(path, options, findings) if path.is_dir() else read_manifest(path, options, findings)
+        content = _reader(path)(path, options, findings)
     except UnreadableError:
         return None, findings
     check_known_classes(content, options, findings)
@@ -66,6 +69,12 @@ def _read(path: Path, options: ReadOptions) -> tuple[Content | None, Findings]:
         if options.training:
             _compare_with_true_classes(content.bags, content.sizes, content.instance_labels, findings)
     return content, findings
+
+
+def _reader(path: Path) -> Callable[[Path, ReadOptions, Findings], Content]:
+    if not path.is_dir():
+        return read_manifest
+    return read_image_folder if is_image_folder(path) else read_folder
 
 
 def _compare_with_true_classes(
@@ -83,7 +92,7 @@ def _compare_with_true_classes(
         findings.warn(f"{count} a label other than the most common true class, e.g. {example}")
 
 
-def summarise(content: Content) -> dict[str, str]:
+def summarise(content: Content, training: bool) -> dict[str, str]:
     """What the source contains, even if it has problems."""
     bags, sizes, store = content.bags, content.sizes, content.store
     shape, kind = "", "images"
@@ -91,7 +100,7 @@ def summarise(content: Content) -> dict[str, str]:
         shape = f" of {'x'.join(map(str, store.shape[1:]))}"
         if content.image_files is not None:
             shape += content.image_files.changes(store.shape[1:])
-        if content.paths is None:
+        if store.ndim == 2:
             kind = f"vectors ({store.dtype})"
     counts = bags["label"].value_counts() if "label" in bags else pd.Series(dtype=int)
     classes = [f"{name} ({count_noun(counts[name], 'bag')})" for name in sorted_classes(set(counts.index) - {""})]
@@ -101,11 +110,15 @@ def summarise(content: Content) -> dict[str, str]:
         "instances": f"{sizes.sum():,} {kind}{shape}",
         "bag sizes": f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}",
         "classes": ", ".join(classes) or "-",
-        "splits": splits or "none given: divided 60/20/20 by class",
+        "splits": splits or ("none given: divided 60/20/20 by class" if training else "none given"),
         "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
     }
     if content.columns:
         summary["features"] = f"{count_noun(len(content.columns), 'column')}: {abbreviate_names(content.columns)}"
+    if content.embedding is not None:
+        facts = content.embedding
+        sides = "x".join(map(str, facts.image_shape))
+        summary["embedded by"] = f"{Path(facts.model).name} (sha256 {facts.sha256[:12]}...), from images of {sides}"
     if content.instance_labels is not None:
         summary |= _summarise_true_classes(sizes, content.instance_labels)
     return summary

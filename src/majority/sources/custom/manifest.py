@@ -11,25 +11,31 @@ import numpy as np
 import pandas as pd
 
 from ...data.stores import Store
-from ...data.validation import LARGEST_COORDINATE
 from ..image_summary import ImageFileSummary
 from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
 from .columns import RESERVED, TEXT, read_features, warn_of_unused_columns
 from .content import Content
 from .findings import Findings, UnreadableError
 from .image_warnings import warn_of_changes, warn_of_losses
+from .instance_table import has_instance_labels, read_coordinates
 from .names import did_you_mean
 from .read_options import ReadOptions
-from .tables import LISTS, as_numbers, as_text, describe_content, read_table
+from .tables import LISTS, describe_content, read_table
 
 HASHED_COLUMNS = 64  # to find rows that may be equal
 
 
 def read_manifest(path: Path, options: ReadOptions, findings: Findings) -> Content:
-    frame = read_table(path, TEXT, findings)
+    names = options.names.usual("bag_label")
+    frame = read_table(path, TEXT, findings, names, optional_names=options.for_classifier)
+    return read_rows(frame, path, options, findings)
+
+
+def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> Content:
+    """The content of a table of instances, which is at this path; images are relative to its folder."""
     if options.unlabelled:
         frame, options = _without_labels(frame, options)
-    only_instance_labels = not options.training and "bag_label" not in frame and _has_instance_labels(frame)
+    only_instance_labels = not options.training and "bag_label" not in frame and has_instance_labels(frame)
     needed = ["bag", "bag_label"] if options.labels and not only_instance_labels else ["bag"]
     for name in needed:
         if name not in frame:
@@ -73,8 +79,8 @@ def read_manifest(path: Path, options: ReadOptions, findings: Findings) -> Conte
         _warn_of_repeated_rows(frame, store, findings)
     bag_of = pd.factorize(frame["bag"])[0]  # bags in the order of their first row
     order = np.argsort(bag_of, kind="stable")
-    coordinates = _read_coordinates(frame, path, findings)
-    read_labels = options.labels and _has_instance_labels(frame)
+    coordinates = read_coordinates(frame, path, findings)
+    read_labels = options.labels and has_instance_labels(frame)
     return Content(
         path,
         bags,
@@ -93,7 +99,7 @@ def _without_labels(frame: pd.DataFrame, options: ReadOptions) -> tuple[pd.DataF
     """Remove an empty column of bag labels; read no labels if the instances have none either."""
     if "bag_label" in frame and (frame["bag_label"] == "").all():
         frame = frame.drop(columns="bag_label")
-    return frame, replace(options, labels="bag_label" in frame or _has_instance_labels(frame))
+    return frame, replace(options, labels="bag_label" in frame or has_instance_labels(frame))
 
 
 def _missing_column_cure(column: str, options: ReadOptions) -> str:
@@ -102,10 +108,6 @@ def _missing_column_cure(column: str, options: ReadOptions) -> str:
         return cure
     evaluate = "" if options.training else "; for `majority evaluate` a column label is enough"
     return f"{cure}{evaluate}; `majority predict` and `majority report` need no labels"
-
-
-def _has_instance_labels(frame: pd.DataFrame) -> bool:
-    return "label" in frame and bool((frame["label"] != "").any())
 
 
 class _Images(NamedTuple):
@@ -119,7 +121,10 @@ def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings
     from .images import NO_IMAGE, find_ignoring_case, load_images
 
     names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
-    store, files, errors = load_images(path, names.tolist(), options.image_size, options.channels)
+    size, channels, on_demand = options.image_size, options.channels, options.encoder_shape is not None
+    if options.encoder_shape is not None:
+        size, channels = options.encoder_shape[:2], options.encoder_shape[2]
+    store, files, errors = load_images(path, names.tolist(), size, channels, on_demand)
     absent = [names[i] for i in errors if names[i] and errors[i] == NO_IMAGE]
     other_case = find_ignoring_case(path.parent, absent)
     for i in sorted(errors, key=lambda i: int(first[i])):
@@ -138,28 +143,6 @@ def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings
     warn_of_changes(names.tolist(), images, (height, width, channels), options, findings)
     warn_of_losses(names.tolist(), images, findings)
     return _Images(store, index, names, ImageFileSummary.of(images))
-
-
-def _read_coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndarray | None:  # (n, 2)
-    names = [name for name in ("x", "y") if name in frame]
-    if not names:
-        return None
-    if len(names) == 1:
-        findings.add_problem(path, 1, f"there is only a column {names[0]}", "give both x and y, or neither")
-        return None
-    columns, cure = [], f"write a number of up to ±{LARGEST_COORDINATE:,}, or remove the columns x and y"
-    for name in names:
-        if describe_content(frame[name]) == LISTS:
-            findings.add_problem(path, None, f"column {name} contains lists", cure)
-            return None
-        numbers = as_numbers(frame[name])
-        wrong = as_text(frame[name][~(np.abs(numbers) <= LARGEST_COORDINATE)])
-        for row, cell in zip(wrong.index, wrong, strict=True):
-            findings.add_problem(path, row, f"{name} is {cell or 'empty'}", cure)
-        columns.append(numbers)
-    both = np.stack(columns, axis=1)
-    whole = (np.abs(both) <= LARGEST_COORDINATE).all() and (both % 1 == 0).all()  # others were reported above
-    return both.astype(np.int64) if whole else both
 
 
 def _repeated_rows(frame: pd.DataFrame, columns: list[str]) -> list[tuple[int, int]]:

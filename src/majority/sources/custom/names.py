@@ -7,6 +7,7 @@ import io
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from string import digits
 
@@ -18,6 +19,20 @@ SYNONYMS = {
     "bag": ("bag_id", "bag_name", "bagname", "slide", "slide_id"),
     "path": ("file", "filename", "file_name", "file_path", "image", "image_path", "image_name", "img"),
 }
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """The columns of a table that have other names than the usual ones."""
+
+    bag: str | None = None
+    label: str | None = None  # the label of the bag
+    path: str | None = None
+
+    def usual(self, label: str) -> dict[str, str]:
+        """Usual name -> given name; the label of a bag is called bag_label in a manifest, label in a table of bags."""
+        names = {"bag": self.bag, label: self.label, "path": self.path}
+        return {usual: given for usual, given in names.items() if given is not None}
 
 
 def abbreviate_names(names: Sequence[str]) -> str:

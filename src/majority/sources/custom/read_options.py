@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import InputError
 from ..image_summary import ImageFileSummary
-from .names import abbreviate_names, features_option
+from .names import ColumnNames, abbreviate_names, features_option
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,10 @@ class ReadOptions:
     channels: int | None = None
     trained_images: ImageFileSummary | None = None  # the image files that a classifier was trained on
     features: tuple[str, ...] | None = None  # columns of a manifest
+    names: ColumnNames = field(
+        default_factory=ColumnNames
+    )  # for a classifier they are those of its training data, and need not occur
+    encoder_shape: tuple[int, int, int] | None = None  # images are read for an encoder, at this shape and on demand
 
     @property
     def for_classifier(self) -> bool:
@@ -30,6 +34,8 @@ class ReadOptions:
 
     def check_applicable(self, source: Path, images: bool, columns: bool) -> None:
         """Refuse options for images or for columns if the source has none."""
+        if images and self.encoder_shape is not None:
+            return
         if self.for_classifier:
             if images and self.image_size is None:
                 kind = f" with the columns {abbreviate_names(self.features)}" if self.features else ", or feature files"

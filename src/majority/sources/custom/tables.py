@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -14,6 +14,7 @@ import pandas as pd
 from ...errors import InputError
 from ...files import check_expansion
 from .findings import Findings, UnreadableError
+from .names import did_you_mean
 
 MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
 
@@ -27,22 +28,35 @@ LISTS = "lists (write one column per number)"
 BYTES = "bytes (write numbers)"
 
 
-def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) -> pd.DataFrame:
+TEXT_SUFFIXES = (".csv", ".tsv")
+NAME_OPTIONS = {"bag": "bag", "bag_label": "label", "label": "label", "path": "path"}  # usual name -> in --X-column
+
+
+def read_table(
+    path: Path,
+    text_columns: tuple[str, ...],
+    findings: Findings,
+    names: Mapping[str, str] | None = None,
+    optional_names: bool = False,
+) -> pd.DataFrame:
     """Read a table. Its index holds the number of each row in the file; blank lines are left out.
 
-    `text_columns` are stripped text ("" if empty), so that a class 7 or 007 keeps its name.
+    `text_columns` are stripped text ("" if empty), so that a class 7 or 007 keeps its name. `names` says which of them
+    have another name in the file; a name that is not there is a problem unless `optional_names`.
     """
-    n_problems = len(findings.problems)
+    names = names or {}
+    text_columns = (*text_columns, *names.values())
+    n_problems, lower = len(findings.problems), path.suffix.lower()
     try:
-        frame = _read_csv(path, text_columns, findings) if path.suffix.lower() == ".csv" else _read_parquet(path)
+        frame = _read_csv(path, text_columns, findings) if lower in TEXT_SUFFIXES else _read_parquet(path)
     except (UnreadableError, InputError):
         raise
     except ImportError:
         findings.add_problem(path, None, "Parquet needs pyarrow", "pip install pyarrow, or save the table as CSV")
     except Exception as error:  # pandas, pyarrow and the operating system raise different exceptions
         reason = str(error).strip().split("\n")[0]
-        kind = path.suffix.lower().removeprefix(".").upper()
-        encoding = " as UTF-8, with commas or semicolons" if kind == "CSV" else ""
+        kind = lower.removeprefix(".").upper()
+        encoding = " as UTF-8, with commas, semicolons or tabs" if lower in TEXT_SUFFIXES else ""
         findings.add_problem(path, None, f"it cannot be read as {kind} ({reason})", f"save it again{encoding}")
     else:
         _check_column_names(path, list(frame.columns), findings)
@@ -55,7 +69,22 @@ def read_table(path: Path, text_columns: tuple[str, ...], findings: Findings) ->
         raise UnreadableError
     for name in set(text_columns) & set(frame.columns):
         frame[name] = as_text(frame[name])
-    return frame
+    return _rename(frame, path, names, optional_names, findings)
+
+
+def _rename(
+    frame: pd.DataFrame, path: Path, names: Mapping[str, str], optional: bool, findings: Findings
+) -> pd.DataFrame:
+    """Give the columns their usual names. A column that has such a name already, for something else, is left out."""
+    absent = [name for name in names if names[name] not in frame]
+    for name in () if optional else absent:
+        what = f"there is no column {names[name]}{did_you_mean(names[name], frame.columns)}"
+        findings.add_problem(path, 1, what, f"correct --{NAME_OPTIONS[name]}-column")
+    if absent and not optional:
+        raise UnreadableError
+    given = {names[name]: name for name in names if name not in absent and names[name] != name}
+    replaced = [name for name in given.values() if name in frame and name not in given]
+    return frame.drop(columns=replaced).rename(columns=given)
 
 
 def as_text(column: pd.Series) -> pd.Series:
@@ -183,7 +212,7 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
         raise
     frame.index = np.arange(2, len(frame) + 2)
     frame.attrs[LEADING_ZEROS] = [name for name in written if written[name].str.fullmatch(r"\s*0\d+\s*").any()]
-    if separator == ";":
+    if separator != ",":
         for name in header:
             if name not in text and has_decimal_commas(frame[name]):
                 frame[name] = commas_to_points(frame[name])
@@ -251,7 +280,8 @@ def _column_names(header: Iterable[object]) -> list[str]:
 def _guess_separator(file: TextIO, known: Iterable[str]) -> str:
     """The separator by which the header has more known names, then more names.
 
-    Spreadsheets in countries with decimal commas write semicolons, and a name in the header may contain a comma.
+    Spreadsheets in countries with decimal commas write semicolons, and a name in the header may contain a comma. A tab
+    is hardly ever part of a name.
     """
 
     def count_names(separator: str) -> tuple[int, int]:
@@ -259,9 +289,9 @@ def _guess_separator(file: TextIO, known: Iterable[str]) -> str:
         names = next(csv.reader(file, delimiter=separator), [])
         return len({name.strip() for name in names} & set(known)), len(names)
 
-    semicolons = count_names(";") > count_names(",")
+    separator = max(",;\t", key=count_names)  # the first of equal ones
     file.seek(0)
-    return ";" if semicolons else ","
+    return separator
 
 
 def _report_long_rows(path: Path, width: int, separator: str, findings: Findings) -> None:
@@ -282,8 +312,6 @@ def _check_column_names(path: Path, header: list[str], findings: Findings) -> No
         findings.add_problem(path, None, "it is empty", "write a header and one row per instance or bag")
     elif header[0].lower().startswith("sep="):
         findings.add_problem(path, 1, "it sets the separator for Excel (sep=) and is not a header", "remove this line")
-    elif len(header) == 1 and "\t" in header[0]:
-        findings.add_problem(path, 1, "it is separated by tabs", "save it as CSV, with commas or semicolons")
     elif repeated:
         findings.add_problem(path, 1, f"two columns are named {repeated[0]!r}", "give each column its own name")
     else:

@@ -1,0 +1,100 @@
+"""Census on the features of a pretrained network, on a CPU: the time to embed the images, and to train each fold.
+
+    python benchmarks/embed.py cifar10 --model lite0.onnx --mean 0.498 --std 0.502 --folds 0-4 --out results/embed
+
+The images of all folds' bags are embedded once, into OUT/NAME.npy (not kept in the repository), then each fold is
+trained. Folds and bags are those of the source itself. Each line of OUT/runs.jsonl is one training; a training that
+has a line is not run again. OUT/embedding.json has the facts and the time of the features. Measured: results/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from PIL import Image
+from speed import commit
+
+from majority.cli.options import parse_folds
+from majority.encoders import Network, open_network
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.experiments.run_folder import environment
+from majority.files import append_line, read_lines, write_json
+from majority.sources import LabelledSet, load
+
+BLOCK = 512  # images that are resized together
+
+
+def resized(images: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """As `majority embed` reads image files: bilinear, by Pillow."""
+    height, width, channels = shape
+    mode = "L" if channels == 1 else "RGB"
+    pictures = [Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).convert(mode) for image in images]
+    method = Image.Resampling.BILINEAR
+    return np.stack([np.asarray(picture.resize((width, height), method)).reshape(shape) for picture in pictures])
+
+
+def embedded(source: LabelledSet, used: np.ndarray, network: Network) -> np.ndarray:
+    """(N, d): the features of the used images, zeros for the others."""
+    features = np.zeros((len(source.store), network.embedding.features), np.float32)
+    for start in range(0, len(used), BLOCK):
+        rows = used[start : start + BLOCK]
+        features[rows] = network(resized(source.store[rows], network.embedding.image_shape))
+        print(f"\r{min(start + BLOCK, len(used)):,} of {len(used):,} images", end="", flush=True)
+    print()
+    return features
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("source")
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--image-size", type=int)
+    parser.add_argument("--mean", type=float, nargs="+")
+    parser.add_argument("--std", type=float, nargs="+")
+    parser.add_argument("--scenario", default="small")
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--recipe", default="census")
+    parser.add_argument("--folds", type=parse_folds, default="0-4")
+    parser.add_argument("--features", type=Path, help="where the features are kept [default: OUT/SOURCE.npy]")
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    source = load(arguments.source)
+    assert isinstance(source, LabelledSet)
+    network = open_network(
+        arguments.model, image_size=arguments.image_size, mean=arguments.mean, std=arguments.std, device="cpu"
+    )
+    file = arguments.features or arguments.out / f"{source.name}.npy"
+    if not file.exists():
+        parts = [source.make_parts(scenario=arguments.scenario, fold=fold) for fold in arguments.folds]
+        used = np.unique(np.concatenate([bags.index for of_fold in parts for bags in of_fold if bags is not None]))
+        before = time.process_time()
+        features = embedded(source, used, network)
+        facts = network.embedding._asdict() | {"model": Path(network.embedding.model).name, "images": len(used)}
+        facts |= {"cpu_seconds": round(time.process_time() - before, 1), "environment": environment()}
+        np.save(file, features)
+        write_json(arguments.out / "embedding.json", facts | {"commit": commit()})
+    vectors = replace(source, name=f"{source.name}-features", store=np.load(file))
+    lines = arguments.out / "runs.jsonl"
+    done = {tuple(line[name] for name in ("scenario", "method", "recipe", "fold")) for line in read_lines(lines)}
+    for fold in arguments.folds:
+        if (arguments.scenario, arguments.method, arguments.recipe, fold) in done:
+            continue
+        data = Data(arguments.source, scenario=arguments.scenario, fold=fold)
+        experiment = Experiment(data, arguments.method, recipe=arguments.recipe)
+        with TemporaryDirectory() as folder:
+            before = time.process_time()
+            result = experiment.run(Path(folder) / "run", "cpu", source=vectors)
+            seconds = round(time.process_time() - before, 1)
+        append_line(lines, result | {"cpu_seconds": seconds, "commit": commit()})
+        print(fold, result["test"]["instance_accuracy"], f"{seconds} CPU s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""A folder with one folder of images per bag, and a table of the labels of the bags."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from ...data.feature_files import SUFFIXES, lower_suffix
+from ..image_summary import IMAGE_SUFFIXES
+from .content import Content
+from .feature_folder import LABELS, UNICODE_FORM, read_labels
+from .findings import Findings
+from .manifest import read_rows
+from .read_options import ReadOptions
+
+
+def is_image_folder(folder: Path) -> bool:
+    """Whether the folder has folders with images, and no feature files."""
+    entries = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    if any(lower_suffix(path) in SUFFIXES for path in entries):
+        return False
+    return any(_images(path) for path in entries if path.is_dir())
+
+
+def read_image_folder(folder: Path, options: ReadOptions, findings: Findings) -> Content:
+    """The images of each folder are a bag, which has the folder's name; labels.csv has the labels."""
+    places = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    images = {unicodedata.normalize(UNICODE_FORM, place.name): _images(place) for place in places}
+    images = {bag: paths for bag, paths in images.items() if paths}
+    rows = [(bag, str(path.relative_to(folder))) for bag, paths in images.items() for path in paths]
+    frame = pd.DataFrame(rows, columns=["bag", "path"])
+    labelled = read_labels(folder, options, findings) if options.labels else None
+    table = folder / LABELS
+    if labelled is None:
+        options = replace(options, labels=False, unlabelled=False)
+    else:
+        table, bags = labelled
+        _match(bags, images, table, findings)
+        columns = bags.rename(columns={"label": "bag_label"}).set_index("bag")
+        frame = frame[frame["bag"].isin(columns.index)].join(columns, on="bag").reset_index(drop=True)
+    before = len(findings.problems)
+    content = read_rows(frame, table, options, findings)
+    findings.problems[before:] = [replace(problem, row=None) for problem in findings.problems[before:]]
+    return content
+
+
+def _images(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if _is_image(path))
+
+
+def _is_image(path: Path) -> bool:
+    return lower_suffix(path) in IMAGE_SUFFIXES and not path.name.startswith(".")
+
+
+def _match(bags: pd.DataFrame, images: dict[str, list[Path]], table: Path, findings: Findings) -> None:
+    """Check that every bag of the table has a folder of images, and that every such folder has a row."""
+    for row, name in zip(bags.index, bags["bag"], strict=True):
+        if name not in images:
+            what = f"bag {name} has no folder with images in {table.parent}"
+            findings.add_problem(table, row, what, "add the folder, or leave the bag out")
+    for name in sorted(images.keys() - set(bags["bag"])):
+        cure = f"add its bag to {table.name}, or remove the folder"
+        findings.add_problem(table.parent / name, None, f"bag {name} has no row in {table.name}", cure)
