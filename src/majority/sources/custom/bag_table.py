@@ -52,7 +52,7 @@ def check_consistent(
         values = frame[column].to_numpy()
         which = pd.factorize(values)[0]  # comparing numbers is faster than comparing text
         seen = {""}  # a cell that is empty is reported elsewhere
-        for i in np.flatnonzero(which != which[first_row]):
+        for i in np.flatnonzero(which != which[first_row]).tolist():
             name, first_value, value = names[i], values[first_row[i]], values[i]
             if name not in seen and "" not in (first_value, value):
                 seen.add(name)
