@@ -118,6 +118,7 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
         "scenarios": ["large"],
         "methods": list(METHODS),
         "folds": [0],
+        "seeds": [0],
         "recipe": "quick",
         "changes": {"settings": {"training.epochs": 2}, "bags": 20, "bag_size": 8},
     }
