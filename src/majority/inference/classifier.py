@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
@@ -27,7 +28,8 @@ CURE = "replace it with an intact copy, or train again in another folder"  # a f
 
 
 def check_threshold(abstain_below: float | None) -> None:
-    if abstain_below is not None and not 0 <= abstain_below <= 1:
+    is_number = isinstance(abstain_below, Real) and not isinstance(abstain_below, bool)
+    if abstain_below is not None and not (is_number and 0 <= abstain_below <= 1):
         raise InputError(f"--abstain-below {abstain_below}: give a probability from 0 to 1")
 
 

@@ -29,7 +29,7 @@ def interval_plot(gaps: Sequence[Gap], label: str) -> str:
     for row, gap in enumerate(gaps):
         y = axes.y(row)
         parts.append(text(names[row], x=axes.left - 8, y=y + 4, text_anchor="end", fill=INK))
-        parts.append(text(gap.measured, x=axes.right + 8, y=y + 4, fill=FAINT, font_size=10))
+        parts.append(text(gap.measured, x=axes.right + 8, y=y + 4, fill=FAINT, font_size=11))
         if gap.mean is None:
             continue
         dot = {"cx": axes.x(gap.mean), "cy": y, "r": 4}

@@ -16,7 +16,7 @@ from .array_checks import check_images, check_vectors, describe_array, flatten_c
 from .labelled import LabelledSet
 
 LAYOUT = (
-    "the layout is train_images and train_labels, and optionally test_images and test_labels; for vectors "
+    "MedMNIST's layout is train_images and train_labels, and optionally test_images and test_labels; for vectors "
     "train_features and test_features in place of the images"
 )
 GROUP_NAMES = ("patients", "groups")
