@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,17 +14,22 @@ MOST_CLASSES = 5  # that are named
 OTHER_METHODS = "compare with --method vote and --method soft-count"
 
 
-def cautions(figures: Mapping[str, Any], classes: Sequence[str]) -> list[str]:
-    """All warnings, the most important first; none for bags without labels.
+class Doubt(NamedTuple):
+    """A class that has the most predicted instances in far more, or far fewer, bags than have its label."""
 
-    >>> figures = {"bag_accuracy": 0.85, "bag_accuracy_by_count": 0.4, "most_frequent_label": 0.2, "bags": 100}
-    >>> figures |= {"doubtful_classes": [{"class": 1, "bags_labelled": 6, "bags_counted": 40}]}
-    >>> for warning in cautions(figures, ["oak", "pine"]):
-    ...     print(warning)
-    the instances contradict the bags: in 40 % of 100 bags most instances are predicted as the bag's label, but ...
-    too many instances seem to be predicted as pine: it is the label of 6 of 100 bags and has the most instances in 40 ...
+    name: str
+    labelled: int
+    counted: int
+
+
+def cautions(figures: Mapping[str, Any], doubts: Sequence[Doubt] = ()) -> list[str]:
+    """All warnings about labelled bags, the most important first.
+
+    >>> figures = {"bag_accuracy": 0.85, "bag_accuracy_by_count": 0.8, "most_frequent_label": 0.2, "bags": 100}
+    >>> print(*cautions(figures, [Doubt("pine", 6, 40)]))
+    too many instances seem to be predicted as pine: it is the label of 6 of 100 bags and has the most instances in ...
     """
-    found = [no_learning(figures), _contradiction(figures), *_doubts(figures, classes)]
+    found = [no_learning(figures), _contradiction(figures), *(_describe(doubt, figures["bags"]) for doubt in doubts)]
     return [warning for warning in found if warning is not None]
 
 
@@ -69,29 +74,21 @@ def _contradiction(figures: Mapping[str, Any]) -> str | None:
     )
 
 
-def _doubts(figures: Mapping[str, Any], classes: Sequence[str]) -> list[str]:
-    """Warnings about classes that win far more or far fewer bags by their instances than by the labels."""
-    warnings = []
-    for doubt in figures.get("doubtful_classes", ())[:MOST_CLASSES]:
-        labelled, counted, name = doubt["bags_labelled"], doubt["bags_counted"], classes[doubt["class"]]
-        amount = "many" if counted > labelled else "few"
-        seen = f"it is the label of {labelled:,} of {figures['bags']:,} bags and has the most instances in {counted:,}"
-        warnings.append(f"too {amount} instances seem to be predicted as {name}: {seen}; {OTHER_METHODS}")
-    return warnings
+def _describe(doubt: Doubt, bags: int) -> str:
+    amount = "many" if doubt.counted > doubt.labelled else "few"
+    seen = f"it is the label of {doubt.labelled:,} of {bags:,} bags and has the most instances in {doubt.counted:,}"
+    return f"too {amount} instances seem to be predicted as {doubt.name}: {seen}; {OTHER_METHODS}"
 
 
-def doubtful_classes(labels: np.ndarray, counted: np.ndarray, n_classes: int) -> list[dict[str, int]]:
-    """(b,) labels and (b,) classes with the most predicted instances -> the classes whose numbers of bags differ by
-    chance hardly ever, and by a factor of two; the largest difference first.
+def find_doubts(labels: np.ndarray, counted: np.ndarray, classes: Sequence[str]) -> list[Doubt]:
+    """(b,) labels and (b,) classes with the most predicted instances -> the classes whose numbers of bags differ by a
+    factor of two, and by more than chance explains; the largest difference first.
 
-    >>> labels, counted = np.repeat([0, 1], [94, 6]), np.repeat([0, 1], [60, 40])
-    >>> doubtful_classes(labels, counted, 2)
-    [{'class': 1, 'bags_labelled': 6, 'bags_counted': 40}]
+    >>> find_doubts(np.repeat([0, 1], [94, 6]), np.repeat([0, 1], [60, 40]), ["oak", "pine"])
+    [Doubt(name='pine', labelled=6, counted=40)]
     """
-    given, found = (np.bincount(of_bags, minlength=n_classes) for of_bags in (labels, counted))
+    given, found = (np.bincount(of_bags, minlength=len(classes)) for of_bags in (labels, counted))
     gap = np.abs(found - given)
     doubtful = (gap > CERTAIN * np.sqrt(found + given)) & (np.maximum(found, given) >= 2 * np.minimum(found, given))
     order = [number for number in np.argsort(-gap, kind="stable").tolist() if doubtful[number]]
-    return [
-        {"class": number, "bags_labelled": int(given[number]), "bags_counted": int(found[number])} for number in order
-    ]
+    return [Doubt(classes[number], int(given[number]), int(found[number])) for number in order[:MOST_CLASSES]]
