@@ -114,14 +114,14 @@ def test_a_lock_is_seen_by_other_processes_and_ends_with_its_process(tmp_path):
 
 
 def test_leftovers_of_killed_processes_are_removed_and_locks_in_use_stay(tmp_path):
-    for name in (".a.json.lock", ".a.json.unfinished", "stages/.b.json.lock", "a.json", ".lock"):
+    for name in (".a.json.lock", ".a.json.unfinished", "cell/.lock", "a.json", "b.lock"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    with hold_lock(tmp_path / ".c.html.lock"):
+    with hold_lock(tmp_path / ".lock"), hold_lock(tmp_path / ".c.html.lock"):
         (tmp_path / ".c.html.unfinished").touch()
         remove_leftovers(tmp_path)
         left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"a.json", ".lock", ".c.html.lock", ".c.html.unfinished"}
+    assert left == {"a.json", "b.lock", ".lock", ".c.html.lock", ".c.html.unfinished"}
 
 
 def test_text_is_the_same_bytes_on_every_system_and_an_incomplete_line_is_left_out(tmp_path):

@@ -84,8 +84,8 @@ def exclusive_draft(path: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the locks and drafts of files below the folder that killed processes left; those in use stay."""
-    for lock in [*folder.rglob(f".*{LOCK}")]:
+    """Remove the locks and drafts below the folder that killed processes left; those in use stay."""
+    for lock in [path for path in folder.rglob(f"*{LOCK}") if path.name.startswith(".")]:
         with suppress(OSError, InputError), hold_lock(lock):  # a lock that can be held is removed at the end
             lock.with_name(f"{lock.name.removesuffix(LOCK)}{UNFINISHED}").unlink(missing_ok=True)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from majority import LabelledSet
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -61,8 +63,10 @@ def test_same_accuracy_runs_small_and_continues(run, tmp_path):
 
 
 @pytest.fixture
-def census(tmp_path):
+def census(tmp_path, monkeypatch):
     """The command for a small census of custom images, with pretraining."""
+    make_parts = LabelledSet.make_parts
+    monkeypatch.setattr(LabelledSet, "make_parts", lambda self, **choices: make_parts(self, bags=60, **choices))
     rng = np.random.default_rng(0)
     labels = np.arange(1_500, dtype=np.uint16)[:, None] % 3
     images = rng.integers(0, 100, (1_500, 13, 13, 3), dtype=np.uint8)

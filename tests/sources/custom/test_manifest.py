@@ -58,6 +58,15 @@ def test_features_by_name_and_unused_text_columns(tmp_path, majority, make):
     assert "warning: column site is not used" in out
 
 
+def test_a_path_of_a_null_character_is_a_problem(tmp_path, majority, make, says):
+    table = make.images(tmp_path, bags=4)
+    table.loc[2, "path"] = "\x00"
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, _ = majority("check", tmp_path / "bags.csv")
+    assert code == 1
+    assert says(out, "problem: ", "row 4")
+
+
 def test_none_and_na_are_valid_names(tmp_path, make):
     table = make.table()
     table["bag_label"] = table["label"] = table["bag_label"].map({"7": "None", "12": "NA"})
@@ -211,6 +220,8 @@ WRONG = {  # change of a valid table -> facts in one line of the message
     "nothing to train on": (with_splits(["test"]), ("no bag is in split train",)),
     "one class": (lambda t, m: t.assign(bag_label="7"), ("all bags have the label '7'", "two or more classes")),
     "x without y": (lambda t, m: t.assign(x=1), ("row 1", "only a column x", "both x and y")),
+    "x beyond all numbers": (lambda t, m: change(0, "x", "9" * 400)(t.assign(x=1, y=2), m), ("row 2", "x is 999")),
+    "x out of range": (lambda t, m: change(0, "x", 1e38)(t.assign(x=1.0, y=2), m), ("row 2", "x is 1e+38")),
     "x that is not a number": (lambda t, m: change(0, "x", "left")(t.assign(x=1, y=2), m), ("row 2", "x is left")),
 }
 

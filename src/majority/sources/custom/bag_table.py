@@ -45,14 +45,19 @@ def check_consistent(
     frame: pd.DataFrame, file: Path, owner: str, columns: Iterable[str], cure: str, findings: Findings
 ) -> None:
     """Check that all rows of one bag (or group) have the same value in each column; name the first other row."""
+    names = frame[owner].to_numpy()
+    owners = pd.factorize(names)[0]
+    first_row = np.unique(owners, return_index=True)[1][owners]  # (n,) of the same owner
     for column in columns:
-        first = frame.groupby(owner, sort=False)[column].transform("first")
-        filled = (frame[column] != "") & (first != "") & (frame[owner] != "")
-        differing = frame[(frame[column] != first) & filled].drop_duplicates(owner)
-        cells = zip(differing.index, differing[owner], first[differing.index], differing[column], strict=True)
-        for row, name, first_value, value in cells:
-            what = f"{owner} {name} has two {column}s ({first_value!r} in its first row, {value!r} here)"
-            findings.add_problem(file, row, what, cure)
+        values = frame[column].to_numpy()
+        which = pd.factorize(values)[0]  # comparing numbers is faster than comparing text
+        seen = {""}  # a cell that is empty is reported elsewhere
+        for i in np.flatnonzero(which != which[first_row]).tolist():
+            name, first_value, value = names[i], values[first_row[i]], values[i]
+            if name not in seen and "" not in (first_value, value):
+                seen.add(name)
+                what = f"{owner} {name} has two {column}s ({first_value!r} in its first row, {value!r} here)"
+                findings.add_problem(file, frame.index[i], what, cure)
 
 
 def check_for_training(bags: pd.DataFrame, file: Path, findings: Findings) -> None:

@@ -74,4 +74,5 @@ def read_coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.
             findings.add_problem(path, row, f"{name} is {cell or 'empty'}", cure)
         columns.append(numbers)
     both = np.stack(columns, axis=1)
-    return both.astype(np.int64) if np.isfinite(both).all() and (both % 1 == 0).all() else both
+    whole = (np.abs(both) <= LARGEST_COORDINATE).all() and (both % 1 == 0).all()  # others were reported above
+    return both.astype(np.int64) if whole else both

@@ -22,6 +22,8 @@ from .names import did_you_mean
 from .read_options import ReadOptions
 from .tables import LISTS, describe_content, read_table
 
+HASHED_COLUMNS = 64  # to find rows that may be equal
+
 
 def read_manifest(path: Path, options: ReadOptions, findings: Findings) -> Content:
     names = options.names.usual("bag_label")
@@ -74,7 +76,7 @@ def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: F
     else:
         store, columns = read_features(frame, path, options, findings)
         index, names, image_files = np.arange(len(frame)), None, None
-        _warn_of_repeated_rows(frame, columns, findings)
+        _warn_of_repeated_rows(frame, store, findings)
     bag_of = pd.factorize(frame["bag"])[0]  # bags in the order of their first row
     order = np.argsort(bag_of, kind="stable")
     coordinates = read_coordinates(frame, path, findings)
@@ -126,7 +128,7 @@ def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings
     absent = [names[i] for i in errors if names[i] and errors[i] == NO_IMAGE]
     other_case = find_ignoring_case(path.parent, absent)
     for i in sorted(errors, key=lambda i: int(first[i])):
-        if not names[i]:  # check_filled reports empty cells
+        if not frame["path"].iloc[first[i]]:  # check_filled reports empty cells
             continue
         cure = "repair it or leave it out"
         if names[i] in other_case:
@@ -157,11 +159,13 @@ def _check_repeated_images(frame: pd.DataFrame, path: Path, findings: Findings) 
         findings.add_problem(path, row, what, "remove one of the two")
 
 
-def _warn_of_repeated_rows(frame: pd.DataFrame, features: tuple[str, ...], findings: Findings) -> None:
+def _warn_of_repeated_rows(frame: pd.DataFrame, numbers: np.ndarray, findings: Findings) -> None:
     """Warn of rows that are equal in every cell. It is no problem, because rows of few values may well be equal."""
-    compared = [name for name in frame.columns if describe_content(frame[name]) != LISTS]
-    few = ["bag", *(name for name in compared if name in features)][:3]  # two features distinguish most rows
-    repeated = _repeated_rows(frame[frame.duplicated(few, keep=False)], compared)
+    rows = frame[pd.Series(_hash_rows(numbers)).duplicated(keep=False).to_numpy()]
+    if rows.empty:
+        return
+    compared = [name for name in rows.columns if describe_content(rows[name]) != LISTS]
+    repeated = _repeated_rows(rows, compared)
     if repeated:
         count = "1 row is" if len(repeated) == 1 else f"{len(repeated)} rows are"
         row, first = repeated[0]
@@ -169,6 +173,15 @@ def _warn_of_repeated_rows(frame: pd.DataFrame, features: tuple[str, ...], findi
             f"{count} the same as another row of the bag in every cell (e.g. row {row} as row {first}): "
             "each row counts as one instance: remove accidental duplicates"
         )
+
+
+def _hash_rows(numbers: np.ndarray) -> np.ndarray:  # (n, d) -> (n,) uint64
+    """Equal for rows that are equal, and rarely for others; up to HASHED_COLUMNS are used."""
+    factors = np.random.default_rng(0).integers(1, 2**63, HASHED_COLUMNS, np.uint64) | np.uint64(1)
+    hashes = np.zeros(len(numbers), np.uint64)
+    for column, factor in zip(numbers.T, factors, strict=False):
+        hashes += (column.astype(np.float64) + 0.0).view(np.uint64) * factor  # -0.0 becomes 0.0
+    return hashes
 
 
 def _check_shared_images(frame: pd.DataFrame, path: Path, findings: Findings) -> None:

@@ -89,7 +89,7 @@ def _rename(
 
 def as_text(column: pd.Series) -> pd.Series:
     """Stripped text, "" for an empty cell; whole numbers have no decimal point."""
-    if pd.api.types.is_float_dtype(column) and (column.dropna() % 1 == 0).all():
+    if pd.api.types.is_float_dtype(column) and ((column % 1 == 0) & (column.abs() < 2**63) | column.isna()).all():
         column = column.astype("Int64")
     which, values = pd.factorize(column.astype(object))  # -1: missing
     text = np.array([*(_cell_text(value) for value in values), ""], object)
@@ -112,7 +112,19 @@ def as_numbers(column: pd.Series) -> np.ndarray:
 
 
 def _as_floats(column: pd.Series) -> np.ndarray:
-    return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    try:
+        return pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    except OverflowError:  # a whole number beyond the range of float64
+        return np.array([_as_float(cell) for cell in column], np.float64)
+
+
+def _as_float(cell: Any) -> float:
+    try:
+        return float(cell)
+    except OverflowError:
+        return np.inf
+    except (TypeError, ValueError):
+        return np.nan
 
 
 class Separators(NamedTuple):
@@ -191,7 +203,7 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     read = _csv_reader(path, separator, header)
     try:
         frame = read(dtype=dict.fromkeys(text, str), na_values=missing)
-        whole = [name for name in header if name not in text and _is_whole(frame[name].head(LEADING_ZEROS_ROWS))]
+        whole = _whole_columns(frame.head(LEADING_ZEROS_ROWS))
         written = read(dtype=str, usecols=whole, nrows=LEADING_ZEROS_ROWS) if whole else pd.DataFrame()
     except pd.errors.EmptyDataError:
         return pd.DataFrame(columns=header)
@@ -204,9 +216,18 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
         for name in header:
             if name not in text and has_decimal_commas(frame[name]):
                 frame[name] = commas_to_points(frame[name])
-    cells = (frame[name].isna() | (frame[name] == "") if name in text else frame[name].isna() for name in header)
-    blank = np.logical_and.reduce(list(cells))
+    blank = _blank_rows(frame)
     return frame[~blank].copy() if blank.any() else frame
+
+
+def _blank_rows(frame: pd.DataFrame) -> np.ndarray:
+    """(n,) whether all cells of a row are empty."""
+    blank = np.ones(len(frame), bool)
+    for name in frame:
+        if not blank.any():
+            break
+        blank &= (frame[name].isna() | (frame[name] == "")).to_numpy(bool)
+    return blank
 
 
 def _csv_reader(path: Path, separator: str, header: list[str]) -> Callable[..., pd.DataFrame]:
@@ -230,8 +251,11 @@ def _csv_reader(path: Path, separator: str, header: list[str]) -> Callable[..., 
     return read
 
 
-def _is_whole(column: pd.Series) -> bool:
-    return pd.api.types.is_numeric_dtype(column) and bool((column.dropna() % 1 == 0).all())
+def _whole_columns(frame: pd.DataFrame) -> list[str]:
+    """The columns of numbers without decimals. All columns at once: a table may have 100,000 of them."""
+    numbers = frame.select_dtypes(["number", "bool"])
+    values = numbers.to_numpy(np.float64)
+    return [*numbers.columns[(np.isnan(values) | (values == np.floor(values))).all(axis=0)]]
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

@@ -1,0 +1,216 @@
+"""Large tables and bags: processor time and peak memory of `check`, `train` (one epoch, quick) and `predict`.
+
+    python benchmarks/load.py FOLDER --out results/load/cpu.json                  # all cases; FOLDER for their files
+    python benchmarks/load.py FOLDER --only rows --scale 0.01                     # to test the code, not its speed
+
+Each case is measured at a quarter, at half and at all of its size, each command in a new process:
+
+rows      a CSV of 2,000,000 rows of 16 features in 20,000 bags
+small     a CSV of 100,000 bags of 1 to 3 rows of 16 features
+one bag   a folder of .npy files: one bag of 1,000,000 vectors of 16 features, and 40 bags of 100
+classes   a CSV of 40,000 bags of 2 rows of 16 features, of 5,000 classes
+columns   a CSV of 100,000 columns, 40 bags of 2 rows
+
+"seconds" are user and system time. "start" is the same command on 40 bags of 2 rows of 16 features; it is subtracted
+before the growth exponent (log2 of the ratio of the largest to the half size) and "times the data" (peak memory above
+the start, divided by the size of the files) are computed. Before these, "csv" compares reading the table of `rows` with
+pyarrow's reader on one thread: "read" is the table alone, "load" the bags with all checks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from speed import commit
+
+from majority.files import write_json
+
+WIDTH = 16
+SCALES = (0.25, 0.5, 1.0)
+PARTS = np.array(["train"] * 6 + ["val"] * 2 + ["test"] * 2)
+
+
+def write_table(path: Path, sizes: np.ndarray, classes: int = 3, width: int = WIDTH) -> None:
+    """A CSV; bag i has class i modulo `classes`, and its rows are that class's centre plus noise."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    rng, bags = np.random.default_rng(0), np.arange(len(sizes))
+    rows = np.repeat(bags, sizes)
+    shift = np.random.default_rng(1).normal(size=(classes, min(width, WIDTH))).astype(np.float32)
+    table = {
+        "bag": pa.array(np.char.add("bag-", bags.astype(str)), pa.string()).take(pa.array(rows)),
+        "bag_label": pa.array(np.char.add("class-", (bags % classes).astype(str))).take(pa.array(rows)),
+        "split": pa.array(PARTS[(bags // classes) % len(PARTS)]).take(pa.array(rows)),
+    }
+    for i in range(width):
+        centre = shift[rows % classes, i] if i < shift.shape[1] else np.float32(0)
+        table[f"f{i}"] = (rng.standard_normal(len(rows), np.float32) + centre).round(4)
+    csv.write_csv(pa.table(table), path)
+
+
+def write_rows(folder: Path, scale: float) -> Path:
+    write_table(folder / "bags.csv", np.full(max(40, int(20_000 * scale)), 100))
+    return folder / "bags.csv"
+
+
+def write_small(folder: Path, scale: float) -> Path:
+    write_table(folder / "bags.csv", np.random.default_rng(0).integers(1, 4, max(40, int(100_000 * scale))))
+    return folder / "bags.csv"
+
+
+def write_one_bag(folder: Path, scale: float) -> Path:
+    place, rng, lines = folder / "bags", np.random.default_rng(0), ["bag,label,split"]
+    place.mkdir()
+    for i in range(41):
+        size = 100 if i else max(100, int(1_000_000 * scale))
+        np.save(place / f"bag-{i}.npy", rng.standard_normal((size, WIDTH), np.float32) + i % 2)
+        lines.append(f"bag-{i},{'ab'[i % 2]},{PARTS[i // 2 % len(PARTS)]}")
+    (place / "labels.csv").write_text("\n".join(lines) + "\n")
+    return place
+
+
+def write_classes(folder: Path, scale: float) -> Path:
+    write_table(
+        folder / "bags.csv", np.full(max(40, int(40_000 * scale)), 2), max(2, min(5_000, int(5_000 * scale * 4)))
+    )
+    return folder / "bags.csv"
+
+
+def write_columns(folder: Path, scale: float) -> Path:
+    write_table(folder / "bags.csv", np.full(40, 2), width=max(WIDTH, int(100_000 * scale)))
+    return folder / "bags.csv"
+
+
+def write_start(folder: Path, scale: float) -> Path:
+    write_table(folder / "bags.csv", np.full(40, 2))
+    return folder / "bags.csv"
+
+
+CASES: dict[str, Callable[[Path, float], Path]] = {
+    "rows": write_rows,
+    "small": write_small,
+    "one bag": write_one_bag,
+    "classes": write_classes,
+    "columns": write_columns,
+}
+
+
+def in_a_process(work: Callable, *arguments: object) -> Any:
+    """Call in a new process: a command that is started by a large process counts its memory as its own."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()
+
+
+def run(words: list[object]) -> dict[str, float]:
+    """Run the command: processor seconds and peak memory."""
+    process = subprocess.Popen([sys.executable, "-m", "majority", *map(str, words)], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"`majority {' '.join(map(str, words))}` ended with {process.returncode}")
+    return {"seconds": round(usage.ru_utime + usage.ru_stime, 2), "peak_mb": round(usage.ru_maxrss * 1024 / 1e6)}
+
+
+def measure(write: Callable[[Path, float], Path], folder: Path, scale: float) -> dict:
+    """The three commands on one input, which is removed afterwards."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        place = Path(name)
+        source = in_a_process(write, place, scale)
+        files = [source] if source.is_file() else list(source.iterdir())
+        measured: dict = {"data_mb": round(sum(path.stat().st_size for path in files) / 1e6, 3)}
+        quick = ["--recipe", "quick", "--method", "log-mean", "--epochs", 1, "--device", "cpu", "--out", place / "run"]
+        measured["check"] = run(["check", source])
+        measured["train"] = run(["train", source, *quick])
+        measured["predict"] = run(["predict", place / "run", source, "--device", "cpu", "--out", place / "classes.csv"])
+    return measured
+
+
+def summarise(start: dict, sizes: list[dict]) -> dict:
+    """Growth exponents between the half and the whole, and the peak of the whole in multiples of its data."""
+    summary = {}
+    for command in ("check", "train", "predict"):
+        half, whole = (max(size[command]["seconds"] - start[command]["seconds"], 0.01) for size in sizes[-2:])
+        memory = sizes[-1][command]["peak_mb"] - start[command]["peak_mb"]
+        summary[command] = {
+            "seconds": sizes[-1][command]["seconds"],
+            "growth exponent": round(math.log2(whole / half), 2),
+            "peak_mb": sizes[-1][command]["peak_mb"],
+            "times the data": round(memory / sizes[-1]["data_mb"], 1),
+        }
+    return summary
+
+
+def compare_readers(folder: Path, scale: float) -> dict:
+    """Processor seconds of reading the table of `rows`, the least of two."""
+    from pyarrow import csv
+
+    from majority import load_source
+    from majority.sources.custom.columns import TEXT
+    from majority.sources.custom.findings import Findings
+    from majority.sources.custom.tables import read_table
+
+    def seconds(read: Callable[[], object]) -> float:
+        best = math.inf
+        for _ in range(2):
+            started = time.process_time()
+            read()
+            best = min(best, time.process_time() - started)
+        return best
+
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        path = write_rows(Path(name), scale)
+        pyarrow = seconds(lambda: csv.read_csv(path, read_options=csv.ReadOptions(use_threads=False)))
+        read = seconds(lambda: read_table(path, TEXT, Findings()))
+        load = seconds(lambda: load_source(path))
+    found = {"pyarrow": pyarrow, "read": read, "load": load}
+    ratios = {"read / pyarrow": read / pyarrow, "load / pyarrow": load / pyarrow}
+    return {name: round(value, 2) for name, value in (found | ratios).items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", help="cases, separated by commas")
+    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--out", type=Path, help="a .json file; cases that are in it already are kept")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    chosen = options.only.split(",") if options.only else ["csv", *CASES]
+    result = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
+    result |= {
+        "command": " ".join(["python", *sys.argv]),
+        "commit": commit(),
+        "hardware": f"{os.cpu_count()} CPU cores",
+    }
+    if "csv" in chosen:
+        result["csv"] = in_a_process(compare_readers, options.folder, options.scale)
+        print("csv", result["csv"], flush=True)
+    start = measure(write_start, options.folder, options.scale)
+    cases = result.setdefault("cases", {})
+    for name in [name for name in CASES if name in chosen]:
+        sizes = [measure(CASES[name], options.folder, scale * options.scale) for scale in SCALES]
+        cases[name] = {"summary": summarise(start, sizes), "start": start, "sizes": sizes}
+        print(name, json.dumps(cases[name]["summary"]), flush=True)
+        if options.out:
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+            write_json(options.out, result)
+    if options.out:
+        write_json(options.out, result)
+
+
+if __name__ == "__main__":
+    main()
