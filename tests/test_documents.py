@@ -122,21 +122,6 @@ def test_the_python_code_of_the_tutorial_takes_colour_images_of_any_size(tmp_pat
     assert run_tutorial_snippets() == ["red", "['red']"]
 
 
-def test_the_recipes_of_the_command_can_be_used_from_python(tmp_path, majority, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    section = (DOCS / "how-to/scikit-learn.md").read_text().split("## Use the recipes of the command")[1]
-    blocks = re.findall(r"```(\w+)\n(.*?)```", section.split("\n## ")[0], re.DOTALL)
-    assert [language for language, _ in blocks] == ["python", "sh", "python"]
-    (_, write), (_, train), (_, use) = blocks
-    names = {"__name__": "__main__"}
-    exec(write, names)
-    run_lines(majority, train.replace("--epochs 20", "--epochs 3"))
-    exec(use, names)
-    predicted = re.findall(r"\d+", capsys.readouterr().out.splitlines()[-1])
-    assert predicted[0] == "0"  # the first five digits show 0 to 4
-    assert len(predicted) == 5
-
-
 RUN_ELSEWHERE = {"sklearn_arrays.py", "write_digits.py", "fields_to_bags.py"}  # by test_estimator.py, the tutorials
 EXAMPLES = {path.name for path in (ROOT / "examples").glob("*.py")} - RUN_ELSEWHERE
 

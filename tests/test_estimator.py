@@ -25,7 +25,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "sklearn_arrays.py"
 NAMES = np.array(["owl", "ant", "bee"])
 
 
-@parametrize_with_checks([MajorityLabelClassifier(epochs=8)])  # the default, 20, takes longer
+@parametrize_with_checks([MajorityLabelClassifier(epochs=8)])  # the default, 40, takes longer
 def test_scikit_learn_s_own_checks(estimator, check):
     check(estimator)
 
@@ -112,6 +112,21 @@ def test_other_methods_are_refused(method, reason):
     X, y, groups, _ = make_table(bags=12)
     with pytest.raises(InputError, match=reason):
         quick(method=method).fit(X, y, groups)
+
+
+def test_recipes_and_their_settings():
+    X, y, groups, truth = make_table()
+    settings = {"census.teachers": 1, "census.head.epochs": 5}
+    model = quick(recipe="census", epochs=4, settings=settings).fit(X, y, groups)
+    assert (model.predict(X) == truth).mean() > 0.9
+    assert len(model.history_) == 4
+    assert len(quick(epochs=None, settings={"training.epochs": 3}).fit(X, y, groups).history_) == 3
+    with pytest.raises(InputError, match=r"training\.epochs"):
+        quick(epochs=2, settings={"training.epochs": 3}).fit(X, y, groups)
+    with pytest.raises(InputError, match="no recipe"):
+        quick(recipe="magic").fit(X, y, groups)
+    with pytest.raises(InputError, match="mpem does not work"):
+        quick(recipe="mpem", method="vote").fit(X, y, groups)
 
 
 def test_a_backbone_of_one_s_own_is_copied():

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .encoders.embed import embed
     from .errors import InputError, TrainingError
     from .estimator import MajorityLabelClassifier, bag_accuracy
+    from .experiments.train import TrainedRun, train
     from .inference import metrics
     from .inference.classifier import Classifier
     from .inference.evaluate import evaluate
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .training.callbacks import Callback
     from .training.loop import fit
     from .training.settings import Settings
+    from .training.trackers import MLflowLog, TensorBoardLog
 
 __version__ = "0.1.0"
 
@@ -45,6 +47,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Head": "methods",
     "InputError": "errors",
     "LabelledSet": "sources",
+    "MLflowLog": "training.trackers",
     "MajorityLabelClassifier": "estimator",
     "Method": "methods",
     "Model": "model",
@@ -54,6 +57,8 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Settings": "training.settings",
     "Source": "sources",
     "Target": "data.batches",
+    "TensorBoardLog": "training.trackers",
+    "TrainedRun": "experiments.train",
     "TrainingError": "errors",
     "bag_accuracy": "estimator",
     "build_model": "model",
@@ -72,6 +77,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "metrics": "inference",
     "read_image": "sources.custom.images",
     "register": "plugins",
+    "train": "experiments.train",
     "winner_weights": "data.scenarios",
     "write_maps": "inference.maps",
     "write_predictions": "inference.prediction_files",
@@ -87,6 +93,7 @@ __all__ = [
     "Head",
     "InputError",
     "LabelledSet",
+    "MLflowLog",
     "MajorityLabelClassifier",
     "Method",
     "Model",
@@ -96,6 +103,8 @@ __all__ = [
     "Settings",
     "Source",
     "Target",
+    "TensorBoardLog",
+    "TrainedRun",
     "TrainingError",
     "__version__",
     "bag_accuracy",
@@ -115,6 +124,7 @@ __all__ = [
     "metrics",
     "read_image",
     "register",
+    "train",
     "winner_weights",
     "write_maps",
     "write_predictions",

@@ -6,6 +6,8 @@ import copy
 import warnings
 from collections.abc import Mapping
 from numbers import Real
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,18 +22,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
 from .data.bags import Bags
-from .data.device import BATCH_INSTANCES
+from .data.device import BATCH_INSTANCES, choose_device
 from .data.segments import Segments
 from .data.validation import find_missing
 from .errors import InputError
 from .inference.classifier import Classifier
-from .methods import DEFAULT_METHOD, METHODS
-from .model import build_model
-from .training.loop import fit
-from .training.settings import Settings
+from .methods import AUTO, METHODS, check_options
+from .recipes import Plan, TaskInfo, choose, find_recipe, model_builder, train_by_plan
+from .recipes.plan import SHORTHANDS
 
 SURE_AND_RIGHT = 0.9  # if rows have labels of their own, the model's surest half agrees with them more often than this
 FEWEST_ROWS = 20  # with fewer rows this is not checked
+PLAN_PARAMETERS = ("epochs", "batch_bags", "learning_rate", "weight_decay", "patience", "max_instances")
 FLOATS = [np.float64, np.float32]  # other types of X are converted to the first
 CURE = (
     "pass groups=bag_ids (for a Pipeline, GridSearchCV and others, first call "
@@ -65,9 +67,12 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     ...     search.fit(X, y, groups=bags).best_params_
     {'epochs': 30}
 
+    The training is that of a recipe: `quick` trains one network once, `census` several, which takes longer and is more
+    accurate. Parameters that are None are the recipe's; `settings` has all others by name.
+
     `validation_fraction` of the bags is held out, and the epoch with their lowest loss is kept. Nothing is held out if
     the fraction is 0, if fewer bags than classes would be held out, or if a class would lose all its training bags;
-    then every bag is used for training and the epoch with the lowest training loss is kept.
+    then every bag is used for training and takes the place of the held-out bags.
 
     Training may use a GPU (`device`). Afterwards the model is on the CPU and predicts in float64.
 
@@ -82,14 +87,16 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        method: str = DEFAULT_METHOD,
+        method: str = AUTO,  # the recipe weighs several methods, or takes the default one
         *,
         method_options: Mapping[str, Any] | None = None,
-        backbone: str | nn.Module = "auto",  # auto is an mlp; or a module that returns (n, features)
-        epochs: int = 20,
-        batch_bags: int = 16,
-        learning_rate: float = 3e-3,
-        weight_decay: float = 1e-2,
+        recipe: str = "quick",  # see `majority list`
+        settings: Mapping[str, Any] | None = None,  # of the recipe's plan, such as {"census.teachers": 1}
+        backbone: str | nn.Module = "auto",  # the recipe's; or a name, or a module that returns (n, features)
+        epochs: int | None = None,  # None, here and below: the recipe's
+        batch_bags: int | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
         patience: int | None = None,  # stop after this many epochs without a lower loss
         max_instances: int | None = None,  # larger bags: a new random subset in each step
         validation_fraction: float = 0.2,
@@ -98,6 +105,8 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.method = method
         self.method_options = method_options
+        self.recipe = recipe
+        self.settings = settings
         self.backbone = backbone
         self.epochs = epochs
         self.batch_bags = batch_bags
@@ -115,7 +124,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         _refuse_missing(y, "label")
         rows, labels = validate_data(self, X, y, dtype=FLOATS)
         check_classification_targets(labels)
-        if METHODS.find(self.method).head.needs_bag:
+        if self.method != AUTO and METHODS.find(self.method).head.needs_bag:
             raise InputError(
                 f"method {self.method} classifies an instance only within its bag, but predict(X) gets no bags: "
                 "use a method that classifies single instances"
@@ -124,26 +133,47 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         bags = _make_bags(rows, codes, [str(name) for name in self.classes_], groups)
         seed = _seed_from(self.random_state)
         train, held_out = self._split(bags, seed)
-        backbone = copy.deepcopy(self.backbone)  # the caller's module stays untrained
-        model = build_model(train, self.method, backbone, seed=seed, **self.method_options or {})
-        names = ("epochs", "batch_bags", "learning_rate", "weight_decay", "patience", "max_instances")
-        settings = Settings(**{name: getattr(self, name) for name in names}, seed=seed)
-        fitted = fit(model, train, held_out or train, settings, device=self.device, title=None)
-        self.classifier_ = Classifier(model, "cpu")
-        self.best_epoch_ = fitted.best_epoch
-        self.history_ = fitted.history
+        plan = self._plan(train, seed)
+        module = self.backbone if isinstance(self.backbone, nn.Module) else None
+        build = model_builder(plan, self.method, train, module, pixels=plan.pixels, **self.method_options or {})
+        with TemporaryDirectory(prefix="majority-") as folder:
+            trained = train_by_plan(
+                plan, self.method, train, held_out or train, build, Path(folder), device=self.device
+            )
+        self.classifier_ = Classifier(trained.model, "cpu")
+        self.best_epoch_ = trained.fitted.best_epoch
+        self.history_ = trained.fitted.history
         self.validation_bags_ = len(held_out or ())
         self._trained_on_bags = len(bags) < len(rows)
         if groups is None:
             self._warn_of_bag_labels(held_out if held_out and len(held_out) >= FEWEST_ROWS else bags)
         return self
 
+    def _plan(self, train: Bags, seed: int) -> Plan:
+        """The plan of the recipe, with the settings of this estimator."""
+        given = {name: getattr(self, name) for name in PLAN_PARAMETERS}
+        settings = {SHORTHANDS.get(name, f"training.{name}"): value for name, value in given.items()}
+        if isinstance(self.backbone, str) and self.backbone != "auto":
+            settings["backbone"] = self.backbone
+        chosen = {name: value for name, value in settings.items() if value is not None}
+        for name in chosen.keys() & (self.settings or {}).keys():
+            raise InputError(f"settings: {name} is also a parameter of this estimator: give it once")
+        task = TaskInfo("", train.store.shape[1:], choose_device(self.device).type == "cuda")
+        plan, _ = choose(self.recipe, task)
+        find_recipe(plan.recipe).check_method(self.method)
+        check_options(self.method, dict(self.method_options or {}))
+        return plan.with_seed(seed).with_settings(chosen | dict(self.settings or {}))
+
     def _check_parameters(self) -> None:
         """Parameters are checked in `fit`, as scikit-learn wants it; Settings check the numbers of the training."""
-        if not isinstance(self.method, str):
-            raise InputError(f"method is {self.method!r}: give a name, such as {DEFAULT_METHOD}")
-        if not isinstance(self.method_options, Mapping | None):
-            raise InputError(f"method_options is {self.method_options!r}: give a dict of options, or None")
+        for name in ("method", "recipe"):
+            if not isinstance(getattr(self, name), str):
+                raise InputError(f"{name} is {getattr(self, name)!r}: give a name from `majority list`")
+        if not isinstance(self.backbone, str | nn.Module):
+            raise InputError(f"backbone is {self.backbone!r}: give a name, or a module that returns (n, features)")
+        for name in ("method_options", "settings"):
+            if not isinstance(getattr(self, name), Mapping | None):
+                raise InputError(f"{name} is {getattr(self, name)!r}: give a dict, or None")
         share = self.validation_fraction
         if not isinstance(share, Real) or isinstance(share, bool) or not 0 <= share < 1:
             raise InputError(f"validation_fraction is {share!r}: it must be 0 or more and below 1")

@@ -317,6 +317,7 @@ class Figures(TypedDict, total=False):
     instances: Count
     known_instances: Count
     known_bags: Count
+    intervals: dict[str, Annotated[list[Figure], Between(2, 2)]]  # 95 %, over resampled bags
 
 
 class StageResult(TypedDict):
@@ -368,6 +369,7 @@ class ResultBase(TypedDict):
     seed: NotRequired[Count]
     stages: NotRequired[dict[str, StageResult] | None]
     method_options: NotRequired[dict[str, Any] | None]
+    varied: NotRequired[dict[str, Any]]
     sees_instance_labels: NotRequired[bool]
     background_share: NotRequired[Share | None]
     data: NotRequired[DataRecord | None]
@@ -387,8 +389,21 @@ class ResultLine(ResultBase):
     seconds: NotRequired[Figure]
 
 
+class PartRow(TypedDict):
+    """The bags of one part."""
+
+    name: str
+    bags: AtLeastOne
+    instances: AtLeastOne
+    smallest: AtLeastOne
+    largest: AtLeastOne
+    majority: Share | None
+
+
 class RunResult(ResultBase):
     """result.json."""
+
+    parts: NotRequired[list[PartRow]]
 
     fold: Count
     best_epoch: Count
@@ -398,6 +413,7 @@ class RunResult(ResultBase):
 
 class Changes(TypedDict, total=False):
     settings: dict[str, Any]
+    method_options: dict[str, Any]
 
 
 class StudyRequest(TypedDict):
@@ -407,5 +423,8 @@ class StudyRequest(TypedDict):
     scenarios: list[str]
     methods: list[str]
     folds: list[Count]
+    seeds: NotRequired[list[Count]]
+    vary: NotRequired[dict[str, list[Any]]]
+    reference: NotRequired[str | None]
     recipe: str
     changes: NotRequired[Changes]

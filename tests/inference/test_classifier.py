@@ -238,9 +238,9 @@ def test_files_of_other_formats_are_refused(tmp_path, notes):
 
 
 def test_missing_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"there is no classifier file .*none\.safetensors: train one first"):
+    with pytest.raises(InputError, match=r"there is no classifier file .*none\.safetensors: give"):
         Classifier.load(tmp_path / "none.safetensors")
-    with pytest.raises(InputError, match=r"there is no classifier file .*: give .*/best\.safetensors"):
+    with pytest.raises(InputError, match=r"there is no classifier file .*/best\.safetensors: .* run folder"):
         Classifier.load(tmp_path)
 
 

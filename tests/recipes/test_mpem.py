@@ -224,7 +224,7 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     stages = {
         f"stages/{name}/{file}" for name in ("first", "r0.3", "r1.0") for file in ("metrics.jsonl", "outcome.json")
     }
-    whole = {"config.json", "metrics.jsonl", "best.safetensors", "result.json", "report.html"}
+    whole = {"config.json", "metrics.jsonl", "best.safetensors", "result.json", "model-card.md", "report.html"}
     assert files == whole | stages
     assert result["recipe"] == "mpem"
     winner = tmp_path / "stages" / f"r{result['mpem']['r']}" / "metrics.jsonl"

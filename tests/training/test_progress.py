@@ -22,7 +22,7 @@ def test_a_log_gets_a_line_now_and_then(majority, monkeypatch, tmp_path):
     assert code == 0
     lines = [line for line in log.splitlines() if "epochs" in line]
     assert len(lines) == 3
-    assert lines[1].startswith("digits various adjusted-mean fold 0: 2 of 3 epochs · loss ")
+    assert lines[1].startswith("digits various adjusted-mean fold 0: 2 of 3 epochs · about 0:00:0")
     assert "· validation " in lines[1]
     assert "%" in lines[1]
     assert "of 3 epochs ·" not in out
@@ -33,13 +33,24 @@ def test_a_short_training_prints_no_lines(majority, tmp_path):
 
 
 def test_lines_are_a_minute_apart(monkeypatch, capsys):
-    now = iter([0, 30, 60, 60, 119, 120, 120])
+    now = iter([0, 30, 60, 119, 120])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
     lines = progress.ProgressLines()
     lines.on_fit_start("title", 0, 9)
     for epoch in range(4):
         lines.on_epoch_end({"epoch": epoch, "train_loss": 1.0})
-    assert capsys.readouterr().err == "title: 2 of 9 epochs · loss 1.000\ntitle: 4 of 9 epochs · loss 1.000\n"
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "title: 2 of 9 epochs · about 0:03:30 left · loss 1.000"
+    assert second == "title: 4 of 9 epochs · about 0:02:30 left · loss 1.000"
+
+
+def test_the_time_left_counts_only_the_epochs_of_this_call(monkeypatch, capsys):
+    now = iter([0, 100])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    lines = progress.ProgressLines()
+    lines.on_fit_start("title", 50, 100)
+    lines.on_epoch_end({"epoch": 50, "train_loss": 1.0})
+    assert "51 of 100 epochs · about 1:21:40 left" in capsys.readouterr().err  # 49 times 100 seconds
 
 
 @pytest.fixture

@@ -35,6 +35,10 @@ Ties = Annotated[
     ),
 ]
 WithReplacement = Annotated[bool, typer.Option("--with-replacement", help="Allow an instance more than once in a bag.")]
+WinnerRatio = Annotated[
+    float | None, typer.Option(help="How many times as often the first class is the bag label as the last class.")
+]
+Classes = Annotated[int | None, typer.Option(help="Use only the first N classes of a labelled data set.")]
 Seed = Annotated[int, typer.Option(help="Seed of weights and order of bags.")]
 DataSeed = Annotated[int, typer.Option(help="Seed of folds and bags.")]
 Epochs = Annotated[int | None, typer.Option(help="Number of epochs (default: the recipe's).")]
@@ -72,8 +76,8 @@ def optional_names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else split_names(text)
 
 
-def parse_folds(text: str) -> tuple[int, ...]:
-    """'0', '0-4' or '0,2' -> fold numbers."""
+def parse_folds(text: str, option: str = "--folds") -> tuple[int, ...]:
+    """'0', '0-4' or '0,2' -> fold numbers; also used for seeds."""
     folds: list[int] = []
     try:
         for piece in text.split(","):
@@ -83,8 +87,25 @@ def parse_folds(text: str) -> tuple[int, ...]:
                 raise ValueError("an empty or endless range, such as 3-1 or 0-1000000000")
             folds += chosen
     except (ValueError, OverflowError):
-        raise InputError(f"--folds {text}: write 0, 0-4 or 0,2, with at most {MAX_FOLDS} folds in a range") from None
+        raise InputError(f"{option} {text}: write 0, 0-4 or 0,2, with at most {MAX_FOLDS} in a range") from None
     return tuple(folds)
+
+
+def parse_vary(pairs: list[str] | None) -> dict[str, tuple[Any, ...]]:
+    """'training.learning_rate=1e-3,3e-4' -> the values by the name of the setting."""
+    vary: dict[str, tuple[Any, ...]] = {}
+    for name, values in _parse_pairs(pairs, "--vary", "training.learning_rate=1e-3,3e-4", str).items():
+        vary[name] = tuple(_parse_json(value) for value in values.split(","))
+        if len(set(map(str, vary[name]))) < len(vary[name]) or len(vary[name]) < 2:
+            raise InputError(f"--vary {name}={values}: give at least two different values, with commas between them")
+    return vary
+
+
+def _parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def parse_method_options(pairs: list[str] | None) -> dict[str, Any]:

@@ -49,13 +49,28 @@ def end_study(done: Sequence[FinishedCell], out: Path) -> None:
 
 
 def print_folds(results: list[dict[str, Any]]) -> None:
-    """Print the means over the folds, and how many instances they are based on."""
+    """Print the figures of each fold with their intervals, the means, and how many instances they are based on."""
+    from rich.table import Table
+
     from ..inference.metrics import coverage_note
     from ..study import aggregate
 
+    names = [name for name in ("instance_accuracy", "bag_accuracy") if results[0]["test"].get(name) is not None]
+    columns = ("fold", *(name.replace("_", " ") for name in names))
+    table = Table(*columns, title="folds, with 95 % intervals over their bags", title_justify="left")
+    for result in results:
+        intervals = _intervals(result["test"], 3)
+        cells = (f"{result['test'][name]:.3f} ({intervals.get(name, 'one bag')})" for name in names)
+        table.add_row(str(result["fold"]), *cells)
+    console().print(table)
     print_rows(aggregate(results))
     if note := coverage_note(*(result["test"] for result in results)):
         log(f"note: {note}")
+
+
+def _intervals(figures: dict[str, Any], digits: int = 4) -> dict[str, str]:
+    found: dict[str, Any] = figures.get("intervals", {})
+    return {name: f"{low:.{digits}f} to {high:.{digits}f}" for name, (low, high) in found.items()}
 
 
 def print_result(result: dict[str, Any]) -> None:
@@ -73,11 +88,11 @@ def print_figures(figures: dict[str, Any], title: str) -> None:
 
     from ..inference.metrics import coverage_note, no_learning_warning
 
-    table = Table("metric", "value", title=title, title_justify="left")
+    table, intervals = Table("metric", "value", "95 % interval", title=title, title_justify="left"), _intervals(figures)
     for name, value in figures.items():
-        if not isinstance(value, list):
+        if not isinstance(value, list | dict):
             shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
-            table.add_row(name.replace("_", " "), shown)
+            table.add_row(name.replace("_", " "), shown, intervals.get(name, ""))
     console().print(table)
     if note := coverage_note(figures):
         log(f"note: {note}")

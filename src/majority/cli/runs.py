@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import count_noun
+from ..errors import InputError, count_noun
 from . import options
 from .app import app
 from .printing import log, note_trained_on, print_figures
@@ -23,6 +23,7 @@ def evaluate(
     run: options.RunFolder,
     source: options.OtherSource = None,
     all_parts: AllParts = False,
+    out: Annotated[Path | None, typer.Option(help="Also write all figures to this .json or .csv file.")] = None,
     bag_column: options.BagColumn = None,
     label_column: options.LabelColumn = None,
     path_column: options.PathColumn = None,
@@ -31,12 +32,23 @@ def evaluate(
     """Evaluate a run's classifier on the test bags of its fold, or on all bags of your own SOURCE."""
     from ..experiments.reopen import open_bags
     from ..inference.evaluate import evaluate as evaluate_model
+    from ..inference.figure_files import check_figures_path, describe_outcome, write_figures
 
+    if out is not None:
+        check_figures_path(out)
     names = _column_names(bag_column, label_column, path_column)
     classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, names=names, device=device, log=log)
     note_trained_on(run, source)
+    described = {}
     for part, of_part in bags.items():
-        print_figures(evaluate_model(classifier.model, of_part, device).summary(), f"{part} bags")
+        outcome = evaluate_model(classifier.model, of_part, device)
+        further = of_part.true_classes[len(classifier.classes) :]
+        described[part] = describe_outcome(outcome, [*classifier.classes, *further])
+        figures = described[part]["figures"] | {"intervals": described[part]["intervals"]}
+        print_figures(figures, f"{part} bags")
+    if out is not None:
+        write_figures(out, {"run": str(run), "source": source}, described)
+        log(str(out))
 
 
 @app.command()
@@ -44,6 +56,9 @@ def predict(
     run: options.RunFolder,
     source: options.OtherSource = None,
     out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("predictions.csv"),
+    abstain_below: Annotated[
+        float | None, typer.Option(help="Leave the class empty if its probability is below this number.")
+    ] = None,
     by_bag: Annotated[bool, typer.Option("--bags", help="One row per bag instead of one row per instance.")] = False,
     all_parts: AllParts = False,
     bag_column: options.BagColumn = None,
@@ -54,8 +69,10 @@ def predict(
     """Classify every instance of the test bags of a run's fold, or of all bags of your own SOURCE."""
     from ..experiments.reopen import open_bags
     from ..experiments.run_folder import read_config, source_of
+    from ..inference.classifier import check_threshold
     from ..inference.prediction_files import check_output_path, write_bag_predictions, write_predictions
 
+    check_threshold(abstain_below)
     check_output_path(out, filter(None, [source, source_of(read_config(run))]))
     names = _column_names(bag_column, label_column, path_column)
     classifier, bags, opened = open_bags(
@@ -63,9 +80,9 @@ def predict(
     )
     note_trained_on(run, source)
     if by_bag:
-        log(f"{count_noun(write_bag_predictions(out, classifier, bags), 'bag')}: {out}")
+        log(f"{count_noun(write_bag_predictions(out, classifier, bags, abstain_below), 'bag')}: {out}")
     else:
-        log(f"{count_noun(write_predictions(out, classifier, bags, opened), 'instance')}: {out}")
+        log(f"{count_noun(write_predictions(out, classifier, bags, opened, abstain_below), 'instance')}: {out}")
 
 
 @app.command()
@@ -119,6 +136,9 @@ def write_map(
 def report(
     run: Annotated[Path, typer.Argument(help="A run folder, a study's folder, or a .jsonl file of results.")],
     source: options.OtherSource = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Of a study: the method, as its row is named, that others are compared with.")
+    ] = None,
     bag_column: options.BagColumn = None,
     label_column: options.LabelColumn = None,
     path_column: options.PathColumn = None,
@@ -135,7 +155,9 @@ def report(
     note_trained_on(run, source)
     names = _column_names(bag_column, label_column, path_column)
     is_run = source is not None or (run / CONFIG).is_file()
-    for path in [report_run(run, device, source, log, names)] if is_run else write_study(run, log):
+    if is_run and reference is not None:
+        raise InputError(f"--reference {reference}: {run} is a run, and only a study compares methods: leave it out")
+    for path in [report_run(run, device, source, log, names)] if is_run else write_study(run, log, reference):
         log(str(path))
 
 

@@ -10,76 +10,116 @@ import typer
 from ..errors import InputError
 from . import options
 from .app import app, tell_how_to_continue
+from .config_file import Config
 from .printing import end_study, log
 
+DEFAULT_METHODS = "count,log-mean,vote,naive"
 JOBS_HELP = "Number of parallel runs, or of parallel runs per GPU (default: one per core, two per GPU)."
+SOURCES_HELP = "Names from `majority list`, labelled .npz or .mat files, or bags of your own (five folds)."
+VARY_HELP = "Values of a setting to compare, as rows of one table, e.g. training.learning_rate=1e-3,3e-4."
+REFERENCE_HELP = "The method, as its row is named, that others are compared with in the report."
+OF_A_PRESET = {"sources", "config", "preset", "methods", "folds", "device", "jobs", "out"}
 
 
 @app.command()
 def study(
     context: typer.Context,
-    sources: Annotated[list[str], typer.Argument(help="Names from `majority list`, or labelled .npz or .mat files.")],
-    methods: Annotated[str, typer.Option(help="Names separated by commas, or all.")] = "count,log-mean,vote,naive",
+    sources: Annotated[list[str], typer.Argument(help=SOURCES_HELP)],
+    config: Config = None,
+    methods: Annotated[str, typer.Option(help="Names separated by commas, or all.")] = DEFAULT_METHODS,
     scenarios: Annotated[str, typer.Option(help="Names or LOW,HIGH, separated by commas.")] = "small,various,large",
     folds: Annotated[str, typer.Option(help="Numbers of the folds to train: 0, 0-4 or 0,2 (of 0 to 4).")] = "0",
+    seeds: Annotated[str, typer.Option(help="Seeds of weights and order of bags: 0, 0-2 or 0,2.")] = "0",
+    vary: Annotated[list[str] | None, typer.Option("--vary", metavar="NAME=VALUE,VALUE", help=VARY_HELP)] = None,
+    reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None,
     preset: Annotated[str | None, typer.Option(help="A predefined study of one source: difficulty.")] = None,
     recipe: options.Recipe = "default",
     epochs: options.Epochs = None,
     patience: options.Patience = None,
+    batch_bags: options.BatchBags = None,
+    learning_rate: options.LearningRate = None,
+    max_instances: options.MaxInstances = None,
     ratios: options.Ratios = None,
     backbone: options.Backbone = None,
+    option: options.MethodOption = None,
     settings: options.Set = None,
     bags: options.NumberOfBags = None,
     bag_size: options.BagSize = None,
+    classes: options.Classes = None,
+    winner_ratio: options.WinnerRatio = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
-    seed: options.Seed = 0,
     data_seed: options.DataSeed = 0,
     device: options.Device = "auto",
     compile_network: options.Compile = None,
     jobs: Annotated[int | None, typer.Option(help=JOBS_HELP)] = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs, table.md and table.csv.")] = Path("runs/study"),
 ) -> None:
-    """Train every method on every scenario and fold, and print one table.
+    """Train every method on every scenario, fold and seed, and print one table.
 
     If it is interrupted, repeat the command to continue.
     """
     from ..experiments.data import Data
     from ..experiments.experiment import Experiment
     from ..methods import METHODS
-    from ..sources import is_custom_source
     from ..study import Study, difficulty, join_ranges
 
-    for source in filter(is_custom_source, sources):
-        raise InputError(
-            f"{source} contains your own bags, but `study` makes bags from labelled data sets: "
-            "use `majority train --folds K`"
-        )
+    chosen = tuple(METHODS) if methods == "all" else options.split_names(methods)
+    fold_numbers = options.parse_folds(folds)
     if preset is not None:
         _check_preset(preset, sources, context)
+        of_preset = chosen if _is_given(context, "methods") else difficulty.METHODS
+        folds_of_preset = fold_numbers if _is_given(context, "folds") else difficulty.FOLDS
         with tell_how_to_continue(out):
-            done = difficulty.run(sources[0], out, device, jobs, log)
+            done = difficulty.run(sources[0], out, device, jobs, log, of_preset, folds_of_preset)
         end_study(done, out)
         return
     data = Data(
-        sources[0], bags=bags, bag_size=bag_size, ties=ties, with_replacement=with_replacement, data_seed=data_seed
+        sources[0],
+        bags=bags,
+        bag_size=bag_size,
+        ties=ties,
+        with_replacement=with_replacement,
+        data_seed=data_seed,
+        classes=classes,
+        winner_ratio=winner_ratio,
     )
     shorthands = {
         "backbone": backbone,
         "epochs": epochs,
         "patience": patience,
+        "batch_bags": batch_bags,
+        "learning_rate": learning_rate,
+        "max_instances": max_instances,
         "compile": compile_network,
         "ratios": options.parse_ratios(ratios),
     }
-    chosen = tuple(METHODS) if methods == "all" else options.split_names(methods)
     common = Experiment(
-        data, chosen[0], recipe=recipe, seed=seed, settings=options.parse_settings(settings, shorthands)
+        data,
+        chosen[0],
+        options.parse_method_options(option),
+        recipe,
+        settings=options.parse_settings(settings, shorthands),
     )
-    scenario_names = join_ranges(options.split_names(scenarios))
-    grid = Study(tuple(sources), scenario_names, chosen, options.parse_folds(folds), common)
+    grid = Study(
+        tuple(sources),
+        join_ranges(options.split_names(scenarios)),
+        chosen,
+        fold_numbers,
+        common,
+        options.parse_folds(seeds, "--seeds"),
+        options.parse_vary(vary),
+        reference,
+    )
     with tell_how_to_continue(out):
         done = grid.run(out, device, jobs, log)
     end_study(done, out)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option is on the command line or in the file of --config."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name in ("COMMANDLINE", "DEFAULT_MAP")
 
 
 def _check_preset(preset: str, sources: list[str], context: typer.Context) -> None:
@@ -87,8 +127,6 @@ def _check_preset(preset: str, sources: list[str], context: typer.Context) -> No
         raise InputError(f"there is no preset {preset!r}: use difficulty")
     if len(sources) > 1:
         raise InputError(f"--preset {preset} studies one source: give {sources[0]} alone")
-    allowed = {"sources", "preset", "device", "jobs", "out"}
     for option in context.command.params:
-        given = option.name is not None and context.get_parameter_source(option.name)
-        if option.name not in allowed and given and given.name == "COMMANDLINE":
+        if option.name and option.name not in OF_A_PRESET and _is_given(context, option.name):
             raise InputError(f"--preset {preset} sets {option.opts[0]} itself: leave it out")

@@ -11,6 +11,7 @@ import typer
 from ..errors import InputError
 from . import options
 from .app import app, tell_how_to_continue
+from .config_file import Config
 from .printing import log, print_folds, print_result
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ LIKE_HELP = "A known source with similar images; augmentations that preserve its
 @app.command()
 def train(
     source: options.Source,
+    config: Config = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
     recipe: options.Recipe = "default",
     scenario: Annotated[str | None, typer.Option(help=SCENARIO_HELP)] = None,
@@ -51,10 +53,8 @@ def train(
         str | None, typer.Option(help="A class that is not counted for the majority and is never a bag label.")
     ] = None,
     background_share: Annotated[float | None, typer.Option(help="Its share of all instances, if it is known.")] = None,
-    classes: Annotated[int | None, typer.Option(help="Use only the first N classes of a labelled data set.")] = None,
-    winner_ratio: Annotated[
-        float | None, typer.Option(help="How many times as often the first class is the bag label as the last class.")
-    ] = None,
+    classes: options.Classes = None,
+    winner_ratio: options.WinnerRatio = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
     seed: options.Seed = 0,
@@ -64,6 +64,9 @@ def train(
     eager: Annotated[
         bool, typer.Option("--eager", help="On a GPU, launch every step from Python (for debugging).")
     ] = False,
+    trackers: Annotated[
+        list[str] | None, typer.Option("--log", help="Also log to tensorboard or mlflow; may be repeated.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder [default: runs/SOURCE[-SCENARIO]-METHOD-foldF].")] = None,
 ) -> None:
     """Train an instance classifier from majority labels, in a run folder.
@@ -72,7 +75,9 @@ def train(
     """
     from ..experiments.data import Data
     from ..experiments.experiment import Experiment
+    from ..training.trackers import create_trackers
 
+    callbacks = create_trackers(trackers or [])
     if background_share is not None and background is None:
         raise InputError("--background-share: name the background too, with --background NAME")
     data = Data(
@@ -116,21 +121,26 @@ def train(
     )
     stem = "-".join(filter(None, [Path(source).resolve().stem, (data.scenario or "").replace(",", "-"), method]))
     if folds is not None and fold is None:
-        _cross_validate(experiment, folds, out or Path("runs") / stem, device, eager)
+        _cross_validate(experiment, folds, out or Path("runs") / stem, device, eager, trackers or [])
         return
     folder = out or Path("runs") / f"{stem}-fold{data.fold}"
     with tell_how_to_continue(folder):
-        result = experiment.run(folder, device, log, eager)
+        result = experiment.run(folder, device, log, eager, callbacks=callbacks)
     print_result(result)
     log(f"run folder: {folder}")
 
 
-def _cross_validate(experiment: Experiment, folds: int, out: Path, device: str, eager: bool) -> None:
+def _cross_validate(
+    experiment: Experiment, folds: int, out: Path, device: str, eager: bool, trackers: list[str]
+) -> None:
     """Train each fold in its own folder below `out` and print the means."""
+    from ..training.trackers import create_trackers
+
     results = []
     for fold in range(folds):
         of_fold = replace(experiment, data=replace(experiment.data, fold=fold))
         with tell_how_to_continue(out):
-            results.append(of_fold.run(out / f"fold{fold}", device, log, eager))
+            callbacks = create_trackers(trackers)
+            results.append(of_fold.run(out / f"fold{fold}", device, log, eager, callbacks=callbacks))
     print_folds(results)
     log(f"run folders: {out}/fold0 to fold{folds - 1}")

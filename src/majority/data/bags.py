@@ -206,9 +206,9 @@ class Bags:
     def __repr__(self) -> str:
         sizes = self.sizes
         span = f"{sizes.min()} to {sizes.max()}" if sizes.min() != sizes.max() else f"{sizes[0]}"
-        shown = ", ".join(self.classes[:10]) + (", ..." if len(self.classes) > 10 else "")
+        shown = f"classes: {', '.join(self.classes[:10])}{', ...' if len(self.classes) > 10 else ''}"
         instances = f"{len(self.index)} instances of shape {self.store.shape[1:]}"
-        return f"Bags({len(self)} bags of {span}, {instances}, classes: {shown})"
+        return f"Bags({len(self)} bags of {span}, {instances}, {shown if self.labelled else 'no labels'})"
 
     @property
     def sizes(self) -> np.ndarray:  # (b,)

@@ -10,6 +10,7 @@ from ..errors import InputError
 from ..methods import sees_instance_labels
 from ..records import check_fields
 from ..sources import Parts, Source, is_custom_source, load, names
+from ..sources.base import IN_MEMORY
 
 MAXIMA = {  # what is too low is refused where it is used, which knows more about it
     "fold": 10**6,
@@ -60,10 +61,13 @@ class Data:
     @property
     def path(self) -> str | None:
         """The absolute path of a source that is a file or folder. Links are kept, as images may lie beside a link."""
-        return None if self.source in names() else os.path.abspath(Path(self.source).expanduser())
+        is_file = self.source != IN_MEMORY and self.source not in names()
+        return os.path.abspath(Path(self.source).expanduser()) if is_file else None
 
     def with_defaults(self) -> Data:
         """The same data with the defaults for its kind of source filled in."""
+        if self.source == IN_MEMORY:
+            return self
         if is_custom_source(self.source):
             if self.folds is not None and self.folds < 3:
                 raise InputError(f"--folds {self.folds}: give 3 or more (one for testing, one for validation)")

@@ -9,19 +9,30 @@ from typing import Any, NamedTuple
 
 from .. import __version__
 from ..backbones import check_backbone
-from ..data.bags import Bags
 from ..data.device import choose_device
 from ..errors import InputError, unknown_name
 from ..files import remove_leftovers, write_json, write_lines
 from ..inference.classified_bags import classify_bags
-from ..inference.classifier import Classifier
+from ..inference.classifier import CLASSIFIER, Classifier
+from ..inference.figure_files import summary_with_intervals
 from ..log import Log, no_log
 from ..methods import AUTO, check_options, sees_instance_labels
-from ..model import Model, build_model
-from ..recipes import DEFAULT, RECIPES, Plan, Run, TaskInfo, Trained, choose, find_recipe, temporary_files
+from ..model import Model
+from ..recipes import (
+    DEFAULT,
+    RECIPES,
+    Plan,
+    TaskInfo,
+    Trained,
+    choose,
+    find_recipe,
+    model_builder,
+    temporary_files,
+    train_by_plan,
+)
 from ..recipes.label_preserving import LABEL_PRESERVING
 from ..records import check_fields, parse_record
-from ..report.page import REPORT
+from ..report.page import REPORT, part_rows
 from ..sources import Parts, Source
 from ..training.callbacks import Callback
 from ..training.memory import memory_warning
@@ -30,7 +41,6 @@ from ..training.validation import check_all_known, check_callbacks
 from .data import Data, fingerprints
 from .reopen import open_classifier
 from .run_folder import (
-    CLASSIFIER,
     CONFIG,
     RESULT,
     check_same_settings,
@@ -68,6 +78,7 @@ class Experiment:
     settings: dict[str, Any] = field(default_factory=dict)  # changes of the plan, such as {"training.epochs": 10}
     background_share: float | None = None  # of all instances; None: not known
     like: str | None = None  # a known source with similar images: what preserves its labels preserves these
+    varied: tuple[str, ...] = ()  # the settings by which a study tells its cells apart
 
     def __post_init__(self) -> None:
         """Refuse what cannot be right before any data are read; the plan for the data is checked again later."""
@@ -92,6 +103,7 @@ class Experiment:
         eager: bool = False,
         source: Source | None = None,  # if it is open already
         callbacks: Sequence[Callback] = (),
+        progress: bool = True,  # show it on standard error
     ) -> dict[str, Any]:
         """Train and evaluate in the folder, or continue a run that was killed; return the result."""
         folder = Path(folder)
@@ -101,8 +113,12 @@ class Experiment:
             result = open_run(folder, prepared.config, device)
             if result is None:
                 self._log_start(folder, prepared, device, log)
-                trained = self._train(folder, prepared, device, log, eager, callbacks)
+                for callback in callbacks:
+                    callback.on_run_start(folder, read_config(folder))
+                trained = self._train(folder, prepared, device, log, eager, callbacks, progress)
                 result = self._finish(folder, prepared, trained, device)
+                for callback in callbacks:
+                    callback.on_run_end(result)
             else:
                 if not (folder / REPORT).exists():  # killed between the result and the page
                     write_report(folder, open_classifier(folder, device), prepared.parts.present(), prepared.source)
@@ -142,7 +158,8 @@ class Experiment:
             raise InputError(f"--like {self.like} is for images, and these instances are vectors: leave it out")
         plan, reason = choose(self.recipe, task)
         plan = self._adapt(plan)
-        build = self._builder(parts.train, plan)
+        options: dict[str, Any] = {"pixels": plan.pixels, "background_share": self.background_share}
+        build = model_builder(plan, self.method, parts.train, **options | self.method_options)
         if not has_started(folder):  # a run that is refused leaves nothing behind
             for part in (parts.train, parts.val) if build().head.sees_instance_labels else ():
                 check_all_known(self.method, part)
@@ -157,19 +174,31 @@ class Experiment:
         return Prepared(source, parts, plan, task, config, build, reason)
 
     def _train(
-        self, folder: Path, prepared: Prepared, device: str, log: Log, eager: bool, callbacks: Sequence[Callback]
+        self,
+        folder: Path,
+        prepared: Prepared,
+        device: str,
+        log: Log,
+        eager: bool,
+        callbacks: Sequence[Callback],
+        progress: bool,
     ) -> Trained:
         plan, parts, data = prepared.plan, prepared.parts, self.data.with_defaults()
-        recipe = RECIPES[plan.recipe]
-        method = recipe.method(self.method)
-        losses = recipe.losses if method == AUTO else ()
-
-        def fresh_model(number: int = 0, method: str | None = None) -> Model:
-            return prepared.build(run.seed_of(number), method)
-
+        method = RECIPES[plan.recipe].method(self.method)
         title = " ".join(filter(None, [data.source, data.scenario, method, f"fold {data.fold}"]))
-        run = Run(folder, parts.train, parts.val, plan, fresh_model, title, device, eager, log, callbacks, losses)
-        return recipe.train(run)
+        return train_by_plan(
+            plan,
+            method,
+            parts.train,
+            parts.val,
+            prepared.build,
+            folder,
+            title=title if progress else None,
+            device=device,
+            eager=eager,
+            log=log,
+            callbacks=callbacks,
+        )
 
     def _finish(self, folder: Path, prepared: Prepared, trained: Trained, device: str) -> dict[str, Any]:
         """Write the classifier, the figures and the report page."""
@@ -180,9 +209,12 @@ class Experiment:
         evaluated = {"val": parts.val} if parts.test is None else {"test": parts.test, "val": parts.val}
         classified = {part: classify_bags(classifier, bags, source) for part, bags in evaluated.items()}
         figures: dict[str, Any] = {"test": {}}
-        figures |= {part: of_part.outcome().summary() for part, of_part in classified.items()}
-        write_json(folder / RESULT, figures | trained.summary() | self._about(prepared, device))
-        write_report(folder, classifier, parts.present(), source, classified=classified.get("test", classified["val"]))
+        reported = "val" if parts.test is None else "test"
+        figures |= {part: of_part.outcome().summary() for part, of_part in classified.items() if part != reported}
+        figures[reported] = summary_with_intervals(classified[reported].outcome())
+        facts = trained.summary() | self._about(prepared, device) | {"parts": part_rows(parts.present())}
+        write_json(folder / RESULT, figures | facts)
+        write_report(folder, classifier, parts.present(), source, classified=classified[reported])
         return read_result(folder)
 
     # ------------------------------------------------------------------ their parts
@@ -206,21 +238,6 @@ class Experiment:
         """The plan with this experiment's seed and settings."""
         find_recipe(plan.recipe).check_method(self.method)
         return plan.with_seed(self.seed).with_settings(self.settings)
-
-    def _builder(self, train: Bags, plan: Plan) -> Callable[..., Model]:
-        """A function that makes networks of the plan; the statistics of the instances are computed only once."""
-        options: dict[str, Any] = {"pixels": plan.pixels, "background_share": self.background_share}
-        options |= self.method_options
-        recipe = RECIPES[plan.recipe]
-        named = recipe.method(self.method)
-        first = recipe.losses[0] if named == AUTO else named
-
-        def build(seed: int = 0, method: str | None = None) -> Model:
-            model = build_model(train, method or first, plan.backbone, seed=seed, **options)
-            options["normalise"] = model.normalise
-            return model
-
-        return build
 
     def _config(self, data: Data, plan: Plan, fingerprint: list[str | None]) -> dict[str, Any]:
         return {
@@ -251,6 +268,7 @@ class Experiment:
             "data": asdict(data),
             "plan": plan.as_dict(),
             "task": prepared.task._asdict(),
+            **({"varied": {name: self.settings[name] for name in self.varied}} if self.varied else {}),
             "version": __version__,
             "hardware": environment(device)["device"],
         }

@@ -11,16 +11,17 @@ from ..data.bags import Bags
 from ..encoders.embed import embed_bags
 from ..encoders.network import reopen_network
 from ..errors import InputError, count_noun
-from ..inference.classifier import Classifier
+from ..inference.classifier import CLASSIFIER, Classifier
 from ..log import Log, no_log
 from ..records import parse_record
 from ..sources import Parts, Source, is_custom_source
+from ..sources.base import IN_MEMORY
 from ..sources.custom import ColumnNames, CustomBags, ReadOptions
 from ..sources.custom.load import load_custom
 from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
 from .data import fingerprints
-from .run_folder import CLASSIFIER, CONFIG, data_of, finished_file, read_config, source_of
+from .run_folder import CONFIG, data_of, finished_file, read_config, source_of
 
 
 class Opened(NamedTuple):
@@ -71,6 +72,8 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
     config = read_config(folder)
     classifier = open_classifier(folder, device)
     data = replace(data_of(config), source=source_of(config))
+    if source is None and data.source == IN_MEMORY:
+        raise InputError(f"{folder} was trained on bags in memory, from Python: give the bags to use as SOURCE")
     if source is not None:
         data = replace(data, source=source, folds=None, image_size=None, features=None)
         data = replace(data, bag_column=None, label_column=None, path_column=None)

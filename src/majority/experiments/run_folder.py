@@ -14,6 +14,7 @@ from typing import Any
 from .. import __version__
 from ..errors import InputError
 from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
+from ..inference.classifier import CLASSIFIER
 from ..records import Config as ConfigRecord
 from ..records import RunResult, parse_record, read_record
 from ..sources import is_custom_source
@@ -23,7 +24,7 @@ from .data import Data
 
 SCHEMA = 4
 LOCK = ".lock"
-CONFIG, RESULT, CLASSIFIER = "config.json", "result.json", "best.safetensors"
+CONFIG, RESULT = "config.json", "result.json"
 SHOWN = 3  # differences between two runs, in a message
 MAY_DIFFER = (
     "source_path",

@@ -21,12 +21,18 @@ from ..records import parse_record
 from .evaluate import all_batches, outputs
 from .weights import check_weights, read_weights, write_weights
 
+CLASSIFIER = "best.safetensors"  # in a run folder
 FORMAT = "majority-classifier-1"
 CURE = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
 
 
+def check_threshold(abstain_below: float | None) -> None:
+    if abstain_below is not None and not 0 <= abstain_below <= 1:
+        raise InputError(f"--abstain-below {abstain_below}: give a probability from 0 to 1")
+
+
 class BagPredictions(NamedTuple):
-    counts: np.ndarray  # (b, C) instances predicted as each class
+    counts: np.ndarray  # (b, C) instances predicted as each class; without those that it abstains from
     majority: np.ndarray  # (b,) class name with the highest count (first class on ties; the background if none votes)
     share: np.ndarray  # (b,) share of that class among the voting instances; 0 if none votes
     margin: np.ndarray  # (b,) share minus the share of the next class
@@ -44,6 +50,8 @@ class Classifier:
     >>> classifier = Classifier(build_model(bags, "log-mean"))
     >>> classifier.predict_proba(np.zeros((5, 2), "float32")).shape
     (5, 2)
+    >>> classifier
+    Classifier(method log-mean, instances of shape (2,), classes: cat, dog)
     """
 
     @check_arguments
@@ -52,6 +60,11 @@ class Classifier:
         self.device, self.columns = choose_device(device), None if columns is None else tuple(columns)
         self.model = model.to(self.device).eval()
         self.classes = np.asarray(model.spec.classes)
+
+    def __repr__(self) -> str:
+        spec = self.model.spec
+        shown = ", ".join(spec.classes[:10]) + (", ..." if len(spec.classes) > 10 else "")
+        return f"Classifier(method {spec.method}, instances of shape {spec.instance_shape}, classes: {shown})"
 
     # ------------------------------------------------------------------ single instances
 
@@ -79,9 +92,15 @@ class Classifier:
             raise InputError(f"there is no column {missing[0]}: this classifier was trained on {known}")
         return instances[list(self.columns)]
 
-    def predict(self, instances: Any) -> np.ndarray:  # (n,)
-        """The class name of each instance."""
-        return self.classes[self.predict_proba(instances).argmax(axis=1)]
+    def predict(self, instances: Any, abstain_below: float | None = None) -> np.ndarray:  # (n,)
+        """The class name of each instance; an empty text if its probability is below `abstain_below`."""
+        check_threshold(abstain_below)
+        return self.name_classes(self.predict_proba(instances), abstain_below)
+
+    def name_classes(self, probabilities: np.ndarray, abstain_below: float | None = None) -> np.ndarray:  # (n,)
+        """(n, C) -> the name of the class with the highest probability of each row, or an empty text."""
+        names = self.classes[probabilities.argmax(axis=1)]
+        return names if abstain_below is None else np.where(probabilities.max(axis=1) < abstain_below, "", names)
 
     # ------------------------------------------------------------------ bags
 
@@ -93,15 +112,21 @@ class Classifier:
             yield batch.bags, output.instance_log_probs.exp().cpu().numpy()
 
     @check_arguments
-    def predict_bags(self, bags: Bags) -> BagPredictions:
-        """Count the predicted classes in each bag."""
+    def predict_bags(self, bags: Bags, abstain_below: float | None = None) -> BagPredictions:
+        """Count the predicted classes in each bag.
+
+        Instances whose probability is below `abstain_below` are not counted. The majority of a bag without counted
+        instances is an empty text.
+        """
+        check_threshold(abstain_below)
         counts = np.zeros((len(bags), len(self.classes)), np.int64)
         for numbers, probabilities in self.stream(bags):
-            rows = np.repeat(numbers, bags.sizes[numbers])
-            np.add.at(counts, (rows, probabilities.argmax(axis=1)), 1)
+            rows, counted = np.repeat(numbers, bags.sizes[numbers]), probabilities.max(axis=1) >= (abstain_below or 0)
+            np.add.at(counts, (rows[counted], probabilities.argmax(axis=1)[counted]), 1)
         background = self.model.spec.background
         index = None if background is None else background.index
-        return BagPredictions(counts, self.classes[majority_of(counts, index)], *lead_of(counts, index))
+        majority = np.where(counts.any(axis=1), self.classes[majority_of(counts, index)], "")
+        return BagPredictions(counts, majority, *lead_of(counts, index))
 
     # ------------------------------------------------------------------ files
 
@@ -116,11 +141,12 @@ class Classifier:
     @classmethod
     @check_arguments
     def load(cls, path: str | Path, device: str = "auto", backbone: nn.Module | None = None) -> Classifier:
-        """Read a file that `save` has written. A custom backbone must be passed again."""
+        """Read a file that `save` has written, or the classifier of a run folder. A custom backbone must be passed
+        again."""
         path = Path(path)
+        path = path / CLASSIFIER if path.is_dir() else path
         if not path.is_file():
-            cure = f"give {path / 'best.safetensors'}" if path.is_dir() else "train one first"
-            raise InputError(f"there is no classifier file {path}: {cure}")
+            raise InputError(f"there is no classifier file {path}: give a file or a finished run folder")
         weights, metadata = read_weights(path, CURE)
         notes = decode_json(metadata.get("majority", "{}"), path, CURE)
         if notes.get("format") != FORMAT:

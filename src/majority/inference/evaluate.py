@@ -18,7 +18,7 @@ from ..data.streaming import stream_loader
 from ..errors import InputError
 from ..methods import BagOutput
 from ..model import Model
-from .metrics import Outcome, calibration_table, confusion_matrix
+from .metrics import KnownInstances, Outcome, calibration_table, confusion_matrix
 
 
 class Predictions(NamedTuple):
@@ -103,4 +103,5 @@ def compare(bags: Bags, predictions: Predictions, background: int | None) -> Out
         confusion=confusion_matrix(true, predicted, n_true),
         calibration=calibration_table(confidence, predicted == true),
         background=background,
+        known=KnownInstances(bags.ids[known], true, predicted, confidence),
     )

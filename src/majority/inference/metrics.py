@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..data.background import majority_of
 
 CALIBRATION_BINS = 15
+
+
+class KnownInstances(NamedTuple):
+    """The instances with a known class, in arrays of the same length."""
+
+    bag: np.ndarray  # number of the bag
+    true: np.ndarray
+    predicted: np.ndarray
+    confidence: np.ndarray
+
+    @property
+    def bins(self) -> np.ndarray:
+        """The calibration bin of each instance."""
+        return confidence_bins(self.confidence)
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,7 @@ class Outcome:
     confusion: np.ndarray | None = None  # (T, T) rows: true class, columns: predicted class
     calibration: np.ndarray | None = None  # (bins, 3) instances, their summed confidence, how many were correct
     background: int | None = None  # a class that does not vote
+    known: KnownInstances | None = None  # the instances themselves, for intervals
 
     def summary(self) -> dict[str, Any]:
         """The figures by name. Figures about instances are left out if no instance labels are known."""
@@ -93,9 +108,68 @@ def calibration_table(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray
 
     The bins are (0, 1/15], (1/15, 2/15], ...
     """
-    bins = np.clip(np.ceil(confidence * CALIBRATION_BINS).astype(np.int64), 1, CALIBRATION_BINS) - 1
+    bins = confidence_bins(confidence)
     columns = (np.ones_like(confidence), confidence, correct)
     return np.stack([np.bincount(bins, values, CALIBRATION_BINS) for values in columns], axis=1)
+
+
+def confidence_bins(confidence: np.ndarray) -> np.ndarray:
+    return np.clip(np.ceil(confidence * CALIBRATION_BINS).astype(np.int64), 1, CALIBRATION_BINS) - 1
+
+
+# ---------------------------------------------------------------- figures of one or of many confusion matrices
+
+
+def class_rates(confusion: np.ndarray) -> dict[str, np.ndarray]:
+    """(..., T, T) -> by name (..., T): precision, recall and F1 of each class; NaN where a figure is not defined.
+
+    >>> {name: rates.tolist() for name, rates in class_rates(np.array([[3, 1], [0, 4]])).items()}
+    {'precision': [1.0, 0.8], 'recall': [0.75, 1.0], 'f1': [0.857..., 0.888...]}
+    """
+    hits, rows, columns = _margins(confusion)
+    return {
+        "precision": _ratio(hits, columns),
+        "recall": _ratio(hits, rows),
+        "f1": _ratio(2 * hits, rows + columns),
+    }
+
+
+def confusion_rates(confusion: np.ndarray) -> dict[str, np.ndarray]:
+    """(..., T, T) -> by name (...,): accuracy, and means over the classes that occur or are predicted."""
+    hits, rows, columns = _margins(confusion)
+    seen = (rows + columns > 0).sum(axis=-1)
+    return {
+        "instance_accuracy": _ratio(hits.sum(axis=-1), rows.sum(axis=-1)),
+        "macro_f1": _ratio(np.nan_to_num(_ratio(2 * hits, rows + columns)).sum(axis=-1), seen),
+        "mean_iou": _ratio(np.nan_to_num(_ratio(hits, rows + columns - hits)).sum(axis=-1), seen),
+    }
+
+
+def background_rates(confusion: np.ndarray, background: int) -> dict[str, np.ndarray]:
+    """(..., T, T) -> by name (...,): the figures of `background_figures`; NaN where one is not defined."""
+    hits, rows, columns = _margins(confusion)
+    others = np.delete(np.arange(confusion.shape[-1]), background)
+    return {
+        "background_precision": _ratio(hits[..., background], columns[..., background]),
+        "background_recall": _ratio(hits[..., background], rows[..., background]),
+        "voter_accuracy": _ratio(hits[..., others].sum(axis=-1), rows[..., others].sum(axis=-1)),
+    }
+
+
+def calibration_errors(calibration: np.ndarray) -> np.ndarray:
+    """(..., bins, 3) -> (...,): see `calibration_error`."""
+    instances, confidence, correct = np.moveaxis(calibration, -1, 0)
+    return _ratio(np.abs(confidence - correct).sum(axis=-1), instances.sum(axis=-1))
+
+
+def _margins(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (..., T) each
+    """Correct predictions, instances and predictions of each class."""
+    return np.diagonal(confusion, axis1=-2, axis2=-1), confusion.sum(axis=-1), confusion.sum(axis=-2)
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
 
 
 # ---------------------------------------------------------------- figures
@@ -106,19 +180,17 @@ def instance_accuracy(confusion: np.ndarray) -> float:
     >>> instance_accuracy(np.array([[3, 1], [0, 4]]))
     0.875
     """
-    return float(np.trace(confusion) / confusion.sum())
+    return float(confusion_rates(confusion)["instance_accuracy"])
 
 
 def macro_f1(confusion: np.ndarray) -> float:
     """Mean F1 over the classes that occur or are predicted."""
-    hits, rows, columns = _margins(confusion)
-    return float(np.mean(2 * hits / (rows + columns)))
+    return float(confusion_rates(confusion)["macro_f1"])
 
 
 def mean_iou(confusion: np.ndarray) -> float:
     """Mean intersection over union over the classes that occur or are predicted."""
-    hits, rows, columns = _margins(confusion)
-    return float(np.mean(hits / (rows + columns - hits)))
+    return float(confusion_rates(confusion)["mean_iou"])
 
 
 def bag_accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
@@ -144,8 +216,7 @@ def overestimation(labels: np.ndarray, hard_counts: np.ndarray, true_counts: np.
 
 def calibration_error(calibration: np.ndarray) -> float:
     """Expected calibration error: the mean gap between confidence and accuracy over bins of equal width."""
-    _, confidence, correct = calibration.T
-    return float(np.abs(confidence - correct).sum() / calibration[:, 0].sum())
+    return float(calibration_errors(calibration))
 
 
 def background_figures(confusion: np.ndarray, background: int) -> dict[str, float | None]:
@@ -153,19 +224,8 @@ def background_figures(confusion: np.ndarray, background: int) -> dict[str, floa
 
     None if the background is never predicted (precision) or never occurs (recall).
     """
-    hits, rows, columns = confusion[background, background], confusion[background].sum(), confusion[:, background].sum()
-    others = np.delete(confusion, background, axis=0)
-    return {
-        "background_precision": float(hits / columns) if columns else None,
-        "background_recall": float(hits / rows) if rows else None,
-        "voter_accuracy": float((np.trace(confusion) - hits) / others.sum()) if others.sum() else None,
-    }
-
-
-def _margins(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    hits, rows, columns = np.diag(confusion), confusion.sum(axis=1), confusion.sum(axis=0)
-    seen = rows + columns > 0
-    return hits[seen], rows[seen], columns[seen]
+    rates = background_rates(confusion, background)
+    return {name: None if np.isnan(rate) else float(rate) for name, rate in rates.items()}
 
 
 # ---------------------------------------------------------------- what the figures do not show

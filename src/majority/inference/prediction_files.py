@@ -17,7 +17,7 @@ from ..data.bags import Bags
 from ..errors import InputError
 from ..files import write_atomically
 from ..sources import Source, is_custom_source
-from .classifier import Classifier
+from .classifier import Classifier, check_threshold
 
 ROWS_PER_GROUP = 65_536  # of a Parquet file, at least
 
@@ -45,37 +45,48 @@ def check_output_path(path: Path, sources: Iterable[str]) -> None:
 
 @check_arguments
 def write_predictions(
-    path: str | Path, classifier: Classifier, parts: dict[str, Bags], source: Source | None = None
+    path: str | Path,
+    classifier: Classifier,
+    parts: dict[str, Bags],
+    source: Source | None = None,
+    abstain_below: float | None = None,
 ) -> int:
     """Write one row per instance: part, bag, instance, x and y if known, class, probability of each class.
 
     The column `path` identifies an instance if the source is a manifest of images. Otherwise the column `instance`
     has its number within the feature file of its bag, or its position in the source: the row of the manifest below the
-    header, not counting empty rows. Returns the number of rows.
+    header, not counting empty rows. The class is empty if its probability is below `abstain_below`. Returns the number
+    of rows.
     """
 
+    check_threshold(abstain_below)
     if source is not None and not hasattr(source, "numbered_within_bags"):
         raise InputError(f"source is a {type(source).__name__}: give what load_source returns")
 
     def batches() -> Iterator[Columns]:
         for part, bags in parts.items():
             for numbers, probabilities in classifier.stream(bags):
-                yield _instance_rows(part, bags, numbers, probabilities, classifier.classes, source)
+                names = classifier.name_classes(probabilities, abstain_below)
+                yield _instance_rows(part, bags, numbers, names, probabilities, classifier.classes, source)
 
     return _write(Path(path), batches())
 
 
-def write_bag_predictions(path: str | Path, classifier: Classifier, parts: dict[str, Bags]) -> int:
+def write_bag_predictions(
+    path: str | Path, classifier: Classifier, parts: dict[str, Bags], abstain_below: float | None = None
+) -> int:
     """Write one row per bag: part, bag, instances of each class, majority, its share, its margin over the next one.
 
-    Returns the number of rows.
+    With `abstain_below` there is a column `abstained`: instances that are not counted. Returns the number of rows.
     """
 
     def batches() -> Iterator[Columns]:
         for part, bags in parts.items():
-            counts, majority, share, margin = classifier.predict_bags(bags)
+            counts, majority, share, margin = classifier.predict_bags(bags, abstain_below)
             count_columns = {f"n({name})": counts[:, c] for c, name in enumerate(classifier.classes)}
             columns = {"part": np.full(len(bags), part), "bag": _bag_names(bags, np.arange(len(bags)))}
+            if abstain_below is not None:
+                count_columns["abstained"] = bags.sizes - counts.sum(axis=1)
             yield columns | count_columns | {"majority": majority, "share": share, "margin": margin}
 
     return _write(Path(path), batches())
@@ -94,6 +105,7 @@ def _instance_rows(
     part: str,
     bags: Bags,
     numbers: np.ndarray,  # (b,) of the bags
+    names: np.ndarray,  # (n,) predicted classes
     probabilities: np.ndarray,  # (n, C)
     classes: np.ndarray,
     source: Source | None,
@@ -104,7 +116,7 @@ def _instance_rows(
     columns[kind] = ids
     if bags.coordinates is not None:
         columns["x"], columns["y"] = bags.coordinates[positions].T
-    columns["class"] = classes[probabilities.argmax(axis=1)]
+    columns["class"] = names
     return columns | {f"p({name})": probabilities[:, c] for c, name in enumerate(classes)}
 
 

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from ..data.segments import Segments
 from .base import BagOutput, Head
 
-SHARPNESS = 4  # p of the norm, and the factor inside log-sum-exp
+SHARPNESS = 4.0  # p of the norm, and the factor inside log-sum-exp, as published
+MAX_SHARPNESS = 100.0
 
 
-def p_norm(features: Tensor, segments: Segments, p: int = SHARPNESS) -> Tensor:
+def p_norm(features: Tensor, segments: Segments, p: float = SHARPNESS) -> Tensor:
     """(n, d) -> (b, d): (sum relu(h)^p)^(1/p). The gradient is 0, not NaN, if no instance is above 0.
 
     Features are divided by the maximum of their bag before the power, so that nothing overflows.
@@ -34,19 +35,19 @@ def p_norm(features: Tensor, segments: Segments, p: int = SHARPNESS) -> Tensor:
     return torch.where(some, powers, 1.0) ** (1 / p) * top
 
 
-def _mean(features: Tensor, segments: Segments) -> Tensor:
+def _mean(features: Tensor, segments: Segments, p: float) -> Tensor:
     return segments.mean(features)
 
 
-def _max(features: Tensor, segments: Segments) -> Tensor:
+def _max(features: Tensor, segments: Segments, p: float) -> Tensor:
     return segments.max(features)
 
 
-def _logsumexp(features: Tensor, segments: Segments) -> Tensor:
-    return segments.logsumexp(SHARPNESS * features)
+def _logsumexp(features: Tensor, segments: Segments, p: float) -> Tensor:
+    return segments.logsumexp(p * features)
 
 
-POOLS: dict[str, Callable[[Tensor, Segments], Tensor]] = {
+POOLS: dict[str, Callable[[Tensor, Segments, float], Tensor]] = {
     "mean": _mean,
     "max": _max,
     "pnorm": p_norm,
@@ -55,13 +56,17 @@ POOLS: dict[str, Callable[[Tensor, Segments], Tensor]] = {
 
 
 class FeaturePool(Head):
-    def __init__(self, in_features: int, n_classes: int, pool: str = "mean"):
+    def __init__(self, in_features: int, n_classes: int, pool: str = "mean", p: float | None = None):
         super().__init__()
         if pool not in POOLS:
             raise ValueError(f"pool={pool!r}: use one of {', '.join(POOLS)}")
-        self.pool = pool
+        if p is not None and pool not in ("pnorm", "lse"):
+            raise ValueError(f"p={p}: pooling by {pool} has no p: leave it out, or use feature-pnorm or feature-lse")
+        if p is not None and not 1 <= p <= MAX_SHARPNESS:
+            raise ValueError(f"p={p}: give a number from 1 to {MAX_SHARPNESS:g}")
+        self.pool, self.p = pool, SHARPNESS if p is None else float(p)
         self.classifier = nn.Linear(in_features, n_classes)
 
     def forward(self, features: Tensor, segments: Segments) -> BagOutput:
-        pooled = POOLS[self.pool](features, segments)  # (b, d)
+        pooled = POOLS[self.pool](features, segments, self.p)  # (b, d)
         return BagOutput(self.classifier(features).log_softmax(dim=1), self.classifier(pooled).log_softmax(dim=1))

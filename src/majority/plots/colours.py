@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from colorsys import hls_to_rgb
+
 INK, FAINT, GRID = "#1c2430", "#5b6675", "#dfe4ea"  # text and lines, labels of axes, grid lines
 
 # The first seven are those of Okabe and Ito. Each later one lies, in OKLab, as far as possible from all before it as
-# seen by normal, protanopic and deuteranopic eyes. After the last one they repeat.
+# seen by normal, protanopic and deuteranopic eyes, among colours that are neither very dark nor very light.
 PALETTE = (
-    *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#555555", "#33ffdd"),
-    *("#440066", "#333300", "#ccee66", "#88cc99", "#224499", "#5588ee", "#55ddff", "#775500"),
-    *("#333344", "#557777", "#33cccc", "#554422", "#444466", "#555588", "#22bb77", "#cccc55"),
+    *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#555555", "#aaffbb"),
+    *("#0000ff", "#66ff00", "#bbddff", "#8877ff", "#88cc99", "#553399", "#aa1100", "#aa4488"),
+    *("#cc22cc", "#ff4477", "#66ee88", "#5500cc", "#11cccc", "#aa5533", "#5555ff", "#7799ff"),
 )
+GOLDEN_RATIO = 0.618033988749895  # steps of this part of a circle never meet again
+LIGHTNESS = (0.35, 0.5, 0.65)  # in turn
 
 
 def colour(class_number: int) -> str:
-    """The colour of a class."""
-    return PALETTE[class_number % len(PALETTE)]
+    """The colour of a class. After the palette hues are spread over the circle: different, but no longer far apart."""
+    if class_number < len(PALETTE):
+        return PALETTE[class_number]
+    rgb = hls_to_rgb(class_number * GOLDEN_RATIO % 1, LIGHTNESS[class_number % len(LIGHTNESS)], 0.65)
+    return "#{:02x}{:02x}{:02x}".format(*(round(255 * part) for part in rgb))
 
 
 def text_colour(background: str) -> str:

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
 
 from ..data.bags import Bags
 from ..descriptions import DEFAULT_RECIPE as DEFAULT
 from ..descriptions import RECIPES as ABOUT
 from ..errors import InputError
+from ..log import Log, no_log
 from ..methods import AUTO, DEFAULT_METHOD, METHODS, Head
 from ..methods.count import Count
+from ..model import Model, build_model
 from ..plugins import Registry, register
+from ..training.callbacks import Callback
 from . import census, mpem, single
 from .label_preserving import known_source
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
 from .stages import Run, Trained, temporary_files, train_once
 
-__all__ = ["DEFAULT", "RECIPES", "Plan", "Recipe", "Run", "TaskInfo", "Trained", "choose", "temporary_files"]
+__all__ = [
+    "DEFAULT",
+    "RECIPES",
+    "Plan",
+    "Recipe",
+    "Run",
+    "TaskInfo",
+    "Trained",
+    "choose",
+    "model_builder",
+    "temporary_files",
+    "train_by_plan",
+]
 
 
 def _epochs_of_one_training(plan: Plan, train: Bags) -> int:
@@ -51,16 +71,23 @@ class Recipe:
         return self.planned_epochs(plan, train)
 
     def method(self, name: str) -> str:
-        """What `auto` stands for: itself if this recipe weighs several losses, else the default method."""
-        return DEFAULT_METHOD if name == AUTO and not self.losses else name
+        """What `auto` stands for: itself if this recipe weighs several losses, else the default method, or the first
+        one that the recipe works with."""
+        if name != AUTO or self.losses:
+            return name
+        return DEFAULT_METHOD if DEFAULT_METHOD in self._able() else self._able()[0]
+
+    def _able(self) -> list[str]:
+        """The methods that this recipe works with."""
+        return [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
 
     def check_method(self, name: str) -> None:
         name = self.method(name)
         if name == AUTO:
             return
         if not issubclass(METHODS.find(name).head, self.head):
-            able = [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
-            raise InputError(f"recipe {self.name} does not work with method {name}: use --method {' or '.join(able)}")
+            able = " or ".join(self._able())
+            raise InputError(f"recipe {self.name} does not work with method {name}: use --method {able}")
 
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))
@@ -84,6 +111,51 @@ def choose(name: str, task: TaskInfo) -> tuple[Plan, str]:
 
 def find_recipe(name: str) -> Recipe:
     return RECIPES.find(name, f", {DEFAULT}")
+
+
+def model_builder(
+    plan: Plan, method: str, train: Bags, backbone: nn.Module | None = None, **options: Any
+) -> Callable[..., Model]:
+    """A function that makes networks of the plan by seed, each with a copy of the `backbone` if one is given.
+
+    The statistics of the instances are computed only once.
+    """
+    recipe = RECIPES[plan.recipe]
+    named = recipe.method(method)
+    first = recipe.losses[0] if named == AUTO else named
+
+    def build(seed: int = 0, method: str | None = None) -> Model:
+        network = plan.backbone if backbone is None else copy.deepcopy(backbone)
+        model = build_model(train, method or first, network, seed=seed, **options)
+        options["normalise"] = model.normalise
+        return model
+
+    return build
+
+
+def train_by_plan(
+    plan: Plan,
+    method: str,
+    train: Bags,
+    val: Bags,
+    build: Callable[..., Model],
+    folder: Path,
+    *,
+    title: str | None = None,
+    device: str = "auto",
+    eager: bool = False,
+    log: Log = no_log,
+    callbacks: Sequence[Callback] = (),
+) -> Trained:
+    """Train in the folder as the plan says, or continue there; `build` is a `model_builder`."""
+    recipe = RECIPES[plan.recipe]
+
+    def fresh_model(number: int = 0, method: str | None = None) -> Model:
+        return build(run.seed_of(number), method)
+
+    losses = recipe.losses if recipe.method(method) == AUTO else ()
+    run = Run(folder, train, val, plan, fresh_model, title, device, eager, log, callbacks, losses)
+    return recipe.train(run)
 
 
 def _default_recipe(task: TaskInfo) -> tuple[str, str]:

@@ -281,7 +281,7 @@ def _weigh(run: Run, models: dict[str, Model]) -> tuple[dict[str, float], dict[s
     return weigh(found, methods, len(run.val)), found
 
 
-def _pretrain(run: Run, model: Model, folder: Path, title: str) -> Fitted:
+def _pretrain(run: Run, model: Model, folder: Path, title: str | None) -> Fitted:
     own: CensusSettings = run.plan.own
     settings = own.pretrain
     assert settings is not None
@@ -321,7 +321,7 @@ def head_on_discriminants(run: Run, model: Model, folder: Path | None, title: st
     return _train_head(run, model, folder, title)
 
 
-def _train_teacher(run: Run, model: Model, number: int, folder: Path, title: str) -> Fitted:
+def _train_teacher(run: Run, model: Model, number: int, folder: Path, title: str | None) -> Fitted:
     planned, own = run.plan.training, run.plan.own
     epochs = min(planned.epochs, own.teacher_epochs)
     settings = replace(planned, seed=run.seed_of(number), epochs=epochs)

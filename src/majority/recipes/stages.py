@@ -63,7 +63,7 @@ class Run:
     val: Bags
     plan: Plan
     fresh_model: Callable[..., Model]  # random weights by the run's seed, or by the seed of training `number`
-    title: str
+    title: str | None  # of the progress; None: no progress is shown
     device: str = "auto"
     eager: bool = False
     log: Log = no_log
@@ -98,12 +98,14 @@ class Run:
         """The seed of training `number` in this run."""
         return self.plan.training.seed + SEED_STEP * number
 
-    def stage(self, name: str, trained: nn.Module, train: Callable[[Path, str], Fitted]) -> Fitted:
+    def stage(self, name: str, trained: nn.Module, train: Callable[[Path, str | None], Fitted]) -> Fitted:
         """Call `train` with a folder and a title to train `trained`, a model or a part of one; a stage that is
         finished is read from its folder instead."""
         folder = self.folder / STAGES / name
         if not ((folder / OUTCOME).exists() and (folder / WEIGHTS).exists()):
-            fitted = train(folder, f"{self.title}, stage {name}")
+            for callback in self.callbacks:
+                callback.on_stage_start(name)
+            fitted = train(folder, None if self.title is None else f"{self.title}, stage {name}")
             write_weights(folder / WEIGHTS, trained.state_dict())
             write_json(folder / OUTCOME, fitted.outcome)
             for callback in self.callbacks:

@@ -8,11 +8,12 @@ from typing import Any
 
 from ..recipes import RECIPES, TaskInfo
 from ..recipes.plan import SHORTHANDS, settings_by_name
+from ..sources.base import IN_MEMORY
 from ..sources.custom.names import join_names
 
 
-def train_command(config: dict[str, Any]) -> str:
-    """The `majority train` command that repeats the run.
+def train_command(config: dict[str, Any]) -> str | None:
+    """The `majority train` command that repeats the run; None if its bags were given from Python.
 
     >>> config = {"method": "count", "method_options": {}, "data": {"source": "my bags.csv", "fold": 1}, "plan": {}}
     >>> train_command(config)
@@ -20,6 +21,8 @@ def train_command(config: dict[str, Any]) -> str:
     """
     plan, data = config.get("plan", {}), dict(config["data"])
     data.pop("fingerprint", None)
+    if data["source"] == IN_MEMORY:
+        return None
     words = ["majority", "train", str(data.pop("source"))]
     options = {"method": config["method"], "recipe": plan.get("recipe"), "like": config.get("like")}
     options |= {"background_share": config.get("background_share"), "seed": plan.get("training", {}).get("seed")}

@@ -16,6 +16,7 @@ from ..data.bags import Bags
 from ..files import flatten, write_text
 from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
+from ..inference.figure_files import summary_with_intervals
 from ..inference.metrics import coverage_note, no_learning_warning
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
 from ..recipes.views import describe
@@ -109,7 +110,7 @@ def _content(
     if source is not None:
         part_name = str(Path(*_absolute(source).parts[-2:]))
         part_names = {part: f"{part_name} (this page)"}
-        figures = classified.outcome().summary()
+        figures = summary_with_intervals(classified.outcome())
         title.append(part_name)
     has_images = bags.store.ndim == 4
     return {
@@ -121,7 +122,7 @@ def _content(
         "about": _about(config, result, classifier),
         "command": train_command(config),
         "settings": _all_settings(config),
-        "parts": _part_rows(parts, part_names),
+        "parts": [*_rows_of_the_run(result, source), *part_rows(parts, part_names)],
         "figures": _figures(figures),
         "coverage": coverage_note(figures),
         "no_learning": no_learning_warning(figures),
@@ -249,7 +250,15 @@ def _kept_epoch(training: dict[str, Any]) -> str:
     return f"kept epoch {training['best_epoch'] + 1} of {training['epochs']}"
 
 
-def _part_rows(parts: Mapping[str, Bags], part_names: dict[str, str]) -> list[dict[str, Any]]:
+def _rows_of_the_run(result: dict[str, Any], source: str | None) -> list[dict[str, Any]]:
+    """On the page of another source: the bags that the run was trained and validated on."""
+    if source is None:
+        return []
+    return [row for row in result.get("parts", []) if row["name"] != PART_NAMES["test"]]
+
+
+def part_rows(parts: Mapping[str, Bags], part_names: dict[str, str] = PART_NAMES) -> list[dict[str, Any]]:
+    """The number of bags and instances of each part, their sizes and their mean majority."""
     rows = []
     for name, title in part_names.items():
         bags = parts.get(name)
@@ -270,9 +279,14 @@ def _part_rows(parts: Mapping[str, Bags], part_names: dict[str, str]) -> list[di
 
 
 def _figures(figures: dict[str, Any]) -> list[dict[str, str]]:
-    formats = {"percent": _percent, "signed": _signed}
+    formats, intervals = {"percent": _percent, "signed": _signed}, figures.get("intervals", {})
     return [
-        {"title": title, "value": formats[style](figures[name]), "about": _count(figures, name) + about}
+        {
+            "title": title,
+            "value": formats[style](figures[name]),
+            "interval": " to ".join(map(formats[style], intervals.get(name, ()))),
+            "about": _count(figures, name) + about,
+        }
         for name, (title, style, about) in FIGURES.items()
         if figures.get(name) is not None
     ]

@@ -79,6 +79,7 @@ def load(
     bag_column: str | None = None,
     label_column: str | None = None,
     path_column: str | None = None,
+    labels: bool = True,
 ) -> Source:
     """Load a source by its name or path.
 
@@ -89,7 +90,8 @@ def load(
     files are downloaded into the cache from their authors' addresses.
 
     `image_size` (pixels per side) and `features` (names of columns) apply to manifests only. `bag_column`,
-    `label_column` (the label of the bag) and `path_column` are the names of these columns in a table of yours.
+    `label_column` (the label of the bag) and `path_column` are the names of these columns in a table of yours. With
+    `labels=False`, bags of your own need no labels, and none are read: such bags can be classified, but not trained on.
 
     >>> load("digits").store.shape
     (1797, 8, 8, 1)
@@ -99,11 +101,15 @@ def load(
         from .custom.load import load_custom
 
         options = ReadOptions(
+            labels=labels,
+            training=labels,
             image_size=as_pixel_size(image_size),
             features=tuple(features) if features is not None and len(features) else None,
             names=names,
         )
         return load_custom(Path(name_or_path).expanduser(), options)
+    if not labels:
+        raise InputError(f"labels=False given for {name_or_path}: it is a labelled set; leave it out")
     return _load_labelled(name_or_path, image_size, features, names)
 
 

@@ -11,6 +11,8 @@ from ..data.bags import Bags
 from .embedding import Embedding
 from .image_summary import ImageFileSummary
 
+IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
+
 
 class Parts(NamedTuple):
     """Bags for training, for validation (model selection) and for testing. No two parts share an instance."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
+from ..errors import InputError
 from ..inference.metrics import coverage_note
 from ..methods import METHODS
 from .printed import SETS, STAND_INS, printed_accuracy, printed_consistency, printed_set
 from .results import Result, Setting
-from .statistics import held_out_ratio, mean_by_fold, paired_difference, spread
+from .statistics import held_out_ratio, holm, mean_by_fold, paired_difference, spread
 from .tables import RowKey, group_results
 
 AVERAGE = "average"
@@ -77,6 +78,8 @@ class Gap:
     low: float | None = None
     high: float | None = None
     n: int = 0
+    p: float | None = None
+    p_holm: float | None = None  # corrected for all differences of the table
 
     reference, printed, difference, n_sets = "", None, None, None  # attributes that entries of other tables have
 
@@ -89,7 +92,8 @@ class Gap:
         if self.mean is None:
             return "-"
         ends = "" if self.interval is None else f" [{', '.join(map(signed, self.interval))}]"
-        return f"{signed(self.mean)}{ends} (n={self.n})"
+        p = "" if self.p_holm is None else ", p<0.001" if self.p_holm < 0.001 else f", p={self.p_holm:.3f}"
+        return f"{signed(self.mean)}{ends} (n={self.n}{p})"
 
 
 Row = tuple[tuple[str, ...], tuple[Figure | Gap, ...]]  # its names and its entries
@@ -118,14 +122,24 @@ class Table:
 
 
 class Comparison:
-    """The tables of a study, in a fixed order of settings, scenarios, sources and methods."""
+    """The tables of a study, in a fixed order of settings, scenarios, sources and methods.
 
-    def __init__(self, results: list[Result]):
+    `reference` is the method, as its row is named, that others are compared with. Without it: count and log-mean, or,
+    if neither is there, the first method.
+    """
+
+    def __init__(self, results: list[Result], reference: str | None = None):
         self.groups = dict(sorted(group_results(results).items(), key=lambda group: _order(group[0])))
         self.settings = list(dict.fromkeys(key.setting for key in self.groups))
         self.sources = list(dict.fromkeys(sorted((key.source for key in self.groups), key=_order_of_source)))
         self.scenarios = list(dict.fromkeys(sorted((key.scenario for key in self.groups), key=_order_of_scenario)))
         self.methods = list(dict.fromkeys(sorted((key.method for key in self.groups), key=_order_of_method)))
+        if reference is not None and reference not in self.methods:
+            raise InputError(
+                f"--reference {reference}: this study has no such row: give one of {'; '.join(self.methods)}"
+            )
+        standard = tuple(method for method in REFERENCES if method in self.methods) or tuple(self.methods[:1])
+        self.references = standard if reference is None else (reference,)
 
     def panels(self) -> list[tuple[Setting, str | None, str]]:
         """Setting, scenario and source of each group of methods that are compared."""
@@ -177,7 +191,7 @@ class Comparison:
     def differences(self) -> list[Table]:
         """Differences from each reference method, paired by fold."""
         tables = []
-        for reference in REFERENCES:
+        for reference in self.references:
             for setting, scenario, sources in self._blocks():
                 rows: list[Row] = [
                     ((method,), tuple(self._gap(setting, scenario, s, method, reference) for s in sources))
@@ -185,7 +199,7 @@ class Comparison:
                     if method != reference
                 ]
                 name = f"Instance accuracy minus that of {reference}"
-                tables.append(Table(name, setting, scenario, ("method",), tuple(sources), _not_empty(rows)))
+                tables.append(Table(name, setting, scenario, ("method",), tuple(sources), _correct(_not_empty(rows))))
         return [table for table in tables if table.rows]
 
     def tables(self) -> list[Table]:
@@ -276,6 +290,17 @@ def _not_empty(rows: list[Row]) -> tuple[Row, ...]:
     return tuple(row for row in rows if any(figure.mean is not None for figure in row[1]))
 
 
+def _correct(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The same rows of differences, with p-values corrected for all that the table has."""
+    known = [gap.p for _, gaps in rows for gap in gaps if isinstance(gap, Gap) and gap.p is not None]
+    corrected = iter(holm(known))
+
+    def with_p(gap: Figure | Gap) -> Figure | Gap:
+        return replace(gap, p_holm=next(corrected)) if isinstance(gap, Gap) and gap.p is not None else gap
+
+    return tuple((names, tuple(map(with_p, gaps))) for names, gaps in rows)
+
+
 def _average(
     sources: list[str], method: str, measured: list[Figure], printed: float | None, comparable: bool
 ) -> list[Figure]:
@@ -304,5 +329,5 @@ def _order_of_scenario(scenario: str | None) -> tuple[int, str]:
 
 
 def _order_of_method(method: str) -> tuple[int, str]:
-    names = list(METHODS)
-    return (names.index(method) if method in names else len(names), method)
+    names, base = list(METHODS), method.partition(" (")[0]
+    return (names.index(base) if base in names else len(names), method)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from .statistics import mean_by_fold, spread
 from .tables import as_csv, format_figure, markdown_table, write_tables
 from .workers import FinishedCell, run_cells
 
-METHODS = ("count", "log-mean", "vote")
+METHODS = ("count", "log-mean", "vote")  # the default
 CEILING = "supervised"  # trained at the base point only
 FOLDS = (0, 1, 2)
 BAGS_SEEN = 8_000  # bags x epochs of each training: cells with more bags train for fewer epochs
@@ -80,13 +80,22 @@ AXES = {
 }
 
 
-def run(source: str, out: Path, device: str = "auto", jobs: int | None = None, log: Log = no_log) -> list[FinishedCell]:
+def run(
+    source: str,
+    out: Path,
+    device: str = "auto",
+    jobs: int | None = None,
+    log: Log = no_log,
+    methods: Sequence[str] = METHODS,
+    folds: Sequence[int] = FOLDS,
+) -> list[FinishedCell]:
     """Train every cell that is not finished, write tables and plots; return how each cell ended."""
-    data = _data(source, BASE, FOLDS[0])
+    data = _data(source, BASE, folds[0])
     data.parts(data.open())  # raises at once if the source has too few classes or instances
+    planned = list(cells(source, out, methods, folds))
     with run_lock(out):
         with show_cells(log) as watch:
-            finished = run_cells(list(cells(source, out)), out, device, jobs, watch)
+            finished = run_cells(planned, out, device, jobs, watch)
         results = [cell.result for cell in finished if cell.result]
         write_tables(results, out)
         if results:
@@ -94,12 +103,14 @@ def run(source: str, out: Path, device: str = "auto", jobs: int | None = None, l
     return finished
 
 
-def cells(source: str, out: Path) -> Iterator[tuple[Path, Experiment]]:
+def cells(
+    source: str, out: Path, methods: Sequence[str] = METHODS, folds: Sequence[int] = FOLDS
+) -> Iterator[tuple[Path, Experiment]]:
     """One cell per point, fold and method; a point that several axes share occurs once."""
     points = {_name(point): point for point in (BASE, *(point for axis in AXES.values() for point in axis.points()))}
     for name, point in points.items():
-        for fold in FOLDS:
-            for method in (*METHODS, CEILING) if point == BASE else METHODS:
+        for fold in folds:
+            for method in dict.fromkeys((*methods, CEILING) if point == BASE else methods):
                 settings = {"training.epochs": BAGS_SEEN // point["bags"]}
                 experiment = Experiment(_data(source, point, fold), method, recipe="quick", settings=settings)
                 yield out / name / method / f"fold{fold}", experiment
@@ -121,11 +132,18 @@ def make_rows(results: list[Result]) -> list[dict[str, Any]]:
     for name, axis in AXES.items():
         for value, point in zip(axis.values, axis.points(), strict=True):
             at_point = [result for result in results if point.items() <= result["data"].items()]
-            for method in (*METHODS, CEILING):
+            for method in _methods_of(results):
                 members = [result for result in at_point if result["method"] == method]
                 if members:
                     table.append({"axis": name, "value": value, "method": method} | _figures(members, point))
     return table
+
+
+def _methods_of(rows: list[dict[str, Any]]) -> list[str]:
+    """The methods of results or of rows in the order in which they were trained, the ceiling last."""
+    found = dict.fromkeys(row["method"] for row in rows if row["method"] != CEILING)
+    standard = [method for method in METHODS if method in found]
+    return [*dict.fromkeys([*standard, *found]), CEILING]
 
 
 def plot(name: str, table: list[dict[str, Any]]) -> str:
@@ -188,7 +206,7 @@ def _bag_statistics(data: Data) -> dict[str, float]:
 def _lines(name: str, table: list[dict[str, Any]], figure: str, dashed: bool = False) -> list[Line]:
     values = AXES[name].values
     lines = []
-    for number, method in enumerate(METHODS):
+    for number, method in enumerate(_methods_of(table)[:-1]):
         rows = [row for row in _rows_of(table, name) if row["method"] == method]
         points = [Point(values.index(row["value"]), row[figure], row[f"{figure}_sd"]) for row in rows]
         lines.append(Line(method, colour(number), points, dashed))
@@ -205,7 +223,7 @@ def _tick(axis: Axis, value: object, table: list[dict[str, Any]]) -> str:
 
 def _markdown_of_axis(axis: Axis, figure: str, rows: list[dict[str, Any]]) -> str:
     by_place = {(row["value"], row["method"]): row for row in rows}
-    methods = [method for method in (*METHODS, CEILING) if any(row["method"] == method for row in rows)]
+    methods = [method for method in _methods_of(rows) if any(row["method"] == method for row in rows)]
     head = [axis.variable.replace("_", " "), *(f"{method}, {FIGURES[figure]}" for method in methods), "n"]
     lines = []
     for value in dict.fromkeys(row["value"] for row in rows):

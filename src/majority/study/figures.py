@@ -19,11 +19,11 @@ PLOTS = {"loss": ("train_loss", "val_loss"), "bag accuracy": ("train_bag_accurac
 def interval_plot(gaps: Sequence[Gap], label: str) -> str:
     """One row per method: a dot at the difference, a line over its interval where there is one."""
     names = [shorten(gap.method, 17) for gap in gaps]
-    width, n, blue = 540, len(gaps), colour(0)
+    width, n, blue = 600, len(gaps), colour(0)
     ends = [end for gap in gaps for end in (gap.mean, gap.low, gap.high) if end is not None]
     ticks = nice_ticks(min(0, *ends), max(0, *ends))
     rows = slots(n)[::-1]  # the first one on top
-    axes = Axes(12 + text_width(names, 12), width - 190, 8, 8 + 24 * n, (ticks[0], ticks[-1]), rows)
+    axes = Axes(12 + text_width(names, 12), width - 250, 8, 8 + 24 * n, (ticks[0], ticks[-1]), rows)
     labelled = (ticks[0], 0, ticks[-1])
     parts = axes.vertical_grid(((tick, f"{tick:g}" if tick in labelled else "") for tick in ticks), zero=INK)
     for row, gap in enumerate(gaps):

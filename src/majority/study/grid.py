@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from ..experiments.run_folder import CONFIG, has_started, read_config, run_lock
 from ..files import remove_leftovers, write_json
 from ..log import Log, no_log
 from ..methods import sees_instance_labels
-from ..sources import load, names
+from ..sources import CustomBags, is_custom_source, load, names
 from ..sources.benchmarks.labelled import N_FOLDS
 from .live import show_cells
 from .tables import write_tables
@@ -32,16 +34,39 @@ class Study:
     scenarios: tuple[str, ...]
     methods: tuple[str, ...]
     folds: tuple[int, ...]
-    common: Experiment  # what all cells share; its source, scenario, fold and method are replaced
+    common: Experiment  # what all cells share; its source, scenario, fold, method and seed are replaced
+    seeds: tuple[int, ...] = (0,)
+    vary: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # by setting: the values to compare
+    reference: str | None = None  # the row that others are compared with in the report
 
     def cells(self, out: Path) -> Iterator[tuple[Path, Experiment]]:
         for source in self.sources:
-            for scenario in self.scenarios:
-                for fold in self.folds:
-                    data = replace(self.common.data, source=source, scenario=scenario, fold=fold)
-                    for method in self.methods:
-                        folder = out / Path(source).stem / scenario.replace(",", "-") / method / f"fold{fold}"
-                        yield folder, replace(self.common, data=data, method=method)
+            for data in self._data_of(source):
+                for seed, method, variant in product(self.seeds, self.methods, self._variants()):
+                    experiment = replace(
+                        self.common,
+                        data=data,
+                        method=method,
+                        seed=seed,
+                        settings=self.common.settings | variant,
+                        varied=tuple(variant),
+                    )
+                    yield out / _place_of(experiment), experiment
+
+    def _data_of(self, source: str) -> Iterator[Data]:
+        """The bags of each scenario and fold. Bags of your own have no scenarios, and five folds if nothing divides
+        them."""
+        if is_custom_source(source):
+            data = Data(source, data_seed=self.common.data.data_seed, folds=None if _is_divided(source) else N_FOLDS)
+            for fold in self.folds if data.folds else (0,):
+                yield replace(data, fold=fold)
+            return
+        for scenario, fold in product(self.scenarios, self.folds):
+            yield replace(self.common.data, source=source, scenario=scenario, fold=fold)
+
+    def _variants(self) -> list[dict[str, Any]]:
+        """Every combination of the values that vary; one without any if none does."""
+        return [dict(zip(self.vary, values, strict=True)) for values in product(*self.vary.values())]
 
     def run(self, out: Path, device: str = "auto", jobs: int | None = None, log: Log = no_log) -> list[FinishedCell]:
         """Train every cell that is not finished and write the tables; return how each cell ended, in their order.
@@ -69,19 +94,60 @@ class Study:
         plain = Experiment(Data(self.common.data.source), self.common.method, recipe=self.common.recipe)
         settings, defaults = ({**asdict(one), **asdict(one.data)} for one in (self.common, plain))
         changes = {name: value for name, value in settings.items() if name != "data" and value != defaults[name]}
-        grid = {name: list(getattr(self, name)) for name in ("sources", "scenarios", "methods", "folds")}
-        return grid | {"recipe": self.common.recipe, "changes": changes}
+        grid = {name: list(getattr(self, name)) for name in ("sources", "scenarios", "methods", "folds", "seeds")}
+        vary = {name: list(values) for name, values in self.vary.items()}
+        chosen = {"vary": vary, "reference": self.reference}
+        return (
+            grid
+            | {name: value for name, value in chosen.items() if value}
+            | {
+                "recipe": self.common.recipe,
+                "changes": changes,
+            }
+        )
 
     def _check_names(self) -> None:
         for scenario in set(self.scenarios) - set(SCENARIOS):
             majority_range(scenario, n_classes=1_000, size=1_000)
         for fold in set(self.folds) - set(range(N_FOLDS)):
             raise InputError(f"there is no fold {fold}: folds are numbered from 0 to {N_FOLDS - 1}")
-        for method in self.methods:
-            replace(self.common, method=method)  # raises if its options or settings are wrong
+        for name in self.vary.keys() & self.common.settings.keys():
+            raise InputError(f"--vary {name} and --set {name} (or its short form) are the same setting: give it once")
+        for method, variant in product(self.methods, self._variants()):
+            replace(self.common, method=method, settings=self.common.settings | variant)  # raises if these are wrong
+        custom = [source for source in self.sources if is_custom_source(source)]
+        if len(custom) == len(self.sources):
+            self._refuse_benchmark_options(custom[0])
+        for source in custom:
+            data = next(self._data_of(source))
+            data.parts(data.open())  # raises with every problem
         for source in set(self.sources) - set(names()):
             if not Path(source).expanduser().is_file():
                 load(source)  # raises with the reason
+
+    def _refuse_benchmark_options(self, source: str) -> None:
+        plain = Data(self.common.data.source, data_seed=self.common.data.data_seed)
+        given = [name for name, value in asdict(self.common.data).items() if value != getattr(plain, name)]
+        if given:
+            option = f"--{given[0].replace('_', '-')}"
+            raise InputError(f"{option} makes bags from labelled sets, and {source} has its own bags: leave it out")
+
+
+@cache
+def _is_divided(source: str) -> bool:
+    """Whether bags of your own have a column that divides them into training, validation and test bags."""
+    opened = load(source)
+    return isinstance(opened, CustomBags) and opened.split is not None
+
+
+def _place_of(experiment: Experiment) -> Path:
+    """The folder of a cell in that of the study."""
+    data = experiment.data
+    variant = [f"{name}={experiment.settings[name]}" for name in experiment.varied]
+    safe = [re.sub(r"[^\w.=+-]+", "-", part) for part in variant]
+    seed = f"-seed{experiment.seed}" if experiment.seed else ""
+    scenario = (data.scenario or "bags").replace(",", "-")
+    return Path(Path(data.source).stem, scenario, experiment.method, *safe, f"fold{data.fold}{seed}")
 
 
 def join_ranges(scenarios: Sequence[str]) -> tuple[str, ...]:
@@ -98,7 +164,7 @@ def _check_folders(cells: Sequence[tuple[Path, Experiment]]) -> None:
     for folder, experiment in cells:
         if folder in seen:
             raise InputError(
-                f"two cells would share {folder}: give each source, scenario, method and fold once, "
+                f"two cells would share {folder}: give each source, scenario, method, fold, seed and value once, "
                 "and files with different names"
             )
         seen.add(folder)

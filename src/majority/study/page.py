@@ -16,7 +16,7 @@ from . import writing
 from .choosing import RULE, choices
 from .comparison import Comparison, Gap, Table
 from .figures import interval_plot, small_curves
-from .missing import missing_cells, study_command
+from .missing import missing_cells, requested_reference, study_command
 from .printed import printed_notes
 from .results import Result, Setting, read_results
 from .writing import fold_ranges
@@ -25,15 +25,16 @@ MAX_CURVES = 160  # drawings of learning curves on a page
 QUANTILES = "overestimation_quantiles"
 
 
-def write_study(study: Path, log: Log = no_log) -> list[Path]:
+def write_study(study: Path, log: Log = no_log, reference: str | None = None) -> list[Path]:
     """Write report.html, tables.md, tables.csv, tables.tex and summary.csv into the study's folder.
 
-    `study` may also be a .jsonl file of results: the files are then written into its folder.
+    `study` may also be a .jsonl file of results: the files are then written into its folder. `reference` is the row
+    that others are compared with; without it, the one that the study has named, if any.
     """
     results = read_results(study)
     if missing := sum(map(len, missing_cells(study, results).values())):
         log(f"note: {count_noun(missing, 'cell')} of this study missing; to train them: {study_command(study)}")
-    comparison = Comparison(results)
+    comparison = Comparison(results, reference or requested_reference(study))
     tables, made, all_notes = comparison.tables(), choices(comparison), _notes(comparison)
     folder = study.parent if study.is_file() else study
     texts = {

@@ -104,6 +104,17 @@ def thin_out(points: list[Any], limit: int) -> list[Any]:
     return [*points[::step], *(points[-1:] if (len(points) - 1) % step else [])]
 
 
+def row_name(result: Result) -> str:
+    """The method of a result and, in brackets, the settings that its study varies.
+
+    >>> row_name({"method": "count", "varied": {"training.learning_rate": 0.001}})
+    'count (learning_rate 0.001)'
+    """
+    varied = (result.get("varied") or {}).items()
+    shown = ", ".join(_format_setting(name, value).removeprefix("training.") for name, value in varied)
+    return f"{result['method']} ({shown})" if shown else str(result["method"])
+
+
 def source_name(result: Result) -> str:
     """
     >>> source_name({"source": "/data/svhn28.npz"})
@@ -152,6 +163,8 @@ def _changes_of_plan(result: Result) -> list[str]:
     for name, value in settings_by_name(plan).items():
         before = planned.get(name)
         left_out = value is None and any(other.startswith(f"{name}.") for other in planned)  # a stage
+        if name in (result.get("varied") or {}):
+            continue
         if name.rpartition(".")[2] in NOT_COMPARED or (value == before and not left_out):
             continue
         if name == "training.epochs" and before:

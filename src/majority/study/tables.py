@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..files import write_text
-from .results import Result, Setting, save_results, setting_of, source_name
+from .results import Result, Setting, row_name, save_results, setting_of, source_name
 from .statistics import mean_by_fold, spread
 
 FIGURES = {
@@ -23,7 +23,7 @@ FIGURES = {
 class RowKey(NamedTuple):
     source: str
     scenario: str | None
-    method: str
+    method: str  # with the settings that the study varies
     setting: Setting
 
 
@@ -31,7 +31,7 @@ def group_results(results: list[Result]) -> dict[RowKey, list[Result]]:
     """The results, over folds and seeds, of each row. A result that occurs twice counts once."""
     groups: dict[RowKey, list[Result]] = {}
     for result in results:
-        key = RowKey(source_name(result), result.get("scenario"), result["method"], setting_of(result))
+        key = RowKey(source_name(result), result.get("scenario"), row_name(result), setting_of(result))
         members = groups.setdefault(key, [])
         if result not in members:
             members.append(result)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..errors import count_noun
 from .choosing import RULE, Choice, mean_cost
-from .comparison import Comparison, Table
+from .comparison import Comparison, Gap, Table
 from .printed import SETS
 from .tables import csv_text, markdown_table
 
@@ -16,7 +16,9 @@ LEGEND = (
 )
 INTERVALS = (
     "Differences are paired by fold. Brackets hold the 95 % confidence interval of Nadeau and Bengio, with variance "
-    "(1/n + test/train) s², because the training sets of the folds overlap. A single fold has no interval."
+    "(1/n + test/train) s², because the training sets of the folds overlap. p is the two-sided p-value of the same t "
+    "statistic, corrected by Holm's method for all differences in the table; the intervals are not corrected. A single "
+    "fold has neither."
 )
 CHOICE_COLUMNS = ("source", "scenario", "recipe", "methods", "chosen (folds)")
 COST_COLUMNS = ("its accuracy", "best", "cost")
@@ -65,8 +67,9 @@ def long_csv(tables: list[Table]) -> str:
             average = "" if figure.n_sets is None else f" of {figure.n_sets} of {len(SETS)} sets"
             names = [table.name, figure.source + average, table.scenario, figure.method, *table.setting, figure.n]
             values = (figure.mean, figure.sd, figure.printed, figure.difference, *(figure.interval or (None, None)))
-            rows.append([*names, *map(_rounded, values)])
-    return csv_text([*head, "low", "high"], rows)
+            p_values = (figure.p, figure.p_holm) if isinstance(figure, Gap) else (None, None)
+            rows.append([*names, *map(_rounded, (*values, *p_values))])
+    return csv_text([*head, "low", "high", "p", "p_holm"], rows)
 
 
 def summary_csv(comparison: Comparison) -> str:

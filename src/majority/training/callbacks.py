@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from .state import Fitted
 
 
 class Callback:
-    """Subclass it, override the methods that you need, and pass an instance to ``fit(..., callbacks=[...])``.
+    """Subclass it, override the methods that you need, and pass an instance to ``fit(..., callbacks=[...])`` or
+    ``train(..., callbacks=[...])``.
 
     An exception in a callback ends the training. With a `folder`, repeat the call to continue, as after any
     interruption: the files of an epoch are written before `on_epoch_end` is called.
@@ -30,5 +32,14 @@ class Callback:
     def on_fit_end(self, fitted: Fitted) -> None:
         """Called after the last epoch. The model has the weights of the best epoch."""
 
+    def on_stage_start(self, stage: str) -> None:
+        """Called before a stage of a recipe is trained. `fit` itself has no stages."""
+
     def on_stage_end(self, stage: str, fitted: Fitted) -> None:
-        """Called when a stage of a recipe is finished. `fit` itself has no stages."""
+        """Called when a stage of a recipe is finished."""
+
+    def on_run_start(self, folder: Path, config: dict[str, Any]) -> None:
+        """Called when `train` starts or continues a run in its folder. `config` is the content of config.json."""
+
+    def on_run_end(self, result: dict[str, Any]) -> None:
+        """Called when a run is evaluated and its report is written. `result` is the content of result.json."""

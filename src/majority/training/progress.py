@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from .callbacks import Callback
@@ -67,13 +68,16 @@ class ProgressLines(Callback):
     """One line about the last epoch, at most every SECONDS_APART seconds."""
 
     def on_fit_start(self, title: str | None, done: int, total: int) -> None:
-        self.title, self.total, self.printed_at = title, total, time.monotonic()
+        self.title, self.done, self.total = title, done, total
+        self.started = self.printed_at = time.monotonic()
 
     def on_epoch_end(self, record: dict[str, Any]) -> None:
-        if time.monotonic() - self.printed_at >= SECONDS_APART:
-            self.printed_at = time.monotonic()
-            epochs = f"{record['epoch'] + 1} of {self.total} epochs"
-            print(f"{self.title}: {epochs} · {_format_losses(record)}", file=sys.stderr, flush=True)
+        now = time.monotonic()
+        if now - self.printed_at >= SECONDS_APART:
+            self.printed_at, trained = now, record["epoch"] + 1
+            left = (now - self.started) / (trained - self.done) * (self.total - trained)
+            progress = f"{trained} of {self.total} epochs · about {timedelta(seconds=round(left))} left"
+            print(f"{self.title}: {progress} · {_format_losses(record)}", file=sys.stderr, flush=True)
 
 
 def _format_losses(record: dict[str, Any]) -> str:

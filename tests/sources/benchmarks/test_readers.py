@@ -196,7 +196,7 @@ def test_unknown_names_and_paths(tmp_path):
         with pytest.raises(InputError, match=r"there is no file .*absent"):
             sources.load(absent)
     (tmp_path / "table.txt").write_text("a,b")
-    with pytest.raises(InputError, match=r"table\.txt .*\.npz, \.mat, \.csv or \.parquet"):
+    with pytest.raises(InputError, match=r"table\.txt .*\.npz, \.mat, \.csv, \.tsv or \.parquet"):
         sources.load(tmp_path / "table.txt")
     (tmp_path / "folder.npz").mkdir()
     with pytest.raises(InputError, match=r"folder\.npz: there are no feature files"):

@@ -18,10 +18,19 @@ def check_images(path: Path, what: str, images: np.ndarray) -> None:  # (n, h, w
         raise InputError(f"{path}: {what} have shape {images.shape}: save at least one image of at least one pixel")
 
 
+def check_vectors(path: Path, what: str, vectors: np.ndarray) -> None:  # (n, d)
+    if vectors.dtype.kind != "f" or vectors.ndim != 2 or 0 in vectors.shape:
+        raise InputError(
+            f"{path}: {what} have {describe_array(vectors)}: save floating-point vectors, one row per instance"
+        )
+
+
 def flatten_column(path: Path, what: str, values: np.ndarray, count: int) -> np.ndarray:
     """(n,), (n, 1) or (1, n) values -> (n,), one per image."""
     if values.size != count or max(values.shape, default=0) != count:
-        raise InputError(f"{path}: {what} have shape {values.shape}: save exactly one for each of the {count} images")
+        raise InputError(
+            f"{path}: {what} have shape {values.shape}: save exactly one for each of the {count} instances"
+        )
     return values.reshape(count)
 
 

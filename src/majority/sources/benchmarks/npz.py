@@ -1,4 +1,7 @@
-"""Any .npz file in MedMNIST's layout: train_images, train_labels, and optionally test_*; val_* is not used."""
+"""Any .npz file in MedMNIST's layout: train_images, train_labels, and optionally test_*; val_* is not used.
+
+Vectors have the same layout, with train_features in place of train_images.
+"""
 
 from __future__ import annotations
 
@@ -9,32 +12,37 @@ import numpy as np
 
 from ...errors import InputError
 from ...files import check_expansion
-from .array_checks import check_images, describe_array, flatten_column, number_labels
+from .array_checks import check_images, check_vectors, describe_array, flatten_column, number_labels
 from .labelled import LabelledSet
 
-LAYOUT = "MedMNIST's layout is train_images and train_labels, and optionally test_images and test_labels"
+LAYOUT = (
+    "the layout is train_images and train_labels, and optionally test_images and test_labels; for vectors "
+    "train_features and test_features in place of the images"
+)
 GROUP_NAMES = ("patients", "groups")
 
 
 def load_npz(path: Path, name: str | None = None, classes: tuple[str, ...] | None = None) -> LabelledSet:
-    """The training and test images of a file together; `{split}_patients` or `{split}_groups` become the groups.
+    """The training and test instances of a file together; `{split}_patients` or `{split}_groups` become the groups.
 
     Without `classes`, the classes are the sorted label values.
     """
     arrays = _read_arrays(path)
-    splits = ["train", "test"] if {"test_images", "test_labels"} & arrays.keys() else ["train"]
-    images = np.concatenate(_images(path, arrays, splits))
-    labels = np.concatenate([_labels(path, arrays, split) for split in splits])
+    kind = "features" if "train_features" in arrays and "train_images" not in arrays else "images"
+    splits = ["train", "test"] if {f"test_{kind}", "test_labels"} & arrays.keys() else ["train"]
+    store = np.concatenate(_instances(path, arrays, splits, kind))
+    sizes = [len(arrays[f"{split}_{kind}"]) for split in splits]
+    labels = np.concatenate([_labels(path, arrays, split, n) for split, n in zip(splits, sizes, strict=True)])
     if classes is None:
         labels, classes = number_labels(path, labels)
     elif labels.dtype.kind not in "iu" or labels.min() < 0 or labels.max() >= len(classes):
         raise InputError(f"{path} has labels outside 0 to {len(classes) - 1}: it is not {name}; download it again")
-    return LabelledSet(name or path.stem, images, labels, classes, groups=_groups(path, arrays, splits))
+    return LabelledSet(name or path.stem, store, labels, classes, groups=_groups(path, arrays, splits, sizes))
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays that are used; object arrays, which need pickle, are refused."""
-    wanted = {f"{s}_{what}" for s in ("train", "test") for what in ("images", "labels", *GROUP_NAMES)}
+    wanted = {f"{s}_{what}" for s in ("train", "test") for what in ("images", "features", "labels", *GROUP_NAMES)}
     try:
         with zipfile.ZipFile(path) as members:
             sizes = {member.filename.removesuffix(".npy"): member.file_size for member in members.infolist()}
@@ -60,27 +68,30 @@ def _get(path: Path, arrays: dict[str, np.ndarray], key: str) -> np.ndarray:
     return arrays[key]
 
 
-def _images(path: Path, arrays: dict[str, np.ndarray], splits: list[str]) -> list[np.ndarray]:
+def _instances(path: Path, arrays: dict[str, np.ndarray], splits: list[str], kind: str) -> list[np.ndarray]:
     parts = []
     for split in splits:
-        images = _get(path, arrays, f"{split}_images")
-        images = images[..., None] if images.ndim == 3 else images  # grey: (n, h, w) -> (n, h, w, 1)
-        check_images(path, f"{split}_images", images)
-        parts.append(images)
-    shapes = [images.shape[1:] for images in parts]
+        values = _get(path, arrays, f"{split}_{kind}")
+        if kind == "images":
+            values = values[..., None] if values.ndim == 3 else values  # grey: (n, h, w) -> (n, h, w, 1)
+            check_images(path, f"{split}_images", values)
+        else:
+            check_vectors(path, f"{split}_features", values)
+        parts.append(values)
+    shapes = [values.shape[1:] for values in parts]
     if shapes[0] != shapes[-1]:
         raise InputError(
-            f"{path}: train_images are {shapes[0]} each, test_images {shapes[-1]}: give all images the same shape"
+            f"{path}: train_{kind} are {shapes[0]} each, test_{kind} {shapes[-1]}: give all {kind} the same shape"
         )
     return parts
 
 
-def _labels(path: Path, arrays: dict[str, np.ndarray], split: str) -> np.ndarray:
+def _labels(path: Path, arrays: dict[str, np.ndarray], split: str, count: int) -> np.ndarray:
     key = f"{split}_labels"
-    return _numbers_or_text(path, key, _get(path, arrays, key), len(arrays[f"{split}_images"]))
+    return _numbers_or_text(path, key, _get(path, arrays, key), count)
 
 
-def _groups(path: Path, arrays: dict[str, np.ndarray], splits: list[str]) -> np.ndarray | None:
+def _groups(path: Path, arrays: dict[str, np.ndarray], splits: list[str], counts: list[int]) -> np.ndarray | None:
     for kind in GROUP_NAMES:
         keys = [f"{split}_{kind}" for split in splits]
         if not set(keys) & arrays.keys():
@@ -88,7 +99,6 @@ def _groups(path: Path, arrays: dict[str, np.ndarray], splits: list[str]) -> np.
         for key in keys:
             if key not in arrays:
                 raise InputError(f"{path} has no array {key}: give the {kind} of every split, or of none")
-        counts = [len(arrays[f"{split}_images"]) for split in splits]
         parts = [_numbers_or_text(path, key, arrays[key], count) for key, count in zip(keys, counts, strict=True)]
         return np.concatenate(parts)
     return None

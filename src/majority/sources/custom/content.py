@@ -45,13 +45,16 @@ class Content:
     def to_custom_bags(self, name: str, options: ReadOptions, findings: Findings) -> CustomBags:
         assert self.store is not None  # otherwise the findings have problems
         labels = self.column("label") if options.labels else None
-        found = (NO_CLASS,) if labels is None else sorted_classes(labels)
+        classes = options.classes
+        if classes is None:
+            known = self.instance_labels if labels is None else labels
+            classes = tuple(sorted_classes({*(() if known is None else known)} - {""}))
         bags = Bags(
             self.store,
             self.index,
             np.concatenate([[0], np.cumsum(self.sizes)]),
             np.zeros(len(self.bags), np.int64) if labels is None else labels,
-            found if options.classes is None else options.classes,
+            classes or (NO_CLASS,),
             instance_labels=self.instance_labels,
             groups=self.column("group"),
             coordinates=self.coordinates,

@@ -10,7 +10,7 @@ from ...arguments import check_arguments
 from ...data.bags import Bags
 from ...data.splitting import group_split, stratified_split
 from ...errors import InputError
-from ..base import Parts
+from ..base import IN_MEMORY, Parts
 from ..embedding import Embedding
 from ..image_summary import ImageFileSummary
 
@@ -19,11 +19,18 @@ DEFAULT_SHARES = (0.6, 0.2, 0.2)  # train, val, test
 VALIDATION = 0.2  # share of the training bags that is used for validation if the splits name no val bags
 
 
-@dataclass(frozen=True, eq=False)
+def check_labelled(bags: Bags, name: str) -> None:
+    if not bags.labelled:
+        raise InputError(f"{name} have no labels: training needs one label per bag; read them with labels")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class CustomBags:
     """Bags that a user made, with the splits that were given, if any. A `Source`.
 
     >>> bags = Bags.from_lists([np.ones((2, 3))] * 10, labels=["a", "b"] * 5)
+    >>> CustomBags("example", bags)
+    CustomBags(example: 10 bags of 2, 20 instances of shape (3,), classes: a, b)
     >>> [len(part) for part in CustomBags("example", bags).make_parts()]
     [6, 2, 2]
     """
@@ -38,6 +45,9 @@ class CustomBags:
     class_warnings: dict[str, str] = field(default_factory=dict)  # true class -> the warning that it counts as wrong
     image_files: ImageFileSummary | None = None  # the image files from which the store was made
     embedding: Embedding | None = None  # the network that made the features
+
+    def __repr__(self) -> str:
+        return f"CustomBags({self.name}: {repr(self.bags).removeprefix('Bags(')}"
 
     @property
     def kind(self) -> str:
@@ -73,6 +83,7 @@ class CustomBags:
             )
         if data_seed < 0:
             raise InputError(f"the data seed is {data_seed}: give a whole number of at least 0")
+        check_labelled(self.bags, f"the bags of {self.name}" if self.name != IN_MEMORY else "these bags")
         bags = self.bags if background is None else self.bags.with_background(background)
         if folds is not None:
             parts = self._cross_validation_parts(bags, fold, folds, data_seed)

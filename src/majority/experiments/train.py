@@ -1,0 +1,140 @@
+"""train: an experiment from Python, on files or on bags in memory."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..arguments import check_arguments
+from ..data.bags import Bags
+from ..inference.classifier import Classifier
+from ..log import no_log
+from ..methods import AUTO
+from ..recipes import DEFAULT
+from ..records import Epoch, read_records
+from ..report.page import REPORT
+from ..sources import Source
+from ..sources.base import IN_MEMORY
+from ..sources.in_memory import as_source
+from ..training.callbacks import Callback
+from ..training.run_files import METRICS
+from .data import Data
+from .experiment import Experiment
+from .reopen import open_classifier
+
+
+@dataclass(frozen=True, repr=False)
+class TrainedRun:
+    """What `majority.train` returns: a finished run folder, and its content."""
+
+    folder: Path
+    classifier: Classifier
+    result: dict[str, Any]  # the content of result.json
+    _temporary: Any = field(default=None, compare=False)  # removes the folder when the object is no longer used
+
+    @property
+    def figures(self) -> dict[str, Any]:
+        """The metrics of the test bags, or of the validation bags if there are no test bags."""
+        figures: dict[str, Any] = self.result["test"] or self.result["val"]
+        return figures
+
+    @property
+    def report(self) -> Path:
+        """The report page: one HTML file that needs no network."""
+        return self.folder / REPORT
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """One record per epoch of the network that was kept."""
+        return [dict(record) for record in read_records(Epoch, self.folder / METRICS)]
+
+    def __repr__(self) -> str:
+        part = "test" if self.result["test"] else "validation"
+        name = next(name for name in ("instance_accuracy", "bag_accuracy") if self.figures.get(name) is not None)
+        accuracy = f"{name.replace('_', ' ')} {self.figures[name]:.3f} on {self.figures['bags']} {part} bags"
+        return f"TrainedRun(method {self.result['method']}, recipe {self.result['recipe']}, {accuracy})"
+
+
+@check_arguments
+def train(
+    source: str | Path | Source | Bags | Sequence[Bags],
+    *,
+    method: str = AUTO,
+    method_options: Mapping[str, Any] | None = None,
+    recipe: str = DEFAULT,
+    settings: Mapping[str, Any] | None = None,  # such as {"training.epochs": 10}: those of --set
+    out: str | Path | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    callbacks: Sequence[Callback] = (),
+    verbose: bool = True,  # print what the command prints, and the progress
+    like: str | None = None,
+    scenario: str | None = None,
+    fold: int = 0,
+    folds: int | None = None,
+    bags: int | None = None,
+    bag_size: int | None = None,
+    ties: str | None = None,
+    with_replacement: bool = False,
+    data_seed: int = 0,
+    image_size: int | None = None,
+    features: Sequence[str] | None = None,
+    bag_column: str | None = None,
+    label_column: str | None = None,
+    path_column: str | None = None,
+    background: str | None = None,
+    background_share: float | None = None,
+    classes: int | None = None,
+    winner_ratio: float | None = None,
+) -> TrainedRun:
+    """Train as `majority train` does: choose a recipe, train all its stages, evaluate, and write the report.
+
+    The source is a name or a path, what `load_source` returns, `Bags` (divided 60/20/20 or into `folds`), or a tuple of
+    bags (train, val) or (train, val, test), such as the result of `make_parts`. All other arguments are the options of
+    the command, with the same defaults.
+
+    With `out`, the run is kept in that folder, and the same call continues or reopens it. Without it, the run is in a
+    temporary folder that is removed when the returned object is no longer used.
+
+    >>> import majority
+    >>> train, val, test = majority.load_source("digits").make_parts(scenario="large", bags=40, bag_size=16)
+    >>> settings = {"training.epochs": 2}
+    >>> run = majority.train((train, val, test), method="count", recipe="quick", settings=settings, verbose=False)
+    >>> run.classifier.predict(test.instances()).shape
+    (160,)
+    >>> 0 < run.figures["instance_accuracy"] < 1
+    True
+    """
+    is_named = isinstance(source, str | Path)
+    data = Data(
+        str(source) if is_named else IN_MEMORY,
+        scenario=scenario,
+        fold=fold,
+        bags=bags,
+        bag_size=bag_size,
+        ties=ties,
+        with_replacement=with_replacement,
+        data_seed=data_seed,
+        folds=folds,
+        image_size=image_size,
+        features=None if features is None else tuple(features),
+        bag_column=bag_column,
+        label_column=label_column,
+        path_column=path_column,
+        background=background,
+        classes=classes,
+        winner_ratio=winner_ratio,
+    )
+    experiment = Experiment(
+        data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like
+    )
+    opened = None if is_named else as_source(source)
+    temporary = tempfile.TemporaryDirectory(prefix="majority-") if out is None else None
+    folder = Path(temporary.name if temporary else out or "")
+    log = print if verbose else no_log
+    result = experiment.run(folder, device, log, source=opened, callbacks=callbacks, progress=verbose)
+    return TrainedRun(folder, open_classifier(folder, device), result, temporary)

@@ -1,0 +1,153 @@
+"""majority.train: from Python all that the command can."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import majority
+from majority import Bags, Callback, InputError
+from majority.cli import main
+
+SMALL = {"scenario": "large", "bags": 20, "bag_size": 8}
+QUICK = {"method": "count", "recipe": "quick", "settings": {"training.epochs": 2}, "verbose": False, "device": "cpu"}
+
+
+def make_bags(n=30, size=5, seed=0):
+    """Vectors of three classes; four of five instances are of the bag's class."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % 3
+    truth = np.repeat(labels[:, None], size, axis=1)
+    truth[:, 0] = (labels + 1) % 3
+    instances = (4 * np.eye(3)[truth] + rng.normal(size=(n, size, 3))).astype(np.float32)
+    names = np.array(["ant", "bee", "owl"])
+    return Bags.from_lists(list(instances), names[labels], instance_labels=list(names[truth]))
+
+
+def test_the_result_is_that_of_the_command(tmp_path, monkeypatch, capsys):
+    run = majority.train("digits", **QUICK, **SMALL)
+    out = tmp_path / "run"
+    words = "majority train digits --method count --recipe quick --epochs 2 --scenario large --bags 20 --bag-size 8"
+    monkeypatch.setattr("sys.argv", [*words.split(), "--device", "cpu", "--out", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    result = json.loads((out / "result.json").read_text())
+    assert run.figures == result["test"]
+    assert [record["val_loss"] for record in run.history] == [
+        json.loads(line)["val_loss"] for line in (out / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert "instance_accuracy" in run.figures
+    assert "count" in repr(run)
+    assert run.report.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_without_out_the_folder_is_removed_with_the_object(capsys):
+    run = majority.train("digits", **QUICK, **SMALL)
+    folder = run.folder
+    assert (folder / "result.json").exists()
+    del run
+    assert not folder.exists()
+    assert capsys.readouterr() == ("", "")  # verbose=False
+
+
+def test_bags_in_memory_are_divided_and_a_run_folder_is_reopened(tmp_path):
+    bags, out, epochs = make_bags(), tmp_path / "run", []
+
+    class Count(Callback):
+        def on_epoch_end(self, record):
+            epochs.append(record["epoch"])
+
+    run = majority.train(bags, **QUICK, out=out, callbacks=[Count()])
+    assert epochs == [0, 1]
+    assert run.folder == out
+    assert run.result["test"]["bags"] == 6
+    again = majority.train(bags, **QUICK, out=out, callbacks=[Count()])
+    assert epochs == [0, 1]
+    assert again.result == run.result
+    with pytest.raises(InputError, match="have changed"):
+        majority.train(make_bags(seed=1), **QUICK, out=out)
+    assert "majority train" not in run.report.read_text()  # there is no such command for these bags
+
+
+def test_the_commands_on_a_run_of_bags_in_memory(tmp_path, monkeypatch, capsys):
+    bags, out = make_bags(), tmp_path / "run"
+    majority.train(bags, **QUICK, out=out)
+    monkeypatch.setattr("sys.argv", ["majority", "evaluate", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "give the bags to use as SOURCE" in capsys.readouterr().err
+    table = pd.DataFrame(bags.instances(), columns=["a", "b", "c"]).assign(bag=bags.ids)
+    table.to_csv(tmp_path / "new.csv", index=False)
+    written = tmp_path / "classes.csv"
+    monkeypatch.setattr("sys.argv", ["majority", "predict", str(out), str(tmp_path / "new.csv"), "--out", str(written)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert len(pd.read_csv(written)) == len(bags.index)
+
+
+def test_given_parts_are_used_as_they_are():
+    parts = majority.load_source("digits").make_parts(**SMALL)
+    run = majority.train(parts, **QUICK)
+    assert run.figures == majority.train("digits", **QUICK, **SMALL).figures
+    train, val, _ = parts
+    without_test = majority.train((train, val), **QUICK)
+    assert without_test.result["test"] == {}
+    assert without_test.figures == without_test.result["val"]
+    with pytest.raises(InputError, match="scenario"):
+        majority.train(parts, scenario="small", **QUICK)
+
+
+def test_a_labelled_set_of_one_s_own():
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+    rows = (4 * np.eye(3)[labels] + rng.normal(size=(300, 3))).astype(np.float32)
+    source = majority.LabelledSet("clouds", rows, labels, ("ant", "bee", "owl"))
+    run = majority.train(source, **QUICK, bags=12, bag_size=6, scenario="large")
+    assert run.figures["bags"] == 3
+
+
+def test_the_recipe_census_in_python():
+    settings = {"census.teachers": 1, "training.epochs": 5, "census.head.epochs": 5}
+    run = majority.train(make_bags(60), recipe="census", settings=settings, verbose=False, device="cpu")
+    assert run.result["recipe"] == "census"
+    assert set(run.result["losses"]["weights"]) == {"adjusted-mean", "soft-count", "vote"}
+    assert run.figures["instance_accuracy"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [(3, "give a name"), ((1, 2), "tuple of Bags"), ("nothing.csv", "nothing.csv"), (make_bags()._with, "give a name")],
+)
+def test_other_objects_are_refused(source, reason, tmp_path):
+    with pytest.raises(InputError, match=reason):
+        majority.train(source, **QUICK, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_bags_without_labels_are_read_and_classified_but_not_trained_on(tmp_path):
+    bags = make_bags()
+    table = pd.DataFrame(bags.instances(), columns=["a", "b", "c"]).assign(bag=bags.ids)
+    table.to_csv(tmp_path / "new.csv", index=False)
+    source = majority.load_source(tmp_path / "new.csv", labels=False)
+    assert "no labels" in repr(source)
+    classifier = majority.train(bags, **QUICK).classifier
+    assert classifier.predict_bags(source.bags).counts.sum() == len(bags.index)
+    with pytest.raises(InputError, match="no labels"):
+        majority.train(source, **QUICK)
+    with pytest.raises(InputError, match="labelled set"):
+        majority.load_source("digits", labels=False)
+
+
+def test_a_classifier_is_loaded_from_its_run_folder(tmp_path):
+    bags = make_bags()
+    run = majority.train(bags, **QUICK, out=tmp_path / "run")
+    loaded = majority.Classifier.load(tmp_path / "run")
+    assert np.array_equal(loaded.predict_proba(bags.instances()), run.classifier.predict_proba(bags.instances()))
+    assert all(word in repr(loaded) for word in ("count", "ant, bee, owl", "(3,)"))
+    with pytest.raises(InputError, match="finished run folder"):
+        majority.Classifier.load(Path(tmp_path))
