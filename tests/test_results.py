@@ -108,6 +108,16 @@ def vectors_row(source: str, recipe: str) -> list[str]:
     return cells([row for row in rows if (row["source"], row["recipe"]) == (source, recipe)], range(3))
 
 
+def embed_runs() -> dict[int, dict]:
+    """By fold, with the default method."""
+    return {row["fold"]: row for row in read("embed/runs.jsonl") if row["method"] == "auto"}
+
+
+def embed_cell(folds: range) -> str:
+    values = [embed_runs()[fold]["test"]["instance_accuracy"] for fold in folds]
+    return f"{mean(values):.3f} ± {stdev(values):.3f}"
+
+
 def table_rows(page: Path) -> list[list[str]]:
     lines = [line for line in page.read_text().splitlines() if line.startswith("| ")]
     return [[cell.strip().replace("**", "") for cell in line.strip("| ").split(" | ")] for line in lines]
@@ -130,8 +140,24 @@ def test_the_figures_of_what_to_expect_are_those_of_the_raw_files():
     shown = [row for row in with_deviation if row]
     expected = [census_row("digits", folds=range(5)), digits_row("adjusted-mean", range(5))]
     expected += [vectors_row(source, recipe) for source in ("digits", "pathmnist") for recipe in ("census", "quick")]
+    expected.append([embed_cell(range(5))])
     expected += [census_row(source) for source in ("cifar10", "svhn28", "pathmnist")]
     assert shown == expected
+
+
+def test_the_figures_of_pretrained_features_are_those_of_the_raw_files():
+    page = DOCS / "benchmarks/pretrained.md"
+    shown, runs = {row[0]: row[1:] for row in table_rows(page)}, embed_runs()
+    for fold in range(5):
+        (row,) = [found for name, found in shown.items() if name.startswith(str(fold))]
+        assert row[0] == f"{runs[fold]['test']['instance_accuracy']:.3f}"
+    assert shown["mean of folds 0 to 4"][0] == embed_cell(range(5))
+    assert shown["mean of folds 2 to 4"] == [embed_cell(range(2, 5)), census_row("cifar10")[0]]
+    text = " ".join(page.read_text().split())
+    seconds = sorted(row["cpu_seconds"] for row in runs.values())
+    assert f"{seconds[0]:.0f} to {seconds[-1]:.0f} CPU seconds" in text
+    facts = json.loads((RESULTS / "embed/embedding.json").read_text())
+    assert f"{facts['cpu_seconds']:.0f} CPU seconds to embed the {facts['images']:,} images" in text
 
 
 def test_the_full_length_table_of_the_paper_is_that_of_the_raw_file():

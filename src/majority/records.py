@@ -309,6 +309,7 @@ class Figures(TypedDict, total=False):
     bag_accuracy: Share | None
     bag_accuracy_by_count: Share | None
     most_frequent_label: Share
+    warnings: list[str]
     consistency_rate: Share | None
     background_share: Share | None
     background_precision: Share | None

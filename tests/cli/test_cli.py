@@ -148,7 +148,7 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["study", "digits", "--folds", "a"], "write 0, 0-4 or 0,2"),
         (["study", "digits", "--methods", ","], "an empty list"),
         (["study", "digits", "--bags", "0"], "--bags 0: give 1 or more"),
-        (["study", "."], "train --folds"),
+        (["study", "."], "there are no feature files"),
         (["train", ".", "--folds", "0"], "--folds 0: give 3 or more"),
     ],
 )
@@ -220,7 +220,7 @@ def test_training_that_fails_is_exit_1(majority, tmp_path):
 def test_an_interrupt_is_exit_130_without_a_traceback(majority, monkeypatch):
     from majority.experiments import experiment as experiments
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(experiments.Experiment, "run", interrupted)

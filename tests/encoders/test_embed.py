@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -83,6 +86,7 @@ def test_a_model_that_is_gone_is_named_and_found_in_the_run_folder(embedded, maj
         (embedded / "run" / "small.onnx").write_bytes(moved.read_bytes() + b"\0\0")
         code, _, err = majority("predict", embedded / "run", manifest, "--out", out)
         assert code == 2
+        assert "other weights" in err
     finally:
         (embedded / "run" / "small.onnx").unlink(missing_ok=True)
         moved.rename(model)
@@ -98,7 +102,19 @@ def test_features_of_another_model_are_refused(embedded, majority, manifest, onn
     assert "mean" in err
 
 
-def test_resumes_after_kill(kill_when, majority, onnx_file, manifest, embedded, tmp_path, monkeypatch, says):
+def kill_when(condition, *words):
+    """Run the command in a new process and kill -9 it as soon as the condition holds."""
+    process = subprocess.Popen([sys.executable, "-m", "majority", *map(str, words)], stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None and not condition():
+        time.sleep(0.001)
+    ended = process.poll() is not None
+    process.kill()
+    process.wait()
+    assert not ended, "it ended before it could be killed"
+
+
+def test_resumes_after_kill(majority, onnx_file, manifest, embedded, tmp_path, monkeypatch, says):
     """A killed command leaves whole files and no folder that could be trained on; repeated, it adds the rest."""
     out = tmp_path / "features"
     slow = tmp_path / "slow.py"

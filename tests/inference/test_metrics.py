@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
 from majority import Bags, InputError, Segments, build_model, evaluate
 from majority.data import device
+from majority.inference.cautions import no_learning
 from majority.inference.metrics import (
     Outcome,
     calibration_error,
@@ -21,7 +22,6 @@ from majority.inference.metrics import (
     instance_accuracy,
     macro_f1,
     mean_iou,
-    no_learning_warning,
     overestimation,
 )
 
@@ -114,7 +114,9 @@ def test_calibration_bins_are_of_equal_width_and_closed_above():
 
 def test_summary_has_instance_figures_only_where_instance_labels_are_known():
     outcome = Outcome(np.array([0, 1, 1]), np.array([0, 1, 0]), np.array([[3, 1], [2, 2], [0, 4]]))
-    assert outcome.summary() == {
+    figures = outcome.summary()
+    assert "too few bags" in figures.pop("warnings")[0]
+    assert figures == {
         "bag_accuracy": pytest.approx(2 / 3),
         "bag_accuracy_by_count": pytest.approx(2 / 3),
         "most_frequent_label": pytest.approx(2 / 3),
@@ -171,7 +173,7 @@ def test_evaluation_is_the_same_as_one_bag_at_a_time(method, batch_instances, mo
         [sum((truth == t) & (np.array(guesses) == p)) for p in range(4)] for t in range(4)
     ]
 
-    figures = outcome.summary()
+    figures = {name: figure for name, figure in outcome.summary().items() if name != "warnings"}
     over = [counts[i][y] - bags.class_counts()[i][y] for i, y in enumerate(bags.labels)]
     right = [guess == y for guess, y in zip(guesses, truth, strict=True)]
     expected = {
@@ -216,25 +218,23 @@ def test_bags_of_other_classes_are_refused(classes):
 
 def test_no_warning_if_the_counts_show_learning():
     figures = {"bag_accuracy": 0.53, "bag_accuracy_by_count": 0.93, "most_frequent_label": 0.5, "bags": 30}
-    assert no_learning_warning(figures) is None, (
-        "instances are classified well, although the method's own mean is wrong"
-    )
-    warning = no_learning_warning(figures | {"bag_accuracy_by_count": 0.67})
+    assert no_learning(figures) is None, "instances are classified well, although the method's own mean is wrong"
+    warning = no_learning(figures | {"bag_accuracy_by_count": 0.67})
     assert "53 % of 30 bags are predicted correctly (67 % by counting instances), and 50 % by" in warning
-    assert "predicted correctly, and 50 %" in no_learning_warning(figures | {"bag_accuracy_by_count": 0.5})
+    assert "predicted correctly, and 50 %" in no_learning(figures | {"bag_accuracy_by_count": 0.5})
     one = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 1}
-    assert "100 % of 1 bag is predicted correctly, and 100 % by" in no_learning_warning(one)
+    assert "100 % of 1 bag is predicted correctly, and 100 % by" in no_learning(one)
 
 
 def test_few_bags_are_no_reason_if_all_have_the_same_label():
     same = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 5_000}
-    assert no_learning_warning(same).startswith("no evidence")
+    assert no_learning(same).startswith("no evidence")
     few = {"bag_accuracy": 1.0, "most_frequent_label": 0.9, "bags": 20}
-    assert no_learning_warning(few).startswith("too few bags")
+    assert no_learning(few).startswith("too few bags")
 
 
 def test_figures_that_need_bag_labels_have_no_warning():
-    assert no_learning_warning({"bags": 5, "instances": 20}) is None
+    assert no_learning({"bags": 5, "instances": 20}) is None
 
 
 def test_the_coverage_is_the_sum_over_parts():

@@ -55,3 +55,11 @@ def test_map_has_one_dot_per_instance_even_where_all_coordinates_are_equal():
     for places in (np.zeros((5, 2)), np.random.default_rng(0).random((5, 2)), np.array([[1.0, 2.0]])):
         drawn = ElementTree.fromstring(instance_map(places, np.arange(len(places)) % 2, ["a", "b"]))
         assert sum(path.get("d").count("M") for path in drawn.findall("{*}path")) == len(places)
+
+
+@pytest.mark.parametrize("y_up", [False, True])
+def test_a_map_has_north_above_or_pixels_downwards(y_up):
+    places = np.array([[0.0, 0.0], [1.0, 2.0]])  # of class a, and further up or down of class b
+    drawn = instance_map(places, np.array([0, 1]), ["a", "b"], y_up)
+    (_, a), (_, b) = re.findall(r'd="M([\d.]+) ([\d.]+)h0"', drawn)
+    assert (float(b) < float(a)) == y_up

@@ -86,7 +86,7 @@ def print_result(result: dict[str, Any]) -> None:
 def print_figures(figures: dict[str, Any], title: str) -> None:
     from rich.table import Table
 
-    from ..inference.metrics import coverage_note, no_learning_warning
+    from ..inference.metrics import coverage_note
 
     table, intervals = Table("metric", "value", "95 % interval", title=title, title_justify="left"), _intervals(figures)
     for name, value in figures.items():
@@ -96,7 +96,7 @@ def print_figures(figures: dict[str, Any], title: str) -> None:
     console().print(table)
     if note := coverage_note(figures):
         log(f"note: {note}")
-    if warning := no_learning_warning(figures):
+    for warning in figures.get("warnings", ()):
         log(f"warning: {warning}")
 
 

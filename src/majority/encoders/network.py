@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..sources.embedding import Embedding
 from .encoder import ENCODERS
 from .modules import from_module, load_weights, timm_encoder
-from .onnx_file import ONNX, open_onnx
+from .onnx_file import ONNX, hash_files, open_onnx
 
 Run = Callable[[np.ndarray], np.ndarray]  # normalised images (n, channels, height, width) -> (n, features)
 
@@ -71,13 +71,19 @@ def reopen_network(embedding: Embedding, folder: Path, device: str = "auto") -> 
     names = (embedding.model, embedding.weights)
     model, weights = (_locate(name, embedding, folder) for name in names)
     assert model is not None
+    if _is_file_name(model):  # before it is opened: it may be another file of the same name
+        _check_same_weights(hash_files(Path(model)), model, embedding, folder)
     found, run, on_gpu = _open(model, weights, None, device)
-    if found.sha256 != embedding.sha256:
+    _check_same_weights(found.sha256, model, embedding, folder)
+    return Network(embedding, run, on_gpu)
+
+
+def _check_same_weights(found: str, model: str, embedding: Embedding, folder: Path) -> None:
+    if found != embedding.sha256:
         raise InputError(
-            f"{model} has other weights (sha256 {found.sha256[:12]}...) than the model that made the features of "
+            f"{model} has other weights (sha256 {found[:12]}...) than the model that made the features of "
             f"{folder} (sha256 {embedding.sha256[:12]}...): put the old model back, or train again"
         )
-    return Network(embedding, run, on_gpu)
 
 
 def _locate(name: str | None, embedding: Embedding, folder: Path) -> str | None:

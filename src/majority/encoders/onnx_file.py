@@ -63,7 +63,7 @@ def open_onnx(
         features = np.concatenate(parts).astype(np.float32)
         return features.mean(axis=(2, 3)) if features.ndim == 4 else features
 
-    place, sha256 = str(path.resolve()), _hash_files(path)
+    place, sha256 = str(path.resolve()), hash_files(path)
     facts = Embedding(place, None, sha256, size, channels, IMAGENET_MEAN, IMAGENET_STD, 0)
     return facts, run, on_gpu
 
@@ -103,7 +103,7 @@ def _pieces(images: np.ndarray, fixed: int | None) -> list[tuple[np.ndarray, int
     ]
 
 
-def _hash_files(path: Path) -> str:
+def hash_files(path: Path) -> str:
     """Of the file, and of the files beside it in which exporters put large weights: NAME.onnx.data, NAME.onnx_data."""
     digest = hashlib.sha256()
     beside = [path.with_name(path.name + suffix) for suffix in (".data", "_data")]

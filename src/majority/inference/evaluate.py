@@ -91,7 +91,7 @@ def compare(bags: Bags, predictions: Predictions, background: int | None) -> Out
     """Predictions of bags against all labels that are known."""
     labels, true = bags.labels if bags.labelled else None, bags.instance_labels
     if true is None:
-        return Outcome(labels, predictions.bags, predictions.counts, background=background)
+        return Outcome(labels, predictions.bags, predictions.counts, background=background, classes=bags.classes)
     n_true = max(len(bags.true_classes), predictions.counts.shape[1])
     known = true != UNKNOWN
     true, predicted, confidence = true[known], predictions.instances[known], predictions.confidence[known]
@@ -103,5 +103,6 @@ def compare(bags: Bags, predictions: Predictions, background: int | None) -> Out
         confusion=confusion_matrix(true, predicted, n_true),
         calibration=calibration_table(confidence, predicted == true),
         background=background,
+        classes=bags.classes,
         known=KnownInstances(bags.ids[known], true, predicted, confidence),
     )

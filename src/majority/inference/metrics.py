@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.background import majority_of
+from .cautions import cautions, find_doubts
 
 CALIBRATION_BINS = 15
 
@@ -42,6 +43,7 @@ class Outcome:
     confusion: np.ndarray | None = None  # (T, T) rows: true class, columns: predicted class
     calibration: np.ndarray | None = None  # (bins, 3) instances, their summed confidence, how many were correct
     background: int | None = None  # a class that does not vote
+    classes: tuple[str, ...] = ()  # their names, for warnings
     known: KnownInstances | None = None  # the instances themselves, for intervals
 
     def summary(self) -> dict[str, Any]:
@@ -66,12 +68,15 @@ class Outcome:
         if self.labels is None:
             return {}
         by_count = majority_of(self.hard_counts, self.background)
-        return {
+        figures: dict[str, Any] = {
             "bag_accuracy": bag_accuracy(self.labels, self.predicted),
             "bag_accuracy_by_count": bag_accuracy(self.labels, by_count),
             "most_frequent_label": float(np.bincount(self.labels).max() / len(self.labels)),
             "consistency_rate": consistency_rate(self.labels, self.predicted, self.hard_counts, self.background),
         }
+        doubts = find_doubts(self.labels, by_count, self.classes) if self.classes else []
+        warnings = cautions(figures | {"bags": len(self.labels)}, doubts)
+        return figures | ({"warnings": warnings} if warnings else {})
 
     def _fully_known(self, true_counts: np.ndarray) -> np.ndarray:  # (b,) whether all instances of the bag are known
         return true_counts.sum(axis=1) == self.hard_counts.sum(axis=1)
@@ -229,31 +234,6 @@ def background_figures(confusion: np.ndarray, background: int) -> dict[str, floa
 
 
 # ---------------------------------------------------------------- what the figures do not show
-
-
-def no_learning_warning(figures: Mapping[str, Any]) -> str | None:
-    """A warning if the bags do not show that the model has learned anything.
-
-    The share of bags that are predicted correctly, by the method or by counting instances, must exceed the share of
-    the most frequent label by two standard errors.
-
-    >>> no_learning_warning({"bag_accuracy": 0.23, "most_frequent_label": 0.15, "bags": 100})
-    >>> print(no_learning_warning({"bag_accuracy": 0.22, "most_frequent_label": 0.15, "bags": 100}))
-    no evidence that the model has learned: 22 % of 100 bags are predicted correctly, and 15 % by always predicting ...
-    """
-    if "most_frequent_label" not in figures:
-        return None
-    accuracy, baseline, bags = figures["bag_accuracy"], figures["most_frequent_label"], figures["bags"]
-    by_count = figures.get("bag_accuracy_by_count", accuracy)
-    needed = baseline + 2 * (baseline * (1 - baseline) / bags) ** 0.5
-    if max(accuracy, by_count) > needed:
-        return None
-    counted = f" ({by_count:.0%} by counting instances)" if by_count > accuracy else ""
-    predicted = f"{accuracy:.0%} of {bags:,} {'bag is' if bags == 1 else 'bags are'} predicted correctly{counted}"
-    shares = f"{predicted}, and {baseline:.0%} by always predicting the most frequent label".replace("%", " %")
-    if baseline < 1 <= needed:
-        return f"too few bags to show whether the model has learned: {shares}"
-    return f"no evidence that the model has learned: {shares}"
 
 
 def coverage_note(*parts: Mapping[str, Any]) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 from ..data.bags import Bags
 from ..files import write_text
 from ..inference.classifier import Classifier
-from ..inference.metrics import coverage_note, no_learning_warning
+from ..inference.metrics import coverage_note
 
 MODEL_CARD = "model-card.md"
 FIGURES = {
@@ -70,7 +70,7 @@ def write_model_card(
 ) -> Path:
     facts = card_facts(config, result, classifier)
     figures = result.get("test") or result.get("val") or {}
-    notes = [note for note in (no_learning_warning(figures), coverage_note(figures)) if note]
+    notes = [note for note in (*figures.get("warnings", ()), coverage_note(figures)) if note]
     sections = {
         "Use": _use(facts),
         "Data": _data(facts, parts),

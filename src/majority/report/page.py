@@ -17,7 +17,7 @@ from ..files import flatten, write_text
 from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
 from ..inference.figure_files import summary_with_intervals
-from ..inference.metrics import coverage_note, no_learning_warning
+from ..inference.metrics import coverage_note
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
 from ..recipes.views import describe
 from ..sources import Source, names
@@ -125,7 +125,7 @@ def _content(
         "parts": [*_rows_of_the_run(result, source), *part_rows(parts, part_names)],
         "figures": _figures(figures),
         "coverage": coverage_note(figures),
-        "no_learning": no_learning_warning(figures),
+        "warnings": figures.get("warnings", []),
         "curves": _curves(facts.history, result["best_epoch"]),
         "kept": _why_kept(result),
         "classes": sections.class_keys(classes),

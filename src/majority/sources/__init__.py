@@ -141,7 +141,7 @@ def check_source(
 ) -> Check:
     """For your own bags, all files are read and checked. A labelled set is loaded, which checks it.
 
-    With the purpose "predict", bags need no labels, and nothing is said about how well they could be trained on.
+    With the purpose "predict", labels are not read, and nothing is said about how well the bags could be trained on.
     """
     from .custom.load import Check
     from .custom.load import check as check_custom
@@ -152,7 +152,7 @@ def check_source(
     if is_custom_source(source):
         training = purpose == "train"
         options = ReadOptions(
-            unlabelled=not training,
+            labels=training,
             training=training,
             image_size=as_pixel_size(image_size),
             features=features,

@@ -124,6 +124,9 @@ def test_check_for_predict(tmp_path, majority, make, says):
     code, out, _ = majority("check", place, "--for", "predict")
     assert code == 0
     assert says(out, "0 problems, 0 warnings")
+    table.assign(bag_label=table["bag_label"].where(table["bag"] != "slide1", "")).to_csv(place, index=False)
+    assert majority("check", place)[0] == 1
+    assert majority("check", place, "--for", "predict")[0] == 0
     table.drop(columns=["bag_label", "label"]).to_csv(place, index=False)
     assert majority("check", place)[0] == 1
     code, out, _ = majority("check", place, "--for", "predict")

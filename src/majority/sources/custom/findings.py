@@ -54,7 +54,7 @@ class Findings:
         if not self.problems:
             return
         count = "a problem" if len(self.problems) == 1 else f"{len(self.problems):,} problems"
-        more = "" if for_classifier else f"; `majority check {source}` prints a summary, too"
+        more = "" if for_classifier else f" (`majority check {source}` adds a summary)"
         raise InputError("\n  ".join([f"{source} has {count}{more}:", *group_by_cause(self.problems)]))
 
 

@@ -1,0 +1,94 @@
+"""What the bag labels say against a model: warnings from the figures of labelled bags. No instance label is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+CERTAIN = 3  # standard deviations by which the numbers of bags must differ
+LEAST_GAP = 0.1  # between the two bag accuracies
+MOST_CLASSES = 5  # that are named
+OTHER_METHODS = "compare with --method vote and --method soft-count"
+
+
+class Doubt(NamedTuple):
+    """A class that has the most predicted instances in far more, or far fewer, bags than have its label."""
+
+    name: str
+    labelled: int
+    counted: int
+
+
+def cautions(figures: Mapping[str, Any], doubts: Sequence[Doubt] = ()) -> list[str]:
+    """All warnings about labelled bags, the most important first.
+
+    >>> figures = {"bag_accuracy": 0.85, "bag_accuracy_by_count": 0.8, "most_frequent_label": 0.2, "bags": 100}
+    >>> print(*cautions(figures, [Doubt("pine", 6, 40)]))
+    too many instances seem to be predicted as pine: it is the label of 6 of 100 bags and has the most instances in ...
+    """
+    found = [no_learning(figures), _contradiction(figures), *(_describe(doubt, figures["bags"]) for doubt in doubts)]
+    return [warning for warning in found if warning is not None]
+
+
+def no_learning(figures: Mapping[str, Any]) -> str | None:
+    """A warning if the bags do not show that the model has learned anything.
+
+    The share of bags that are predicted correctly, by the method or by counting instances, must exceed the share of
+    the most frequent label by two standard errors.
+
+    >>> no_learning({"bag_accuracy": 0.23, "most_frequent_label": 0.15, "bags": 100})
+    >>> print(no_learning({"bag_accuracy": 0.22, "most_frequent_label": 0.15, "bags": 100}))
+    no evidence that the model has learned: 22 % of 100 bags are predicted correctly, and 15 % by always predicting ...
+    """
+    if "most_frequent_label" not in figures:
+        return None
+    accuracy, baseline, bags = figures["bag_accuracy"], figures["most_frequent_label"], figures["bags"]
+    by_count = figures.get("bag_accuracy_by_count", accuracy)
+    needed = baseline + 2 * (baseline * (1 - baseline) / bags) ** 0.5
+    if max(accuracy, by_count) > needed:
+        return None
+    counted = f" ({by_count:.0%} by counting instances)" if by_count > accuracy else ""
+    predicted = f"{accuracy:.0%} of {bags:,} {'bag is' if bags == 1 else 'bags are'} predicted correctly{counted}"
+    shares = f"{predicted}, and {baseline:.0%} by always predicting the most frequent label".replace("%", " %")
+    cure = "more bags, or bags with clearer majorities, help most"
+    if baseline < 1 <= needed:
+        return f"too few bags to show whether the model has learned: {shares}; {cure}"
+    return f"no evidence that the model has learned: {shares}; {cure}"
+
+
+def _contradiction(figures: Mapping[str, Any]) -> str | None:
+    """A warning if far fewer bags are right by their instances than by the method's own prediction."""
+    own, counted, bags = (figures.get(name) for name in ("bag_accuracy", "bag_accuracy_by_count", "bags"))
+    if own is None or counted is None or bags is None:
+        return None
+    error = sqrt((own * (1 - own) + counted * (1 - counted)) / bags)
+    if own - counted <= max(LEAST_GAP, CERTAIN * error):
+        return None
+    seen = f"in {counted:.0%} of {bags:,} bags most instances are predicted as the bag's label".replace("%", " %")
+    own_share = f"{own:.0%}".replace("%", " %")
+    return f"the instances contradict the bags: {seen}, but {own_share} of the bags are predicted correctly by the " + (
+        f"method itself; instance predictions may be poor: {OTHER_METHODS}"
+    )
+
+
+def _describe(doubt: Doubt, bags: int) -> str:
+    amount = "many" if doubt.counted > doubt.labelled else "few"
+    seen = f"it is the label of {doubt.labelled:,} of {bags:,} bags and has the most instances in {doubt.counted:,}"
+    return f"too {amount} instances seem to be predicted as {doubt.name}: {seen}; {OTHER_METHODS}"
+
+
+def find_doubts(labels: np.ndarray, counted: np.ndarray, classes: Sequence[str]) -> list[Doubt]:
+    """(b,) labels and (b,) classes with the most predicted instances -> the classes whose numbers of bags differ by a
+    factor of two, and by more than chance explains; the largest difference first.
+
+    >>> find_doubts(np.repeat([0, 1], [94, 6]), np.repeat([0, 1], [60, 40]), ["oak", "pine"])
+    [Doubt(name='pine', labelled=6, counted=40)]
+    """
+    given, found = (np.bincount(of_bags, minlength=len(classes)) for of_bags in (labels, counted))
+    gap = np.abs(found - given)
+    doubtful = (gap > CERTAIN * np.sqrt(found + given)) & (np.maximum(found, given) >= 2 * np.minimum(found, given))
+    order = [number for number in np.argsort(-gap, kind="stable").tolist() if doubtful[number]]
+    return [Doubt(classes[number], int(given[number]), int(found[number])) for number in order[:MOST_CLASSES]]

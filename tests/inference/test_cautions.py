@@ -1,0 +1,75 @@
+"""Warnings from labelled bags: when they are given, when not, and where a user sees them."""
+
+import numpy as np
+import pytest
+
+from majority.inference.cautions import Doubt, cautions, find_doubts, no_learning
+from majority.inference.metrics import Outcome
+
+GOOD = {"bag_accuracy": 0.9, "bag_accuracy_by_count": 0.88, "most_frequent_label": 0.2, "bags": 100}
+
+
+def test_figures_that_agree_give_no_warning():
+    assert cautions(GOOD) == []
+
+
+def test_bags_without_labels_give_no_warning():
+    assert cautions({"bags": 5, "instances": 20}) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "counted", "bags", "warned"),
+    [
+        (0.85, 0.40, 100, True),
+        (0.85, 0.40, 8, False),  # too few bags to say
+        (0.85, 0.80, 10_000, False),  # certain, but small
+        (0.40, 0.85, 100, False),  # the instances are better
+    ],
+)
+def test_instances_that_contradict_the_bags(own, counted, bags, warned):
+    figures = GOOD | {"bag_accuracy": own, "bag_accuracy_by_count": counted, "bags": bags}
+    found = [warning for warning in cautions(figures) if "contradict" in warning]
+    assert bool(found) == warned
+    if warned:
+        assert "40 %" in found[0]
+        assert "85 %" in found[0]
+        assert "--method vote" in found[0]
+
+
+def test_a_class_that_wins_too_many_or_too_few_bags_is_named():
+    labels, counted = np.repeat([0, 1, 2], [60, 6, 34]), np.repeat([0, 1, 2], [60, 36, 4])
+    doubts = find_doubts(labels, counted, ["oak", "pine", "elm"])
+    assert doubts == [Doubt("pine", 6, 36), Doubt("elm", 34, 4)]
+    many, few = cautions(GOOD, doubts)
+    assert "too many" in many
+    assert "pine" in many
+    assert "label of 6 of 100" in many
+    assert "too few" in few
+    assert "elm" in few
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_errors_give_no_doubt(seed):
+    """One bag in ten is wrong, evenly over the classes."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(5, size=300, p=[0.4, 0.3, 0.15, 0.1, 0.05])
+    counted = np.where(rng.random(300) < 0.1, rng.integers(5, size=300), labels)
+    assert find_doubts(labels, counted, "abcde") == []
+
+
+def test_a_model_that_predicts_one_class_everywhere_is_doubted_in_its_figures():
+    """As `evaluate`, the page and result.json have it; the bag predictions are right."""
+    labels = np.repeat([0, 1], 50)
+    outcome = Outcome(labels, labels, np.tile([3, 7], (100, 1)), classes=("oak", "pine"))
+    warnings = outcome.summary()["warnings"]
+    assert "contradict" in warnings[0]
+    assert "50 %" in warnings[0]
+    assert "100 %" in warnings[0]
+    assert any("pine" in warning and "too many" in warning for warning in warnings)
+    good = Outcome(labels, labels, np.array([[7, 3], [3, 7]])[labels], classes=("oak", "pine"))
+    assert "warnings" not in good.summary()
+
+
+def test_no_learning_is_the_first_warning():
+    figures = GOOD | {"bag_accuracy": 0.2, "bag_accuracy_by_count": 0.2}
+    assert cautions(figures) == [no_learning(figures)]
