@@ -67,6 +67,13 @@ def test_a_path_of_a_null_character_is_a_problem(tmp_path, majority, make, says)
     assert says(out, "problem: ", "row 4")
 
 
+def test_a_header_of_more_than_131072_characters_is_read(tmp_path):
+    names = [f"{'a' * 60}{i}" for i in range(2_200)]
+    rows = [f"{bag},{'xy'[bag % 2]}" + f",{bag}.5" * len(names) for bag in range(12)]
+    (tmp_path / "bags.csv").write_text("\n".join([",".join(["bag", "bag_label", *names]), *rows]) + "\n")
+    assert load_source(tmp_path / "bags.csv").bags.store.shape == (12, 2_200)
+
+
 def test_none_and_na_are_valid_names(tmp_path, make):
     table = make.table()
     table["bag_label"] = table["label"] = table["bag_label"].map({"7": "None", "12": "NA"})

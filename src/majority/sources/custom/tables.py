@@ -286,7 +286,10 @@ def _guess_separator(file: TextIO, known: Iterable[str]) -> str:
 
     def count_names(separator: str) -> tuple[int, int]:
         file.seek(0)
-        names = next(csv.reader(file, delimiter=separator), [])
+        try:
+            names = next(csv.reader(file, delimiter=separator), [])
+        except csv.Error:  # a name of more than 100,000 characters: the header has another separator
+            return 0, 0
         return len({name.strip() for name in names} & set(known)), len(names)
 
     separator = max(",;\t", key=count_names)  # the first of equal ones
