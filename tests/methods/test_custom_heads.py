@@ -92,7 +92,7 @@ def test_a_head_of_another_kind_is_refused_with_the_class_to_derive_from(head):
 
 
 def test_the_method_of_the_page_trains(registries):
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    exec(code, {})
+    for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(code, {})
     fitted = fit(build_model(BAGS, "plain-mean"), BAGS, None, Settings(epochs=2), title=None)
     assert fitted.epochs == 2
