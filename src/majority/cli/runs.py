@@ -31,11 +31,14 @@ def evaluate(
 ) -> None:
     """Evaluate a run's classifier on the test bags of its fold, or on all bags of your own SOURCE."""
     from ..experiments.reopen import open_bags
+    from ..experiments.run_folder import read_config, source_of
     from ..inference.evaluate import evaluate as evaluate_model
     from ..inference.figure_files import check_figures_path, describe_outcome, write_figures
+    from ..inference.prediction_files import check_not_source
 
     if out is not None:
         check_figures_path(out)
+        check_not_source(out, filter(None, [source, source_of(read_config(run))]))
     names = _column_names(bag_column, label_column, path_column)
     classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, names=names, device=device, log=log)
     note_trained_on(run, source)

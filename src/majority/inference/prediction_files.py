@@ -28,6 +28,16 @@ def check_output_path(path: Path, sources: Iterable[str]) -> None:
     """Refuse a file that cannot be written, or that would change one of these sources."""
     if path.suffix not in WRITERS or not path.parent.is_dir():
         raise InputError(f"--out {path}: give a file that ends in .csv or .parquet, in a folder that exists")
+    check_not_source(path, sources)
+    if path.suffix == ".parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise InputError(f"--out {path}: Parquet needs pyarrow: pip install pyarrow") from None
+
+
+def check_not_source(path: Path, sources: Iterable[str]) -> None:
+    """Refuse a file that would change one of these sources."""
     for source in filter(is_custom_source, sources):
         place = Path(source).expanduser().resolve()
         if path.resolve() == place:
@@ -36,11 +46,6 @@ def check_output_path(path: Path, sources: Iterable[str]) -> None:
             raise InputError(
                 f"--out {path} lies in the source {source}, where tables are labels: choose another folder"
             )
-    if path.suffix == ".parquet":
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError:
-            raise InputError(f"--out {path}: Parquet needs pyarrow: pip install pyarrow") from None
 
 
 @check_arguments
