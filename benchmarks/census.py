@@ -49,7 +49,7 @@ from majority.model import Model
 from majority.plots.colours import colour
 from majority.plots.lines import Line, Point, line_plot
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
-from majority.recipes.embedding import embed_bags, one_bag_per_instance
+from majority.recipes.features import bags_of_features, one_bag_per_instance
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.sources import Parts, load
 from majority.study.results import with_current_names
@@ -134,7 +134,9 @@ class Cell:
         kept = self.work / "features.npz"
         if not kept.exists():
             model = self.pretrained_model()
-            stores = {name: embed_bags(model, part, self.device).store for name, part in self.parts._asdict().items()}
+            stores = {
+                name: bags_of_features(model, part, self.device).store for name, part in self.parts._asdict().items()
+            }
             np.savez(kept, **{name: store.astype(np.float16) for name, store in stores.items()})
         stores = np.load(kept)
         return Parts(

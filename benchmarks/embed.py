@@ -24,7 +24,7 @@ from majority.encoders import Network, open_network
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.run_folder import environment
-from majority.files import append_line, read_lines, write_json
+from majority.files import append_line, read_json, read_lines, write_json
 from majority.sources import LabelledSet, load
 
 BLOCK = 512  # images that are resized together
@@ -71,6 +71,10 @@ def main() -> None:
         arguments.model, image_size=arguments.image_size, mean=arguments.mean, std=arguments.std, device="cpu"
     )
     file = arguments.features or arguments.out / f"{source.name}.npy"
+    made_of = {"sha256": network.embedding.sha256, "scenario": arguments.scenario, "folds": list(arguments.folds)}
+    kept = file.with_suffix(".json")
+    if file.exists() and (read_json(kept) if kept.exists() else None) != made_of:
+        raise SystemExit(f"{file} was made of another model, scenario or folds: choose another --features")
     if not file.exists():
         parts = [source.make_parts(scenario=arguments.scenario, fold=fold) for fold in arguments.folds]
         used = np.unique(np.concatenate([bags.index for of_fold in parts for bags in of_fold if bags is not None]))
@@ -79,6 +83,7 @@ def main() -> None:
         facts = network.embedding._asdict() | {"model": Path(network.embedding.model).name, "images": len(used)}
         facts |= {"cpu_seconds": round(time.process_time() - before, 1), "environment": environment()}
         np.save(file, features)
+        write_json(kept, made_of)
         write_json(arguments.out / "embedding.json", facts | {"commit": commit()})
     vectors = replace(source, name=f"{source.name}-features", store=np.load(file))
     lines = arguments.out / "runs.jsonl"

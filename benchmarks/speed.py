@@ -42,7 +42,7 @@ from majority.files import write_json
 from majority.model import Model
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census import head_alone
-from majority.recipes.embedding import embed_bags
+from majority.recipes.features import bags_of_features
 from majority.recipes.plan import Plan
 from majority.training.cuda_graphs import compiled
 from majority.training.loop import COMPILED_FROM
@@ -295,7 +295,7 @@ def stages_of_recipes(tiny: bool) -> dict[str, Callable[[Bags, Bags], Fitted]]:
 
     def head(train: Bags, val: Bags) -> Fitted:
         model = model_of(census, train, "adjusted-mean")
-        features, val_features = (embed_bags(model, bags) for bags in (train, val))
+        features, val_features = (bags_of_features(model, bags) for bags in (train, val))
         settings = replace(census.own.head, epochs=epochs)
         return fit(head_alone(model, features), features, val_features, settings)
 

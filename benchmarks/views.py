@@ -28,7 +28,7 @@ from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.methods import DEFAULT_METHOD
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
-from majority.recipes.embedding import embed_bags
+from majority.recipes.features import bags_of_features
 from majority.recipes.views import ADDITIONS, with_views
 from majority.sources import Parts, load
 
@@ -54,7 +54,7 @@ def measure(parts: Parts, plan: Plan, title: str, device: str) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         census._pretrain(run, model, Path(folder), title)
     pretrained = time.perf_counter()
-    train, val, test = (embed_bags(model, part, device) for part in (parts.train, parts.val, parts.test))
+    train, val, test = (bags_of_features(model, part, device) for part in (parts.train, parts.val, parts.test))
 
     def head(learned, held_out):
         alone = census.head_alone(model, train)

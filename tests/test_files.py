@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from majority.errors import InputError
-from majority.files import append, hold_lock, read_lines, remove_leftovers, write_atomically, write_text
+from majority.files import append, file_names, hold_lock, read_lines, remove_leftovers, write_atomically, write_text
 
 
 def test_a_second_writer_of_a_file_is_refused(tmp_path):
@@ -130,3 +130,10 @@ def test_text_is_the_same_bytes_on_every_system_and_an_incomplete_line_is_left_o
     append(path, '{"b": 2}\n{"c"')
     assert path.read_bytes() == '{"café ?": 1}\n{"b": 2}\n{"c"'.encode()
     assert read_lines(path) == [{"café ?": 1}, {"b": 2}]
+
+
+def test_names_of_bags_as_names_of_files():
+    assert file_names(["a", "Bänder"], "rename") == ["a", "Bänder"]
+    for names in (["a/b"], [".."], ["a\nb"], ["x" * 201], ["a", "A"], ["B\u00e4r", "Ba\u0308r"]):
+        with pytest.raises(InputError, match="rename"):
+            file_names(names, "rename")

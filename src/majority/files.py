@@ -6,10 +6,11 @@ import errno
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .errors import InputError
 
@@ -20,6 +21,9 @@ LOCK_ATTEMPTS = 100
 MAX_DEPTH = 32  # of nested lists and dicts in JSON; the files of this program have at most 6
 CURE = "replace it with an intact copy, or remove it and run again"
 MAX_EXPANDED_GB, EXPANSION, LIMIT_VARIABLE = 1, 20, "MAJORITY_MAX_GB"
+FORBIDDEN = set('/\\:*?"<>|\0\n\r\t')  # in names of files, on some system
+MAX_NAME = 200  # bytes
+UNICODE_FORM: Literal["NFC"] = "NFC"  # accented letters have two forms in Unicode: names are compared in this one
 KINDS = {stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 
 
@@ -53,6 +57,20 @@ def check_expansion(path: Path, size: int) -> None:
         cure = f"if it is right, set {LIMIT_VARIABLE}={size / 1e9 + 1:.0f}"
         found = f"would take {size / 1e9:,.1f} GB of memory, its size is {own / 1e6:,.1f} MB, allowed is {allowed}"
         raise InputError(f"{path} {found}: {cure}")
+
+
+def file_names(names: Iterable[str], cure: str) -> list[str]:
+    """The names in one Unicode form, if each can be the name of its own file on any system; otherwise an error."""
+    found: dict[str, str] = {}  # lower case -> name: some systems do not distinguish cases
+    for name in names:
+        normal = unicodedata.normalize(UNICODE_FORM, name)
+        if set(normal) & FORBIDDEN or normal.startswith(".") or len(os.fsencode(normal)) > MAX_NAME:
+            raise InputError(f"bag {name!r} cannot be the name of a file: {cure}")
+        key = normal.casefold()
+        if key in found:
+            raise InputError(f"bags {found[key]!r} and {name!r} would have the same file on some systems: {cure}")
+        found[key] = normal
+    return list(found.values())
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:

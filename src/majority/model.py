@@ -21,7 +21,7 @@ from .data.segments import Segments
 from .data.stores import Store, iterate_chunks
 from .errors import InputError
 from .methods import DEFAULT_METHOD, BagOutput, Head, create_head, wrap_option_errors
-from .records import parse_record
+from .parsing import parse_record
 
 # Channel means and standard deviations that the paper's program uses for every data set.
 PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))

@@ -12,7 +12,7 @@ from torch import nn
 from majority import Bags, Classifier, Settings, build_model, evaluate, fit
 from majority.data import device
 from majority.errors import InputError
-from majority.recipes.embedding import embed_bags
+from majority.recipes.features import bags_of_features
 
 CLASSES = ("owl", "ant", "bee")  # not in the order of the alphabet
 
@@ -70,7 +70,7 @@ def test_large_images_go_through_the_network_in_small_batches(monkeypatch):
     classifier.model.backbone.register_forward_pre_hook(lambda module, given: seen.append(len(given[0])))
     np.testing.assert_allclose(classifier.predict_proba(bags.store), before, rtol=1e-4)
     evaluate(classifier.model, bags, "cpu")
-    embed_bags(classifier.model, bags, "cpu")
+    bags_of_features(classifier.model, bags, "cpu")
     assert max(seen) == 4, "even for a bag of 15"
     seen.clear()
     fit(classifier.model, bags, bags, Settings(epochs=1, batch_bags=1, max_instances=2), device="cpu")

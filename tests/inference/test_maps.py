@@ -187,6 +187,16 @@ def test_names_of_bags_that_are_no_file_names(run, majority, tmp_path):
     assert majority("map", run, tmp_path / "bags.csv", "--together", "--out", tmp_path / "maps")[0] == 0
 
 
+def test_pictures_of_others_are_not_replaced(run, majority, tmp_path):
+    table_of(lambda bag, i: (i, bag)).to_csv(tmp_path / "bags.csv", index=False)
+    (tmp_path / "s1.png").write_bytes(b"a scan")
+    code, _, err = majority("map", run, tmp_path / "bags.csv", "--out", tmp_path)
+    assert code == 2
+    assert "s1.png" in err
+    assert (tmp_path / "s1.png").read_bytes() == b"a scan"
+    assert not list(tmp_path.glob("*.geojson"))
+
+
 def test_spacing_ignores_gaps_and_other_bags():
     tiles = [[0, 0], [64, 0], [192, 0], [256, 0], [0, 64], [64, 64]]
     other = [[32, 0], [96, 0]]

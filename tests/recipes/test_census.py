@@ -17,7 +17,7 @@ from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.census import CensusSettings
-from majority.recipes.embedding import embed_bags
+from majority.recipes.features import bags_of_features
 from majority.sources import CustomBags
 
 VIEWS = ("affine", "noise")
@@ -273,7 +273,7 @@ def test_every_setting_reaches_its_stage(tmp_path, whole, name, value, stage, sh
 def test_a_head_alone_reads_what_the_whole_model_reads():
     parts = digits()
     model = build_model(parts.train, "count", "tiny", instance_temperature=0.5).eval()
-    features = embed_bags(model, parts.train, "cpu")
+    features = bags_of_features(model, parts.train, "cpu")
     alone = census.head_alone(model, features).eval()
     (batch,), (of_features,) = (
         make_loader(bags, torch.device("cpu")).in_order(9_999) for bags in (parts.train, features)

@@ -7,11 +7,12 @@ import pytest
 
 from majority import Settings, build_model, load_source
 from majority.errors import InputError
+from majority.parsing import parse_record
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.census import CensusSettings
 from majority.recipes.label_preserving import LABEL_PRESERVING, label_preserving
 from majority.recipes.views import ADDITIONS, additions_for, search_views, views_of, with_views
-from majority.records import ChosenViews, parse_record
+from majority.records import ChosenViews
 
 SETTINGS = CensusSettings(
     Settings(epochs=1, batch_bags=32, drop_last=True, augment=("affine",)),
@@ -50,7 +51,7 @@ def test_an_addition_is_kept_exactly_if_it_lowers_the_loss(seed):
         losses[additions] = rng.random()
         return losses[additions]
 
-    chosen, tried = search_views(3, loss_of, lambda line: None)
+    chosen, tried = search_views(ADDITIONS, loss_of, lambda line: None)
     best, expected = losses[()], ()
     for addition in ADDITIONS:
         candidate = (*[name for name in expected if (addition, name) != ("turn", "flip")], addition)
@@ -60,8 +61,14 @@ def test_an_addition_is_kept_exactly_if_it_lowers_the_loss(seed):
     assert {tuple(one["views"]): one["val_loss"] for one in tried} == losses
 
 
-def test_grey_images_are_not_made_grey():
-    assert set(additions_for(3)) - set(additions_for(1)) == {"grey"}
+def test_only_what_is_new_is_tried():
+    plan = RECIPES["census"].plan(TaskInfo("", (32, 32, 3)))
+    assert additions_for(plan, 3) == ADDITIONS
+    assert set(ADDITIONS) - set(additions_for(plan, 1)) == {"grey"}
+    flipped = plan.with_settings({"census.pretrain.augment": ["flip"], "census.mixed_views": 0.2})
+    assert set(ADDITIONS) - set(additions_for(flipped, 3)) == {"flip", "mix"}
+    assert with_views(flipped, ("turn",)).own.pretrain.augment == ("rotate90", "flip")
+    assert with_views(flipped, ("turn",)).own.mixed_views == 0.2
 
 
 # ---------------------------------------------------------------------- the plan
@@ -109,7 +116,7 @@ def test_the_bags_choose_and_the_result_says_so(whole):
     assert losses[tuple(views["chosen"])] <= losses[()] + 0.005
     assert views["validation_bags"] == len(digits().val)
     searched = [name for name in whole.stages if name.startswith("views-") and name.endswith("-head")]
-    assert len(searched) == len(losses) == 1 + len(additions_for(1))
+    assert len(searched) == len(losses) == len(ADDITIONS)  # crops alone, and all but grey
     assert [name for name in whole.stages if "views" not in name] == ["pretrain", "head", "teacher-1", "student"]
 
 
@@ -123,7 +130,9 @@ def test_the_later_stages_have_the_chosen_views(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Run, "fit", note)
     monkeypatch.setattr(
-        census, "search_views", lambda channels, loss_of, log: search_views(channels, lambda a: wanted.get(a, 9.0), log)
+        census,
+        "search_views",
+        lambda additions, loss_of, log: search_views(additions, lambda a: wanted.get(a, 9.0), log),
     )
     census.train(run_of(tmp_path, digits()))
 

@@ -14,14 +14,25 @@ from ..errors import InputError
 from ..files import check_regular, flatten
 
 PAIRS = ("set", "option", "vary")  # options that are given once per name: tables in the file
+IN_FILE = "majority.pairs"  # the place of these tables in the context of the command
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
     """Make the values of the file the defaults of the command."""
     if path is not None:
         keys = {_key(parameter): parameter for parameter in context.command.params if parameter.name != "config"}
-        context.default_map = dict(_default(path, keys, name, value) for name, value in _content(path).items())
+        values = dict(_default(path, keys, name, value) for name, value in _content(path).items())
+        of_pairs = {str(keys[key].name) for key in PAIRS if key in keys}
+        context.meta[IN_FILE] = {name: value for name, value in values.items() if name in of_pairs}
+        context.default_map = {name: value for name, value in values.items() if name not in of_pairs}
     return path
+
+
+def with_pairs_of_file(context: typer.Context, parameter: typer.CallbackParam, given: list[str] | None) -> list[str]:
+    """The NAME=VALUE pairs of the command line and, for other names, those of the file."""
+    names = {pair.partition("=")[0] for pair in given or []}
+    of_file = context.meta.get(IN_FILE, {}).get(parameter.name, [])
+    return [*(pair for pair in of_file if pair.partition("=")[0] not in names), *(given or [])]
 
 
 Config = Annotated[

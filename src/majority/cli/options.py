@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import InputError
+from .config_file import with_pairs_of_file
 
 SOURCE_HELP = (
     "A name from `majority list`, a .npz (MedMNIST's layout) or .mat (SVHN's layout) file; or bags of your own: "
@@ -49,9 +50,18 @@ MaxInstances = Annotated[int | None, typer.Option(help="Use a random subset of t
 Ratios = Annotated[str | None, typer.Option(help="Recipe mpem: shares to leave out, e.g. 0.1,0.5,1.0.")]
 Backbone = Annotated[str | None, typer.Option(help="Network; see `majority list`.")]
 MethodOption = Annotated[
-    list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="An option of the method, e.g. of=counts.")
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="KEY=VALUE",
+        callback=with_pairs_of_file,
+        help="An option of the method, e.g. of=counts.",
+    ),
 ]
-Set = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=SET_HELP)]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", callback=with_pairs_of_file, help=SET_HELP),
+]
 ImageSize = Annotated[int | None, typer.Option(help="Resize the images of a manifest to this many pixels per side.")]
 Features = Annotated[str | None, typer.Option(help='Feature columns of a manifest, as in a,b or "height, cm",b.')]
 BagColumn = Annotated[str | None, typer.Option(help="The column that names the bag [default: bag].")]

@@ -10,7 +10,7 @@ import typer
 from ..errors import InputError
 from . import options
 from .app import app, tell_how_to_continue
-from .config_file import Config
+from .config_file import Config, with_pairs_of_file
 from .printing import end_study, log
 
 DEFAULT_METHODS = "count,log-mean,vote,naive"
@@ -30,7 +30,10 @@ def study(
     scenarios: Annotated[str, typer.Option(help="Names or LOW,HIGH, separated by commas.")] = "small,various,large",
     folds: Annotated[str, typer.Option(help="Numbers of the folds to train: 0, 0-4 or 0,2 (of 0 to 4).")] = "0",
     seeds: Annotated[str, typer.Option(help="Seeds of weights and order of bags: 0, 0-2 or 0,2.")] = "0",
-    vary: Annotated[list[str] | None, typer.Option("--vary", metavar="NAME=VALUE,VALUE", help=VARY_HELP)] = None,
+    vary: Annotated[
+        list[str] | None,
+        typer.Option("--vary", metavar="NAME=VALUE,VALUE", callback=with_pairs_of_file, help=VARY_HELP),
+    ] = None,
     reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None,
     preset: Annotated[str | None, typer.Option(help="A predefined study of one source: difficulty.")] = None,
     recipe: options.Recipe = "default",

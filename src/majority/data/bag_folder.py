@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import check_regular, exclusive_draft, read_json, write_error
-from ..records import parse_record
+from ..parsing import parse_record
 from .stores import Store, write_npy
 
 FORMAT, FACTS = "majority-bags-1", "bags.json"

@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 import time
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -18,17 +17,16 @@ from ..data.bags import Bags
 from ..data.device import instances_per_pass
 from ..data.instance_labels import UNKNOWN
 from ..errors import InputError, count_noun
-from ..files import hold_lock, write_atomically, write_error, write_text
+from ..files import file_names, hold_lock, write_atomically, write_error, write_text
 from ..log import Log, no_log
 from ..sources import is_custom_source
 from ..sources.custom import ColumnNames, CustomBags, ReadOptions
-from ..sources.custom.feature_folder import LABELS, UNICODE_FORM
+from ..sources.custom.feature_folder import LABELS
 from ..sources.custom.instance_table import INSTANCES
 from ..sources.custom.load import load_custom
 from ..sources.embedding import read_embedding, write_embedding
 from .network import Network, open_network
 
-MAX_NAME = 200  # bytes of a bag's name, which becomes a file name
 SECONDS_BETWEEN_LINES = 20
 
 
@@ -110,12 +108,15 @@ def _fill_folder(out: Path, opened: CustomBags, names: list[str], network: Netwo
     if before is not None:
         done = sum(file.exists() for file in files)
         log(f"{out} was interrupted: {done:,} of {count_noun(len(bags), 'bag')} are done")
-    groups = list(_groups(bags, instances_per_pass(network.embedding.image_shape, network.on_gpu)))
+    step = instances_per_pass(network.embedding.image_shape, network.on_gpu)
+    groups = list(_groups(bags, step))
     groups = [group for group in groups if not all(files[number].exists() for number in group)]
     sizes = bags.sizes
     progress = _Progress("bag", sum(map(len, groups)), log)
     for group in groups:
-        features = network(bags.store[bags.index[bags.positions(np.array(group))]])
+        rows_of_group = bags.index[bags.positions(np.array(group))]
+        batches = [rows_of_group[start : start + step] for start in range(0, len(rows_of_group), step)]
+        features = np.concatenate([network(bags.store[batch]) for batch in batches])
         for number, rows in zip(group, np.split(features, np.cumsum(sizes[group])[:-1]), strict=True):
             if not files[number].exists():
                 _write_npy(files[number], rows)
@@ -177,18 +178,11 @@ def _write_csv(path: Path, columns: dict[str, Iterable[object]]) -> None:
 def _file_names(bags: Bags) -> list[str]:
     """The names of the bags, each of which becomes a file."""
     assert bags.names is not None
-    names = [unicodedata.normalize(UNICODE_FORM, name) for name in bags.names.tolist()]
-    for name in names:
-        if set(name) & set('/\\:*?"<>|\0\n\r\t') or name.startswith(".") or len(os.fsencode(name)) > MAX_NAME:
-            raise InputError(f"bag {name!r} cannot be the name of a file: rename it, with letters, digits, - and _")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"two bags are named {twice!r}, in two Unicode forms: spell them differently")
-    return names
+    return file_names(bags.names.tolist(), "rename it, with letters, digits, - and _")
 
 
 def _hash_names(opened: CustomBags) -> str:
-    """Of the bags, and of the paths and sizes of their images: the same for the same source."""
+    """Of the bags, and of the paths, sizes and times of their images: the same for the same source."""
     from ..sources.custom.image_files import ImageFiles
 
     bags, paths = opened.bags, opened.paths
@@ -196,9 +190,10 @@ def _hash_names(opened: CustomBags) -> str:
     assert paths is not None
     assert isinstance(bags.store, ImageFiles)
     digest = hashlib.sha256()
-    sizes = [os.stat(path).st_size for path in bags.store.paths]
+    states = [os.stat(path) for path in bags.store.paths]
+    versions = [f"{state.st_size}\0{state.st_mtime_ns}" for state in states]
     for bag, i in zip(np.repeat(bags.names, bags.sizes).tolist(), bags.index.tolist(), strict=True):
-        digest.update(f"{bag}\0{paths[i]}\0{sizes[i]}\n".encode(errors="surrogateescape"))
+        digest.update(f"{bag}\0{paths[i]}\0{versions[i]}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 

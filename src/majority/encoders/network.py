@@ -106,6 +106,8 @@ def _is_file_name(name: str) -> bool:
 def _open(
     model: str, weights: str | None, image_size: int | None, device: str
 ) -> tuple[Embedding, Callable[[np.ndarray], Any], bool]:
+    if Path(model).suffix.lower() == ".safetensors":
+        raise InputError(f"--model {model}: a .safetensors file has weights only: give it as --weights, with a --model")
     if _is_file_name(model):
         if weights is not None:
             raise InputError(f"--weights {weights}: an ONNX file contains its weights; leave it out")

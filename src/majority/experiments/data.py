@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..methods import sees_instance_labels
-from ..records import check_fields
+from ..parsing import check_fields
 from ..sources import Parts, Source, is_custom_source, load, names
 from ..sources.base import IN_MEMORY
 

@@ -18,6 +18,7 @@ from ..inference.figure_files import summary_with_intervals
 from ..log import Log, no_log
 from ..methods import AUTO, check_options, sees_instance_labels
 from ..model import Model
+from ..parsing import check_fields, parse_record
 from ..recipes import (
     DEFAULT,
     RECIPES,
@@ -31,7 +32,6 @@ from ..recipes import (
     train_by_plan,
 )
 from ..recipes.label_preserving import LABEL_PRESERVING
-from ..records import check_fields, parse_record
 from ..report.page import REPORT, part_rows
 from ..sources import Parts, Source
 from ..training.callbacks import Callback

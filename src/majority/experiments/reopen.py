@@ -13,7 +13,7 @@ from ..encoders.network import reopen_network
 from ..errors import InputError, count_noun
 from ..inference.classifier import CLASSIFIER, Classifier
 from ..log import Log, no_log
-from ..records import parse_record
+from ..parsing import parse_record
 from ..sources import Parts, Source, is_custom_source
 from ..sources.base import IN_MEMORY
 from ..sources.custom import ColumnNames, CustomBags, ReadOptions

@@ -15,8 +15,9 @@ from .. import __version__
 from ..errors import InputError
 from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
 from ..inference.classifier import CLASSIFIER
+from ..parsing import parse_record, read_record
 from ..records import Config as ConfigRecord
-from ..records import RunResult, parse_record, read_record
+from ..records import RunResult
 from ..sources import is_custom_source
 from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary

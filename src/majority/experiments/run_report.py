@@ -9,7 +9,8 @@ from ..data.bags import Bags
 from ..inference.classified_bags import ClassifiedBags
 from ..inference.classifier import Classifier
 from ..log import Log, no_log
-from ..records import Epoch, read_records
+from ..parsing import read_records
+from ..records import Epoch
 from ..report.model_card import card_facts, write_model_card
 from ..report.page import RunFacts, write_page
 from ..sources import Source

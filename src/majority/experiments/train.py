@@ -14,8 +14,9 @@ from ..data.bags import Bags
 from ..inference.classifier import Classifier
 from ..log import no_log
 from ..methods import AUTO
+from ..parsing import read_records
 from ..recipes import DEFAULT
-from ..records import Epoch, read_records
+from ..records import Epoch
 from ..report.page import REPORT
 from ..sources import Source
 from ..sources.base import IN_MEMORY

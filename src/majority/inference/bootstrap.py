@@ -52,17 +52,18 @@ def _resample(outcome: Outcome, resamples: int, seed: int) -> Iterator[np.ndarra
 
 
 def _figures_of(outcome: Outcome, weights: np.ndarray) -> dict[str, np.ndarray]:
-    """(r, b) -> by name (r,), or (r, T) for figures of classes: the same figures as `Outcome.summary`."""
+    """(r, b) -> by name (r,), or (r, T) for figures of classes: those of `Outcome.summary`.
+
+    The share of the most frequent label is left out: it describes the bags, not the model.
+    """
     figures: dict[str, np.ndarray] = {}
     counts = outcome.hard_counts
     if outcome.labels is not None:
         right = outcome.labels == outcome.predicted
         counted = majority_of(counts, outcome.background)
-        labels = np.eye(int(outcome.labels.max()) + 1)[outcome.labels]  # (b, C)
         figures |= {
             "bag_accuracy": _share(weights, right),
             "bag_accuracy_by_count": _share(weights, outcome.labels == counted),
-            "most_frequent_label": (weights @ labels).max(axis=1) / weights.sum(axis=1),
             "consistency_rate": _share(weights, counted == outcome.predicted, right),
         }
     if outcome.background is not None:

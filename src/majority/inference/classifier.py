@@ -18,7 +18,7 @@ from ..data.device import choose_device
 from ..errors import InputError
 from ..files import decode_json
 from ..model import Model, ModelSpec, check_options_of, rebuild_model, shapes_of
-from ..records import parse_record
+from ..parsing import parse_record
 from .evaluate import all_batches, outputs
 from .weights import check_weights, read_weights, write_weights
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..errors import InputError
-from ..files import write_atomically
+from ..files import file_names, write_atomically
 from ..plots.colours import colour
 from ..plots.overview import Legend, overview
 from ..sources import Source
@@ -24,7 +24,6 @@ from .classifier import Classifier
 from .prediction_files import instance_ids
 
 NAMESPACE = uuid.UUID("6f1c2c0e-54a5-4d0c-9a58-3a1d5b7c8e11")  # ids are the same each time the same bags are written
-FORBIDDEN = '/\\:*?"<>|\0\n\r\t'
 ALL = "all"
 
 
@@ -55,12 +54,15 @@ def write_maps(
     if tile_size is not None and not 0 < tile_size < 1e9:
         raise InputError(f"--tile-size {tile_size:g}: give the side of a tile, in the units of x and y")
     folder = Path(folder)
+    parts = {ALL: np.arange(len(bags.index))} if together else _positions_by_name(bags)
+    for name in parts:
+        if (folder / f"{name}.png").exists() and not (folder / f"{name}.geojson").exists():
+            raise InputError(f"{folder / name}.png exists and is not of a map: choose another folder with --out")
     side = usual_spacing(bags) if tile_size is None else float(tile_size)
     probabilities = np.empty((len(bags.index), len(classifier.classes)), np.float32)
     for numbers, found in classifier.stream(bags):
         probabilities[bags.positions(numbers)] = found
     folder.mkdir(parents=True, exist_ok=True)
-    parts = {ALL: np.arange(len(bags.index))} if together else _positions_by_name(bags)
     written = []
     for name, positions in parts.items():
         content = _Content(bags, positions, probabilities[positions], classifier.classes, source, side)
@@ -94,12 +96,8 @@ def usual_spacing(bags: Bags) -> float | None:
 
 def _positions_by_name(bags: Bags) -> dict[str, np.ndarray]:
     """File name -> positions of the instances of the bag."""
-    names = [str(i) if bags.names is None else str(bags.names[i]) for i in range(len(bags))]
-    for name in names:
-        if set(name) & set(FORBIDDEN) or name.startswith("."):
-            raise InputError(f"bag {name!r} cannot be the name of a file: rename it, or use --together")
-    if len(set(names)) < len(names):
-        raise InputError("two bags have the same name: give each its own, or use --together")
+    given = range(len(bags)) if bags.names is None else bags.names
+    names = file_names(map(str, given), "rename it, or use --together")
     return {name: np.arange(bags.offsets[i], bags.offsets[i + 1]) for i, name in enumerate(names)}
 
 

@@ -40,7 +40,7 @@ from ..training.settings import Settings
 from ..training.state import Fitted
 from ..training.validation import takes_views
 from .discriminants import discriminants, is_applicable
-from .embedding import embed_bags, one_bag_per_instance
+from .features import bags_of_features, one_bag_per_instance
 from .label_preserving import known_source, label_preserving
 from .losses import explained, weigh
 from .plan import Plan, TaskInfo
@@ -140,7 +140,7 @@ def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
     distills = int(_head_on_discriminants(own, train))  # the network learns the soft labels of heads
     epochs = own.pretrain.epochs if own.pretrain is not None else 0
     if _searches_views(own) and own.head is not None:
-        choices = 1 + len(additions_for(train.store.shape[-1]))
+        choices = 1 + len(additions_for(plan, train.store.shape[-1]))
         epochs = MIXED_EPOCHS * epochs + choices * (own.search_epochs + own.head.epochs)  # at most
     if own.head is not None and (own.pretrain is not None or distills):
         epochs += max(losses, 1) * own.head.epochs
@@ -182,7 +182,7 @@ def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:
             stages[part] = run.stage(part, trained, train_part)
         return stages[f"{name}-head"].best_loss
 
-    chosen, tried = search_views(run.train.store.shape[-1], loss_of, run.log)
+    chosen, tried = search_views(additions_for(run.plan, run.train.store.shape[-1]), loss_of, run.log)
     run.log(f"views with the lowest loss of {len(run.val)} validation bags: {describe(chosen)}")
     about = {"chosen": list(chosen), "tried": tried, "validation_bags": len(run.val)}
     return replace(run, plan=with_views(run.plan, chosen)), stages, about
@@ -298,7 +298,7 @@ def _pretrain(run: Run, model: Model, folder: Path, title: str | None) -> Fitted
 
 def _train_head(run: Run, model: Model, folder: Path | None, title: str | None) -> Fitted:
     """Train the model's head on the features of its network, which stays as it is."""
-    features, val = (embed_bags(model, bags, run.device) for bags in (run.train, run.val))
+    features, val = (bags_of_features(model, bags, run.device) for bags in (run.train, run.val))
     alone = head_alone(model, features)
     fitted = run.fit(alone, folder, title, (features, val), run.plan.own.head)
     model.head.load_state_dict(alone.head.state_dict())

@@ -16,7 +16,8 @@ from ..files import write_json
 from ..inference.weights import check_weights, read_weights, write_weights
 from ..log import Log, no_log
 from ..model import Model
-from ..records import Epoch, Outcome, read_record, read_records
+from ..parsing import read_record, read_records
+from ..records import Epoch, Outcome
 from ..training.callbacks import Callback
 from ..training.loop import fit
 from ..training.run_files import CHECKPOINT, METRICS

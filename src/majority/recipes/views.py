@@ -7,7 +7,7 @@ classes apart explain the bag labels worse, so no instance label and no name of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -47,8 +47,9 @@ def with_views(plan: Plan, additions: Collection[str]) -> Plan:
     colours = tuple(step for name in COLOURS if name in additions for step in COLOURS[name])
 
     def extended(augment: tuple[Any, ...]) -> tuple[Any, ...]:
-        end = augment.index("cutout") if "cutout" in augment else len(augment)
-        return (*turns, *augment[:end], *colours, *augment[end:])
+        end, given = augment.index("cutout") if "cutout" in augment else len(augment), _names(augment)
+        before, after = ([step for step in steps if not _names([step]) & given] for steps in (turns, colours))
+        return (*before, *augment[:end], *after, *augment[end:])
 
     own, training = plan.own, plan.training
     pretrain = replace(own.pretrain, augment=extended(own.pretrain.augment))
@@ -59,31 +60,39 @@ def with_views(plan: Plan, additions: Collection[str]) -> Plan:
     return replace(plan, training=training, own=replace(own, pretrain=pretrain))
 
 
-def additions_for(channels: int) -> tuple[str, ...]:
-    """Those that can be tried: images of other than three channels have no colour to remove."""
-    return tuple(name for name in ADDITIONS if channels == 3 or name != "grey")
+def additions_for(plan: Plan, channels: int) -> tuple[str, ...]:
+    """Those that can be tried: not what the plan has already. Images of other than three channels have no colour to
+    remove."""
+    given = _names(plan.own.pretrain.augment)
+    steps = ORIENTATIONS | COLOURS
+    has = {name for name in steps if _names(steps[name]) <= given} | ({MIX} if plan.own.mixed_views else set())
+    return tuple(name for name in ADDITIONS if name not in has and (channels == 3 or name != "grey"))
+
+
+def _names(augment: Iterable[Any]) -> set[str]:
+    return {step if isinstance(step, str) else step[0] for step in augment}
 
 
 def search_views(
-    channels: int, loss_of: Callable[[tuple[str, ...]], float], log: Log
+    additions: Collection[str], loss_of: Callable[[tuple[str, ...]], float], log: Log
 ) -> tuple[tuple[str, ...], list[Any]]:
-    """The additions that lower the loss, one after the other, and all that were tried with their losses.
+    """Those of the additions that lower the loss, one after the other, and all that were tried with their losses.
 
     >>> losses = {(): 1.8, ("colour",): 1.7, ("colour", "flip"): 1.6}
-    >>> search_views(1, lambda additions: losses.get(additions, 1.9), print)[0]
+    >>> search_views(["colour", "flip", "turn", "mix"], lambda additions: losses.get(additions, 1.9), print)[0]
     views: crops 1.8000, colour 1.7000, colour + flip 1.6000, colour + turn 1.9000, colour + flip + mix 1.9000
     ('colour', 'flip')
     """
     chosen: tuple[str, ...] = ()
     tried = {chosen: loss_of(chosen)}
-    for addition in additions_for(channels):
+    for addition in additions:
         kept = tuple(name for name in chosen if addition != "turn" or name != "flip")  # a turn includes the flip
         candidate = (*kept, addition)
         tried[candidate] = loss_of(candidate)
         if tried[candidate] < tried[chosen] + (MIXED_TOLERANCE if addition == MIX else 0):
             chosen = candidate
-    log("views: " + ", ".join(f"{describe(additions)} {loss:.4f}" for additions, loss in tried.items()))
-    return chosen, [{"views": list(additions), "val_loss": loss} for additions, loss in tried.items()]
+    log("views: " + ", ".join(f"{describe(views)} {loss:.4f}" for views, loss in tried.items()))
+    return chosen, [{"views": list(views), "val_loss": loss} for views, loss in tried.items()]
 
 
 def describe(additions: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 from ..errors import InputError
 from ..files import read_json, write_json
-from ..records import Between, parse_record
+from ..parsing import Between, parse_record
 
 EMBEDDING = "embedding.json"
 FORMAT = "majority-embedding-1"

@@ -22,6 +22,7 @@ from ..methods import sees_instance_labels
 from ..sources import CustomBags, is_custom_source, load, names
 from ..sources.benchmarks.labelled import N_FOLDS
 from .live import show_cells
+from .results import row_name
 from .tables import write_tables
 from .workers import FinishedCell, run_cells
 
@@ -115,6 +116,12 @@ class Study:
             raise InputError(f"--vary {name} and --set {name} (or its short form) are the same setting: give it once")
         for method, variant in product(self.methods, self._variants()):
             replace(self.common, method=method, settings=self.common.settings | variant)  # raises if these are wrong
+        rows = [
+            row_name({"method": name, "varied": variant}) for name, variant in product(self.methods, self._variants())
+        ]
+        if self.reference is not None and self.reference not in rows:
+            cure = f"give one of {'; '.join(rows)}, or give it to `majority report`"
+            raise InputError(f"--reference {self.reference}: this study has no such row: {cure}")
         custom = [source for source in self.sources if is_custom_source(source)]
         if len(custom) == len(self.sources):
             self._refuse_benchmark_options(custom[0])

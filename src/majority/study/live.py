@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from ..experiments.run_folder import CONFIG
 from ..log import Log
+from ..parsing import read_record
 from ..recipes.stages import STAGES
-from ..records import Planned, read_record
+from ..records import Planned
 from ..training.progress import SECONDS_APART
 from ..training.run_files import METRICS
 from .workers import FinishedCell, State, Watch

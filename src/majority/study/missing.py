@@ -12,8 +12,9 @@ from typing import Any
 
 from ..errors import InputError
 from ..methods import AUTO, DEFAULT_METHOD
+from ..parsing import read_record
 from ..recipes import RECIPES
-from ..records import StudyRequest, read_record
+from ..records import StudyRequest
 from ..sources import is_custom_source
 from .grid import STUDY
 from .results import Result, row_name, source_name

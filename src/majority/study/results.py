@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from ..errors import InputError
 from ..experiments.run_folder import RESULT, read_result
 from ..files import read_lines, write_lines
+from ..parsing import parse_record, read_records
 from ..recipes import RECIPES, TaskInfo
 from ..recipes.plan import settings_by_name
-from ..records import Epoch, ResultLine, parse_record, read_records
+from ..records import Epoch, ResultLine
 from ..training.run_files import METRICS
 
 Result = dict[str, Any]  # the content of one result.json

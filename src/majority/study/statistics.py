@@ -24,7 +24,7 @@ class Difference(NamedTuple):
     low: float | None  # ends of the interval; None for one fold
     high: float | None
     n: int
-    p: float | None = None  # two-sided, of the t statistic of the interval; None for one fold
+    p: float | None = None  # two-sided, of the t statistic of the interval; None for one fold or equal differences
 
 
 def mean_by_fold(results: list[dict[str, Any]], figure: str, part: str = "test") -> dict[int, float]:
@@ -65,7 +65,7 @@ def paired_difference(
 
     error = math.sqrt((1 / n + held_out_ratio) * sd**2)
     half_width = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * error
-    p = 2 * float(stdtr(n - 1, -abs(mean) / error)) if error else float(mean == 0)
+    p = 2 * float(stdtr(n - 1, -abs(mean) / error)) if error else None
     return Difference(mean, sd, mean - half_width, mean + half_width, n, p)
 
 

@@ -14,7 +14,8 @@ import torch
 from ..errors import InputError
 from ..files import decode_json
 from ..inference.weights import Weights, check_weights, read_weights, write_weights
-from ..records import Progress, parse_record
+from ..parsing import parse_record
+from ..records import Progress
 from .optimizers import state_shapes
 from .state import Fitted, TrainingState
 

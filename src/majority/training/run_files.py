@@ -10,7 +10,8 @@ import torch
 
 from ..errors import InputError
 from ..files import append_line, write_lines
-from ..records import Epoch, read_records
+from ..parsing import read_records
+from ..records import Epoch
 from .callbacks import Callback
 from .checkpoint import load_checkpoint, save_checkpoint
 from .state import TrainingState

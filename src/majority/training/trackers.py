@@ -31,12 +31,13 @@ class TensorBoardLog(Callback):
 
     def __init__(self, folder: str | Path | None = None) -> None:
         _require("tensorboard", "tensorboard")
-        self.folder = None if folder is None else Path(folder)
+        self.given = None if folder is None else Path(folder)
+        self.folder = self.given
         self.stage, self.done = "", 0
         self.writer: Any = None
 
     def on_run_start(self, folder: Path, config: dict[str, Any]) -> None:
-        self.folder = self.folder or folder / "tensorboard"
+        self.folder = self.given or folder / "tensorboard"
 
     def on_stage_start(self, stage: str) -> None:
         self.stage = stage
@@ -100,7 +101,7 @@ class MLflowLog(Callback):
 
     def on_run_start(self, folder: Path, config: dict[str, Any]) -> None:
         self.folder, self.in_run = folder.resolve(), True
-        self.run_id = self._find_run() or self._create_run(folder.name, {FOLDER_TAG: str(self.folder)})
+        self.run_id = self._find_run() or self._create_run(folder.name, {FOLDER_TAG: self._place()})
         from mlflow.entities import Param
 
         given = {name: value for name, value in flatten(config).items() if value is not None}
@@ -141,10 +142,12 @@ class MLflowLog(Callback):
     def _create_run(self, name: str, tags: dict[str, str]) -> str:
         return str(self.client.create_run(self.experiment_id, run_name=name, tags=tags).info.run_id)
 
+    def _place(self) -> str:
+        return str(self.folder).replace("'", "")  # it cannot stand in a filter
+
     def _find_run(self) -> str | None:
         """The MLflow run of this folder, if it was interrupted."""
-        place = str(self.folder).replace("'", "")
-        wanted = f"tags.`{FOLDER_TAG}` = '{place}' and attributes.status = 'RUNNING'"
+        wanted = f"tags.`{FOLDER_TAG}` = '{self._place()}' and attributes.status = 'RUNNING'"
         found = self.client.search_runs([self.experiment_id], filter_string=wanted)
         return str(found[0].info.run_id) if found else None
 

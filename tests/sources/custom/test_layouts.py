@@ -91,6 +91,8 @@ def test_a_folder_of_images_per_bag(tmp_path, majority, make, says):
     code, out, _ = majority("check", folder)
     assert code == 0, out
     assert says(out, "instances", "36 images of 8x8x3")
+    assert says(out, "warning", "left out: notes")
+    assert says(out, "warning", "left out: b0/about.txt")
     code, _, err = majority("train", folder, *TRAIN, "--out", tmp_path / "run")
     assert code == 0, err
     (folder / "labels.csv").unlink()
@@ -114,6 +116,16 @@ def test_problems_of_a_folder_of_images(tmp_path, majority, make, says):
     code, out, _ = majority("check", folder)
     assert code == 1
     assert says(out, "no table of labels", "labels.csv")
+
+
+def test_empty_labels_of_a_folder_of_images_are_one_problem_each(tmp_path, majority, make, says):
+    folder = image_folder(tmp_path, make)
+    labels = pd.read_csv(folder / "labels.csv", dtype=str)
+    labels.loc[3, "label"] = ""
+    labels.to_csv(folder / "labels.csv", index=False)
+    code, out, _ = majority("check", folder)
+    assert code == 1
+    assert says(out, "1 problem")
 
 
 def test_check_for_predict(tmp_path, majority, make, says):

@@ -6,7 +6,6 @@ import os
 import unicodedata
 from collections import Counter
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -23,6 +22,7 @@ from ...data.feature_files import (
 from ...data.stores import FeatureFiles, Store, iterate_chunks
 from ...data.validation import LARGEST_FEATURE, non_finite_rows
 from ...errors import count_noun
+from ...files import UNICODE_FORM
 from ..embedding import Embedding, read_embedding
 from ..image_summary import IMAGE_SUFFIXES
 from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
@@ -35,7 +35,6 @@ from .tables import TEXT_SUFFIXES, read_table
 
 TEXT = ("bag", "label", "split", "group")
 LABELS = "labels.csv"
-UNICODE_FORM: Literal["NFC"] = "NFC"  # accented letters have two forms in Unicode: names are compared in this one
 
 
 def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Content:

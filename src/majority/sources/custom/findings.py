@@ -47,7 +47,8 @@ class Findings:
         self.problems.append(Problem(file, None, str(error), None))
 
     def warn(self, text: str) -> None:
-        self.warnings.append(text)
+        if text not in self.warnings:  # labels of a folder of images are read as a table, then with the images
+            self.warnings.append(text)
 
     def raise_problems(self, source: Path, for_classifier: bool = False) -> None:
         """Raise one error with a line per cause, if there are any problems."""

@@ -9,11 +9,13 @@ from pathlib import Path
 import pandas as pd
 
 from ...data.feature_files import SUFFIXES, lower_suffix
+from ...files import UNICODE_FORM
 from ..image_summary import IMAGE_SUFFIXES
 from .content import Content
-from .feature_folder import LABELS, UNICODE_FORM, read_labels
+from .feature_folder import LABELS, read_labels
 from .findings import Findings
 from .manifest import read_rows
+from .names import abbreviate_names
 from .read_options import ReadOptions
 
 
@@ -29,6 +31,7 @@ def read_image_folder(folder: Path, options: ReadOptions, findings: Findings) ->
     """The images of each folder are a bag, which has the folder's name; labels.csv has the labels."""
     places = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
     images = {unicodedata.normalize(UNICODE_FORM, place.name): _images(place) for place in places}
+    _warn_of_what_is_left_out(folder, places, images, findings)
     images = {bag: paths for bag, paths in images.items() if paths}
     rows = [(bag, str(path.relative_to(folder))) for bag, paths in images.items() for path in paths]
     frame = pd.DataFrame(rows, columns=["bag", "path"])
@@ -40,11 +43,32 @@ def read_image_folder(folder: Path, options: ReadOptions, findings: Findings) ->
         table, bags = labelled
         _match(bags, images, table, findings)
         columns = bags.rename(columns={"label": "bag_label"}).set_index("bag")
+        columns = columns[columns["bag_label"] != ""]  # `read_labels` has reported them
         frame = frame[frame["bag"].isin(columns.index)].join(columns, on="bag").reset_index(drop=True)
     before = len(findings.problems)
     content = read_rows(frame, table, options, findings)
     findings.problems[before:] = [replace(problem, row=None) for problem in findings.problems[before:]]
     return content
+
+
+def _warn_of_what_is_left_out(
+    folder: Path, places: list[Path], images: dict[str, list[Path]], findings: Findings
+) -> None:
+    empty = [bag for bag, paths in images.items() if not paths]
+    if empty:
+        noun = "1 folder has" if len(empty) == 1 else f"{len(empty):,} folders have"
+        findings.warn(f"{noun} no image that can be read and {_is(empty)} left out: {abbreviate_names(empty)}")
+    visible = [path for place in places for path in place.iterdir() if not path.name.startswith(".")]
+    others = sorted(str(path.relative_to(folder)) for path in visible if not _is_image(path))
+    if others:
+        noun = "1 entry" if len(others) == 1 else f"{len(others):,} entries"
+        findings.warn(
+            f"{noun} of these folders {_is(others)} no image and {_is(others)} left out: {abbreviate_names(others)}"
+        )
+
+
+def _is(items: list[str]) -> str:
+    return "is" if len(items) == 1 else "are"
 
 
 def _images(folder: Path) -> list[Path]:

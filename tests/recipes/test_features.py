@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from majority import Bags, InputError, Settings, build_model, fit
-from majority.recipes.embedding import embed_bags, one_bag_per_instance
+from majority.recipes.features import bags_of_features, one_bag_per_instance
 
 
 def images(n_bags=6, size=4):
@@ -29,7 +29,7 @@ def test_embedded_bags_hold_the_networks_features():
     bags = images()
     shared = bags._with(index=np.concatenate([bags.index[12:], bags.index[12:]]))
     model = build_model(bags, "log-mean", "cnn")
-    of_bags = embed_bags(model, shared, "cpu")
+    of_bags = bags_of_features(model, shared, "cpu")
     with torch.no_grad():
         expected = model.eval().features(torch.from_numpy(bags.store[bags.index[12:]]))
     np.testing.assert_allclose(of_bags.store[of_bags.index[:12]], expected, rtol=1e-5, atol=1e-6)

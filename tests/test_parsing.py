@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 import pytest
 
 from majority.errors import InputError
-from majority.records import Between, parse_record, read_record, read_records
+from majority.parsing import Between, parse_record, read_record, read_records
 
 
 @dataclass

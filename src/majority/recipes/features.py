@@ -18,7 +18,7 @@ def one_bag_per_instance(bags: Bags) -> Bags:
     return alone._with(background=bags.background)
 
 
-def embed_bags(model: Model, bags: Bags, device: str = "auto") -> Bags:
+def bags_of_features(model: Model, bags: Bags, device: str = "auto") -> Bags:
     """The same bags with the network's features (float32 vectors) as instances, to train a head on them."""
     chosen = choose_device(device)
     model.to(chosen).eval()  # outside inference mode: weights moved inside it could not be trained again
