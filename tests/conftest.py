@@ -56,9 +56,10 @@ def majority():
 
 @pytest.fixture(scope="session")
 def processes():
-    """Starts processes as copies of one that has imported the package and nothing else: an import takes seconds."""
+    """Starts processes as copies of one that has imported the package and pytest alone: an import takes seconds."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["majority.cli.train", "majority.experiments.experiment", "majority.report.page"])
+    package = ["majority.cli.train", "majority.experiments.experiment", "majority.report.page"]
+    context.set_forkserver_preload([*package, "pytest"])
     return context
 
 
