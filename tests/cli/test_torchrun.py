@@ -47,11 +47,11 @@ def as_torchrun(rank, size, folder, port, killed, *words):
 
 @pytest.fixture
 def train(in_processes, labelled_set):
-    def run(*words, size=2, killed=None):
+    def run(*words, size=2, killed=None, source=None):
         with socket.socket() as listening:
             listening.bind(("127.0.0.1", 0))
             port = listening.getsockname()[1]
-        return in_processes(__file__, "as_torchrun", size, port, killed, labelled_set(), *map(str, words))[1]
+        return in_processes(__file__, "as_torchrun", size, port, killed, source or labelled_set(), *map(str, words))[1]
 
     return run
 
@@ -109,6 +109,13 @@ def be_torchrun(rank, size, folder, *words):
     os.environ["OMP_NUM_THREADS"] = "1"
     torchrun([*words])
     return Path(folder, "printed").read_text()
+
+
+def test_processes_with_other_bags_are_refused(train, labelled_set, tmp_path):
+    sources = [labelled_set(f"own-{rank}.npz", classes=3 + rank) for rank in (0, 1)]
+    (message,) = filter(None, (err for *_, err in train(*SHORT, source=sources[0].replace("0.npz", "RANK.npz"))))
+    assert "hash of the bags" in message
+    assert "same files" in message
 
 
 def test_torchrun_trains_in_two_processes(in_processes, labelled_set, tmp_path):

@@ -292,8 +292,9 @@ class Experiment:
 
 def _check_same_run(config: dict[str, Any]) -> None:
     """Refuse processes of one training that have other data, settings or versions."""
-    versions = {"the version of majority": __version__, "the version of torch": torch.__version__}
-    check_same(flatten({name: value for name, value in config.items() if name not in MACHINE_FIELDS}) | versions)
+    facts = flatten({name: value for name, value in config.items() if name not in MACHINE_FIELDS})
+    facts["a hash of the bags"] = facts.pop("data.fingerprint")
+    check_same(facts | {"the version of majority": __version__, "the version of torch": torch.__version__})
 
 
 def _remove_temporary_files(folder: Path) -> None:

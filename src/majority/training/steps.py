@@ -95,7 +95,20 @@ class SharedSteps(Steps):
     the bags of each process. Each process has the sums of its own part.
     """
 
-    norms = SharedNorms()
+    def __init__(
+        self,
+        model: Model,
+        objective: Objective,
+        state: TrainingState,
+        settings: Settings,
+        device: torch.device,
+        val: BagLoader | None,
+    ):
+        super().__init__(model, objective, state, settings, device, val)
+        self.norms = SharedNorms()
+        self.weights = list(state.network.parameters())
+        parts = (model.backbone, model.head)  # the normalisation stays as it is
+        self.buffers = [buffer for part in parts for buffer in part.buffers() if buffer.is_floating_point()]
 
     def running(self) -> AbstractContextManager[object]:
         return self.norms.of_network(self.state.network)
@@ -104,17 +117,16 @@ class SharedSteps(Steps):
         assert batch.parts is not None
         own = batch.parts[distributed.rank()]  # 0: the batch is a copy of another process's bag and does not count
         share = own / sum(batch.parts)
-        buffers = [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
-        before = [buffer.clone() for buffer in buffers]
+        before = [buffer.clone() for buffer in self.buffers]
         self.norms.counts = own > 0
         with self._autocast():
             losses, right = self.objective.losses(self.model, batch, self.augment)
         self.state.optimizer.zero_grad(set_to_none=True)
         (share * losses.mean()).backward()
-        gradients = [weight.grad for weight in self.state.network.parameters() if weight.grad is not None]
-        changes = [(after - buffer) * share for after, buffer in zip(buffers, before, strict=True)]
+        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
+        changes = [(after - buffer) * share for after, buffer in zip(self.buffers, before, strict=True)]
         distributed.add_up([*gradients, *changes])
-        for after, buffer, change in zip(buffers, before, changes, strict=True):
+        for after, buffer, change in zip(self.buffers, before, changes, strict=True):
             after.copy_(buffer + change)
         self.state.optimizer.step()
         self.objective.after_step(self.model)
