@@ -18,7 +18,7 @@ from majority.cli.app import main
 
 collect_ignore = ["fuzz.py", "fuzzing", "kills.py", "process_groups.py"]  # scripts, which tests run
 
-GROUPS, PROCESS_SECONDS = Path(__file__).with_name("process_groups.py"), 60  # a process that takes longer hangs
+GROUPS, PROCESS_SECONDS = Path(__file__).with_name("process_groups.py"), 300  # a process that takes longer hangs
 
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
