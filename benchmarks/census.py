@@ -98,26 +98,30 @@ class Cell:
         def log(line: str) -> None:
             print(f"  {line}", flush=True)
 
-        def fresh_model(number: int = 0, method: str = method) -> Model:
+        losses = RECIPES[plan.recipe].losses if method == AUTO else ()
+
+        def fresh_model(number: int = 0, method: str = _first_loss(method)) -> Model:
             return self.model(plan, method, run.seed_of(number))
 
         title, parts = f"{self.source} {self.scenario} {method} fold {self.fold}", self.parts
-        losses = RECIPES[plan.recipe].losses if method == AUTO else ()
         run = Run(folder, parts.train, parts.val, plan, fresh_model, title, self.device, log=log, losses=losses)
         trained = RECIPES[plan.recipe].train(run)
         return evaluate(trained.model, parts.test, self.device).summary() | trained.summary() | {"plan": plan.as_dict()}
 
     def train_from_pretrained(self, method: str) -> dict:
-        """All stages of census, from the pretrained network of any variant that has one."""
+        """All stages of census, from the views and the pretrained network of any variant that has them."""
         start = next(self.work.glob(f"[!.]*/{STAGES}/pretrain/{OUTCOME}"), None)
-        own = self.work / method / STAGES / "pretrain"
-        if start is not None and not (own / OUTCOME).exists():
-            unfinished = self.work / f".{method}"
-            shutil.rmtree(unfinished, ignore_errors=True)
-            shutil.copytree(start.parent, unfinished)
-            shutil.rmtree(own, ignore_errors=True)
-            own.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.rename(own)
+        own = self.work / method / STAGES
+        if start is not None and not (own / "pretrain" / OUTCOME).exists():
+            stages = start.parent.parent
+            alike = _first_loss(stages.parent.name) == _first_loss(method)  # views are chosen by heads of that loss
+            for stage in (*(sorted(stages.glob("views-*")) if alike else ()), stages / "pretrain"):
+                unfinished = self.work / f".{method}"
+                shutil.rmtree(unfinished, ignore_errors=True)
+                shutil.copytree(stage, unfinished)
+                shutil.rmtree(own / stage.name, ignore_errors=True)
+                own.mkdir(parents=True, exist_ok=True)
+                unfinished.rename(own / stage.name)
         return self.trained(method, self.plan, self.work / method)
 
     def pretrained_model(self) -> Model:
@@ -145,6 +149,10 @@ class Cell:
                 for name, part in self.parts._asdict().items()
             }
         )
+
+
+def _first_loss(method: str) -> str:
+    return RECIPES["census"].losses[0] if method == AUTO else method
 
 
 def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
