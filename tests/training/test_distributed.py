@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
+import majority
 from majority import Bags, Callback, InputError, Settings, TrainingError, build_model, fit
 from majority.data.stores import FeatureFiles
 from majority.data.streaming import StreamedLoader
@@ -275,6 +276,19 @@ def test_every_recipe_has_the_result_of_one_process(group, alone, tmp_path):
 def test_recipes_with_random_draws_end_with_the_same_model_in_every_process(group, tmp_path):
     for one, other in zip(*group(recipe_outcomes, WITH_DRAWS, str(tmp_path), double=False), strict=True):
         assert_close(one, other, 0)
+
+
+def trained_run():
+    """Folder, figures and predictions of `majority.train` in this process."""
+    parts = tuple(ragged(seed=seed) for seed in range(3))
+    run = majority.train(parts, method="vote", recipe="quick", settings=ONE_EPOCH, device="cpu", verbose=False)
+    return str(run.folder), run.figures, run.classifier.predict(parts[2].instances()).tolist()
+
+
+def test_train_returns_the_same_run_in_every_process(group):
+    one, other = group(trained_run, double=False)
+    assert one == other
+    assert one[1]["bags"] == len(SIZES)
 
 
 # ---------------------------------------------------------------------- what each process reads, and what is refused

@@ -22,7 +22,7 @@ from ..sources import Source
 from ..sources.base import IN_MEMORY
 from ..sources.in_memory import as_source
 from ..training.callbacks import Callback
-from ..training.distributed import from_first, is_first
+from ..training.distributed import from_first, in_turn, is_first
 from ..training.run_files import METRICS
 from .data import Data
 from .experiment import Experiment
@@ -141,4 +141,5 @@ def train(
     folder = from_first(lambda: Path(temporary.name if temporary else out or ""))
     log = print if verbose else no_log
     result = experiment.run(folder, device, log, source=opened, callbacks=callbacks, progress=verbose)
-    return TrainedRun(folder, open_classifier(folder, device), result, temporary)
+    classifier = in_turn(lambda: open_classifier(folder, device))  # before any process may remove the folder
+    return TrainedRun(folder, classifier, result, temporary)
