@@ -6,18 +6,20 @@ import errno
 import json
 import os
 import stat
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from .errors import InputError
+from .errors import BusyError, InputError
 
 UNFINISHED = ".unfinished"
 LOCK = ".lock"
 FULL_DISK = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")}  # not every system has all three
 LOCK_ATTEMPTS = 100
+SHARED_ATTEMPTS, SHARED_SECONDS = 300, 0.1  # to write a file that several commands write, and between attempts
 MAX_DEPTH = 32  # of nested lists and dicts in JSON; the files of this program have at most 6
 CURE = "replace it with an intact copy, or remove it and run again"
 MAX_EXPANDED_GB, EXPANSION, LIMIT_VARIABLE = 1, 20, "MAJORITY_MAX_GB"
@@ -96,7 +98,7 @@ def exclusive_draft(path: Path) -> Iterator[Path]:
         with hold_lock(path.with_name(f".{path.name}{LOCK}")):
             yield path.with_name(f".{path.name}{UNFINISHED}")
     except BlockingIOError:
-        raise InputError(f"{path} is being written by another command: wait, or choose another path") from None
+        raise BusyError(f"{path} is being written by another command: wait, or choose another path") from None
     except OSError as error:
         raise write_error(path, error) from None
 
@@ -166,6 +168,22 @@ def write_error(path: Path, error: OSError) -> InputError:
 
 def write_json(path: Path, content: dict) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def write_shared_json(path: Path, content: dict) -> None:
+    """Write a JSON file that several commands may write at the same time, all with the same content."""
+    text = json.dumps(content, indent=2) + "\n"
+    for attempt in range(SHARED_ATTEMPTS):
+        check_regular(path)
+        with suppress(OSError, ValueError):
+            if path.read_text(encoding="utf-8") == text:
+                return
+        try:
+            return write_text(path, text)
+        except BusyError:
+            if attempt == SHARED_ATTEMPTS - 1:
+                raise
+            time.sleep(SHARED_SECONDS)
 
 
 def write_lines(path: Path, records: list[dict]) -> None:

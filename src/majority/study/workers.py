@@ -26,13 +26,13 @@ from ..data.device import choose_device
 from ..errors import InputError, TrainingError
 from ..experiments.data import Data
 from ..experiments.experiment import Experiment
-from ..experiments.run_folder import read_result
+from ..experiments.run_folder import LOCK, read_result
 from ..files import append
 from ..plugins import load_plugins
 from ..recipes.plan import lists_as_tuples
+from ..sharding import Shard
 from ..sources import describe, load
 
-FAILURES = "failures.txt"
 WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
 MAX_JOBS = 1_024
 POLL_SECONDS = 0.5
@@ -76,11 +76,12 @@ def run_cells(
     device: str = "auto",
     jobs: int | None = None,
     watch: Watch = no_watch,
+    shard: Shard | None = None,
 ) -> list[FinishedCell]:
     """Train every cell that is not finished; return how each one ended, in the order given.
 
     A cell that fails is recorded in OUT/failures.txt and does not stop the others. `jobs` is the number of processes
-    on a CPU, and the number of processes per GPU on GPUs.
+    on a CPU, and the number of processes per GPU on GPUs. The cells of a shard have their own file of failures.
     """
     chosen_device = choose_device(device)
     on_gpu = chosen_device.type == "cuda"
@@ -91,7 +92,8 @@ def run_cells(
             state.finished[folder] = FinishedCell(folder, result)
     waiting = deque(folder for folder in state.cells if folder not in state.finished)
     _download({state.cells[folder].data.source for folder in waiting})
-    (out / FAILURES).unlink(missing_ok=True)
+    failures = out / failures_name(shard)
+    failures.unlink(missing_ok=True)
     watch(state, None)
     workers = [_Worker(environment) for environment in environments[: len(waiting)]]
     state.workers = len(workers)
@@ -110,7 +112,7 @@ def run_cells(
                 seconds = time.monotonic() - state.running.pop(cell.folder)
                 state.finished[cell.folder] = cell
                 if cell.failure:
-                    _record_failure(out, cell)
+                    _record_failure(failures, cell)
                 else:
                     state.seconds.append(seconds)
                 watch(state, cell)
@@ -252,6 +254,15 @@ def _download(sources: set[str]) -> None:
             load(info.name)
 
 
-def _record_failure(out: Path, cell: FinishedCell) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    append(out / FAILURES, "\n".join(filter(None, [f"{cell.folder}: {cell.failure}", cell.details])) + "\n\n")
+def shard_lock(shard: Shard | None) -> str:
+    """The name of the lock file that a command holds in the folder of the study."""
+    return LOCK if shard is None else f".shard-{shard.file_name}{LOCK}"
+
+
+def failures_name(shard: Shard | None) -> str:
+    return "failures.txt" if shard is None else f"failures-{shard.file_name}.txt"
+
+
+def _record_failure(path: Path, cell: FinishedCell) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    append(path, "\n".join(filter(None, [f"{cell.folder}: {cell.failure}", cell.details])) + "\n\n")
