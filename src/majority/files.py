@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from .errors import BusyError, InputError
 
@@ -19,13 +19,14 @@ UNFINISHED = ".unfinished"
 LOCK = ".lock"
 FULL_DISK = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")}  # not every system has all three
 LOCK_ATTEMPTS = 100
-SHARED_ATTEMPTS, SHARED_SECONDS = 300, 0.1  # to write a file that several commands write, and between attempts
+BUSY_SECONDS, BUSY_POLL = 120, 0.1  # how long to wait for another command, and between attempts
 MAX_DEPTH = 32  # of nested lists and dicts in JSON; the files of this program have at most 6
 CURE = "replace it with an intact copy, or remove it and run again"
 MAX_EXPANDED_GB, EXPANSION, LIMIT_VARIABLE = 1, 20, "MAJORITY_MAX_GB"
 FORBIDDEN = set('/\\:*?"<>|\0\n\r\t')  # in names of files, on some system
 MAX_NAME = 200  # bytes
 UNICODE_FORM: Literal["NFC"] = "NFC"  # accented letters have two forms in Unicode: names are compared in this one
+Value = TypeVar("Value")
 KINDS = {stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 
 
@@ -173,17 +174,27 @@ def write_json(path: Path, content: dict) -> None:
 def write_shared_json(path: Path, content: dict) -> None:
     """Write a JSON file that several commands may write at the same time, all with the same content."""
     text = json.dumps(content, indent=2) + "\n"
-    for attempt in range(SHARED_ATTEMPTS):
+
+    def write() -> None:
         check_regular(path)
         with suppress(OSError, ValueError):
             if path.read_text(encoding="utf-8") == text:
                 return
+        write_text(path, text)
+
+    retry_while_busy(write)
+
+
+def retry_while_busy(action: Callable[[], Value], seconds: float = BUSY_SECONDS) -> Value:
+    """Call a function until no other command holds what it writes; after this many seconds, raise its BusyError."""
+    end = time.monotonic() + seconds
+    while True:
         try:
-            return write_text(path, text)
+            return action()
         except BusyError:
-            if attempt == SHARED_ATTEMPTS - 1:
+            if time.monotonic() > end:
                 raise
-            time.sleep(SHARED_SECONDS)
+            time.sleep(BUSY_POLL)
 
 
 def write_lines(path: Path, records: list[dict]) -> None:
