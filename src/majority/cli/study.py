@@ -18,7 +18,7 @@ JOBS_HELP = "Number of parallel runs, or of parallel runs per GPU (default: one 
 SOURCES_HELP = "Names from `majority list`, labelled .npz or .mat files, or bags of your own (five folds)."
 VARY_HELP = "Values of a setting to compare, as rows of one table, e.g. training.learning_rate=1e-3,3e-4."
 REFERENCE_HELP = "The method, as its row is named, that others are compared with in the report."
-OF_A_PRESET = {"sources", "config", "preset", "methods", "folds", "device", "jobs", "shard", "out"}
+OF_A_PRESET = {"sources", "config", "preset", "methods", "folds", "device", "jobs", "shard", "on", "out"}
 
 
 @app.command()
@@ -57,6 +57,7 @@ def study(
     compile_network: options.Compile = None,
     jobs: Annotated[int | None, typer.Option(help=JOBS_HELP)] = None,
     shard: options.Shard = None,
+    on: options.On = "local",
     out: Annotated[Path, typer.Option(help="Folder of the runs, table.md and table.csv.")] = Path("runs/study"),
 ) -> None:
     """Train every method on every scenario, fold and seed, and print one table.
@@ -77,7 +78,7 @@ def study(
         of_preset = chosen if _is_given(context, "methods") else difficulty.METHODS
         folds_of_preset = fold_numbers if _is_given(context, "folds") else difficulty.FOLDS
         with tell_how_to_continue(out):
-            done = difficulty.run(sources[0], out, device, jobs, log, of_preset, folds_of_preset, part)
+            done = difficulty.run(sources[0], out, device, jobs, log, of_preset, folds_of_preset, part, on)
         end_study(done, out, part)
         return
     data = Data(
@@ -118,7 +119,7 @@ def study(
         reference,
     )
     with tell_how_to_continue(out):
-        done = grid.run(out, device, jobs, log, part)
+        done = grid.run(out, device, jobs, log, part, on)
     end_study(done, out, part)
 
 

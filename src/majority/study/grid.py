@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from ..cluster import LOCAL, check_on
 from ..data.device import choose_device
 from ..data.scenarios import SCENARIOS, majority_range
 from ..errors import InputError
@@ -22,10 +23,11 @@ from ..methods import sees_instance_labels
 from ..sharding import Shard
 from ..sources import CustomBags, is_custom_source, load, names
 from ..sources.benchmarks.labelled import N_FOLDS
+from .cells import FinishedCell
 from .live import show_cells
 from .results import row_name
 from .tables import write_tables
-from .workers import FinishedCell, run_cells, shard_lock
+from .workers import run_cells, shard_lock
 
 STUDY = "study.json"
 
@@ -77,13 +79,16 @@ class Study:
         jobs: int | None = None,
         log: Log = no_log,
         shard: Shard | None = None,
+        on: str = LOCAL,
     ) -> list[FinishedCell]:
         """Train every cell that is not finished and write the tables; return how each cell ended, in their order.
 
         With a shard, only its cells are trained and no table is written, so that shards can run side by side in one
         folder or in several. Wrong names and settings are refused before any cell is trained.
         """
-        choose_device(device)
+        check_on(on)
+        if on == LOCAL:
+            choose_device(device)
         self._check_names()
         if (out / CONFIG).exists():
             raise InputError(f"{out} holds a run: choose another folder with --out")
@@ -94,7 +99,7 @@ class Study:
         with run_lock(out, shard_lock(shard)):
             write_shared_json(out / STUDY, self.request())
             with show_cells(log) as watch:
-                finished = run_cells(cells, out, device, jobs, watch, shard)
+                finished = run_cells(cells, out, device, jobs, watch, shard, on)
             _check_data(cells)
             if shard is None:
                 write_tables([cell.result for cell in finished if cell.result], out)
