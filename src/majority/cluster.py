@@ -21,6 +21,7 @@ LOCAL, RAY = "local", "ray"
 PER_GPU = 2  # tasks that share a GPU: one reads or writes while the other computes
 RETRIES = 5  # of a task whose process or node died
 CONNECT_SECONDS, NODE_SECONDS = 10, 180
+PROBE = ".majority-probe-"  # name of a file that nodes must see
 SHOWN = 3  # nodes, in a message
 QUEUED = 2  # tasks per slot of the cluster: the next one is there when one ends, and a growing cluster sees the need
 OWN_VARIABLES = ("MAJORITY_", "OMP_NUM_THREADS")  # environment variables that tasks get from the command
@@ -69,18 +70,17 @@ class Cluster:
         """Refuse a cluster with nodes that have other versions, or do not see the folder and these paths."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        token = folder / f".{uuid.uuid4().hex}"  # another folder of the same name must not pass
+        token = folder / f"{PROBE}{uuid.uuid4().hex}"  # another folder of the same name must not pass
         token.touch()
         probe = self.ray.remote(num_cpus=0, max_retries=0)(_probe_function())
-        nodes = {node["NodeID"]: node["NodeManagerAddress"] for node in self.ray.nodes() if node["Alive"]}
+        pending = []
         try:
-            pending = {
-                address: probe.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(
-                    [str(token), *map(str, paths)]
-                )
-                for node, address in nodes.items()
-            }
-            found = {address: self._answer(address, reference) for address, reference in pending.items()}
+            for node in self.ray.nodes():
+                if node["Alive"]:
+                    place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+                    reference = probe.options(scheduling_strategy=place).remote([str(token), *map(str, paths)])
+                    pending.append((node["NodeManagerAddress"], reference))
+            found = [(address, self._answer(address, reference)) for address, reference in pending]
         finally:
             token.unlink(missing_ok=True)
         check_facts(found, folder)
@@ -173,20 +173,20 @@ def check_on(on: str) -> None:
         raise InputError(f"--on {on}: give {LOCAL} or {RAY}")
 
 
-def check_facts(found: dict[str, dict[str, Any]], folder: Path) -> None:
+def check_facts(found: Sequence[tuple[str, dict[str, Any]]], folder: Path) -> None:
     """Compare what the nodes reported with this process; see `_probe_function`."""
     ours = {"python": _minor(platform.python_version()), "majority": __version__}
-    for address, facts in found.items():
+    for address, facts in found:
         theirs = {"python": _minor(facts["python"]), "majority": facts["majority"]}
         if theirs != ours:
             has, here = (f"Python {f['python']} and majority {f['majority'] or '(none)'}" for f in (theirs, ours))
             what = f"node {address} of the Ray cluster has {has}, this command has {here}"
             raise InputError(f"{what}: install the same versions on all nodes and restart `ray start` there")
-    blind = {address: facts["missing"] for address, facts in found.items() if facts["missing"]}
+    blind = [(address, facts["missing"][0]) for address, facts in found if facts["missing"]]
     if blind:
-        missing = next(iter(blind.values()))[0]
-        path = folder if Path(missing).parent == folder else Path(missing)
-        shown = ", ".join([*blind][:SHOWN]) + (", ..." if len(blind) > SHOWN else "")
+        missing = Path(blind[0][1])
+        path = folder if missing.name.startswith(PROBE) else missing
+        shown = ", ".join(address for address, _ in blind[:SHOWN]) + (", ..." if len(blind) > SHOWN else "")
         nodes = f"{count_noun(len(blind), 'node')} of the Ray cluster ({shown}) cannot see it"
         raise InputError(f"{path}: {nodes}: put it on a path that all nodes share, such as a network file system")
 

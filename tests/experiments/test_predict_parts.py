@@ -253,5 +253,5 @@ def test_a_block_that_another_process_writes_is_waited_for(runs, tmp_path, monke
             return true(path, rows)
 
     monkeypatch.setattr(module, "write_rows", busy_at_first)
-    assert module.predict_block(request, block, 0)[0] == 5
+    assert module.predict_block(request, block, 0).rows == 5
     assert len(tries) == 2

@@ -71,6 +71,7 @@ def predict(
     label_column: options.LabelColumn = None,
     path_column: options.PathColumn = None,
     shard: options.Shard = None,
+    on: options.On = "local",
     block_rows: Annotated[int, typer.Option(help=BLOCK_ROWS_HELP)] = 100_000,
     device: options.Device = "auto",
 ) -> None:
@@ -86,8 +87,8 @@ def predict(
 
     check_threshold(abstain_below)
     names = _column_names(bag_column, label_column, path_column)
-    if shard is not None or out.is_dir() or not out.suffix:
-        _predict_parts(run, source, out, by_bag, abstain_below, all_parts, names, device, block_rows, shard)
+    if shard is not None or on != "local" or out.is_dir() or not out.suffix:
+        _predict_parts(run, source, out, by_bag, abstain_below, all_parts, names, device, block_rows, shard, on)
         return
     check_output_path(out, filter(None, [source, source_of(read_config(run))]))
     classifier, bags, opened = open_bags(
@@ -111,14 +112,17 @@ def _predict_parts(
     device: str,
     block_rows: int,
     shard: str | None,
+    on: str,
 ) -> None:
+    from ..cluster import check_on
     from ..experiments.predict_parts import BAGS, predict_parts
     from ..inference.prediction_files import WRITERS
     from ..sharding import Shard
 
+    check_on(on)
     part = None if shard is None else Shard.parse(shard)
     if out.suffix in WRITERS and not out.is_dir():
-        raise InputError(f"--out {out}: --shard writes a folder of Parquet files: give a folder as --out")
+        raise InputError(f"--out {out}: --shard and --on write a folder of Parquet files: give a folder as --out")
     if source is None or all_parts:
         cure = "leave out --all" if all_parts else "give your own bags as SOURCE"
         raise InputError(f"--out {out} is a folder, and predictions in a folder are those of a SOURCE: {cure}")
@@ -134,6 +138,7 @@ def _predict_parts(
             device=device,
             block_rows=block_rows,
             shard=part,
+            on=on,
             log=log,
         )
     if by_bag and done.bags is not None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..cluster import LOCAL, LostTaskError, connect
 from ..errors import InputError, count_noun
 from ..files import read_json, retry_while_busy, write_shared_json
 from ..inference.classifier import CLASSIFIER, Classifier, check_threshold
@@ -38,6 +40,7 @@ PARTS = "_parts.json"  # programs that read a folder of Parquet files leave out 
 BAGS = "bags.parquet"
 MAX_BLOCK_ROWS = 10**9
 SHOWN = 3  # failed blocks, in a message
+SECONDS_APART = 60  # between lines about progress
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,9 @@ class PartsRequest:
     def part(self, number: int) -> Path:
         """The file of a block. The counts of a block are hidden: only their sums over all blocks are a result."""
         return self.out / f"{'_counts' if self.by_bag else 'part'}-{number:06d}.parquet"
+
+
+Order = tuple[PartsRequest, Block, int]
 
 
 @dataclass(frozen=True)
@@ -76,11 +82,13 @@ def predict_parts(
     device: str = "auto",
     block_rows: int = BLOCK_ROWS,
     shard: Shard | None = None,
+    on: str = LOCAL,
     log: Log = no_log,
 ) -> PartsOutcome:
     """Write the predictions of all bags of a source of your own into a folder, block by block.
 
-    With a shard, only its blocks. With `by_bag`, the counts of all blocks are added when the last one is there.
+    With a shard, only its blocks. With `on` = "ray", the blocks are tasks on a Ray cluster, whose nodes see all files
+    under the same paths. With `by_bag`, the counts of all blocks are added when the last one is there.
     """
     check_threshold(abstain_below)
     places = [Path(place).expanduser().absolute() for place in (run, source, out)]
@@ -95,15 +103,30 @@ def predict_parts(
     _start(request, division, block_rows)
     numbers: Iterable[int] = range(len(division.blocks)) if shard is None else shard.take(range(len(division.blocks)))
     orders = [(request, division.blocks[n], n) for n in numbers if not request.part(n).exists()]
-    rows = _collect(_one_by_one(orders), len(orders), log)
+    rows = _collect(_one_by_one(orders) if on == LOCAL else _on_cluster(orders), len(orders), log)
     present = sum(request.part(n).exists() for n in range(len(division.blocks)))
     complete = present == len(division.blocks)
     bags = _join_counts(request, division, classifier) if by_bag and complete else None
     return PartsOutcome(len(division.blocks), present, rows, bags)
 
 
-def predict_block(request: PartsRequest, block: Block, number: int) -> tuple[int, list[str]]:
-    """Write the file of a block; return its number of rows, and warnings."""
+@dataclass(frozen=True)
+class BlockOutcome:
+    number: int
+    rows: int = 0  # that were written
+    logged: tuple[str, ...] = ()
+    failure: str | None = None
+
+
+def try_block(request: PartsRequest, block: Block, number: int) -> BlockOutcome:
+    try:
+        return predict_block(request, block, number)
+    except (InputError, OSError, MemoryError) as error:
+        return BlockOutcome(number, failure=f"block {number}: {error or 'there is not enough memory'}")
+
+
+def predict_block(request: PartsRequest, block: Block, number: int) -> BlockOutcome:
+    """Write the file of a block."""
     logged: list[str] = []
 
     def write() -> int:
@@ -124,7 +147,7 @@ def predict_block(request: PartsRequest, block: Block, number: int) -> tuple[int
         numbered = source.paths is None and not source.numbered_within_bags
         return write_rows(request.part(number), (_alike(columns, block.start * numbered) for columns in rows))
 
-    return retry_while_busy(write), logged
+    return BlockOutcome(number, retry_while_busy(write), tuple(logged))
 
 
 def _alike(columns: Columns, start: int) -> Columns:
@@ -134,27 +157,40 @@ def _alike(columns: Columns, start: int) -> Columns:
     return columns | {name: columns[name].astype(np.float64) for name in ("x", "y") if name in columns}
 
 
-def _one_by_one(orders: list[tuple[PartsRequest, Block, int]]) -> Iterator[tuple[int, int | str, list[str]]]:
+def _one_by_one(orders: list[Order]) -> Iterator[BlockOutcome]:
     for order in orders:
-        try:
-            rows, logged = predict_block(*order)
-            yield order[2], rows, logged
-        except InputError as error:
-            yield order[2], str(error), []
+        yield try_block(*order)
 
 
-def _collect(ended: Iterable[tuple[int, int | str, list[str]]], total: int, log: Log) -> int:
+def _on_cluster(orders: list[Order]) -> Iterator[BlockOutcome]:
+    if not orders:
+        return
+    request = orders[0][0]
+    with connect() as cluster:
+        share, device = cluster.share(request.device)
+        cluster.check_nodes(request.out, [request.run, request.source])
+        on_nodes = [(replace(request, device=device), block, number) for request, block, number in orders]
+        for i, future in cluster.run_all(try_block, on_nodes, share):
+            try:
+                yield cluster.result(future)
+            except LostTaskError as error:
+                yield BlockOutcome(orders[i][2], failure=f"block {orders[i][2]}: {error}")
+
+
+def _collect(ended: Iterable[BlockOutcome], total: int, log: Log) -> int:
     """Log what blocks reported, each line once; return the rows. Blocks that failed are one error, after all others."""
-    rows, failed, seen = 0, {}, set()
-    for number, outcome, logged in ended:
-        for line in logged:
+    rows, failed, seen, last = 0, {}, set(), time.monotonic()
+    for count, outcome in enumerate(ended, start=1):
+        for line in outcome.logged:
             if line not in seen:
                 seen.add(line)
                 log(line)
-        if isinstance(outcome, str):
-            failed[number] = outcome
-        else:
-            rows += outcome
+        rows += outcome.rows
+        if outcome.failure is not None:
+            failed[outcome.number] = outcome.failure
+        if time.monotonic() - last >= SECONDS_APART:
+            log(f"{count} of {count_noun(total, 'block')}")
+            last = time.monotonic()
     if failed:
         shown = "\n".join(failed[number] for number in sorted(failed)[:SHOWN])
         more = f"\nand {len(failed) - SHOWN} more" if len(failed) > SHOWN else ""
