@@ -115,9 +115,9 @@ def test_predictions_are_the_same_although_a_node_is_killed(nodes, majority, tmp
     assert majority("train", tmp_path / "train.csv", *options, "--out", run)[0] == 0
     source.mkdir()
     for i in range(4):
-        table[i * 1_000 : (i + 1) * 1_000].to_parquet(source / f"part-{i}.parquet", row_group_size=20)
+        table[i * 1_000 : (i + 1) * 1_000].to_parquet(source / f"part-{i}.parquet", row_group_size=40)
     command = ["predict", run, source, "--device", "cpu"]
-    parts = ["--block-rows", "20", "--on", "ray"]
+    parts = ["--block-rows", "40", "--on", "ray"]
     assert majority(*command, "--out", tmp_path / "whole.parquet")[0] == 0
     out, stamps = tmp_path / "parts", {}
 
@@ -131,7 +131,7 @@ def test_predictions_are_the_same_although_a_node_is_killed(nodes, majority, tmp
     assert code == 0, err
     killer.join()
     assert killer.killed_tasks
-    assert "200 of 200 blocks done" in printed
+    assert "100 of 100 blocks done" in printed
     whole, joined = (pd.read_parquet(path).sort_values("instance") for path in (tmp_path / "whole.parquet", out))
     pd.testing.assert_frame_equal(whole.reset_index(drop=True), joined.reset_index(drop=True), rtol=1e-5)
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps, "finished parts are not done again"

@@ -25,7 +25,11 @@ PROBE = ".majority-probe-"  # name of a file that nodes must see
 SHOWN = 3  # nodes, in a message
 QUEUED = 2  # tasks per slot of the cluster: the next one is there when one ends, and a growing cluster sees the need
 OWN_VARIABLES = ("MAJORITY_", "OMP_NUM_THREADS")  # environment variables that tasks get from the command
-DRIVER_VARIABLES = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_task_oom_retries": "2"}
+DRIVER_VARIABLES = {  # no reports to the makers of Ray, no endless attempts if memory runs out, no warning about GPUs
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_task_oom_retries": "2",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
 
 
 @dataclass(frozen=True)
@@ -80,17 +84,21 @@ class Cluster:
                     place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
                     reference = probe.options(scheduling_strategy=place).remote([str(token), *map(str, paths)])
                     pending.append((node["NodeManagerAddress"], reference))
-            found = [(address, self._answer(address, reference)) for address, reference in pending]
+            answers = [(address, self._answer(address, reference)) for address, reference in pending]
         finally:
             token.unlink(missing_ok=True)
-        check_facts(found, folder)
+        check_facts([(address, facts) for address, facts in answers if facts is not None], folder)
 
-    def _answer(self, address: str, reference: Any) -> dict[str, Any]:
+    def _answer(self, address: str, reference: Any) -> dict[str, Any] | None:
+        """What a node reports; None if it has just died, which Ray notices late."""
+        errors = self.ray.exceptions
         try:
             return dict(self.ray.get(reference, timeout=NODE_SECONDS))
-        except self.ray.exceptions.RayError as error:
+        except (errors.RayTaskError, errors.GetTimeoutError) as error:
             what = f"node {address} of the Ray cluster does not answer ({_first_line(error)})"
             raise InputError(f"{what}: look at it with `ray status`, or remove it") from None
+        except errors.RayError:
+            return None
 
     def start(self, function: Callable[..., Any], *arguments: Any, share: Share) -> Future[Any]:
         """Run a function of this package on a node. If its process or its node dies, it is run again."""
