@@ -34,6 +34,7 @@ from speed import commit
 from majority.files import read_json, write_json
 
 WIDTH, CLASSES = 32, 3
+LOOK_SECONDS = 0.5
 TICKS = os.sysconf("SC_CLK_TCK")
 TRAINING = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "20", "--device", "cpu"]
 
@@ -86,7 +87,7 @@ def measure(*words: object) -> dict[str, Any]:
     while process.poll() is None:
         tree.look()
         printed += process.stdout.read() or b""
-        time.sleep(0.1)
+        time.sleep(LOOK_SECONDS)
     if process.returncode:
         raise SystemExit((printed + (process.stdout.read() or b"")).decode())
     wall = time.monotonic() - started
@@ -103,7 +104,7 @@ def best(cases: dict[str, list[object]], work: Path, repeats: int) -> dict[str, 
             (work / "out.parquet").unlink(missing_ok=True)
             places = {"OUT": out, "OUT.parquet": work / "out.parquet"}
             row = measure(*(places.get(str(word), word) for word in words))
-            files = [path for path in work.glob("out*/*.parquet")] + [*work.glob("out.parquet")]
+            files = [*work.glob("out/*.parquet"), *work.glob("out.parquet")]
             if files:
                 row["out_mb"] = round(sum(path.stat().st_size for path in files) / 1e6, 1)
             print(name, row, flush=True)
