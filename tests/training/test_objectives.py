@@ -10,7 +10,7 @@ from majority import Bags, Settings, build_model, evaluate, fit
 from majority.data.streaming import make_loader
 from majority.errors import InputError
 from majority.inference.evaluate import outputs
-from majority.recipes.embedding import one_bag_per_instance
+from majority.recipes.features import one_bag_per_instance
 from majority.training.augment import Augment
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
 from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
