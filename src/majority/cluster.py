@@ -25,10 +25,11 @@ PROBE = ".majority-probe-"  # name of a file that nodes must see
 SHOWN = 3  # nodes, in a message
 QUEUED = 2  # tasks per slot of the cluster: the next one is there when one ends, and a growing cluster sees the need
 OWN_VARIABLES = ("MAJORITY_", "OMP_NUM_THREADS")  # environment variables that tasks get from the command
-DRIVER_VARIABLES = {  # no reports to the makers of Ray, no endless attempts if memory runs out, no warning about GPUs
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_task_oom_retries": "2",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+DRIVER_VARIABLES = {  # unless they are set
+    "RAY_USAGE_STATS_ENABLED": "0",  # no reports to the makers of Ray
+    "RAY_task_oom_retries": "2",  # otherwise a task that takes too much memory is tried again for ever
+    "RAY_worker_niceness": "0",  # of a cluster that this command starts: the priority of local workers
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # no warning about GPUs
 }
 
 
