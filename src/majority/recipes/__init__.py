@@ -121,6 +121,8 @@ def model_builder(
     The statistics of the instances are computed only once.
     """
     recipe = RECIPES[plan.recipe]
+    if plan.backbone == census.PATCHES and plan.recipe != "census":
+        raise InputError(f"only recipe census finds the features of backbone {plan.backbone}: choose another backbone")
     named = recipe.method(method)
     first = recipe.losses[0] if named == AUTO else named
 
