@@ -167,7 +167,7 @@ def _default_recipe(task: TaskInfo) -> tuple[str, str]:
     if task.tiny:
         return "census", " (chosen for images of {}x{})".format(*task.shape[:2])
     if not task.on_gpu:
-        return "quick", " (chosen for images on a CPU)"
+        return "census", " (chosen for images on a CPU: it trains on features of their patches)"
     if known_source(task.source) is None:
         return (
             "census",

@@ -7,8 +7,9 @@ student    one more network learns the mean soft label of every instance, and no
 
 Teachers and student start from the weights of pretrain and head. For vectors, the head is trained on discriminants and
 the network first learns its soft labels (distilled). One teacher starts from that and another from random weights; the
-others start like the better one, by the loss of the validation bags. For tiny images, and for all images on a CPU,
-there is no pretrain and no head: everything starts from random weights. Head and teachers keep the epoch with the
+others start like the better one, by the loss of the validation bags. For tiny images there is no pretrain and no head:
+everything starts from random weights. Other images on a CPU are turned into vectors first, which takes no labels
+(patches), and have the stages of vectors. Head and teachers keep the epoch with the
 lowest loss of the validation bags. Pretrain, distilled and student do not learn bag labels: they keep their last epoch.
 
 If no method is named, there are several losses: heads and teachers of each, and the soft labels that are learned are
