@@ -103,11 +103,15 @@ class Run:
     def compute_once(self, name: str, module: nn.Module, compute: Callable[[], None]) -> None:
         """Call `compute`, which fills the module; if this run has done so before, its file is read instead."""
         path = self.folder / STAGES / name / WEIGHTS
-        if not path.exists():
-            compute()
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_weights(path, module.state_dict())
-        weights, _ = read_weights(path, AGAIN)
+
+        def compute_or_read() -> Weights:
+            if not path.exists():
+                compute()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_weights(path, module.state_dict())
+            return read_weights(path, AGAIN)[0]
+
+        weights = from_first(compute_or_read)
         check_weights(weights, module.state_dict(), path, AGAIN)
         module.load_state_dict(weights)
 
