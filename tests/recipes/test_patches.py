@@ -1,10 +1,12 @@
 """Patches: features that no label is needed for, and census on them."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
 
-from majority import Bags, Classifier, InputError, build_model, evaluate
+from majority import Bags, Classifier, InputError, build_model, evaluate, export_onnx
 from majority.backbones import patches as backbone
 from majority.backbones.patches import PatchFeatures
 from majority.model import Normalise
@@ -101,7 +103,22 @@ def test_census_learns_textures_from_bags_and_the_classifier_takes_images(tmp_pa
     loaded = Classifier.load(place, "cpu")
     np.testing.assert_array_equal(loaded.predict(test.store), Classifier(trained.model, "cpu").predict(test.store))
 
-    again = train_by_plan(plan, "auto", *hidden, build, tmp_path / "run", device="cpu")
+    pytest.importorskip("onnxscript")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    exported = onnxruntime.InferenceSession(export_onnx(loaded, tmp_path / "m.onnx"))
+    (given,) = exported.get_inputs()
+    probabilities = exported.run(None, {given.name: test.store})[0]
+    np.testing.assert_allclose(probabilities, loaded.predict_proba(test.store), atol=1e-5)
+
+
+def test_a_run_that_was_stopped_ends_the_same(tmp_path):
+    train, val = textures(16), textures(8, seed=1)
+    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
+    plan = plan.with_settings({"training.epochs": 2, "census.head.epochs": 2, "census.teachers": 1})
+    build = model_builder(plan, "log-mean", train)
+    trained = train_by_plan(plan, "log-mean", train, val, build, tmp_path / "run", device="cpu")
+    shutil.rmtree(tmp_path / "run/stages/student")
+    again = train_by_plan(plan, "log-mean", train, val, build, tmp_path / "run", device="cpu")
     for name, value in again.model.state_dict().items():
         assert torch.equal(value, trained.model.state_dict()[name]), name
 
