@@ -64,7 +64,7 @@ def join_torchrun(device: str) -> Iterator[None]:
         yield
         dist.destroy_process_group()
     except (InputError, TrainingError, OSError, MemoryError) as error:
-        if not _is_first_report(store):
+        if not _is_first_report(store, error):
             raise SystemExit(2 if isinstance(error, InputError | OSError) else 1) from None
         raise
     finally:
@@ -76,11 +76,11 @@ def _stop(number: int, frame: object) -> None:
     raise TrainingError(LOST)
 
 
-def _is_first_report(store: Any) -> bool:
+def _is_first_report(store: Any, error: Exception) -> bool:
     try:
         return int(store.add(REPORTED, 1)) == 1
-    except RuntimeError:  # the process that has the store is gone
-        return True
+    except RuntimeError:  # the process that has the store is gone: killed, or with the same message about wrong input
+        return isinstance(error, TrainingError)
 
 
 def _choose_backend(device: str) -> str:
