@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import torch
 
 from .. import __version__
 from ..backbones import check_backbone
 from ..data.device import choose_device
 from ..errors import InputError, unknown_name
-from ..files import remove_leftovers, write_json, write_lines
+from ..files import flatten, remove_leftovers, write_json, write_lines
 from ..inference.classified_bags import classify_bags
 from ..inference.classifier import CLASSIFIER, Classifier
 from ..inference.figure_files import summary_with_intervals
@@ -35,9 +38,10 @@ from ..recipes.label_preserving import LABEL_PRESERVING
 from ..report.page import REPORT, part_rows
 from ..sources import Parts, Source
 from ..training.callbacks import Callback
+from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.memory import memory_warning
 from ..training.run_files import METRICS
-from ..training.validation import check_all_known, check_callbacks
+from ..training.validation import check_all_known, check_bags_per_process, check_callbacks
 from .data import Data, fingerprints
 from .reopen import open_classifier
 from .run_folder import (
@@ -53,6 +57,7 @@ from .run_folder import (
 )
 from .run_report import write_report
 
+MACHINE_FIELDS = ("source_path", "images", "embedding")  # of config.json: they may differ between machines
 REFERENCE_RECIPE = "census"  # its plan has every setting that a recipe chosen by default may have
 
 
@@ -108,24 +113,27 @@ class Experiment:
         """Train and evaluate in the folder, or continue a run that was killed; return the result."""
         folder = Path(folder)
         callbacks = check_callbacks(callbacks)
-        with run_lock(folder):
-            prepared = self._prepare(folder, device, log, source)
-            result = open_run(folder, prepared.config, device)
+        if not is_first():
+            callbacks, log, progress = [], no_log, False
+        with ExitStack() as held:
+            from_first(lambda: held.enter_context(run_lock(folder)))
+            before = from_first(lambda: read_config(folder) if has_started(folder) else None)
+            prepared = in_turn(lambda: self._prepare(before, device, log, source))
+            _check_same_run(prepared.config)
+            result = from_first(lambda: open_run(folder, prepared.config, device))
             if result is None:
-                self._log_start(folder, prepared, device, log)
+                if is_first():
+                    self._log_start(folder, prepared, device, log)
                 for callback in callbacks:
                     callback.on_run_start(folder, read_config(folder))
                 trained = self._train(folder, prepared, device, log, eager, callbacks, progress)
-                result = self._finish(folder, prepared, trained, device)
+                result = from_first(lambda: self._finish(folder, prepared, trained, device))
                 for callback in callbacks:
                     callback.on_run_end(result)
             else:
-                if not (folder / REPORT).exists():  # killed between the result and the page
-                    write_report(folder, open_classifier(folder, device), prepared.parts.present(), prepared.source)
+                from_first(lambda: self._write_missing_report(folder, prepared, device))
                 log(f"{folder} is finished (kept epoch {result['best_epoch'] + 1} of {result['epochs']})")
-            for path in temporary_files(folder):
-                path.unlink()
-            remove_leftovers(folder)
+            from_first(lambda: _remove_temporary_files(folder))
             return result
 
     def finished(self, folder: Path) -> dict[str, Any] | None:
@@ -143,11 +151,12 @@ class Experiment:
 
     # ------------------------------------------------------------------ the three steps of a run
 
-    def _prepare(self, folder: Path, device: str, log: Log, source: Source | None) -> Prepared:
-        """Read the bags, make the plan, and refuse what cannot be trained."""
+    def _prepare(self, before: dict[str, Any] | None, device: str, log: Log, source: Source | None) -> Prepared:
+        """Read the bags, make the plan, and refuse what cannot be trained. `before` is the config of a run that has
+        started in the folder."""
         on_gpu = choose_device(device).type == "cuda"
-        if has_started(folder):  # perhaps on another machine: the run continues by its own plan
-            on_gpu = read_config(folder)["task"]["on_gpu"]
+        if before is not None:  # perhaps on another machine: the run continues by its own plan
+            on_gpu = before["task"]["on_gpu"]
         data = self.data.with_defaults()
         source = source or data.open()
         for warning in source.warnings_for(data.background):
@@ -160,9 +169,11 @@ class Experiment:
         plan = self._adapt(plan)
         options: dict[str, Any] = {"pixels": plan.pixels, "background_share": self.background_share}
         build = model_builder(plan, self.method, parts.train, **options | self.method_options)
-        if not has_started(folder):  # a run that is refused leaves nothing behind
+        if before is None:  # a run that is refused leaves nothing behind
             for part in (parts.train, parts.val) if build().head.sees_instance_labels else ():
                 check_all_known(self.method, part)
+        for settings in plan.all_settings:
+            check_bags_per_process(parts.train, settings)
         method = RECIPES[plan.recipe].method(self.method)
         config = self._config(data, plan, fingerprints(parts, method)) | {
             "task": task._asdict(),
@@ -216,6 +227,11 @@ class Experiment:
         write_json(folder / RESULT, figures | facts)
         write_report(folder, classifier, parts.present(), source, classified=classified[reported])
         return read_result(folder)
+
+    def _write_missing_report(self, folder: Path, prepared: Prepared, device: str) -> None:
+        """Of a run that was killed between the result and the page."""
+        if not (folder / REPORT).exists():
+            write_report(folder, open_classifier(folder, device), prepared.parts.present(), prepared.source)
 
     # ------------------------------------------------------------------ their parts
 
@@ -274,3 +290,16 @@ class Experiment:
             "version": __version__,
             "hardware": environment(device)["device"],
         }
+
+
+def _check_same_run(config: dict[str, Any]) -> None:
+    """Refuse processes of one training that have other data, settings or versions."""
+    facts = flatten({name: value for name, value in config.items() if name not in MACHINE_FIELDS})
+    facts["a hash of the bags"] = facts.pop("data.fingerprint")
+    check_same(facts | {"the version of majority": __version__, "the version of torch": torch.__version__})
+
+
+def _remove_temporary_files(folder: Path) -> None:
+    for path in temporary_files(folder):
+        path.unlink()
+    remove_leftovers(folder)
