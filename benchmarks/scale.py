@@ -8,6 +8,7 @@ study     100 small cells by 2 local workers and by a Ray cluster of 2 CPUs
 predict   10,000,000 vectors of 32 features in 1,000 files: one file out, blocks out, a Ray cluster; the first two also
           at a tenth of the size, for slopes
 files     1,000,000 of these vectors in 20,000 files: seconds per bag
+plan      the division of these 20,000 files into blocks: seconds per file
 blocks    1,000,000 vectors in 100 blocks instead of 10: seconds per block
 bags      the counts of 1,000,000 bags, each in two blocks, added: seconds and memory per bag
 
@@ -196,6 +197,19 @@ def small_files(folder: Path, scale: float, repeats: int) -> dict[str, Any]:
     return rows | {"cpu_ms_per_file": round((many["cpu"] - few["cpu"]) / (counts[1] - counts[0]) * 1e3, 3)}
 
 
+def plan(folder: Path, scale: float) -> dict[str, Any]:
+    """The division into blocks alone, in this process."""
+    from majority.sources.custom import ReadOptions
+    from majority.sources.custom.blocks import divide
+
+    count = max(2, int(20_000 * scale))
+    source = write_features(folder / f"{count}-files", count, 50)
+    start = time.process_time()
+    divide(source, ReadOptions(labels=False, training=False))
+    seconds = time.process_time() - start
+    return {"files": count, "cpu": round(seconds, 2), "cpu_us_per_file": round(seconds / count * 1e6, 1)}
+
+
 def blocks(folder: Path, scale: float, repeats: int) -> dict[str, Any]:
     run = write_run(folder)
     count = max(10, int(100 * scale))
@@ -253,7 +267,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, required=True, help="a .json file; parts that are not run stay in it")
-    parser.add_argument("--only", default="workers,study,predict,files,blocks,bags")
+    parser.add_argument("--only", default="workers,study,predict,files,plan,blocks,bags")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
@@ -268,6 +282,7 @@ def main() -> None:
         ),
         "predict": lambda: predict(folder, max(10, int(1_000 * scale)), 10_000, repeats),
         "files": lambda: small_files(folder, scale, repeats),
+        "plan": lambda: plan(folder, scale),
         "blocks": lambda: blocks(folder, scale, repeats),
         "bags": lambda: bag_counts(folder, scale),
     }
