@@ -241,8 +241,10 @@ def test_a_row_without_a_label(missing):
     labels[3] = missing
     for given in (labels, list(labels), pd.Series(labels)):
         with pytest.raises(InputError, match=r"row 3 has no label \((None|nan|<NA>)\): give every row the label"):
+            quick().fit(X, given)
+        with pytest.raises(InputError, match=r"bag 3 has two labels, none \(row 3\)"):
             quick().fit(X, given, groups)
-        with pytest.raises(InputError, match="row 3 has no label"):
+        with pytest.raises(InputError, match=r"bag 3 has two labels, none \(row 3\)"):
             model.score(X, given, groups)
 
 

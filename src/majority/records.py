@@ -112,6 +112,8 @@ class Figures(TypedDict, total=False):
     overestimation_quantiles: Annotated[list[Figure], Between(5, 5)] | None
     bag_accuracy: Share | None
     bag_accuracy_by_count: Share | None
+    runner_up_accuracy: Share | None
+    labelled_bags: Count
     most_frequent_label: Share
     warnings: list[str]
     consistency_rate: Share | None

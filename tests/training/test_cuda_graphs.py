@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from majority import Bags, Settings, build_model, fit, make_bags
-from majority.recipes.embedding import one_bag_per_instance
+from majority.recipes.features import one_bag_per_instance
 from majority.training import steps
 from majority.training.augment import AUGMENTATIONS
 from majority.training.cuda_graphs import Captured, compiled, cudnn_benchmark, uncompiled

@@ -37,7 +37,7 @@ from ..sources import Parts, Source
 from ..training.callbacks import Callback
 from ..training.memory import memory_warning
 from ..training.run_files import METRICS
-from ..training.validation import check_all_known, check_callbacks
+from ..training.validation import check_all_known, check_callbacks, check_label_kinds
 from .data import Data, fingerprints
 from .reopen import open_classifier
 from .run_folder import (
@@ -161,8 +161,11 @@ class Experiment:
         options: dict[str, Any] = {"pixels": plan.pixels, "background_share": self.background_share}
         build = model_builder(plan, self.method, parts.train, **options | self.method_options)
         if not has_started(folder):  # a run that is refused leaves nothing behind
-            for part in (parts.train, parts.val) if build().head.sees_instance_labels else ():
-                check_all_known(self.method, part)
+            model = build()
+            for part in (parts.train, parts.val):
+                check_label_kinds(model, part)
+                if model.head.sees_instance_labels:
+                    check_all_known(self.method, part)
         method = RECIPES[plan.recipe].method(self.method)
         config = self._config(data, plan, fingerprints(parts, method)) | {
             "task": task._asdict(),

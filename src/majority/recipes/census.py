@@ -25,7 +25,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -298,7 +297,7 @@ def _pretrain(run: Run, model: Model, folder: Path, title: str | None) -> Fitted
 
 def _train_head(run: Run, model: Model, folder: Path | None, title: str | None) -> Fitted:
     """Train the model's head on the features of its network, which stays as it is."""
-    features, val = (bags_of_features(model, bags, run.device) for bags in (run.train, run.val))
+    features, val = (bags_of_features(model, bags, run.device) for bags in (run.train.with_labels(), run.val))
     alone = head_alone(model, features)
     fitted = run.fit(alone, folder, title, (features, val), run.plan.own.head)
     model.head.load_state_dict(alone.head.state_dict())
@@ -312,7 +311,7 @@ def linear_model(run: Run, model: Model) -> Model:
         torch.default_generator.manual_seed(run.plan.own.head.seed)
         layer = nn.Linear(spec.instance_shape[0], len(spec.classes), bias=False)
         linear = Model(spec, deepcopy(model.normalise), layer)
-    linear.head.see_labels(torch.from_numpy(np.bincount(run.train.labels, minlength=len(spec.classes))))
+    linear.head.see_labels(torch.from_numpy(run.train.bag_labels.counts(len(spec.classes))))
     return linear
 
 
