@@ -288,11 +288,16 @@ def _make_bags(rows: np.ndarray, codes: np.ndarray, names: list[str], groups: Ar
 
 def _is_special(y: ArrayLike) -> bool:
     """Whether labels are missing, or name several classes."""
-    column = np.asarray(y)
+    column = _as_objects(y)
     if column.ndim != 1 or column.dtype.kind not in "OfU":
         return False
     texts = column.dtype.kind in "OU" and any(isinstance(text, str) and SEPARATOR in text for text in column)
     return texts or len(_missing(column)) > 0
+
+
+def _as_objects(values: ArrayLike) -> np.ndarray:
+    """An array; of a list, an array of objects, in which NaN is not the text 'nan'."""
+    return np.asarray(values) if hasattr(values, "dtype") else np.array(values, dtype=object)
 
 
 def _missing(column: np.ndarray) -> np.ndarray:  # positions
@@ -308,7 +313,7 @@ def _make_special_bags(
     names: dict[str, Any] = {}  # text -> class as the caller writes it
     columns = []
     for values in (y,) if second_labels is None else (y, second_labels):
-        column: np.ndarray = np.asarray(values) if isinstance(values, np.ndarray) else np.array(values, object)
+        column = _as_objects(values)
         check_consistent_length(rows, column)
         known = np.delete(np.arange(len(column)), _missing(column))
         texts = np.full(len(column), "", object)

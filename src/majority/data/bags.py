@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import check_arguments
-from ..errors import InputError
+from ..errors import InputError, count_noun
 from .background import add_background, lead_of, voter_counts
 from .bag_folder import REQUIRED_ARRAYS, damaged_folder, read_bag_folder, write_bag_folder
 from .instance_labels import UNKNOWN, as_instance_label_array, concatenate_labels, encode_instance_labels, renumber
@@ -222,7 +222,7 @@ class Bags:
         if not self.labelled:
             return f"Bags({len(self)} bags of {span}, {instances}, no labels)"
         without = int((~self.bag_labels.known).sum())
-        more = f", {without} bags without a label" if without else ""
+        more = f", {count_noun(without, 'bag')} without a label" if without else ""
         return f"Bags({len(self)} bags of {span}, {instances}, {shown}{more})"
 
     @property
