@@ -18,6 +18,9 @@ pretrain (vectors, tiny images, a CPU), heads, discriminants and augmented are s
 instances themselves. Pretrained networks and checkpoints are kept in WORK, so that an interrupted run continues; files
 of another plan are refused. OUT/heads.csv, OUT/summary.csv and the plots OUT/worth-SOURCE.svg are written from
 runs.jsonl each time.
+
+With --unknown, the kind of the images is not said, so that the bags choose the views. The runs are then lines of
+OUT/unknown.jsonl, and OUT/unknown.csv compares them with the runs of the same method in OUT/runs.jsonl.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ from majority.training.state import Fitted
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
 LINES = ("census", "clusters", "heads", "discriminants", "proportion", "supervised", "augmented")
 OF_AUGMENTED = "log-mean"
-RUNS, PLANS = "runs.jsonl", "plans.json"
+RUNS, UNKNOWN, PLANS = "runs.jsonl", "unknown.jsonl", "plans.json"
 
 
 @dataclass
@@ -98,26 +101,30 @@ class Cell:
         def log(line: str) -> None:
             print(f"  {line}", flush=True)
 
-        def fresh_model(number: int = 0, method: str = method) -> Model:
+        losses = RECIPES[plan.recipe].losses if method == AUTO else ()
+
+        def fresh_model(number: int = 0, method: str = _first_loss(method)) -> Model:
             return self.model(plan, method, run.seed_of(number))
 
         title, parts = f"{self.source} {self.scenario} {method} fold {self.fold}", self.parts
-        losses = RECIPES[plan.recipe].losses if method == AUTO else ()
         run = Run(folder, parts.train, parts.val, plan, fresh_model, title, self.device, log=log, losses=losses)
         trained = RECIPES[plan.recipe].train(run)
         return evaluate(trained.model, parts.test, self.device).summary() | trained.summary() | {"plan": plan.as_dict()}
 
     def train_from_pretrained(self, method: str) -> dict:
-        """All stages of census, from the pretrained network of any variant that has one."""
+        """All stages of census, from the views and the pretrained network of any variant that has them."""
         start = next(self.work.glob(f"[!.]*/{STAGES}/pretrain/{OUTCOME}"), None)
-        own = self.work / method / STAGES / "pretrain"
-        if start is not None and not (own / OUTCOME).exists():
-            unfinished = self.work / f".{method}"
-            shutil.rmtree(unfinished, ignore_errors=True)
-            shutil.copytree(start.parent, unfinished)
-            shutil.rmtree(own, ignore_errors=True)
-            own.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.rename(own)
+        own = self.work / method / STAGES
+        if start is not None and not (own / "pretrain" / OUTCOME).exists():
+            stages = start.parent.parent
+            alike = _first_loss(stages.parent.name) == _first_loss(method)  # views are chosen by heads of that loss
+            for stage in (*(sorted(stages.glob("views-*")) if alike else ()), stages / "pretrain"):
+                unfinished = self.work / f".{method}"
+                shutil.rmtree(unfinished, ignore_errors=True)
+                shutil.copytree(stage, unfinished)
+                shutil.rmtree(own / stage.name, ignore_errors=True)
+                own.mkdir(parents=True, exist_ok=True)
+                unfinished.rename(own / stage.name)
         return self.trained(method, self.plan, self.work / method)
 
     def pretrained_model(self) -> Model:
@@ -145,6 +152,10 @@ class Cell:
                 for name, part in self.parts._asdict().items()
             }
         )
+
+
+def _first_loss(method: str) -> str:
+    return RECIPES["census"].losses[0] if method == AUTO else method
 
 
 def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
@@ -238,6 +249,23 @@ def write_tables(out: Path) -> None:
     draw(out, groups)
 
 
+def write_unknown(out: Path) -> None:
+    """Census without the kind of the images next to the same method and fold with it, if that was run."""
+    columns = ("source", "scenario", "fold")
+    table = [(*columns, "method", "policy", "instance_accuracy", "named_instance_accuracy", "seconds")]
+    named = {
+        (*(row[key] for key in columns), row["method"]): row["instance_accuracy"]
+        for row in (read_lines(out / RUNS) if (out / RUNS).exists() else [])
+        if row["line"] == "census"
+    }
+    for row in sorted(read_lines(out / UNKNOWN), key=lambda row: [row[key] for key in (*columns, "method")]):
+        key = (*(row[key] for key in columns), row["method"])
+        figures = _written([row["instance_accuracy"], named.get(key)])
+        table.append((*key, "+".join(row["views"]["chosen"]) or "crops", *figures, round(row["seconds"])))
+    with (out / "unknown.csv").open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(table)
+
+
 def draw(out: Path, groups: dict) -> None:
     """One plot per source with supervised runs; the points of a line are means over the folds that all of them have."""
     steps = {"clusters": "clusters, named\nby bag labels", "census": "majorities:\ncensus", "proportion": "proportions"}
@@ -303,6 +331,9 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
     settings, lines = parse_settings(options.set, {}), options.lines.split(",")
+    runs = options.out / (UNKNOWN if options.unknown else RUNS)
+    if options.unknown and lines != ["census"]:
+        parser.error("--unknown: give --lines census")
     if not set(lines) <= set(LINES):
         parser.error(f"--lines {options.lines}: choose from {','.join(LINES)}")
     about = {"commit": options.commit or commit(), "environment": environment()}
@@ -317,19 +348,19 @@ def main() -> None:
         cell = Cell(source, scenario, fold, parts, plan, augmented, work, options.device)
         for line, method, seed, train in _trainings(cell, lines, options.method, options.seeds):
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
-            finished = [row for row in read_lines(options.out / RUNS) if key.items() <= row.items()]
+            finished = [row for row in read_lines(runs) if key.items() <= row.items()]
             asked = _as_read(cell.plan_of(line).as_dict())
             if any(with_current_names(row).get("plan", asked) != asked for row in finished):
                 what = f"{line} of {source} {scenario} fold {fold}"
-                raise SystemExit(f"{options.out / RUNS} has {what} by another plan: choose another --out")
+                raise SystemExit(f"{runs} has {what} by another plan: choose another --out")
             if finished:
                 continue
             cell.check_work_folder()
             row = key | train() | about
-            append_line(options.out / RUNS, row)
+            append_line(runs, row)
             shown = f"{line} {method or ''} seed {seed}: {row['instance_accuracy']:.4f}"
             print(f"{source} {scenario} fold {fold} {shown}", flush=True)
-    write_tables(options.out)
+    (write_unknown if options.unknown else write_tables)(options.out)
 
 
 def _as_read(content: dict) -> dict:

@@ -75,6 +75,7 @@ def census(tmp_path, monkeypatch):
     command += ["--folds", "0", "--plan", "gpu", "--seeds", "1", "--commit", "abc", "--set", 'backbone="mlp"']
     command += ["--set", "census.pretrain.epochs=1", "--set", "census.head.epochs=1", "--set", "training.epochs=1"]
     command += ["--set", 'census.pretrain.augment=["crop"]', "--set", 'training.augment=["crop"]']
+    command += ["--set", "census.search_epochs=1"]
     return [*command, "--set", "census.teachers=1", "--work", tmp_path / "work"]
 
 
@@ -101,6 +102,22 @@ def test_census_runs_every_variant_from_one_pretrained_network_and_continues(run
     assert len(heads) == 11
     assert sum("adjusted-mean on discriminants" in head for head in heads) == 1
     assert plot.read_text().count("<circle") == 3, "clusters, census and supervised; proportions were not run"
+
+
+def test_census_of_several_losses_has_the_views_and_the_pretrained_network_of_one(run, census, tmp_path):
+    command = [*census, "--lines", "census", "--out", tmp_path / "out"]
+    run(*command)
+    stages = tmp_path / "work/own/large/fold0/adjusted-mean/stages"
+    before = {path: path.stat().st_mtime_ns for path in stages.rglob("weights.safetensors")}
+    run(*command, "--method", "auto")
+    one, several = (json.loads(line) for line in (tmp_path / "out/runs.jsonl").read_text().splitlines())
+    assert one["views"] == several["views"]
+    assert several["losses"]["chosen"] in several["losses"]["weights"]
+    shared = [path for path in before if path.parent.name.startswith(("views-", "pretrain"))]
+    assert len(shared) > 2
+    for path in shared:
+        copied = tmp_path / "work/own/large/fold0/auto/stages" / path.relative_to(stages)
+        assert copied.stat().st_mtime_ns == before[path], "copied, not trained again"
 
 
 def test_census_refuses_files_of_another_plan(run, census, tmp_path):
