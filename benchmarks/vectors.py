@@ -24,7 +24,7 @@ from majority.files import append_line, read_lines
 from majority.methods import DEFAULT_METHOD
 from majority.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo
-from majority.recipes.embedding import one_bag_per_instance
+from majority.recipes.features import one_bag_per_instance
 from majority.sources import Parts, load
 from majority.study.results import with_current_names
 

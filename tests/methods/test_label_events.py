@@ -95,9 +95,7 @@ def test_vote_is_near_the_chance_of_the_ranking_over_all_outcomes():
         tied = [order for order in permutations(range(3)) if sorted(counts, reverse=True) == [counts[c] for c in order]]
         for order in tied:
             chances[order[:2]] = chances.get(order[:2], 0) + chance / len(tied)
-    found = {
-        pair: math.exp(-head.losses(output, segments, target_of([pair[0]], [pair[1]])).item()) for pair in chances
-    }
+    found = {pair: math.exp(-head.losses(output, segments, target_of([pair[0]], [pair[1]])).item()) for pair in chances}
     assert sum(chances.values()) == pytest.approx(1)
     for pair, chance in chances.items():
         assert found[pair] == pytest.approx(chance, abs=0.08)
