@@ -92,6 +92,7 @@ class Config(TypedDict):
     settings: NotRequired[dict[str, Any]]
     source_path: NotRequired[str | None]
     like: NotRequired[str | None]
+    refit: NotRequired[bool]
     task: TaskRecord
     planned_epochs: NotRequired[AtLeastOne]
     columns: NotRequired[list[str] | None]
@@ -185,6 +186,7 @@ class ResultBase(TypedDict):
     curve: NotRequired[Curve | None]
     losses: NotRequired[LossWeights]
     views: NotRequired[ChosenViews]
+    refit_bags: NotRequired[Count]
 
 
 class ResultLine(ResultBase):

@@ -69,14 +69,17 @@ def predict(
     path_column: options.PathColumn = None,
     device: options.Device = "auto",
 ) -> None:
-    """Classify every instance of the test bags of a run's fold, or of all bags of your own SOURCE."""
+    """Classify every instance of the test bags of a run's fold, or of all bags of your own SOURCE.
+
+    RUN may be the folder of a cross-validation: the classifiers of all folds are averaged.
+    """
     from ..experiments.reopen import open_bags
-    from ..experiments.run_folder import read_config, source_of
+    from ..experiments.run_folder import first_run, read_config, source_of
     from ..inference.classifier import check_threshold
     from ..inference.prediction_files import check_output_path, write_bag_predictions, write_predictions
 
     check_threshold(abstain_below)
-    check_output_path(out, filter(None, [source, source_of(read_config(run))]))
+    check_output_path(out, filter(None, [source, source_of(read_config(first_run(run)))]))
     names = _column_names(bag_column, label_column, path_column)
     classifier, bags, opened = open_bags(
         run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..arguments import check_arguments
 from ..data.bags import Bags
-from ..inference.classifier import Classifier
+from ..inference.classifier import REFITTED, Classifier
 from ..log import no_log
 from ..methods import AUTO
 from ..parsing import read_records
@@ -72,6 +72,7 @@ def train(
     seed: int = 0,
     device: str = "auto",
     callbacks: Sequence[Callback] = (),
+    refit: bool = False,  # train once more on all labelled bags; the returned classifier is that one
     verbose: bool = True,  # print what the command prints, and the progress
     like: str | None = None,
     scenario: str | None = None,
@@ -131,11 +132,12 @@ def train(
         winner_ratio=winner_ratio,
     )
     experiment = Experiment(
-        data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like
+        data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like, refit
     )
     opened = None if is_named else as_source(source)
     temporary = tempfile.TemporaryDirectory(prefix="majority-") if out is None else None
     folder = Path(temporary.name if temporary else out or "")
     log = print if verbose else no_log
     result = experiment.run(folder, device, log, source=opened, callbacks=callbacks, progress=verbose)
-    return TrainedRun(folder, open_classifier(folder, device), result, temporary)
+    classifier = Classifier.load(folder / REFITTED, device) if refit else open_classifier(folder, device)
+    return TrainedRun(folder, classifier, result, temporary)

@@ -208,6 +208,7 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "bag losses": _bag_losses(result),
         "views": _views(result),
         "recipe": plan["recipe"],
+        "trained again": _refit(result),
         "backbone": spec.backbone or "custom module",
         "epochs": _kept_epoch(result),
         "stages": "; ".join(f"{name}: {_kept_epoch(stage)}" for name, stage in result.get("stages", {}).items())
@@ -231,6 +232,17 @@ def _bag_losses(result: dict[str, Any]) -> str | None:
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
     bags = result["losses"]["validation_bags"]
     return f"{shown} (weights, by how well instance predictions explain the labels of {bags} validation bags)"
+
+
+def _refit(result: dict[str, Any]) -> str | None:
+    """
+    >>> _refit({"refit_bags": 90})
+    'on all 90 bags: that classifier is used for other bags and exported; the figures are those of the first one'
+    """
+    if "refit_bags" not in result:
+        return None
+    used = "that classifier is used for other bags and exported; the figures are those of the first one"
+    return f"on all {result['refit_bags']:,} bags: {used}"
 
 
 def _views(result: dict[str, Any]) -> str | None:
