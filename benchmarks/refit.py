@@ -1,6 +1,6 @@
-"""All bags at the end: what a second training on all labelled bags gains, and the mean of the classifiers of five folds.
+r"""All bags at the end: what a second training on all labelled bags gains, and the mean of the classifiers of folds.
 
-    OMP_NUM_THREADS=1 python benchmarks/refit.py digits crops.csv --bags 60,120,240,400 --recipes quick,census \
+    OMP_NUM_THREADS=1 python benchmarks/refit.py digits crops.csv --bags 60,120,240 --recipes quick \
         --folds 2-4 --out results/labels/refit.jsonl
 
 N bags are "own bags": benchmark bags of 32 instances (scenario various), or a part of a file of bags, without those of
@@ -80,6 +80,9 @@ def main() -> None:
         start = time.process_time()
         own, test = own_and_test(source, bags, fold)
         if len(own) < bags:
+            continue
+        if own.bag_labels.counts(len(own.classes)).min() < 3:
+            print(f"{key}: left out, because a class has fewer than three bags", flush=True)
             continue
         kind = "" if is_custom_source(source) else source
         divided = CustomBags("own", own)
