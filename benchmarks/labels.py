@@ -1,12 +1,16 @@
-"""Labels that say less than the winner: how accurate training is if most bags have no label.
+"""Labels that say less or more than the winner: what a recipe learns from them.
 
-    OMP_NUM_THREADS=1 python benchmarks/labels.py digits --folds 2-4 --out results/labels/unlabelled.jsonl
-    python benchmarks/labels.py cifar10 --folds 2-4 --out results/labels/unlabelled.jsonl
+    OMP_NUM_THREADS=1 python benchmarks/labels.py unlabelled digits --folds 2-4 --out results/labels/unlabelled.jsonl
+    OMP_NUM_THREADS=1 python benchmarks/labels.py top2 digits --folds 2-4 --out results/labels/top2.jsonl
+    python benchmarks/labels.py unlabelled cifar10 --folds 2-4 --out results/labels/unlabelled.jsonl
+    python benchmarks/labels.py top2 cifar10 --folds 2-4 --scenarios small --out results/labels/top2.jsonl
 
-Of 400 training bags, 40, 100 or 200 keep their label, and a quarter as many validation bags are used; the other
-training bags have no label (line `with`), or are left out (`without`). `all` has 400 labelled bags. Test bags are the
-same. Bags of digits have 32 instances. A training that has a line in OUT is not repeated. Trainings on the same
-instances share one pretraining, which is in WORK.
+unlabelled: of 400 training bags, 40, 100 or 200 keep their label, and a quarter as many validation bags are used; the
+other training bags have no label (line `with`), or are left out (`without`). `all` has 400 labelled bags.
+top2: the same bags with their winners, with winners and runners-up, and with their class proportions.
+
+Test bags are the same on all lines. Bags of digits have 32 instances; for top2 there are 200. A training that has a line
+in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import argparse
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -25,21 +30,31 @@ from majority.cli.options import parse_folds
 from majority.data.device import choose_device
 from majority.methods import AUTO
 from majority.recipes import TaskInfo, choose, model_builder, train_by_plan
-from majority.sources import Parts, load
+from majority.sources import LabelledSet, Parts, load
 
 BAGS, LABELLED = 400, (40, 100, 200)
 BAG_SIZES = {"digits": 32}
 
 
-def choices() -> list[tuple[int, bool]]:
-    """Labelled bags, and whether the other bags are used."""
-    return [(BAGS, False), *product(LABELLED, (True, False))]
+def make_lines(what: str, source: LabelledSet, bags: int, **choices: object) -> Iterator[tuple[dict, Parts, str]]:
+    """What tells a line apart, its bags, and the method (auto unless it is given more than bag labels)."""
+    choices |= {"bags": bags, "bag_size": BAG_SIZES.get(source.name)}
+    if what == "top2":
+        parts = source.make_parts(**choices)
+        yield {"line": "winner"}, parts, AUTO
+        yield {"line": "top2"}, source.make_parts(labels="top2", **choices), AUTO
+        yield {"line": "proportion"}, parts, "proportion"
+        return
+    whole = source.make_parts(**choices)
+    yield {"line": "all", "labelled": bags}, whole, AUTO
+    for of_400, others in product(LABELLED, (True, False)):
+        labelled = of_400 * bags // BAGS
+        line = {"line": "with" if others else "without", "labelled": labelled}
+        yield line, with_few_labels(whole, labelled, others), AUTO
 
 
 def with_few_labels(parts: Parts, labelled: int, others: bool) -> Parts:
     """The parts with so many labelled training bags; with `others`, the rest stays without labels."""
-    if labelled == len(parts.train):
-        return parts
     share = labelled / len(parts.train)
     keeps = parts.train.divide([share, 1 - share]) == 0
     few = parts.train._with(bag_labels=parts.train.bag_labels.only(keeps))
@@ -47,10 +62,12 @@ def with_few_labels(parts: Parts, labelled: int, others: bool) -> Parts:
     return parts._replace(train=few if others else few.with_labels(), val=val)
 
 
-def train(parts: Parts, source: str, method: str, folder: Path, shared: Path, device: str, seed: int) -> dict:
-    """Train by the default recipe; the pretraining is taken from `shared`, or put there."""
+def train(
+    parts: Parts, source: str, method: str, recipe: str, folder: Path, shared: Path, device: str, seed: int
+) -> dict:
+    """Train by the recipe; the pretraining is taken from `shared`, or put there."""
     task = TaskInfo(source, parts.train.store.shape[1:], choose_device(device).type == "cuda")
-    plan = choose("default", task)[0].with_seed(seed)
+    plan = choose(recipe, task)[0].with_seed(seed)
     build = model_builder(plan, method, parts.train, pixels=plan.pixels)
     stage = folder / "stages" / "pretrain"
     shutil.rmtree(folder, ignore_errors=True)
@@ -82,12 +99,15 @@ def read(path: Path) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("unlabelled", "top2"))
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--scenarios", default="small,various")
     parser.add_argument("--folds", type=parse_folds, default="2-4")
-    parser.add_argument("--method", default=AUTO)
+    parser.add_argument("--recipe", default="default")
+    parser.add_argument("--method", default=AUTO, help="of the lines that are given bag labels only")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--bags", type=int, default=BAGS, help="only for tests")
+    parser.add_argument("--bags", type=int, help="training bags (default: 400; for top2, those of the source)")
+    parser.add_argument("--lines", help="only these, such as all,with,without or winner,top2")
     parser.add_argument("--labelled", type=parse_folds, help="only these numbers of labelled bags")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--work", type=Path, default=Path("runs/labels"))
@@ -96,21 +116,20 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for source, fold, scenario in product(options.sources, options.folds, options.scenarios.split(",")):
         opened = load(source)
-        whole = opened.make_parts(scenario=scenario, fold=fold, bags=options.bags, bag_size=BAG_SIZES.get(source))
-        for labelled, others in choices():
-            if options.labelled and labelled not in options.labelled:
+        bags = options.bags or (BAGS if options.what == "unlabelled" else opened.bags)
+        for line, parts, method in make_lines(options.what, opened, bags, scenario=scenario, fold=fold):
+            key = {"source": opened.name, "scenario": scenario, "fold": fold, **line}
+            method = options.method if method == AUTO else method
+            key |= {"method": method, "seed": options.seed, "bags": bags}
+            key |= {} if options.recipe == "default" else {"recipe": options.recipe}
+            wanted = not options.lines or line["line"] in options.lines.split(",")
+            wanted = wanted and (not options.labelled or line.get("labelled") in options.labelled)
+            if not wanted or any(key.items() <= row.items() for row in read(options.out)):
                 continue
-            line = "all" if labelled == BAGS else "with" if others else "without"
-            labelled = labelled * options.bags // BAGS
-            key = {"source": opened.name, "scenario": scenario, "fold": fold, "line": line, "labelled": labelled}
-            key |= {"method": options.method, "seed": options.seed, "bags": options.bags}
-            if any(key.items() <= row.items() for row in read(options.out)):
-                continue
-            parts = with_few_labels(whole, labelled, others)
             used = len(np.unique(parts.train.index))
             shared = options.work / f"{opened.name}-{scenario}-{fold}-{options.seed}-{used}"
-            folder = options.work / "run"
-            row = key | train(parts, opened.name, options.method, folder, shared, options.device, options.seed)
+            folder, chosen = options.work / "run", (method, options.recipe)
+            row = key | train(parts, opened.name, *chosen, folder, shared, options.device, options.seed)
             row["commit"] = commit()
             with options.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")

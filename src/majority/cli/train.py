@@ -57,6 +57,7 @@ def train(
     refit: Annotated[bool, typer.Option("--refit", help=REFIT_HELP)] = False,
     classes: options.Classes = None,
     winner_ratio: options.WinnerRatio = None,
+    labels: options.Labels = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
     seed: options.Seed = 0,
@@ -100,6 +101,7 @@ def train(
         background=background,
         classes=classes,
         winner_ratio=winner_ratio,
+        labels=labels,
     ).with_defaults()
     shorthands = {
         "backbone": backbone,

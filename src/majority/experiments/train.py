@@ -92,6 +92,7 @@ def train(
     background_share: float | None = None,
     classes: int | None = None,
     winner_ratio: float | None = None,
+    labels: str | None = None,
 ) -> TrainedRun:
     """Train as `majority train` does: choose a recipe, train all its stages, evaluate, and write the report.
 
@@ -130,6 +131,7 @@ def train(
         background=background,
         classes=classes,
         winner_ratio=winner_ratio,
+        labels=labels,
     )
     experiment = Experiment(
         data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like, refit
