@@ -71,19 +71,21 @@ def main() -> None:
         arguments.model, image_size=arguments.image_size, mean=arguments.mean, std=arguments.std, device="cpu"
     )
     file = arguments.features or arguments.out / f"{source.name}.npy"
-    made_of = {"sha256": network.embedding.sha256, "scenario": arguments.scenario, "folds": list(arguments.folds)}
+    made_of = {"sha256": network.embedding.sha256, "scenario": arguments.scenario}
     kept = file.with_suffix(".json")
-    if file.exists() and (read_json(kept) if kept.exists() else None) != made_of:
-        raise SystemExit(f"{file} was made of another model, scenario or folds: choose another --features")
-    if not file.exists():
-        parts = [source.make_parts(scenario=arguments.scenario, fold=fold) for fold in arguments.folds]
+    before = read_json(kept) if file.exists() and kept.exists() else {}
+    if file.exists() and not made_of.items() <= before.items():
+        raise SystemExit(f"{file} was made of another model or scenario: choose another --features")
+    folds = sorted({*arguments.folds, *before.get("folds", [])})
+    if before.get("folds") != folds:
+        parts = [source.make_parts(scenario=arguments.scenario, fold=fold) for fold in folds]
         used = np.unique(np.concatenate([bags.index for of_fold in parts for bags in of_fold if bags is not None]))
-        before = time.process_time()
+        started = time.process_time()
         features = embedded(source, used, network)
         facts = network.embedding._asdict() | {"model": Path(network.embedding.model).name, "images": len(used)}
-        facts |= {"cpu_seconds": round(time.process_time() - before, 1), "environment": environment()}
+        facts |= {"cpu_seconds": round(time.process_time() - started, 1), "environment": environment()}
         np.save(file, features)
-        write_json(kept, made_of)
+        write_json(kept, made_of | {"folds": folds})
         write_json(arguments.out / "embedding.json", facts | {"commit": commit()})
     vectors = replace(source, name=f"{source.name}-features", store=np.load(file))
     lines = arguments.out / "runs.jsonl"

@@ -9,8 +9,8 @@ unlabelled: of 400 training bags, 40, 100 or 200 keep their label, and a quarter
 other training bags have no label (line `with`), or are left out (`without`). `all` has 400 labelled bags.
 top2: the same bags with their winners, with winners and runners-up, and with their class proportions.
 
-Test bags are the same on all lines. Bags of digits have 32 instances; for top2 there are 200. A training that has a line
-in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
+Test bags are the same on all lines. Bags of digits have 32 instances; for top2 there are 200. A training that has a
+line in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
 """
 
 from __future__ import annotations

@@ -115,3 +115,7 @@ def test_numpy_numbers_paths_and_arrays_are_accepted(tmp_path):
     assert call(number=2, share=1, place="x", sizes=[1]) == 2
     with pytest.raises(TypeError, match="missing"):
         call(1)
+    with pytest.raises(TypeError, match="did you mean sizes"):
+        call(2, 1, "x", size=[1])
+    with pytest.raises(TypeError, match=r"epochs.* number, share, place, sizes"):
+        call(2, 1, "x", epochs=3)

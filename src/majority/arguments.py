@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from difflib import get_close_matches
 from numbers import Integral, Real
 from pathlib import Path
 from reprlib import repr as short_repr
@@ -42,6 +43,7 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     majority.errors.InputError: repeat: times is 'b' (str): give a whole number (of 64 bits)
     """
     signature = inspect.signature(function)
+    takes_any_name = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
     @functools.cache
     def kinds() -> dict[str, tuple[Any, ...]]:
@@ -51,6 +53,10 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in () if takes_any_name else kwargs.keys() - signature.parameters.keys():
+            close = get_close_matches(name, signature.parameters, 1)
+            hint = f"did you mean {close[0]}?" if close else f"its arguments are {', '.join(signature.parameters)}"
+            raise TypeError(f"{function.__name__.strip('_')}: there is no argument {name}: {hint}")
         given = signature.bind(*args, **kwargs).arguments  # raises a TypeError, as every call of a function does
         for name, kinds_of in kinds().items():
             if kinds_of and name in given and not any(_accepts(kind, given[name]) for kind in kinds_of):

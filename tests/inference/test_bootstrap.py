@@ -70,8 +70,7 @@ def test_the_intervals_are_those_of_explicit_resampling(choices):
     draws = [compare(*take(bags, predictions, resample), background).summary() for resample in drawn]
     outcome = compare(bags, predictions, background)
     found = bootstrap(outcome, resamples=200, seed=7).figures
-    names = {name for name, value in outcome.summary().items() if isinstance(value, float)}
-    names.discard("most_frequent_label")  # it describes the bags, not the model
+    names = {name for name, value in outcome.summary().items() if isinstance(value, float)} - {"most_frequent_label"}
     assert set(found) == names
     for name in names:
         values = [draw[name] for draw in draws if draw.get(name) is not None]

@@ -127,7 +127,7 @@ def test_memory_does_not_grow_with_features_on_disk(run_program, tmp_path):
     in_place, held = (line.split() for line in run_program(GROWTH, folder, place).splitlines())
     assert int(in_place[0]) == int(held[0]) == 24 * 512
     assert float(in_place[1]) < 230
-    assert float(held[1]) > 280  # the measurement shows it
+    assert float(held[1]) > float(in_place[1]) + 30  # the measurement shows it
 
 
 def table(bags, seed=0):

@@ -272,6 +272,8 @@ class Experiment:
             log(f"note: this run was started on {where} and continues with the plan for it")
         if self.like is not None and not plan.augments_images:
             log(f"note: recipe {plan.recipe} does not augment images, so --like has no effect; census and augmented do")
+        if not (prepared.task.on_gpu or prepared.task.vectors or prepared.task.tiny):
+            log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")
         warning = None if on_gpu_now else memory_warning(prepared.build(), train, plan.training)
         if warning:
             log(f"warning: {warning}")

@@ -16,6 +16,7 @@ from .tables import RowKey, group_results
 
 AVERAGE = "average"
 CRITERION = "bag_accuracy_by_count"  # of validation bags: methods are chosen by it
+DIFFERENCES = {"instance_accuracy": "Instance accuracy", CRITERION: "Bag accuracy by count"}
 REFERENCES = ("count", "log-mean")
 TEMPERATURES = {"0.1": ("count", "count-only"), "1": ("soft-count", "log-mean")}  # by T1: with T2 = 0.1, without T2
 SCENARIOS = ("small", "various", "large")
@@ -69,7 +70,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Gap:
-    """A paired difference of instance accuracies, as an entry of a table."""
+    """A paired difference of accuracies, as an entry of a table."""
 
     source: str
     method: str
@@ -140,6 +141,8 @@ class Comparison:
             )
         standard = tuple(method for method in REFERENCES if method in self.methods) or tuple(self.methods[:1])
         self.references = standard if reference is None else (reference,)
+        has_instance_labels = any((one.get("test") or {}).get("instance_accuracy") is not None for one in results)
+        self.compared = "instance_accuracy" if has_instance_labels else CRITERION  # the figure of test bags
 
     def panels(self) -> list[tuple[Setting, str | None, str]]:
         """Setting, scenario and source of each group of methods that are compared."""
@@ -163,8 +166,8 @@ class Comparison:
         return self._by_method("Table 1: instance accuracy", self._accuracies)
 
     def bag_accuracy(self) -> list[Table]:
-        """The accuracy on test bags if no test instance has a label; empty if any has."""
-        return [] if self.accuracy() else self._by_method("Test bag accuracy", self._bag_accuracies)
+        """The accuracy by count on test bags if no test instance has a label; empty if any has."""
+        return [] if self.accuracy() else self._by_method("Test bag accuracy by count", self._bag_accuracies)
 
     def consistency(self) -> list[Table]:
         return self._by_method("Table 3: consistency rate", self._consistency_rates)
@@ -198,7 +201,7 @@ class Comparison:
                     for method in self.methods
                     if method != reference
                 ]
-                name = f"Instance accuracy minus that of {reference}"
+                name = f"{DIFFERENCES[self.compared]} minus that of {reference}"
                 tables.append(Table(name, setting, scenario, ("method",), tuple(sources), _correct(_not_empty(rows))))
         return [table for table in tables if table.rows]
 
@@ -248,7 +251,7 @@ class Comparison:
         return [*figures, *_average(sources, method, measured, printed, comparable=len(measured) == len(SETS))]
 
     def _bag_accuracies(self, setting: Setting, scenario: str | None, method: str, sources: list[str]) -> list[Figure]:
-        return [self._figure("bag_accuracy", RowKey(s, scenario, method, setting)) for s in sources]
+        return [self._figure(CRITERION, RowKey(s, scenario, method, setting)) for s in sources]
 
     def _criteria(self, setting: Setting, scenario: str | None, method: str, sources: list[str]) -> list[Figure]:
         return [self._figure(CRITERION, RowKey(s, scenario, method, setting), part="val") for s in sources]
@@ -263,7 +266,7 @@ class Comparison:
 
     def _gap(self, setting: Setting, scenario: str | None, source: str, method: str, reference: str) -> Gap:
         ours, theirs = (self.groups.get(RowKey(source, scenario, name, setting), []) for name in (method, reference))
-        accuracies = [mean_by_fold(runs, "instance_accuracy") for runs in (ours, theirs)]
+        accuracies = [mean_by_fold(runs, self.compared) for runs in (ours, theirs)]
         found = paired_difference(accuracies[0], accuracies[1], held_out_ratio(ours))
         return Gap(source, method, *found) if found else Gap(source, method)
 

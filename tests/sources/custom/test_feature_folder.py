@@ -68,7 +68,11 @@ def test_every_format(tmp_path, majority, make, suffix):
 def test_a_bare_tensor_and_another_name_for_the_table(tmp_path, make):
     make.folder(tmp_path, suffix=".pt", write=lambda place, features: torch.save(torch.from_numpy(features), place))
     (tmp_path / "labels.csv").rename(tmp_path / "clinic.csv")
-    assert len(load_source(tmp_path).bags) == 30
+    bags = load_source(tmp_path).bags
+    assert len(bags) == 30
+    table = pd.read_csv(tmp_path / "clinic.csv", dtype=str)
+    table.rename(columns={"label": "bag_label"}).to_csv(tmp_path / "clinic.csv", index=False)
+    assert load_source(tmp_path).bags.labels.tolist() == bags.labels.tolist()
 
 
 def test_tensors_that_require_gradients_are_read(tmp_path, make):

@@ -141,14 +141,14 @@ def read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tuple
         raise UnreadableError
     names = options.names.usual("label")
     names.pop("path", None)
-    frame = read_table(table, TEXT, findings, names, optional_names=options.for_classifier)
+    frame = read_table(table, (*TEXT, "bag_label"), findings, names, optional_names=options.for_classifier)
     if options.unlabelled and not any((frame[name] != "").any() for name in ("label", "bag_label") if name in frame):
         return None
+    if "label" not in frame and "bag_label" in frame:  # as in tables with one row per instance
+        frame = frame.rename(columns={"bag_label": "label"})
     missing = [name for name in ("bag", "label") if name not in frame]
     for name in missing:
         cure = "the table has the columns bag and label, and optionally second_label, split and group"
-        if name == "label" and "bag_label" in frame:
-            cure = "each row is a bag here: rename the column bag_label to label"
         guess = did_you_mean(name, [other for other in frame.columns if other not in TEXT])
         findings.add_problem(table, 1, f"there is no column {name}{guess}", cure)
     if missing:
