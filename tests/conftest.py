@@ -1,7 +1,9 @@
 import io
 import multiprocessing
+import pickle
 import shutil
 import sys
+import uuid
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -14,7 +16,9 @@ import typer
 from majority import plugins
 from majority.cli.app import main
 
-collect_ignore = ["fuzz.py", "fuzzing", "kills.py"]  # scripts, which test_fuzz.py and test_kills.py run
+collect_ignore = ["fuzz.py", "fuzzing", "kills.py", "process_groups.py"]  # scripts, which tests run
+
+GROUPS, PROCESS_SECONDS = Path(__file__).with_name("process_groups.py"), 300  # a process that takes longer hangs
 
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
@@ -52,10 +56,38 @@ def majority():
 
 @pytest.fixture(scope="session")
 def processes():
-    """Starts processes as copies of one that has imported the package and nothing else: an import takes seconds."""
+    """Starts processes as copies of one that has imported the package and pytest alone: an import takes seconds."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["majority.cli.train", "majority.experiments.experiment", "majority.report.page"])
+    package = ["majority.cli.train", "majority.experiments.experiment", "majority.report.page"]
+    context.set_forkserver_preload([*package, "pytest"])
     return context
+
+
+@pytest.fixture
+def in_processes(processes, tmp_path):
+    """Call `function(rank, size, folder, *args)` of a module's file in several processes at once: exit codes, and the
+    result of each process, None if it did not return."""
+
+    def run(module, function, size, *args):
+        folder = tmp_path / f"processes-{uuid.uuid4().hex}"
+        folder.mkdir()
+        started = []
+        for rank in range(size):
+            call = f"be_process({module!r}, {function!r}, {rank}, {size}, {str(folder)!r}, {args!r})"
+            program = f"import runpy; be_process = runpy.run_path({str(GROUPS)!r})['be_process']; {call}"
+            started.append(processes.Process(target=exec, args=(program, {})))
+            started[-1].start()
+        for process in started:
+            process.join(PROCESS_SECONDS)
+        hanging = [process for process in started if process.exitcode is None]
+        for process in hanging:
+            process.kill()
+        assert not hanging, "a process hangs"
+        files = [folder / f"result-{rank}" for rank in range(size)]
+        results = [pickle.loads(file.read_bytes()) if file.exists() else None for file in files]
+        return [process.exitcode for process in started], results
+
+    return run
 
 
 @pytest.fixture

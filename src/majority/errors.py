@@ -10,6 +10,10 @@ class InputError(ValueError):
     """Bad input or wrong use. The message says what is wrong, where, and how to solve it."""
 
 
+class BusyError(InputError):
+    """Another command is writing the same file or working in the same folder."""
+
+
 class TrainingError(RuntimeError):
     """Training failed, for example because the loss is not finite. Nothing invalid was saved."""
 

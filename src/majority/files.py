@@ -6,24 +6,27 @@ import errno
 import json
 import os
 import stat
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from .errors import InputError
+from .errors import BusyError, InputError
 
 UNFINISHED = ".unfinished"
 LOCK = ".lock"
 FULL_DISK = {getattr(errno, name, None) for name in ("ENOSPC", "EDQUOT", "EFBIG")}  # not every system has all three
 LOCK_ATTEMPTS = 100
+BUSY_SECONDS, BUSY_POLL = 120, 0.1  # how long to wait for another command, and between attempts
 MAX_DEPTH = 32  # of nested lists and dicts in JSON; the files of this program have at most 6
 CURE = "replace it with an intact copy, or remove it and run again"
 MAX_EXPANDED_GB, EXPANSION, LIMIT_VARIABLE = 1, 20, "MAJORITY_MAX_GB"
 FORBIDDEN = set('/\\:*?"<>|\0\n\r\t')  # in names of files, on some system
 MAX_NAME = 200  # bytes
 UNICODE_FORM: Literal["NFC"] = "NFC"  # accented letters have two forms in Unicode: names are compared in this one
+Value = TypeVar("Value")
 KINDS = {stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
 
 
@@ -96,7 +99,7 @@ def exclusive_draft(path: Path) -> Iterator[Path]:
         with hold_lock(path.with_name(f".{path.name}{LOCK}")):
             yield path.with_name(f".{path.name}{UNFINISHED}")
     except BlockingIOError:
-        raise InputError(f"{path} is being written by another command: wait, or choose another path") from None
+        raise BusyError(f"{path} is being written by another command: wait, or choose another path") from None
     except OSError as error:
         raise write_error(path, error) from None
 
@@ -166,6 +169,32 @@ def write_error(path: Path, error: OSError) -> InputError:
 
 def write_json(path: Path, content: dict) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
+
+
+def write_shared_json(path: Path, content: dict) -> None:
+    """Write a JSON file that several commands may write at the same time, all with the same content."""
+    text = json.dumps(content, indent=2) + "\n"
+
+    def write() -> None:
+        check_regular(path)
+        with suppress(OSError, ValueError):
+            if path.read_text(encoding="utf-8") == text:
+                return
+        write_text(path, text)
+
+    retry_while_busy(write)
+
+
+def retry_while_busy(action: Callable[[], Value], seconds: float = BUSY_SECONDS) -> Value:
+    """Call a function until no other command holds what it writes; after this many seconds, raise its BusyError."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return action()
+        except BusyError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(BUSY_POLL)
 
 
 def write_lines(path: Path, records: list[dict]) -> None:

@@ -37,6 +37,15 @@ def test_speed_runs_small(run, tmp_path):
     assert all(rates["stream"] > 0 and rates["forward"] > 0 for rates in result["prediction"].values())
 
 
+def test_scale_runs_small(run, tmp_path):
+    out = tmp_path / "scale.json"
+    run("scale.py", tmp_path / "work", "--only", "bags", "--scale", "0.001", "--out", out)
+    result = json.loads(out.read_text())["bags"]
+    assert result["bags"] == 1_000
+    assert result["cpu"] > 0
+    assert "--only bags" in result["command"]
+
+
 def test_startup_runs_small(run, tmp_path):
     out = tmp_path / "startup.json"
     run("startup.py", "--tiny", "--out", out)

@@ -194,3 +194,44 @@ def test_a_store_with_reversed_channels_works():
     store = np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3)[..., ::-1]
     (batch,) = ResidentLoader(Bags.from_indices(store, [[1, 0]], ["a"]), CPU).in_order(9)
     assert np.array_equal(batch.instances, store[[1, 0]])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=20),
+    batch_bags=st.integers(1, 8),
+    n_parts=st.integers(2, 4),
+    limit=st.none() | st.integers(1, 6),
+)
+def test_the_parts_of_a_batch_together_are_the_batch(sizes, batch_bags, n_parts, limit):
+    keep = np.arange(sum(sizes)) % 5 != 4
+    keep[np.cumsum([0, *sizes])[:-1]] = True  # at least one of each bag
+    loader = ResidentLoader(numbered(sizes), CPU, keep=keep)
+
+    def batches(**parts):
+        return list(loader.shuffled(batch_bags, np.random.default_rng(0), limit, **parts))
+
+    of_parts = [batches(part=part, n_parts=n_parts) for part in range(n_parts)]
+    for whole, *parts in zip(batches(), *of_parts, strict=True):
+        assert whole.parts is None
+        (counts,) = {part.parts for part in parts}
+        assert sum(counts) == len(whole.bags)
+        assert max(counts) - min(counts) <= 1
+        counted = [part for part, count in zip(parts, counts, strict=True) if count]
+        assert [len(part.bags) for part in counted] == [count for count in counts if count]
+        assert all(part.bags.tolist() == whole.bags[:1].tolist() for part in parts if part not in counted)
+        assert contents(counted) == contents([whole])
+        found, expected = (
+            sorted(number for part in some for number in part.instances[part.segments.keep, 0].tolist())
+            for some in (counted, [whole])
+        )
+        assert found == expected
+
+
+def test_the_parts_of_a_batch_of_ragged_bags_are_about_equally_large():
+    sizes = np.random.default_rng(0).integers(1, 100, 64).tolist()
+    instances = np.zeros(4)
+    for part in range(4):
+        for batch in resident(sizes).shuffled(16, np.random.default_rng(0), part=part, n_parts=4):
+            instances[part] += batch.segments.n
+    assert instances.max() < 1.1 * instances.mean()

@@ -10,12 +10,12 @@ from majority.study import FinishedCell, workers
 class InProcessWorker:
     """Replaces a worker process: trains each cell in this process, as soon as it is started."""
 
-    def __init__(self, environment):
-        self.folder = None
+    def __init__(self, environment, device):
+        self.folder, self.device = None, device
 
-    def start_cell(self, folder, experiment, device):
+    def start_cell(self, folder, experiment):
         self.folder, self.answer = folder, Future()
-        self.answer.set_result(FinishedCell(folder, experiment.run(folder, device)))
+        self.answer.set_result(FinishedCell(folder, experiment.run(folder, self.device)))
 
     def end_cell(self):
         self.folder = None

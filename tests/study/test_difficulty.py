@@ -177,7 +177,7 @@ def test_a_run_from_before_these_knobs_is_the_same_run(tmp_path):
 
 def test_the_command_takes_the_preset(majority, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(difficulty, "run", lambda *given: asked.append((*given[:4], *given[5:])) or [])
+    monkeypatch.setattr(difficulty, "run", lambda *given: asked.append((*given[:4], *given[5:7])) or [])
     words = ("study", "digits", "--preset", "difficulty", "--jobs", "1", "--out", tmp_path)
     assert majority(*words)[0] == 0
     assert majority(*words, "--methods", "vote,soft-count", "--folds", "4")[0] == 0

@@ -19,8 +19,9 @@ from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.run_folder import run_lock
 from majority.study import FinishedCell, Study, aggregate, as_csv, live, run_cells, workers
+from majority.study.cells import State
 from majority.study.live import finished_line, progress_table, seconds_left, show_cells
-from majority.study.workers import State, _worker_environments
+from majority.study.workers import _worker_environments
 
 BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
 OPTIONS = ["--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS, "--epochs", "40"]
@@ -320,8 +321,8 @@ def test_the_details_of_a_failure_belong_to_its_own_cell(tmp_path, monkeypatch):
     refuses = 'print("a long warning", file=sys.stderr), print(\'{"failure": "refused"}\', flush=True)'
     program = f"import sys; sys.stdin.readline(); {refuses}; sys.stdin.readline(); sys.exit('dies')"
     monkeypatch.setattr(workers, "PROGRAM", program)
-    worker = workers._Worker({})
+    worker = workers._Worker({}, "cpu")
     for failure, details in (("refused", ""), ("the process ended with exit code 1", "dies")):
-        worker.start_cell(tmp_path, Experiment(TINY), "cpu")
+        worker.start_cell(tmp_path, Experiment(TINY))
         assert worker.end_cell() == FinishedCell(tmp_path, failure=failure, details=details)
     worker.kill()

@@ -72,6 +72,10 @@ LabelColumn = Annotated[
     str | None, typer.Option(help="The column with the label of the bag [default: bag_label; label in a labels.csv].")
 ]
 PathColumn = Annotated[str | None, typer.Option(help="The column that names the image [default: path].")]
+Shard = Annotated[
+    str | None, typer.Option(metavar="I/N", help="Do only part I of N parts, e.g. 2/8: for job arrays of a scheduler.")
+]
+On = Annotated[str, typer.Option(metavar="PLACE", help="local (this machine), or ray: the Ray cluster at RAY_ADDRESS.")]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
 Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
 

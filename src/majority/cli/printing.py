@@ -12,6 +12,7 @@ from ..errors import count_noun
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..sharding import Shard
     from ..sources.custom.load import Check
     from ..study import FinishedCell
 
@@ -29,21 +30,25 @@ def log(line: str) -> None:
     print(line, flush=True)
 
 
-def end_study(done: Sequence[FinishedCell], out: Path) -> None:
+def end_study(done: Sequence[FinishedCell], out: Path, shard: Shard | None = None) -> None:
     """Print the table of the cells that were trained, and a line per cell that failed; exit 1 if any failed."""
     from ..study import aggregate
-    from ..study.workers import FAILURES
+    from ..study.workers import failures_name
 
     rows = aggregate([cell.result for cell in done if cell.result])
     if rows:
         print_rows(rows)
+    if shard is not None:
+        log(f"shard {shard}: {count_noun(sum(cell.result is not None for cell in done), 'cell')} done in {out}")
+        log("After all shards, repeat the command without --shard: it writes the tables and trains what is missing")
+    elif rows:
         log(f"{sum(row['seconds'] for row in rows):.0f} s of training; table: {out / 'table.md'}, {out / 'table.csv'}")
         log(f"For plots, intervals and published values, run `majority report {out}` and open {out / 'report.html'}")
     failed = [cell for cell in done if cell.failure]
     for cell in failed:
         print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
     if failed:
-        cure = f"details are in {out / FAILURES}; repeat the same command to try them again"
+        cure = f"details are in {out / failures_name(shard)}; repeat the same command to try them again"
         print(f"majority: {len(failed)} of {len(done)} cells failed: {cure}", file=sys.stderr)
         raise SystemExit(1)
 

@@ -9,12 +9,13 @@ import typer
 
 from ..errors import InputError, count_noun
 from . import options
-from .app import app
+from .app import app, tell_how_to_continue
 from .printing import log, note_trained_on, print_figures
 
 if TYPE_CHECKING:
     from ..sources.custom import ColumnNames
 
+BLOCK_ROWS_HELP = "Instances per block, about: whole feature files or row groups of Parquet."
 AllParts = Annotated[bool, typer.Option("--all", help="Include training and validation bags.")]
 
 
@@ -58,7 +59,9 @@ def evaluate(
 def predict(
     run: options.RunFolder,
     source: options.OtherSource = None,
-    out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("predictions.csv"),
+    out: Annotated[Path, typer.Option(help="A .csv or .parquet file, or a folder of Parquet files.")] = Path(
+        "predictions.csv"
+    ),
     abstain_below: Annotated[
         float | None, typer.Option(help="Leave the class empty if its probability is below this number.")
     ] = None,
@@ -67,11 +70,16 @@ def predict(
     bag_column: options.BagColumn = None,
     label_column: options.LabelColumn = None,
     path_column: options.PathColumn = None,
+    shard: options.Shard = None,
+    on: options.On = "local",
+    block_rows: Annotated[int, typer.Option(help=BLOCK_ROWS_HELP)] = 100_000,
     device: options.Device = "auto",
 ) -> None:
     """Classify every instance of the test bags of a run's fold, or of all bags of your own SOURCE.
 
-    RUN may be the folder of a cross-validation: the classifiers of all folds are averaged.
+    RUN may be the folder of a cross-validation: the classifiers of all folds are averaged. With a folder as --out,
+    SOURCE is classified in blocks, and each gets its own file. If it is interrupted, repeat the command to continue.
+    With --bags, the folder gets bags.parquet after the last block.
     """
     from ..experiments.reopen import open_bags
     from ..experiments.run_folder import first_run, read_config, source_of
@@ -79,8 +87,11 @@ def predict(
     from ..inference.prediction_files import check_output_path, write_bag_predictions, write_predictions
 
     check_threshold(abstain_below)
-    check_output_path(out, filter(None, [source, source_of(read_config(first_run(run)))]))
     names = _column_names(bag_column, label_column, path_column)
+    if shard is not None or on != "local" or out.is_dir() or not out.suffix:
+        _predict_parts(run, source, out, by_bag, abstain_below, all_parts, names, device, block_rows, shard, on)
+        return
+    check_output_path(out, filter(None, [source, source_of(read_config(first_run(run)))]))
     classifier, bags, opened = open_bags(
         run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
     )
@@ -89,6 +100,55 @@ def predict(
         log(f"{count_noun(write_bag_predictions(out, classifier, bags, abstain_below), 'bag')}: {out}")
     else:
         log(f"{count_noun(write_predictions(out, classifier, bags, opened, abstain_below), 'instance')}: {out}")
+
+
+def _predict_parts(
+    run: Path,
+    source: str | None,
+    out: Path,
+    by_bag: bool,
+    abstain_below: float | None,
+    all_parts: bool,
+    names: ColumnNames | None,
+    device: str,
+    block_rows: int,
+    shard: str | None,
+    on: str,
+) -> None:
+    from ..cluster import check_on
+    from ..experiments.predict_parts import BAGS, predict_parts
+    from ..inference.prediction_files import WRITERS
+    from ..sharding import Shard
+
+    check_on(on)
+    part = None if shard is None else Shard.parse(shard)
+    if out.suffix in WRITERS and not out.is_dir():
+        raise InputError(f"--out {out}: --shard and --on write a folder of Parquet files: give a folder as --out")
+    if source is None or all_parts:
+        cure = "leave out --all" if all_parts else "give your own bags as SOURCE"
+        raise InputError(f"--out {out} is a folder, and predictions in a folder are those of a SOURCE: {cure}")
+    note_trained_on(run, source)
+    with tell_how_to_continue(out):
+        done = predict_parts(
+            run,
+            source,
+            out,
+            by_bag=by_bag,
+            abstain_below=abstain_below,
+            names=names,
+            device=device,
+            block_rows=block_rows,
+            shard=part,
+            on=on,
+            log=log,
+        )
+    if by_bag and done.bags is not None:
+        log(f"{count_noun(done.bags, 'bag')}: {out / BAGS}")
+    else:
+        written = f"{count_noun(done.rows, 'row')} written; " if done.rows else ""
+        log(f"{written}{done.done} of {count_noun(done.blocks, 'block')} done: {out}")
+        if by_bag:
+            log("After all shards, repeat the command without --shard: it adds the counts of all blocks")
 
 
 @app.command()

@@ -18,7 +18,7 @@ JOBS_HELP = "Number of parallel runs, or of parallel runs per GPU (default: one 
 SOURCES_HELP = "Names from `majority list`, labelled .npz or .mat files, or bags of your own (five folds)."
 VARY_HELP = "Values of a setting to compare, as rows of one table, e.g. training.learning_rate=1e-3,3e-4."
 REFERENCE_HELP = "The method, as its row is named, that others are compared with in the report."
-OF_A_PRESET = {"sources", "config", "preset", "methods", "folds", "device", "jobs", "out"}
+OF_A_PRESET = {"sources", "config", "preset", "methods", "folds", "device", "jobs", "shard", "on", "out"}
 
 
 @app.command()
@@ -57,6 +57,8 @@ def study(
     device: options.Device = "auto",
     compile_network: options.Compile = None,
     jobs: Annotated[int | None, typer.Option(help=JOBS_HELP)] = None,
+    shard: options.Shard = None,
+    on: options.On = "local",
     out: Annotated[Path, typer.Option(help="Folder of the runs, table.md and table.csv.")] = Path("runs/study"),
 ) -> None:
     """Train every method on every scenario, fold and seed, and print one table.
@@ -66,17 +68,19 @@ def study(
     from ..experiments.data import Data
     from ..experiments.experiment import Experiment
     from ..methods import METHODS
+    from ..sharding import Shard
     from ..study import Study, difficulty, join_ranges
 
     chosen = tuple(METHODS) if methods == "all" else options.split_names(methods)
     fold_numbers = options.parse_folds(folds)
+    part = None if shard is None else Shard.parse(shard)
     if preset is not None:
         _check_preset(preset, sources, context)
         of_preset = chosen if _is_given(context, "methods") else difficulty.METHODS
         folds_of_preset = fold_numbers if _is_given(context, "folds") else difficulty.FOLDS
         with tell_how_to_continue(out):
-            done = difficulty.run(sources[0], out, device, jobs, log, of_preset, folds_of_preset)
-        end_study(done, out)
+            done = difficulty.run(sources[0], out, device, jobs, log, of_preset, folds_of_preset, part, on)
+        end_study(done, out, part)
         return
     data = Data(
         sources[0],
@@ -117,8 +121,8 @@ def study(
         reference,
     )
     with tell_how_to_continue(out):
-        done = grid.run(out, device, jobs, log)
-    end_study(done, out)
+        done = grid.run(out, device, jobs, log, part, on)
+    end_study(done, out, part)
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

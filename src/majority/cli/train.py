@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,7 +27,21 @@ REFIT_HELP = "Then train once more on all of your labelled bags; other bags are 
 LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
 
 
+def _under_torchrun(command: Callable[..., None]) -> Callable[..., None]:
+    """The command; if torchrun starts it in several processes, they do it together."""
+
+    @wraps(command)
+    def run(**options: Any) -> None:
+        from ..training.distributed import join_torchrun
+
+        with join_torchrun(options["device"]):
+            command(**options)
+
+    return run
+
+
 @app.command()
+@_under_torchrun
 def train(
     source: options.Source,
     config: Config = None,
@@ -74,10 +91,12 @@ def train(
 ) -> None:
     """Train an instance classifier from majority labels, in a run folder.
 
-    If it is interrupted, repeat the command to continue.
+    If it is interrupted, repeat the command to continue. With `torchrun --nproc-per-node N -m majority train ...`,
+    several processes train together.
     """
     from ..experiments.data import Data
     from ..experiments.experiment import Experiment
+    from ..training.distributed import is_first
     from ..training.trackers import create_trackers
 
     callbacks = create_trackers(trackers or [])
@@ -129,23 +148,26 @@ def train(
         _cross_validate(experiment, folds, out or Path("runs") / stem, device, eager, trackers or [])
         return
     folder = out or Path("runs") / f"{stem}-fold{data.fold}"
-    with tell_how_to_continue(folder):
+    with tell_how_to_continue(folder) if is_first() else nullcontext():
         result = experiment.run(folder, device, log, eager, callbacks=callbacks)
-    print_result(result)
-    log(f"run folder: {folder}")
+    if is_first():
+        print_result(result)
+        log(f"run folder: {folder}")
 
 
 def _cross_validate(
     experiment: Experiment, folds: int, out: Path, device: str, eager: bool, trackers: list[str]
 ) -> None:
     """Train each fold in its own folder below `out` and print the means."""
+    from ..training.distributed import is_first
     from ..training.trackers import create_trackers
 
     results = []
     for fold in range(folds):
         of_fold = replace(experiment, data=replace(experiment.data, fold=fold))
-        with tell_how_to_continue(out):
+        with tell_how_to_continue(out) if is_first() else nullcontext():
             callbacks = create_trackers(trackers)
             results.append(of_fold.run(out / f"fold{fold}", device, log, eager, callbacks=callbacks))
-    print_folds(results)
-    log(f"run folders: {out}/fold0 to fold{folds - 1}")
+    if is_first():
+        print_folds(results)
+        log(f"run folders: {out}/fold0 to fold{folds - 1}")

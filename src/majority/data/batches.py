@@ -6,7 +6,7 @@ Bags whose store stays on disk: see streaming.py, which also chooses between the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -42,6 +42,7 @@ class Batch:
     bags: np.ndarray  # (b,) their numbers
     segments: Segments
     target: Target
+    parts: tuple[int, ...] | None = None  # of a step in several parts: how many of its bags each part has
 
     @property
     def instances(self) -> Tensor:  # (n, ...) as stored
@@ -61,6 +62,7 @@ class ResidentBatch(Batch):
     index: Tensor  # (n,) positions in the store
     segments: Segments
     target: Target
+    parts: tuple[int, ...] | None = None
 
     @property
     def instances(self) -> Tensor:
@@ -77,6 +79,7 @@ class BatchInfo(NamedTuple):
     bags: np.ndarray
     segments: Segments
     target: Target
+    parts: tuple[int, ...] | None
 
 
 class Layout(NamedTuple):
@@ -87,6 +90,7 @@ class Layout(NamedTuple):
     sizes: np.ndarray  # (b,) instances of each bag
     keep: np.ndarray | None  # (n,) which of the instances are aggregated; None: all
     bounds: list[int]  # where, among these bags, one batch ends and the next begins
+    parts: Sequence[tuple[int, ...] | None]  # of each batch: those of `Batch`
 
 
 class BagLoader:
@@ -113,11 +117,16 @@ class BagLoader:
         max_instances: int | None = None,
         bags: int | None = None,
         fill: bool = False,
+        part: int = 0,
+        n_parts: int = 1,
     ) -> Iterable[Batch]:
         """One epoch: every bag once, or `bags` of them, in random order. Batches have about equally many instances.
 
         Of a bag larger than `max_instances`, a random part is taken. With `fill`, random instances that are not
         aggregated are added to each batch, so that few numbers of instances occur: see `filled_size`.
+
+        If there are several parts, each batch is that part of the whole one: all parts together are what one part would
+        be. In place of a part without bags comes the first bag of the batch, and `Batch.parts` has a 0.
         """
         order = rng.permutation(len(self.bags))[:bags]
         order = _balanced(order, np.minimum(self.bags.sizes, max_instances or self.bags.sizes.max()), batch_bags, rng)
@@ -125,7 +134,9 @@ class BagLoader:
         if max_instances is not None and sizes.max() > max_instances:
             positions, sizes = _random_parts(positions, sizes, max_instances, rng, _at(self.keep, positions))
         bounds = [*range(0, len(order), batch_bags), len(order)]
-        layout = Layout(order, positions, sizes, _at(self.keep, positions), bounds)
+        layout = Layout(order, positions, sizes, _at(self.keep, positions), bounds, [None] * (len(bounds) - 1))
+        if n_parts > 1:
+            layout = _part_of(layout, part, n_parts)
         return self._make_batches(self._filled(layout, int(batch_bags * sizes.mean()), rng) if fill else layout)
 
     def in_order(self, max_instances: int, fill: bool = False) -> Iterable[Batch]:
@@ -138,14 +149,14 @@ class BagLoader:
             end = np.searchsorted(offsets, offsets[bounds[-1]] + max_instances, side="right") - 1
             bounds.append(max(int(end), bounds[-1] + 1))
         numbers, positions = np.arange(len(self.bags)), np.arange(len(self.bags.index))
-        layout = Layout(numbers, positions, self.bags.sizes, self.keep, bounds)
+        layout = Layout(numbers, positions, self.bags.sizes, self.keep, bounds, [None] * (len(bounds) - 1))
         if fill:
             layout = self._filled(layout, max_instances, np.random.default_rng(0))
         return self._make_batches(layout, max_instances)
 
     def _filled(self, layout: Layout, typical: int, rng: np.random.Generator) -> Layout:
         """Fill each batch up to `filled_size` with random instances. They are appended to its last bag and not kept."""
-        _, positions, sizes, keep, bounds = layout
+        _, positions, sizes, keep, bounds, _ = layout
         starts = np.concatenate([[0], np.cumsum(sizes)])[bounds]
         extra = np.array([filled_size(int(size), typical) - int(size) for size in np.diff(starts)])
         where = np.repeat(starts[1:], extra)
@@ -162,7 +173,7 @@ class BagLoader:
 
     def _describe_batches(self, layout: Layout) -> Iterator[BatchInfo]:
         """Yield the segments and targets of each batch. They are views of what is copied to the device once."""
-        numbers, positions, sizes, keep, bounds = layout
+        numbers, positions, sizes, keep, bounds, parts = layout
 
         def on_device(values: np.ndarray | None) -> Tensor | None:
             return None if values is None else to_device(values, self.device)
@@ -176,12 +187,12 @@ class BagLoader:
         instance_labels = on_device(_at(self.bags.instance_labels, positions))
         soft_labels, device_keep = on_device(_at(self.soft_labels, positions)), on_device(keep)
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        for a, b in pairwise(bounds):
+        for (a, b), parts_of_batch in zip(pairwise(bounds), parts, strict=True):
             rows = slice(starts[a], starts[b])
             of_instances = part(instance_labels, rows), part(soft_labels, rows)
             target = Target(labels[a:b], *of_instances, part(allowed, slice(a, b)), part(seconds, slice(a, b)))
             segments = Segments(sizes[a:b], device_sizes[a:b], part(device_keep, rows))
-            yield BatchInfo(rows, numbers[a:b], segments, target)
+            yield BatchInfo(rows, numbers[a:b], segments, target, parts_of_batch)
 
 
 class ResidentLoader(BagLoader):
@@ -207,7 +218,8 @@ class ResidentLoader(BagLoader):
         index = to_device(self.bags.index[layout.positions], self.device)
         infos = self._describe_batches(layout)
         return [
-            ResidentBatch(bags, self.store, index[rows], segments, target) for rows, bags, segments, target in infos
+            ResidentBatch(bags, self.store, index[rows], segments, target, parts)
+            for rows, bags, segments, target, parts in infos
         ]
 
 
@@ -250,6 +262,23 @@ def _balanced(order: np.ndarray, sizes: np.ndarray, batch_bags: int, rng: np.ran
     last = np.array([rng.choice(group) for group in groups], dtype=order.dtype)
     order = order[~np.isin(order, last)].reshape(batch_bags, full)
     return np.concatenate([rng.permuted(order, axis=1).T.ravel(), last])
+
+
+def _part_of(layout: Layout, part: int, n_parts: int) -> Layout:
+    """That part of every batch: whole bags, about equally many and, as the bags of a batch are sorted by size, about
+    equally large ones."""
+    chosen, bounds, parts = [], [0], []
+    for a, b in pairwise(layout.bounds):
+        turn, place = np.divmod(np.arange(b - a), n_parts)
+        owner = np.where(turn % 2, n_parts - 1 - place, place)  # 0 1 2 2 1 0 0 1 2 ...
+        own = np.flatnonzero(owner == part)
+        chosen.append(a + (own if len(own) else np.zeros(1, np.int64)))
+        bounds.append(bounds[-1] + len(chosen[-1]))
+        parts.append(tuple(np.bincount(owner, minlength=n_parts).tolist()))
+    bags = np.concatenate(chosen)
+    starts, sizes = np.cumsum(layout.sizes) - layout.sizes, layout.sizes[bags]
+    rows = np.repeat(starts[bags] - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+    return Layout(layout.numbers[bags], layout.positions[rows], sizes, _at(layout.keep, rows), bounds, parts)
 
 
 def _random_parts(

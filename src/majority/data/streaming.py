@@ -47,7 +47,7 @@ class StreamedBatch(Batch):
     """A batch that is read as it is used. If it takes several reads, its pieces can be taken only once."""
 
     def __init__(self, info: BatchInfo, reads: Iterator[Tensor], hold: bool):
-        self.bags, self.segments, self.target = info.bags, info.segments, info.target
+        self.bags, self.segments, self.target, self.parts = info.bags, info.segments, info.target, info.parts
         self._reads, self._hold = reads, hold
 
     @cached_property

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import torch
 
 from .. import __version__
 from ..backbones import check_backbone
 from ..data.device import choose_device
 from ..data.joining import join
 from ..errors import InputError, unknown_name
-from ..files import remove_leftovers, write_json, write_lines
+from ..files import flatten, remove_leftovers, write_json, write_lines
 from ..inference.classified_bags import classify_bags
 from ..inference.classifier import CLASSIFIER, REFITTED, Classifier
 from ..inference.figure_files import summary_with_intervals
@@ -38,9 +41,10 @@ from ..report.page import REPORT, part_rows
 from ..sources import Parts, Source, is_custom_source
 from ..sources.base import IN_MEMORY
 from ..training.callbacks import Callback
+from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.memory import memory_warning
 from ..training.run_files import METRICS
-from ..training.validation import check_all_known, check_callbacks, check_label_kinds
+from ..training.validation import check_all_known, check_bags_per_process, check_callbacks, check_label_kinds
 from .data import Data, fingerprints
 from .reopen import open_classifier
 from .run_folder import (
@@ -56,6 +60,7 @@ from .run_folder import (
 )
 from .run_report import write_report
 
+MACHINE_FIELDS = ("source_path", "images", "embedding")  # of config.json: they may differ between machines
 REFERENCE_RECIPE = "census"  # its plan has every setting that a recipe chosen by default may have
 
 
@@ -113,26 +118,29 @@ class Experiment:
         """Train and evaluate in the folder, or continue a run that was killed; return the result."""
         folder = Path(folder)
         callbacks = check_callbacks(callbacks)
-        with run_lock(folder):
-            prepared = self._prepare(folder, device, log, source)
-            result = open_run(folder, prepared.config, device)
+        if not is_first():
+            callbacks, log, progress = [], no_log, False
+        with ExitStack() as held:
+            from_first(lambda: held.enter_context(run_lock(folder)))
+            before = from_first(lambda: read_config(folder) if has_started(folder) else None)
+            prepared = in_turn(lambda: self._prepare(before, device, log, source))
+            _check_same_run(prepared.config)
+            result = from_first(lambda: open_run(folder, prepared.config, device))
             if result is None:
-                self._log_start(folder, prepared, device, log)
+                if is_first():
+                    self._log_start(folder, prepared, device, log)
                 for callback in callbacks:
                     callback.on_run_start(folder, read_config(folder))
                 trained = self._train(folder, prepared, device, log, eager, callbacks, progress)
                 if self.refit:
                     self._train_again(folder, prepared, trained, device, log, eager, callbacks, progress)
-                result = self._finish(folder, prepared, trained, device)
+                result = from_first(lambda: self._finish(folder, prepared, trained, device))
                 for callback in callbacks:
                     callback.on_run_end(result)
             else:
-                if not (folder / REPORT).exists():  # killed between the result and the page
-                    write_report(folder, open_classifier(folder, device), prepared.parts.present(), prepared.source)
+                from_first(lambda: self._write_missing_report(folder, prepared, device))
                 log(f"{folder} is finished (kept epoch {result['best_epoch'] + 1} of {result['epochs']})")
-            for path in temporary_files(folder):
-                path.unlink()
-            remove_leftovers(folder)
+            from_first(lambda: _remove_temporary_files(folder))
             return result
 
     def finished(self, folder: Path) -> dict[str, Any] | None:
@@ -150,11 +158,12 @@ class Experiment:
 
     # ------------------------------------------------------------------ the three steps of a run
 
-    def _prepare(self, folder: Path, device: str, log: Log, source: Source | None) -> Prepared:
-        """Read the bags, make the plan, and refuse what cannot be trained."""
+    def _prepare(self, before: dict[str, Any] | None, device: str, log: Log, source: Source | None) -> Prepared:
+        """Read the bags, make the plan, and refuse what cannot be trained. `before` is the config of a run that has
+        started in the folder."""
         on_gpu = choose_device(device).type == "cuda"
-        if has_started(folder):  # perhaps on another machine: the run continues by its own plan
-            on_gpu = read_config(folder)["task"]["on_gpu"]
+        if before is not None:  # perhaps on another machine: the run continues by its own plan
+            on_gpu = before["task"]["on_gpu"]
         data = self.data.with_defaults()
         source = source or data.open()
         for warning in source.warnings_for(data.background):
@@ -168,12 +177,14 @@ class Experiment:
         build = model_builder(plan, self.method, parts.train, **self._model_options(plan))
         if self.refit and not RECIPES[plan.recipe].can_refit:
             raise InputError(f"--refit: recipe {plan.recipe} cannot train once more on all bags: leave it out")
-        if not has_started(folder):  # a run that is refused leaves nothing behind
+        if before is None:  # a run that is refused leaves nothing behind
             model = build()
             for part in (parts.train, parts.val):
                 check_label_kinds(model, part)
                 if model.head.sees_instance_labels:
                     check_all_known(self.method, part)
+        for settings in plan.all_settings:
+            check_bags_per_process(parts.train, settings)
         method = RECIPES[plan.recipe].method(self.method)
         config = self._config(data, plan, fingerprints(parts, method)) | {
             "task": task._asdict(),
@@ -241,8 +252,9 @@ class Experiment:
             callbacks=callbacks,
             chosen=trained.chosen,
         )
-        classifier = Classifier(again.model, device, prepared.source.columns)
-        classifier.save(folder / REFITTED, about={"source": self.data.source})
+        if is_first():
+            classifier = Classifier(again.model, device, prepared.source.columns)
+            classifier.save(folder / REFITTED, about={"source": self.data.source})
 
     def _finish(self, folder: Path, prepared: Prepared, trained: Trained, device: str) -> dict[str, Any]:
         """Write the classifier, the figures and the report page."""
@@ -260,6 +272,11 @@ class Experiment:
         write_json(folder / RESULT, figures | facts)
         write_report(folder, classifier, parts.present(), source, classified=classified[reported])
         return read_result(folder)
+
+    def _write_missing_report(self, folder: Path, prepared: Prepared, device: str) -> None:
+        """Of a run that was killed between the result and the page."""
+        if not (folder / REPORT).exists():
+            write_report(folder, open_classifier(folder, device), prepared.parts.present(), prepared.source)
 
     # ------------------------------------------------------------------ their parts
 
@@ -331,3 +348,16 @@ class Experiment:
             "version": __version__,
             "hardware": environment(device)["device"],
         }
+
+
+def _check_same_run(config: dict[str, Any]) -> None:
+    """Refuse processes of one training that have other data, settings or versions."""
+    facts = flatten({name: value for name, value in config.items() if name not in MACHINE_FIELDS})
+    facts["a hash of the bags"] = facts.pop("data.fingerprint")
+    check_same(facts | {"the version of majority": __version__, "the version of torch": torch.__version__})
+
+
+def _remove_temporary_files(folder: Path) -> None:
+    for path in temporary_files(folder):
+        path.unlink()
+    remove_leftovers(folder)

@@ -16,7 +16,7 @@ from ..log import Log, no_log
 from ..parsing import parse_record
 from ..sources import Parts, Source, is_custom_source
 from ..sources.base import IN_MEMORY
-from ..sources.custom import ColumnNames, CustomBags, ReadOptions
+from ..sources.custom import Block, ColumnNames, CustomBags, ReadOptions
 from ..sources.custom.load import load_custom
 from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
@@ -39,12 +39,14 @@ def open_bags(
     all_parts: bool = False,
     names: ColumnNames | None = None,
     device: str = "auto",
+    block: Block | None = None,
     log: Log = no_log,
 ) -> Opened:
     """A run's classifier, and bags for it. Of a cross-validation, without labels: the mean of its folds.
 
     With custom bags as `source`: all of them. `labels` says whether their labels are read, `unlabelled` whether they
-    may have none, `names` how its columns are called (None: as in training). Otherwise: the test bags, or all parts, of
+    may have none, `names` how its columns are called (None: as in training), `block` which piece of it is read (None:
+    everything). Otherwise: the test bags, or all parts, of
     the run's source or of another labelled set with the same choices.
     """
     folder = Path(folder)
@@ -54,7 +56,8 @@ def open_bags(
     if source is not None and is_custom_source(source):
         config = read_config(folds[0] if folds else folder)
         classifier = _classifier_for_others(folder, folds, device, log)
-        custom = load_custom(Path(source).expanduser(), _read_options(classifier, config, labels, unlabelled, names))
+        options = replace(read_options(classifier, config, labels, unlabelled, names), block=block)
+        custom = load_custom(Path(source).expanduser(), options)
         for warning in custom.warnings_for(None):
             log(f"warning: {warning}")
         custom = _embedded_alike(custom, _embedding(config), folder, source, device, log)
@@ -135,7 +138,7 @@ def _classifier_for_others(folder: Path, folds: list[Path], device: str, log: Lo
     return open_classifier(folder, device)
 
 
-def _read_options(
+def read_options(
     classifier: Classifier, config: dict[str, Any], labels: bool, unlabelled: bool, names: ColumnNames | None
 ) -> ReadOptions:
     """Read other files in the same way as those that the classifier was trained on."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..errors import InputError
+from ..errors import BusyError, InputError
 from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
 from ..inference.classifier import CLASSIFIER
 from ..parsing import parse_record, read_record
@@ -41,16 +41,16 @@ Config = dict[str, Any]
 
 
 @contextmanager
-def run_lock(folder: Path) -> Iterator[None]:
-    """Lock the folder, so that two commands never write the same run or study."""
+def run_lock(folder: Path, name: str = LOCK) -> Iterator[None]:
+    """Lock the folder, so that two commands never write the same run or study; or the same shard, with its own lock."""
     created = [place for place in (folder, *folder.parents) if not place.exists()]
     with ExitStack() as stack:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             stack.callback(_remove_if_refused, folder, created)  # after the lock file is removed
-            stack.enter_context(hold_lock(folder / LOCK))
+            stack.enter_context(hold_lock(folder / name))
         except BlockingIOError:
-            raise InputError(f"another command is working in {folder}: wait for it or choose another folder") from None
+            raise BusyError(f"another command is working in {folder}: wait for it or choose another folder") from None
         except OSError as error:
             raise write_error(folder, error) from None
         yield

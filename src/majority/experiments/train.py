@@ -22,6 +22,7 @@ from ..sources import Source
 from ..sources.base import IN_MEMORY
 from ..sources.in_memory import as_source
 from ..training.callbacks import Callback
+from ..training.distributed import from_first, in_turn, is_first
 from ..training.run_files import METRICS
 from .data import Data
 from .experiment import Experiment
@@ -103,6 +104,8 @@ def train(
     With `out`, the run is kept in that folder, and the same call continues or reopens it. Without it, the run is in a
     temporary folder that is removed when the returned object is no longer used.
 
+    In a process group of torch.distributed, every process makes this call; see `fit`. All of them read the folder.
+
     >>> import majority
     >>> train, val, test = majority.load_source("digits").make_parts(scenario="large", bags=40, bag_size=16)
     >>> settings = {"training.epochs": 2}
@@ -137,9 +140,13 @@ def train(
         data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like, refit
     )
     opened = None if is_named else as_source(source)
-    temporary = tempfile.TemporaryDirectory(prefix="majority-") if out is None else None
-    folder = Path(temporary.name if temporary else out or "")
+    temporary = tempfile.TemporaryDirectory(prefix="majority-") if out is None and is_first() else None
+    folder = from_first(lambda: Path(temporary.name if temporary else out or ""))
     log = print if verbose else no_log
     result = experiment.run(folder, device, log, source=opened, callbacks=callbacks, progress=verbose)
-    classifier = Classifier.load(folder / REFITTED, device) if refit else open_classifier(folder, device)
+
+    def opened_again() -> Classifier:
+        return Classifier.load(folder / REFITTED, device) if refit else open_classifier(folder, device)
+
+    classifier = in_turn(opened_again)  # before any process may remove the folder
     return TrainedRun(folder, classifier, result, temporary)

@@ -126,6 +126,10 @@ class Classifier:
         for numbers, probabilities in self.stream(bags):
             rows, counted = np.repeat(numbers, bags.sizes[numbers]), probabilities.max(axis=1) >= (abstain_below or 0)
             np.add.at(counts, (rows[counted], probabilities.argmax(axis=1)[counted]), 1)
+        return self.summarise_counts(counts)
+
+    def summarise_counts(self, counts: np.ndarray) -> BagPredictions:
+        """(b, C) instances predicted as each class -> the majority of each bag."""
         background = self.model.spec.background
         index = None if background is None else background.index
         majority = np.where(counts.any(axis=1), self.classes[majority_of(counts, index)], "")

@@ -17,6 +17,7 @@ from ..data.bags import Bags
 from ..errors import InputError
 from ..files import write_atomically
 from ..sources import Source, is_custom_source
+from ..sources.custom.parquet import is_parquet
 from .classifier import Classifier, check_threshold
 
 ROWS_PER_GROUP = 65_536  # of a Parquet file, at least
@@ -30,10 +31,14 @@ def check_output_path(path: Path, sources: Iterable[str]) -> None:
         raise InputError(f"--out {path}: give a file that ends in .csv or .parquet, in a folder that exists")
     check_not_source(path, sources)
     if path.suffix == ".parquet":
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError:
-            raise InputError(f"--out {path}: Parquet needs pyarrow: pip install pyarrow") from None
+        check_pyarrow(path)
+
+
+def check_pyarrow(path: Path) -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise InputError(f"--out {path}: Parquet needs pyarrow: pip install pyarrow") from None
 
 
 def check_not_source(path: Path, sources: Iterable[str]) -> None:
@@ -42,10 +47,14 @@ def check_not_source(path: Path, sources: Iterable[str]) -> None:
         place = Path(source).expanduser().resolve()
         if path.resolve() == place:
             raise InputError(f"--out {path} is the source itself: choose another file")
-        if path.resolve().parent == place and path.suffix == ".csv":
+        if path.resolve().parent != place:
+            continue
+        if path.suffix == ".csv":
             raise InputError(
                 f"--out {path} lies in the source {source}, where tables are labels: choose another folder"
             )
+        if path.suffix == ".parquet" and is_parquet(place):
+            raise InputError(f"--out {path} lies in the source {source}, a table in parts: choose another folder")
 
 
 @check_arguments
@@ -67,14 +76,17 @@ def write_predictions(
     check_threshold(abstain_below)
     if source is not None and not hasattr(source, "numbered_within_bags"):
         raise InputError(f"source is a {type(source).__name__}: give what load_source returns")
+    return write_rows(Path(path), instance_rows(classifier, parts, source, abstain_below))
 
-    def batches() -> Iterator[Columns]:
-        for part, bags in parts.items():
-            for numbers, probabilities in classifier.stream(bags):
-                names = classifier.name_classes(probabilities, abstain_below)
-                yield _instance_rows(part, bags, numbers, names, probabilities, classifier.classes, source)
 
-    return _write(Path(path), batches())
+def instance_rows(
+    classifier: Classifier, parts: dict[str, Bags], source: Source | None, abstain_below: float | None
+) -> Iterator[Columns]:
+    """One row per instance, batch by batch."""
+    for part, bags in parts.items():
+        for numbers, probabilities in classifier.stream(bags):
+            names = classifier.name_classes(probabilities, abstain_below)
+            yield _instance_rows(part, bags, numbers, names, probabilities, classifier.classes, source)
 
 
 def write_bag_predictions(
@@ -85,16 +97,28 @@ def write_bag_predictions(
     With `abstain_below` there is a column `abstained`: instances that are not counted. Returns the number of rows.
     """
 
-    def batches() -> Iterator[Columns]:
-        for part, bags in parts.items():
-            counts, majority, share, margin = classifier.predict_bags(bags, abstain_below)
-            count_columns = {f"n({name})": counts[:, c] for c, name in enumerate(classifier.classes)}
-            columns = {"part": np.full(len(bags), part), "bag": _bag_names(bags, np.arange(len(bags)))}
-            if abstain_below is not None:
-                count_columns["abstained"] = bags.sizes - counts.sum(axis=1)
-            yield columns | count_columns | {"majority": majority, "share": share, "margin": margin}
+    counted = bag_counts(classifier, parts, abstain_below)
+    return write_rows(Path(path), (add_majority(classifier, columns) for columns in counted))
 
-    return _write(Path(path), batches())
+
+def bag_counts(classifier: Classifier, parts: dict[str, Bags], abstain_below: float | None) -> Iterator[Columns]:
+    """One row per bag: instances predicted as each class, and those without a class where it may abstain."""
+    for part, bags in parts.items():
+        counts = classifier.predict_bags(bags, abstain_below).counts
+        columns = {"part": np.full(len(bags), part), "bag": _bag_names(bags, np.arange(len(bags)))}
+        columns |= {name: counts[:, c] for c, name in enumerate(_count_names(classifier))}
+        yield columns | ({} if abstain_below is None else {"abstained": bags.sizes - counts.sum(axis=1)})
+
+
+def add_majority(classifier: Classifier, columns: Columns) -> Columns:
+    """The counts of bags, with majority, share and margin."""
+    counts = np.stack([columns[name] for name in _count_names(classifier)], axis=1)
+    _, majority, share, margin = classifier.summarise_counts(counts)
+    return columns | {"majority": majority, "share": share, "margin": margin}
+
+
+def _count_names(classifier: Classifier) -> list[str]:
+    return [f"n({name})" for name in classifier.classes]
 
 
 def instance_ids(bags: Bags, positions: np.ndarray, source: Source | None) -> tuple[str, np.ndarray]:
@@ -129,7 +153,8 @@ def _bag_names(bags: Bags, numbers: np.ndarray) -> np.ndarray:
     return numbers if bags.names is None else bags.names[numbers]
 
 
-def _write(path: Path, batches: Iterator[Columns]) -> int:
+def write_rows(path: Path, batches: Iterable[Columns]) -> int:
+    """Write a .csv or .parquet file, whole or not at all; return the number of rows."""
     rows = 0
 
     def write(place: Path) -> None:

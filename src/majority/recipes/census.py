@@ -34,6 +34,7 @@ from ..errors import InputError
 from ..inference.evaluate import all_batches, outputs
 from ..model import Model, ModelSpec, Normalise
 from ..training.augment import Augment
+from ..training.distributed import gather_pass
 from ..training.objectives import Averaged, Contrastive, Distill
 from ..training.settings import Settings
 from ..training.state import Fitted
@@ -381,5 +382,9 @@ def head_alone(model: Model, features: Bags) -> Model:
 def instance_probabilities(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (n, C)
     """Probability of each class for each instance, in the order of the bags."""
     chosen = choose_device(device)
-    batches = all_batches(bags.without_instance_labels(), chosen)
-    return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(chosen), batches)])
+
+    def probabilities_of(part: Bags) -> Tensor:
+        batches = all_batches(part.without_instance_labels(), chosen)
+        return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(chosen), batches)])
+
+    return gather_pass(bags, probabilities_of)

@@ -9,6 +9,7 @@ from ..data.bags import Bags
 from ..data.device import choose_device, instances_per_pass
 from ..inference.evaluate import all_batches
 from ..model import Model
+from ..training.distributed import sum_pass
 
 MAX_FEATURES = 4096  # a square matrix of this size is held in memory and decomposed
 SMALLEST_VARIANCE = 1e-6  # relative to the largest: directions that vary less are rounding errors
@@ -42,37 +43,41 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     def zeros(*shape: int) -> Tensor:
         return torch.zeros(*shape, dtype=torch.float64, device=chosen)
 
-    total, squares, label_means, bag_squares = (
-        zeros(width),
-        zeros(width, width),
-        zeros(classes, width),
-        zeros(width, width),
-    )
     named = int(bags.bag_labels.named.sum())  # other bags take part in the variation of instances only
     all_named = named == len(bags)
     deviations = model.normalise.std.double()
     scale = (deviations / deviations.median()).clamp(1 / MAX_SCALE, MAX_SCALE).sqrt()
     most = instances_per_pass(bags.store.shape[1:])
-    for batch in all_batches(bags, chosen):
-        sums = zeros(len(batch.segments), width)
-        for piece, bag_ids in zip(batch.pieces(most), batch.segments.ids.split(most), strict=True):
-            instances = model.normalise(piece).double() * scale
-            total += instances.sum(dim=0)
-            squares += instances.T @ instances
-            sums.index_add_(0, bag_ids, instances)
-        means, labels = sums / batch.segments.sizes.unsqueeze(1), batch.target.labels
-        if not all_named:
-            means, labels = means[labels >= 0], labels[labels >= 0]
-        label_means.index_add_(0, labels, means)
-        bag_squares += means.T @ means
 
+    def sums_of(part: Bags) -> tuple[Tensor, ...]:
+        total, squares, label_sums, bag_squares = (
+            zeros(width),
+            zeros(width, width),
+            zeros(classes, width),
+            zeros(width, width),
+        )
+        for batch in all_batches(part, chosen):
+            sums = zeros(len(batch.segments), width)
+            for piece, bag_ids in zip(batch.pieces(most), batch.segments.ids.split(most), strict=True):
+                instances = model.normalise(piece).double() * scale
+                total += instances.sum(dim=0)
+                squares += instances.T @ instances
+                sums.index_add_(0, bag_ids, instances)
+            means, labels = sums / batch.segments.sizes.unsqueeze(1), batch.target.labels
+            if not all_named:
+                means, labels = means[labels >= 0], labels[labels >= 0]
+            label_sums.index_add_(0, labels, means)
+            bag_squares += means.T @ means
+        return total, squares, label_sums, bag_squares
+
+    total, squares, label_sums, bag_squares = sum_pass(bags, sums_of)
     n = len(bags.index)
     variances, directions = torch.linalg.eigh(squares / n - torch.outer(total, total) / n**2)
     varies = variances > SMALLEST_VARIANCE * variances[-1]
     whitening = (directions[:, varies] / variances[varies].sqrt()).flip(1)  # (d, k), largest variance first
 
-    counts = torch.from_numpy(bags.bag_labels.counts(classes)).to(label_means)
-    label_means /= counts.unsqueeze(1)
+    counts = torch.from_numpy(bags.bag_labels.counts(classes)).to(label_sums)
+    label_means = label_sums / counts.unsqueeze(1)
     within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (named - classes)
     by_chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) variance of a label's mean
     apart = (label_means - label_means.mean(dim=0)) @ whitening  # (C, k)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..data.bags import Bags
 from ..data.device import choose_device
 from ..inference.evaluate import all_batches, batch_features
 from ..model import Model
+from ..training.distributed import gather_pass
 
 
 def one_bag_per_instance(bags: Bags) -> Bags:
@@ -23,6 +25,10 @@ def bags_of_features(model: Model, bags: Bags, device: str = "auto") -> Bags:
     chosen = choose_device(device)
     model.to(chosen).eval()  # outside inference mode: weights moved inside it could not be trained again
     alone = one_bag_per_instance(bags)
+
+    def features_of(part: Bags) -> Tensor:
+        return torch.cat([batch_features(model, batch).cpu() for batch in all_batches(part, chosen)])
+
     with torch.inference_mode():
-        features = torch.cat([batch_features(model, batch).cpu() for batch in all_batches(alone, chosen)])
+        features = gather_pass(alone, features_of)
     return bags._with(store=features.numpy(), index=np.searchsorted(alone.index, bags.index))

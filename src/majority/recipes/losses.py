@@ -12,12 +12,14 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..data.bags import Bags
 from ..data.device import choose_device
 from ..data.labels import BagLabels
 from ..inference.evaluate import all_batches, outputs
 from ..model import Model
+from ..training.distributed import gather_pass
 
 LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer
 PRIOR = {"adjusted-mean": 0.5}  # of the weights, others 1: it assumes more, and bag labels cannot show all of it
@@ -28,9 +30,12 @@ DISCOUNT = 0.15  # of the validation labels' evidence: they are few, and have ch
 def predicted_shares(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:  # (b, C)
     """The mean probability of each class over the instances of each bag."""
     chosen = choose_device(device)
-    batches = outputs(model.to(chosen), all_batches(bags.without_instance_labels(), chosen))
-    means = [batch.segments.mean(output.instance_log_probs.exp()) for batch, output in batches]
-    return torch.cat(means).double().cpu().numpy()
+
+    def shares_of(part: Bags) -> Tensor:
+        batches = outputs(model.to(chosen), all_batches(part.without_instance_labels(), chosen))
+        return torch.cat([batch.segments.mean(output.instance_log_probs.exp()) for batch, output in batches])
+
+    return gather_pass(bags, shares_of).double().cpu().numpy()
 
 
 def label_log_likelihoods(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray) -> np.ndarray:

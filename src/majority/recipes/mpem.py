@@ -26,6 +26,7 @@ from ..data.device import choose_device, widest_float
 from ..errors import InputError
 from ..inference.evaluate import all_batches, batch_features
 from ..model import Model
+from ..training.distributed import gather_pass, sum_pass
 from . import single
 from .plan import Plan, TaskInfo
 from .stages import Run, Trained
@@ -85,15 +86,24 @@ def distance_to_label(model: Model, bags: Bags, device: str = "auto") -> np.ndar
     It is -1 for instances that are no candidates: predicted as that label, or in a bag whose label has no mean or does
     not name one class.
     """
-    sums: Tensor | float = 0.0
-    counts: Tensor | int = 0
-    for batch in _instance_batches(model, bags, device):
-        batch_sums, batch_counts = typical_sums(batch, len(bags.classes))
-        sums, counts = sums + batch_sums, counts + batch_counts
-    assert isinstance(sums, Tensor)
-    assert isinstance(counts, Tensor)
+
+    def sums_of(part: Bags) -> tuple[Tensor, Tensor]:
+        sums: Tensor | float = 0.0
+        counts: Tensor | int = 0
+        for batch in _instance_batches(model, part, device):
+            batch_sums, batch_counts = typical_sums(batch, len(bags.classes))
+            sums, counts = sums + batch_sums, counts + batch_counts
+        assert isinstance(sums, Tensor)
+        assert isinstance(counts, Tensor)
+        return sums, counts
+
+    sums, counts = sum_pass(bags, sums_of)
     means = sums / counts.unsqueeze(1)  # (C, d), NaN for a class without instances
-    return np.concatenate([distances(batch, means).cpu().numpy() for batch in _instance_batches(model, bags, device)])
+
+    def distances_of(part: Bags) -> Tensor:
+        return torch.cat([distances(batch, means) for batch in _instance_batches(model, part, device)])
+
+    return gather_pass(bags, distances_of).cpu().numpy()
 
 
 def typical_sums(batch: InstanceBatch, n_classes: int) -> tuple[Tensor, Tensor]:

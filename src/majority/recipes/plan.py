@@ -61,8 +61,13 @@ class Plan:
             raise InputError(f"backbone is {self.backbone!r}: give a name, or auto")
 
     @property
+    def all_settings(self) -> list[Settings]:
+        """Of the training and of every further stage."""
+        return [self.training, *(settings for _, settings in self._stage_settings())]
+
+    @property
     def augments_images(self) -> bool:
-        return any(settings.augment for _, settings in self._stage_settings()) or bool(self.training.augment)
+        return any(settings.augment for settings in self.all_settings)
 
     def as_dict(self) -> dict[str, Any]:
         """As it is written to config.json: a recipe's own settings are listed under the recipe's name."""

@@ -13,12 +13,13 @@ from torch import nn
 from ..data.bags import Bags
 from ..errors import InputError
 from ..files import write_json
-from ..inference.weights import check_weights, read_weights, write_weights
+from ..inference.weights import Weights, check_weights, read_weights, write_weights
 from ..log import Log, no_log
 from ..model import Model
 from ..parsing import read_record, read_records
 from ..records import Epoch, Outcome
 from ..training.callbacks import Callback
+from ..training.distributed import from_first
 from ..training.loop import fit
 from ..training.run_files import CHECKPOINT, METRICS
 from ..training.settings import Settings
@@ -124,21 +125,14 @@ class Run:
         """Call `train` with a folder and a title to train `trained`, a model or a part of one; a stage that is
         finished is read from its folder instead."""
         folder = self.folder / STAGES / name
-        if not ((folder / OUTCOME).exists() and (folder / WEIGHTS).exists()):
+        if not from_first(lambda: (folder / OUTCOME).exists() and (folder / WEIGHTS).exists()):
             for callback in self.callbacks:
                 callback.on_stage_start(name)
             fitted = train(folder, None if self.title is None else f"{self.title}, stage {name}")
-            write_weights(folder / WEIGHTS, trained.state_dict())
-            write_json(folder / OUTCOME, fitted.outcome)
+            from_first(lambda: _write_stage(folder, trained, fitted))
             for callback in self.callbacks:
                 callback.on_stage_end(name, fitted)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
-        fitted = Fitted.from_outcome(read_record(Outcome, folder / OUTCOME, AGAIN))
-        fitted.history = [dict(record) for record in read_records(Epoch, folder / METRICS, ALL_AGAIN)]
-        if fitted.best_epoch >= fitted.epochs:
-            found = f"best epoch {fitted.best_epoch}, but {fitted.epochs} epochs in {METRICS}"
-            raise InputError(f"{folder} is damaged ({found}): {ALL_AGAIN}")
-        weights, _ = read_weights(folder / WEIGHTS, AGAIN)
+        fitted, weights = from_first(lambda: _read_stage(folder))
         trained.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
         check_weights(weights, trained.state_dict(), folder / WEIGHTS, AGAIN)
         trained.load_state_dict(weights)
@@ -146,6 +140,22 @@ class Run:
         kept = f"kept epoch {fitted.best_epoch + 1} of {fitted.epochs}"
         self.log(f"stage {name}: {kept}, {loss} {fitted.best_loss:.4f}")
         return fitted
+
+
+def _write_stage(folder: Path, trained: nn.Module, fitted: Fitted) -> None:
+    write_weights(folder / WEIGHTS, trained.state_dict())
+    write_json(folder / OUTCOME, fitted.outcome)
+
+
+def _read_stage(folder: Path) -> tuple[Fitted, Weights]:
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    fitted = Fitted.from_outcome(read_record(Outcome, folder / OUTCOME, AGAIN))
+    fitted.history = [dict(record) for record in read_records(Epoch, folder / METRICS, ALL_AGAIN)]
+    if fitted.best_epoch >= fitted.epochs:
+        found = f"best epoch {fitted.best_epoch}, but {fitted.epochs} epochs in {METRICS}"
+        raise InputError(f"{folder} is damaged ({found}): {ALL_AGAIN}")
+    weights, _ = read_weights(folder / WEIGHTS, AGAIN)
+    return fitted, weights
 
 
 def train_once(run: Run) -> Trained:

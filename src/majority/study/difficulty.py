@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ..cluster import LOCAL, check_on
 from ..data.background import lead_of
 from ..experiments.data import Data
 from ..experiments.experiment import Experiment
@@ -17,12 +18,14 @@ from ..files import write_text
 from ..log import Log, no_log
 from ..plots.colours import colour
 from ..plots.lines import Line, Point, line_plot
+from ..sharding import Shard
 from ..sources import Source, load
+from .cells import FinishedCell
 from .live import show_cells
 from .results import Result
 from .statistics import mean_by_fold, spread
 from .tables import as_csv, format_figure, markdown_table, write_tables
-from .workers import FinishedCell, run_cells
+from .workers import run_cells, shard_lock
 
 METHODS = ("count", "log-mean", "vote")  # the default
 CEILING = "supervised"  # trained at the base point only
@@ -88,14 +91,23 @@ def run(
     log: Log = no_log,
     methods: Sequence[str] = METHODS,
     folds: Sequence[int] = FOLDS,
+    shard: Shard | None = None,
+    on: str = LOCAL,
 ) -> list[FinishedCell]:
-    """Train every cell that is not finished, write tables and plots; return how each cell ended."""
+    """Train every cell that is not finished, write tables and plots; return how each cell ended.
+
+    With a shard, only its cells are trained, and nothing else is written.
+    """
+    check_on(on)
     data = _data(source, BASE, folds[0])
     data.parts(data.open())  # raises at once if the source has too few classes or instances
-    planned = list(cells(source, out, methods, folds))
-    with run_lock(out):
+    planned: Sequence[tuple[Path, Experiment]] = list(cells(source, out, methods, folds))
+    planned = planned if shard is None else shard.take(planned)
+    with run_lock(out, shard_lock(shard)):
         with show_cells(log) as watch:
-            finished = run_cells(planned, out, device, jobs, watch)
+            finished = run_cells(planned, out, device, jobs, watch, shard, on)
+        if shard is not None:
+            return finished
         results = [cell.result for cell in finished if cell.result]
         write_tables(results, out)
         if results:

@@ -10,21 +10,24 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from ..cluster import LOCAL, check_on
 from ..data.device import choose_device
 from ..data.scenarios import SCENARIOS, majority_range
 from ..errors import InputError
 from ..experiments.data import Data
 from ..experiments.experiment import Experiment
 from ..experiments.run_folder import CONFIG, has_started, read_config, run_lock
-from ..files import remove_leftovers, write_json
+from ..files import remove_leftovers, write_shared_json
 from ..log import Log, no_log
 from ..methods import sees_instance_labels
+from ..sharding import Shard
 from ..sources import CustomBags, is_custom_source, load, names
 from ..sources.benchmarks.labelled import N_FOLDS
+from .cells import FinishedCell
 from .live import show_cells
 from .results import row_name
 from .tables import write_tables
-from .workers import FinishedCell, run_cells
+from .workers import run_cells, shard_lock
 
 STUDY = "study.json"
 
@@ -69,25 +72,38 @@ class Study:
         """Every combination of the values that vary; one without any if none does."""
         return [dict(zip(self.vary, values, strict=True)) for values in product(*self.vary.values())]
 
-    def run(self, out: Path, device: str = "auto", jobs: int | None = None, log: Log = no_log) -> list[FinishedCell]:
+    def run(
+        self,
+        out: Path,
+        device: str = "auto",
+        jobs: int | None = None,
+        log: Log = no_log,
+        shard: Shard | None = None,
+        on: str = LOCAL,
+    ) -> list[FinishedCell]:
         """Train every cell that is not finished and write the tables; return how each cell ended, in their order.
 
-        Wrong names and settings are refused before any cell is trained.
+        With a shard, only its cells are trained and no table is written, so that shards can run side by side in one
+        folder or in several. Wrong names and settings are refused before any cell is trained.
         """
-        choose_device(device)
+        check_on(on)
+        if on == LOCAL:
+            choose_device(device)
         self._check_names()
         if (out / CONFIG).exists():
             raise InputError(f"{out} holds a run: choose another folder with --out")
-        cells = list(self.cells(out))
+        cells: Sequence[tuple[Path, Experiment]] = list(self.cells(out))
         _check_folders(cells)
-        _check_data(cells)
-        with run_lock(out):
-            write_json(out / STUDY, self.request())
+        cells = cells if shard is None else shard.take(cells)
+        _check_cells(cells)
+        with run_lock(out, shard_lock(shard)):
+            write_shared_json(out / STUDY, self.request())
             with show_cells(log) as watch:
-                finished = run_cells(cells, out, device, jobs, watch)
+                finished = run_cells(cells, out, device, jobs, watch, shard, on)
             _check_data(cells)
-            write_tables([cell.result for cell in finished if cell.result], out)
-            remove_leftovers(out)
+            if shard is None:
+                write_tables([cell.result for cell in finished if cell.result], out)
+                remove_leftovers(out)
         return finished
 
     def request(self) -> dict[str, Any]:
@@ -168,14 +184,19 @@ def join_ranges(scenarios: Sequence[str]) -> tuple[str, ...]:
 
 def _check_folders(cells: Sequence[tuple[Path, Experiment]]) -> None:
     seen = set()
-    for folder, experiment in cells:
+    for folder, _ in cells:
         if folder in seen:
             raise InputError(
                 f"two cells would share {folder}: give each source, scenario, method, fold, seed and value once, "
                 "and files with different names"
             )
         seen.add(folder)
+
+
+def _check_cells(cells: Sequence[tuple[Path, Experiment]]) -> None:
+    for folder, experiment in cells:
         experiment.finished(folder)  # raises if the folder holds a run of other settings
+    _check_data(cells)
 
 
 def _check_data(cells: Sequence[tuple[Path, Experiment]]) -> None:

@@ -18,7 +18,8 @@ from ..recipes.stages import STAGES
 from ..records import Planned
 from ..training.progress import SECONDS_APART
 from ..training.run_files import METRICS
-from .workers import FinishedCell, State, Watch
+from .cells import FinishedCell, State
+from .workers import Watch
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""Worker processes that train the cells of a study side by side."""
+"""Workers that train the cells of a study side by side: processes on this machine, or tasks on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -13,54 +13,31 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ..cluster import LOCAL
 from ..data.device import choose_device
 from ..errors import InputError, TrainingError
-from ..experiments.data import Data
 from ..experiments.experiment import Experiment
-from ..experiments.run_folder import read_result
+from ..experiments.run_folder import LOCK, read_result
 from ..files import append
 from ..plugins import load_plugins
-from ..recipes.plan import lists_as_tuples
+from ..sharding import Shard
 from ..sources import describe, load
+from .cells import CellTrainer, FinishedCell, State, cell_order, read_order
+from .ray_workers import ray_workers
 
-FAILURES = "failures.txt"
 WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
 MAX_JOBS = 1_024
 POLL_SECONDS = 0.5
 KILLED = 9  # signal.SIGKILL, which Windows does not have
 PROGRAM = "from majority.study.workers import run_worker; run_worker()"
-
-
-@dataclass(frozen=True)
-class FinishedCell:
-    """A cell that has ended: its result, or the reason of its failure in one line."""
-
-    folder: Path
-    result: dict[str, Any] | None = None
-    failure: str | None = None
-    details: str = ""  # of a failure: the traceback
-
-
-@dataclass
-class State:
-    """The progress of a list of cells."""
-
-    cells: dict[Path, Experiment]
-    out: Path
-    finished: dict[Path, FinishedCell] = field(default_factory=dict)
-    running: dict[Path, float] = field(default_factory=dict)  # folder -> when it started
-    seconds: list[float] = field(default_factory=list)  # duration of each cell that this command trained
-    workers: int = 0
-    started: float = field(default_factory=time.monotonic)
 
 
 Watch = Callable[[State, FinishedCell | None], None]  # called at every poll, and with each cell that ends
@@ -76,31 +53,32 @@ def run_cells(
     device: str = "auto",
     jobs: int | None = None,
     watch: Watch = no_watch,
+    shard: Shard | None = None,
+    on: str = LOCAL,
 ) -> list[FinishedCell]:
     """Train every cell that is not finished; return how each one ended, in the order given.
 
     A cell that fails is recorded in OUT/failures.txt and does not stop the others. `jobs` is the number of processes
-    on a CPU, and the number of processes per GPU on GPUs.
+    on a CPU, and the number of processes per GPU on GPUs. The cells of a shard have their own file of failures. With
+    `on` = "ray", the cells are tasks on a Ray cluster, which sees the run folders under the same path.
     """
-    chosen_device = choose_device(device)
-    on_gpu = chosen_device.type == "cuda"
-    environments = _worker_environments(on_gpu, jobs, len(cells), chosen_device.index)
+    check_jobs(jobs)
     state = State(dict(cells), out)
     for folder, experiment in cells:
         if result := experiment.finished(folder):
             state.finished[folder] = FinishedCell(folder, result)
     waiting = deque(folder for folder in state.cells if folder not in state.finished)
-    _download({state.cells[folder].data.source for folder in waiting})
-    (out / FAILURES).unlink(missing_ok=True)
+    failures = out / failures_name(shard)
+    failures.unlink(missing_ok=True)
     watch(state, None)
-    workers = [_Worker(environment) for environment in environments[: len(waiting)]]
-    state.workers = len(workers)
-    try:
+    start = _local_workers if on == LOCAL else ray_workers
+    with start(state, waiting, device, jobs) as workers:
+        state.workers = len(workers)
         while len(state.finished) < len(state.cells):
             for worker in workers:
                 if worker.folder is None and waiting:
                     folder = waiting.popleft()
-                    worker.start_cell(folder, state.cells[folder], "cuda" if on_gpu else device)
+                    worker.start_cell(folder, state.cells[folder])
                     state.running[folder] = time.monotonic()
             watch(state, None)
             busy = [worker for worker in workers if worker.folder]
@@ -110,21 +88,34 @@ def run_cells(
                 seconds = time.monotonic() - state.running.pop(cell.folder)
                 state.finished[cell.folder] = cell
                 if cell.failure:
-                    _record_failure(out, cell)
+                    _record_failure(failures, cell)
                 else:
                     state.seconds.append(seconds)
                 watch(state, cell)
+    return [state.finished[folder] for folder, _ in cells]
+
+
+@contextmanager
+def _local_workers(state: State, waiting: Sequence[Path], device: str, jobs: int | None) -> Iterator[Sequence[_Worker]]:
+    """Processes on this machine."""
+    chosen_device = choose_device(device)
+    on_gpu = chosen_device.type == "cuda"
+    environments = _worker_environments(on_gpu, jobs, len(state.cells), chosen_device.index)
+    _download({state.cells[folder].data.source for folder in waiting})
+    workers = [_Worker(environment, "cuda" if on_gpu else device) for environment in environments[: len(waiting)]]
+    try:
+        yield workers
     finally:
         for worker in workers:
             worker.kill()
-    return [state.finished[folder] for folder, _ in cells]
 
 
 class _Worker:
     """The parent's side of a process. It gets each cell as a line of JSON and answers with a line when it has ended."""
 
-    def __init__(self, environment: dict[str, str]):
+    def __init__(self, environment: dict[str, str], device: str):
         self.environment = os.environ | environment
+        self.device = device
         self.folder: Path | None = None  # of the cell in training
         self._start_process()
 
@@ -141,13 +132,13 @@ class _Worker:
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
-    def start_cell(self, folder: Path, experiment: Experiment, device: str) -> None:
+    def start_cell(self, folder: Path, experiment: Experiment) -> None:
         if self.process.poll() is not None:  # it died, with the last cell or without one
             self.kill()
             self._start_process()
         self.stderr.seek(0)  # the process shares this position: details belong to one cell
         self.stderr.truncate()
-        order = {"folder": str(folder), "device": device, "experiment": asdict(experiment)}
+        order = cell_order(folder, experiment, self.device)
         with suppress(BrokenPipeError):  # `end_cell` reports it
             self.stdin.write(json.dumps(order).encode() + b"\n")
             self.stdin.flush()
@@ -194,18 +185,13 @@ def run_worker() -> None:
     os.dup2(2, 1)  # what libraries print must not mix with the answers
     orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
-    opened, source = None, None
+    trainer = CellTrainer()
     try:
         load_plugins()
         while order := orders.get():
-            data = Data(**_from_json(order["experiment"].pop("data")))
-            experiment = Experiment(data, **_from_json(order["experiment"]))
-            failure = None
+            experiment, failure = read_order(order), None
             try:
-                if opened != (wanted := (data.source, data.image_size, data.features)):
-                    opened, source = None, None  # free the memory of one source before the next is read
-                    opened, source = wanted, data.open()
-                experiment.run(order["folder"], order["device"], source=source)
+                trainer.train(experiment, order)
             except (InputError, TrainingError) as error:
                 failure = str(error)
             print(json.dumps({"failure": failure}), file=answers, flush=True)
@@ -221,23 +207,22 @@ def _read_orders(orders: queue.SimpleQueue[dict[str, Any]]) -> None:
     os._exit(1)  # the parent was killed: release the run folder at once, even in the middle of an epoch
 
 
-def _from_json(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: lists_as_tuples(value) for name, value in fields.items()}
-
-
 def _worker_environments(on_gpu: bool, jobs: int | None, cells: int, gpu: int | None = None) -> list[dict[str, str]]:
     """The environment variables of each process: its number of threads and its GPU (`gpu`, or all in turn).
 
     The number of threads depends on all cells, finished or not, so that a study computes the same after a restart.
     """
-    if jobs is not None and not 1 <= jobs <= MAX_JOBS:
-        raise InputError(f"--jobs {jobs}: give a number from 1 to {MAX_JOBS}")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     names = _gpu_names() if gpu is None else [_gpu_names()[gpu]]
     gpus: list[dict[str, str]] = [{"CUDA_VISIBLE_DEVICES": name} for name in names] if on_gpu else [{}]
     each = jobs or (WORKERS_PER_GPU if on_gpu else max(1, min(cores, cells)))
     threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, cores // (each * len(gpus))))
     return [{"OMP_NUM_THREADS": threads} | visible for _ in range(each) for visible in gpus]
+
+
+def check_jobs(jobs: int | None) -> None:
+    if jobs is not None and not 1 <= jobs <= MAX_JOBS:
+        raise InputError(f"--jobs {jobs}: give a number from 1 to {MAX_JOBS}")
 
 
 def _gpu_names() -> list[str]:
@@ -252,6 +237,15 @@ def _download(sources: set[str]) -> None:
             load(info.name)
 
 
-def _record_failure(out: Path, cell: FinishedCell) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    append(out / FAILURES, "\n".join(filter(None, [f"{cell.folder}: {cell.failure}", cell.details])) + "\n\n")
+def shard_lock(shard: Shard | None) -> str:
+    """The name of the lock file that a command holds in the folder of the study."""
+    return LOCK if shard is None else f".shard-{shard.file_name}{LOCK}"
+
+
+def failures_name(shard: Shard | None) -> str:
+    return "failures.txt" if shard is None else f"failures-{shard.file_name}.txt"
+
+
+def _record_failure(path: Path, cell: FinishedCell) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    append(path, "\n".join(filter(None, [f"{cell.folder}: {cell.failure}", cell.details])) + "\n\n")

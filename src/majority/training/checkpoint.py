@@ -16,6 +16,7 @@ from ..files import decode_json
 from ..inference.weights import Weights, check_weights, read_weights, write_weights
 from ..parsing import parse_record
 from ..records import Progress
+from . import distributed
 from .optimizers import state_shapes
 from .state import Fitted, TrainingState
 
@@ -23,12 +24,8 @@ CURE = "remove it and run again from the start"
 
 
 def save_checkpoint(path: Path, state: TrainingState) -> None:
-    tensors = {f"model.{name}": value for name, value in state.network.state_dict().items()}
-    tensors |= {f"best.{name}": value for name, value in state.best_weights.items()}
-    for number, values in state.optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
     progress = {"epochs": state.fitted.epochs, **state.fitted.outcome}
-    write_weights(path, tensors, {"progress": json.dumps(progress)})
+    write_weights(path, _tensors_of(state), {"progress": json.dumps(progress)})
 
 
 def load_checkpoint(path: Path, state: TrainingState, device: torch.device) -> int:
@@ -40,35 +37,63 @@ def load_checkpoint(path: Path, state: TrainingState, device: torch.device) -> i
     progress = parse_record(Progress, decode_json(notes.get("progress", ""), path, CURE), path, CURE)
     if progress["best_epoch"] >= progress["epochs"]:
         raise InputError(f"{path} is damaged (best epoch {progress['best_epoch']} of {progress['epochs']}): {CURE}")
-    weights, best, of_optimizer = (_with_prefix(tensors, prefix) for prefix in ("model", "best", "optimizer"))
-    check_weights(weights, state.network.state_dict(), path, CURE)
-    if best:
+    check_weights(_with_prefix(tensors, "model"), state.network.state_dict(), path, CURE)
+    if best := _with_prefix(tensors, "best"):
         check_weights(best, state.network.get_submodule("model").state_dict(), path, CURE)
-    states = _checked_states(of_optimizer, state.optimizer, path)
-    state.fitted, state.best_weights = Fitted.from_outcome(progress), best
-    state.network.load_state_dict(weights)
-    _restore_optimizer(state.optimizer, states)
+    _check_states(_states(tensors), state.optimizer, path)
+    _restore(state, tensors)
+    state.fitted = Fitted.from_outcome(progress)
     return progress["epochs"]
 
 
-def _checked_states(tensors: Weights, optimizer: torch.optim.Optimizer, path: Path) -> dict[int, Weights]:
-    """The state of each weight by its number. A weight that no step has changed yet has none."""
-    expected = state_shapes(optimizer)
-    states: dict[int, Weights] = {}
-    for name, value in tensors.items():
+def share_state(state: TrainingState) -> None:
+    """Every process of a training gets the state of the first one."""
+
+    def copied() -> tuple[Weights, Fitted]:
+        return {name: value.cpu() for name, value in _tensors_of(state).items()}, state.fitted
+
+    tensors, fitted = distributed.from_first(copied)
+    if not distributed.is_first():
+        _restore(state, tensors)
+        state.fitted = fitted
+
+
+def _tensors_of(state: TrainingState) -> Weights:
+    tensors = {f"model.{name}": value for name, value in state.network.state_dict().items()}
+    tensors |= {f"best.{name}": value for name, value in state.best_weights.items()}
+    for number, values in state.optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{name}": value for name, value in values.items()}
+    return tensors
+
+
+def _restore(state: TrainingState, tensors: Weights) -> None:
+    state.best_weights = _with_prefix(tensors, "best")
+    state.network.load_state_dict(_with_prefix(tensors, "model"))
+    _restore_optimizer(state.optimizer, _states(tensors))
+
+
+def _states(tensors: Weights) -> dict[str, Weights]:
+    """The optimizer's state of each weight by its number. A weight that no step has changed yet has none."""
+    states: dict[str, Weights] = {}
+    for name, value in _with_prefix(tensors, "optimizer").items():
         number, _, key = name.partition(".")
-        if not number.isdecimal() or int(number) not in expected:
-            raise InputError(f"{path} does not fit: the optimizer has no weight {number}: {CURE}")
-        states.setdefault(int(number), {})[key] = value
-    for i, values in states.items():
-        found = {key: tuple(value.shape) for key, value in values.items()}
-        if found != expected[i] or any(value.dtype != torch.float32 for value in values.values()):
-            raise InputError(f"{path} does not fit: the optimizer's state of weight {i} has another shape: {CURE}")
+        states.setdefault(number, {})[key] = value
     return states
 
 
-def _restore_optimizer(optimizer: torch.optim.Optimizer, states: dict[int, Weights]) -> None:
-    optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+def _check_states(states: dict[str, Weights], optimizer: torch.optim.Optimizer, path: Path) -> None:
+    expected = state_shapes(optimizer)
+    for number, values in states.items():
+        if not number.isdecimal() or int(number) not in expected:
+            raise InputError(f"{path} does not fit: the optimizer has no weight {number}: {CURE}")
+        found = {key: tuple(value.shape) for key, value in values.items()}
+        if found != expected[int(number)] or any(value.dtype != torch.float32 for value in values.values()):
+            raise InputError(f"{path} does not fit: the optimizer's state of weight {number} has another shape: {CURE}")
+
+
+def _restore_optimizer(optimizer: torch.optim.Optimizer, states: dict[str, Weights]) -> None:
+    by_number = {int(number): values for number, values in states.items()}
+    optimizer.load_state_dict({"state": by_number, "param_groups": optimizer.state_dict()["param_groups"]})
     for parameter, values in optimizer.state.items():  # in the parameter's memory layout, which a fused step needs
         values.update({key: torch.empty_like(parameter).copy_(value) for key, value in values.items() if value.ndim})
 

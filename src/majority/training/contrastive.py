@@ -1,33 +1,52 @@
-"""Contrastive losses: each view of an instance should be closer to the other view than to all other instances."""
+"""Contrastive losses: each view of an instance should be closer to the other view than to all other instances.
+
+In a training of several processes, the other instances are those of all processes: `parts` has the number of instances
+of each. A process of which it has 0 has a copy of the first instance, whose losses do not count.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from . import distributed
 
-def contrastive_losses(first: Tensor, second: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+
+def contrastive_losses(
+    first: Tensor, second: Tensor, temperature: float, parts: Sequence[int] | None = None
+) -> tuple[Tensor, Tensor]:
     """Two views (n, d) of n instances -> (n,) losses, the mean over both views, and (n,) whether the second view is
     the nearest neighbour of the first.
 
     With the cosine similarity s, a loss is -s(pair) / T + log sum exp(s(other) / T) over the views of all other
     instances; the pair itself is not part of the sum. A single instance has no others: its loss is 0.
     """
-    n = len(first)
-    if n == 1:
+    n, total, start = len(first), *_place(len(first), parts)
+    if total == 1:
         return 0 * (first * second).sum(dim=1), torch.ones(1, dtype=torch.bool, device=first.device)
     views = torch.nn.functional.normalize(torch.cat([first, second]), dim=1)
-    similarity = views @ views.T / temperature  # (2n, 2n)
-    pairs = torch.cat([similarity.diagonal(n), similarity.diagonal(-n)])  # (2n,)
-    instance = torch.arange(2 * n, device=views.device) % n
-    others = similarity.masked_fill(instance.unsqueeze(0) == instance.unsqueeze(1), -torch.inf)
+    all_views = views
+    if parts is not None:
+        all_views = torch.cat([_gather(half, parts) for half in views.chunk(2)])  # (2N, d)
+    similarity = views @ all_views.T / temperature  # (2n, 2N)
+    instance = torch.arange(start, start + n, device=views.device)
+    pairs = similarity.gather(1, torch.cat([instance + total, instance]).unsqueeze(1)).squeeze(1)  # (2n,)
+    of_column = torch.arange(2 * total, device=views.device) % total
+    others = similarity.masked_fill(of_column.unsqueeze(0) == instance.repeat(2).unsqueeze(1), -torch.inf)
     losses = others.logsumexp(dim=1) - pairs
     nearest = pairs[:n] > others[:n].amax(dim=1)
     return losses.view(2, n).mean(dim=0), nearest
 
 
 def mixed_contrastive_losses(
-    mixed: Tensor, views: Tensor, other: Tensor, share: Tensor, temperature: float
+    mixed: Tensor,
+    views: Tensor,
+    other: Tensor,
+    share: Tensor,
+    temperature: float,
+    parts: Sequence[int] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Mixed views (n, d), a `share` (n,) of which is instance `other` (n,), and an unmixed view (n, d) of every
     instance -> (n,) losses and (n,) whether the nearest unmixed view is that of the same instance.
@@ -35,8 +54,22 @@ def mixed_contrastive_losses(
     With the cosine similarity s, the cross-entropy over all n views, whose target has 1 - share for the instance and
     share for the other: -((1 - share) s(same) + share s(other)) / T + log sum exp(s / T).
     """
-    unit = torch.nn.functional.normalize
-    similarity = unit(mixed, dim=1) @ unit(views, dim=1).T / temperature  # (n, n)
-    same, others = similarity.diagonal(), similarity.gather(1, other.unsqueeze(1)).squeeze(1)
+    mixed, views = (torch.nn.functional.normalize(each, dim=1) for each in (mixed, views))
+    _, start = _place(len(views), parts)
+    own = torch.arange(len(views), device=views.device)
+    similarity = mixed @ (views if parts is None else _gather(views, parts)).T / temperature  # (n, N)
+    same, others = (similarity.gather(1, column.unsqueeze(1)).squeeze(1) for column in (start + own, start + other))
     losses = similarity.logsumexp(dim=1) - same.lerp(others, share)
     return losses, same >= similarity.amax(dim=1)
+
+
+def _place(n: int, parts: Sequence[int] | None) -> tuple[int, int]:
+    """The number of all instances, and the place of this process's first one among them."""
+    if parts is None:
+        return n, 0
+    own = distributed.rank()
+    return sum(parts), sum(parts[:own]) if parts[own] else 0
+
+
+def _gather(rows: Tensor, parts: Sequence[int]) -> Tensor:
+    return distributed.gather(rows[: parts[distributed.rank()]], parts)

@@ -4,8 +4,10 @@ CPU)."""
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ from ..data.stores import RowsOnDisk
 from ..data.streaming import make_loader
 from ..errors import TrainingError
 from ..model import Model
+from . import distributed
 from .callbacks import Callback
+from .checkpoint import share_state
 from .cuda_graphs import compiled, cudnn_benchmark
 from .memory import out_of_memory_message
 from .objectives import BagLoss, Objective
@@ -31,7 +35,7 @@ from .run_files import RunFiles
 from .schedule import LearningRateSchedule
 from .settings import Settings
 from .state import Fitted, TrainingState
-from .steps import CapturedSteps, Steps
+from .steps import CapturedSteps, SharedSteps, Steps
 from .threads import enough_threads
 from .validation import (
     check_callbacks,
@@ -39,6 +43,7 @@ from .validation import (
     check_keep,
     check_label_kinds,
     check_objective,
+    check_processes,
     check_soft_labels,
     hide_instance_labels,
     ignores_filling,
@@ -75,6 +80,10 @@ def fit(
     `soft_labels` has one row of probabilities per position of `train.index`, for an `objective` that learns them.
     Bags without a label are left out, unless the objective does not learn bag labels, and never validate.
     `callbacks` follow the training: see `Callback`.
+
+    In a process group of torch.distributed, every process of the group makes this call with the same arguments. Each
+    takes its part of the bags of a step, and all end with the same model. The first one alone writes to the folder,
+    shows the progress and calls the callbacks.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
     if keep is not None:
@@ -93,8 +102,14 @@ def fit(
     soft_labels = check_soft_labels(soft_labels, train, objective)
     callbacks = check_callbacks(callbacks)
     chosen_device = choose_device(device)
+    check_processes(model, train, val, settings, objective)
+    if not distributed.is_first():
+        folder, title, callbacks = None, None, []
     on_gpu = chosen_device.type == "cuda"
     capture = on_gpu and not eager
+    if capture and distributed.size() > 1:
+        capture = False
+        _note_eager_steps()
     step_size = _equal_step_size(train, settings)
     few_shapes = step_size is not None or (capture and _can_fill(model, train))
     to_compile = _modules_to_compile(model, train, settings) if capture and few_shapes else []
@@ -146,7 +161,9 @@ class _Loop:
         if model.spec.images:  # the memory layout of the stored images
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
         self.train = make_loader(train, device, keep=keep, soft_labels=soft_labels)
-        self.val = None if val is None else make_loader(val, device, beside=self.train)
+        self.val_bags = 0 if val is None else len(val)
+        own_val = None if val is None else distributed.own_part(val)
+        self.val = None if own_val is None else make_loader(own_val, device, beside=self.train)
         trainable = [weight for weight in network.parameters() if weight.requires_grad]
         rate, decay = settings.learning_rate, settings.weight_decay
         optimizer = create_optimizer(settings.optimizer, trainable, rate, decay, device)
@@ -161,23 +178,30 @@ class _Loop:
         can_fill = capture and _can_fill(model, train)
         self.fill = can_fill and size is None
         common = (model, objective, self.state, settings, device, self.val)
-        self.steps = CapturedSteps(*common, self.train, size, can_fill) if capture else Steps(*common)
+        self.steps: Steps
+        if distributed.size() > 1:
+            self.steps = SharedSteps(*common)
+        else:
+            self.steps = CapturedSteps(*common, self.train, size, can_fill) if capture else Steps(*common)
         self.next_batches: Iterable[Batch] | None = None  # of the next epoch, prepared while the GPU works
 
     def run(self, title: str | None, folder: Path | None, callbacks: Sequence[Callback]) -> Fitted:
         files = None if folder is None else RunFiles(folder, self.state, self.device)
         if files is not None:
-            files.resume()
             callbacks = [files, *callbacks]  # its files are complete before any other callback may fail
+        distributed.from_first(files.resume if files is not None else lambda: None)
+        if distributed.size() > 1:
+            share_state(self.state)
         fitted = self.state.fitted
         fitted.loss_name = "train_loss" if self._keeps_last else "val_loss"
         for callback in callbacks:
             callback.on_fit_start(title, fitted.epochs, self.settings.epochs)
-        while fitted.epochs < self.settings.epochs and not self._out_of_patience():
-            record = self._train_epoch(fitted.epochs)
-            fitted.history.append(record)
-            for callback in callbacks:
-                callback.on_epoch_end(dict(record))
+        with self.steps.running():
+            while fitted.epochs < self.settings.epochs and not self._out_of_patience():
+                record = self._train_epoch(fitted.epochs)
+                fitted.history.append(record)
+                for callback in callbacks:
+                    callback.on_epoch_end(dict(record))
         if files is not None:
             files.save_checkpoint()  # of the last epoch, before the model gets the weights of the best one
         self.model.load_state_dict(self.state.best_weights or self._model_to_keep.state_dict())
@@ -193,7 +217,7 @@ class _Loop:
 
     @property
     def _keeps_last(self) -> bool:
-        return self.val is None or self.objective.keeps_last
+        return self.val_bags == 0 or self.objective.keeps_last
 
     def _out_of_patience(self) -> bool:
         patience, fitted = self.settings.patience, self.state.fitted
@@ -218,7 +242,7 @@ class _Loop:
 
     def _run_steps(self, epoch: int) -> dict[str, Any]:
         """All steps of an epoch and its validation."""
-        seed = _seed_of(self.settings.seed, epoch)  # for dropout and augmentation
+        seed = _seed_of(self.settings.seed, epoch, distributed.rank())  # for dropout and augmentation
         seed_generators(self.device, seed)
         self.steps.sums.zero_()
         self.state.network.train()
@@ -230,19 +254,27 @@ class _Loop:
             self.steps.validate()
         if self.device.type == "cuda":  # the GPU is still working
             self.next_batches = self._batches(epoch + 1)
-        loss, right, val_loss, val_right = self.steps.sums.tolist()  # waits for the device, once per epoch
+        sums = distributed.total(self.steps.sums)
+        loss, right, val_loss, val_right = sums.tolist()  # waits for the device, once per epoch
         accuracy = min(1.0, right / self.labelled_per_epoch)
         loss = loss / self.bags_per_epoch
         record = {"epoch": epoch, "train_loss": loss, "train_bag_accuracy": accuracy, "learning_rate": rate}
-        if self.val is not None:
-            bags = len(self.val.bags)
+        if self.val_bags:
+            bags = self.val_bags
             record |= {"val_loss": val_loss / bags, "val_bag_accuracy": val_right / bags}
         return record
 
     def _batches(self, epoch: int) -> Iterable[Batch]:
         rng = np.random.default_rng([self.settings.seed, epoch])  # for the order of bags and the parts of large bags
         settings, bags = self.settings, self.bags_per_epoch
-        return self.train.shuffled(settings.batch_bags, rng, settings.max_instances, bags, self.fill)
+        part, n_parts = distributed.rank(), distributed.size()
+        return self.train.shuffled(settings.batch_bags, rng, settings.max_instances, bags, self.fill, part, n_parts)
+
+
+@cache
+def _note_eager_steps() -> None:
+    if distributed.is_first():
+        print("majority: several processes: steps are not captured as CUDA graphs, which is slower", file=sys.stderr)
 
 
 def _equal_step_size(train: Bags, settings: Settings) -> int | None:

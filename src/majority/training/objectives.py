@@ -80,8 +80,8 @@ class Contrastive(Objective):
         with in_float32(projected):
             first, second = projected.chunk(2)
             if self.mixed_views:
-                return mixed_contrastive_losses(first, second, other, share, self.temperature)
-            return contrastive_losses(first, second, self.temperature)
+                return mixed_contrastive_losses(first, second, other, share, self.temperature, batch.parts)
+            return contrastive_losses(first, second, self.temperature, batch.parts)
 
 
 class Averaged(BagLoss):

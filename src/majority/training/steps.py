@@ -17,11 +17,13 @@ from ..data.device import default_generator, instances_per_pass
 from ..data.segments import Segments
 from ..inference.evaluate import outputs
 from ..model import Model, in_float32
+from . import distributed
 from .augment import Augment, AugmentStep
 from .cuda_graphs import Captured, uncompiled
 from .objectives import Objective
 from .optimizers import moments
 from .settings import Settings
+from .shared_norm import SharedNorms
 from .state import TrainingState
 
 
@@ -75,11 +77,62 @@ class Steps:
                     self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
                 self.sums[3] += batch.target.allows(output.bag_log_probs.argmax(dim=1)).sum()
 
+    def running(self) -> AbstractContextManager[object]:
+        """The context for all epochs of a training."""
+        return nullcontext()
+
     def release(self) -> None:
         """Free what was captured."""
 
     def _autocast(self) -> AbstractContextManager[object]:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16, cache_enabled=False)
+
+
+class SharedSteps(Steps):
+    """Steps of several processes, each of which has a part of the bags: together, the steps of one process.
+
+    Gradients are added up, and so are the changes of the model's buffers, such as running means; both are weighted by
+    the bags of each process. Each process has the sums of its own part.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        objective: Objective,
+        state: TrainingState,
+        settings: Settings,
+        device: torch.device,
+        val: BagLoader | None,
+    ):
+        super().__init__(model, objective, state, settings, device, val)
+        self.norms = SharedNorms()
+        self.weights = list(state.network.parameters())
+        parts = (model.backbone, model.head)  # the normalisation stays as it is
+        self.buffers = [buffer for part in parts for buffer in part.buffers() if buffer.is_floating_point()]
+
+    def running(self) -> AbstractContextManager[object]:
+        return self.norms.of_network(self.state.network)
+
+    def step(self, batch: Batch) -> None:
+        assert batch.parts is not None
+        own = batch.parts[distributed.rank()]  # 0: the batch is a copy of another process's bag and does not count
+        share = own / sum(batch.parts)
+        before = [buffer.clone() for buffer in self.buffers]
+        self.norms.counts = own > 0
+        with self._autocast():
+            losses, right = self.objective.losses(self.model, batch, self.augment)
+        self.state.optimizer.zero_grad(set_to_none=True)
+        (share * losses.mean()).backward()
+        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
+        changes = [(after - buffer) * share for after, buffer in zip(self.buffers, before, strict=True)]
+        distributed.add_up([*gradients, *changes])
+        for after, buffer, change in zip(self.buffers, before, changes, strict=True):
+            after.copy_(buffer + change)
+        self.state.optimizer.step()
+        self.objective.after_step(self.model)
+        if own:
+            self.sums[0] += losses.detach().sum()
+            self.sums[1] += right.sum()
 
 
 class CapturedSteps(Steps):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +19,7 @@ from ..data.segments import HostSizesUnknown, Segments
 from ..errors import InputError
 from ..methods import METHODS, BagOutput, wrap_option_errors
 from ..model import Model
+from . import distributed
 from .augment import Augment, AugmentStep
 from .callbacks import Callback
 from .objectives import Objective
@@ -70,7 +74,7 @@ def check_label_kinds(model: Model, bags: Bags | None) -> None:
 def check_objective(model: Model, bags: Bags, settings: Settings, objective: Objective) -> None:
     if objective.needs_single_instances and bags.sizes.max() > 1:
         name = type(objective).__name__
-        cure = "give bags of one instance, embedding.one_bag_per_instance(bags)"
+        cure = "give bags of one instance, majority.recipes.features.one_bag_per_instance(bags)"
         raise InputError(f"{name} learns single instances: {cure}")
     if settings.augment and not model.spec.images:
         cure = "leave it out (--set training.augment=[])"
@@ -174,6 +178,36 @@ def takes_views(model: Model, augment: Sequence[AugmentStep]) -> bool:
     finally:
         backbone.train(training)
     return True
+
+
+def check_processes(model: Model, train: Bags, val: Bags | None, settings: Settings, objective: Objective) -> None:
+    """Several processes must train the same, and each must have bags in a step."""
+    if distributed.size() == 1:
+        return
+    facts: dict[str, Any] = {f"the setting {name}": value for name, value in asdict(settings).items()}
+    facts |= {"the method": model.spec.method, "the objective": type(objective).__name__}
+    facts |= {"the shape of an instance": train.store.shape[1:], "the classes": train.classes}
+    facts["the number of weights"] = sum(weight.numel() for weight in model.parameters())
+    for name, bags in {"training": train, "validation": val}.items():
+        if bags is not None:
+            facts[f"the number of {name} bags"] = len(bags)
+            facts[f"a hash of sizes and labels of {name} bags"] = _hash_of(bags.offsets, bags.labels)
+    distributed.check_same(facts)
+    check_bags_per_process(train, settings)
+
+
+def check_bags_per_process(train: Bags, settings: Settings) -> None:
+    processes, most = distributed.size(), min(len(train), settings.batch_bags)
+    if processes > most:
+        cure = "use fewer processes, or more bags per step (--batch-bags)"
+        raise InputError(f"{processes} processes, but a step has at most {most} of {len(train)} training bags: {cure}")
+
+
+def _hash_of(*arrays: np.ndarray) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def check_keep(keep: np.ndarray, bags: Bags) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from .custom_bags import CustomBags
 from .names import ColumnNames
-from .read_options import ReadOptions, as_pixel_size
+from .read_options import Block, ReadOptions, as_pixel_size
 
-__all__ = ["ColumnNames", "CustomBags", "ReadOptions", "as_pixel_size", "is_custom"]
+__all__ = ["Block", "ColumnNames", "CustomBags", "ReadOptions", "as_pixel_size", "is_custom"]
 
 TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 

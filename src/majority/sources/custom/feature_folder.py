@@ -40,7 +40,8 @@ LABELS = "labels.csv"
 def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Content:
     options.check_applicable(folder, images=False, columns=False)
     embedding = _read_embedding(folder, findings)
-    files = _find_files(folder, findings)
+    block = options.block
+    files = find_files(folder, findings) if block is None else {_bag_name(name): folder / name for name in block.files}
     labelled = read_labels(folder, options, findings) if options.labels else None
     table, bags = labelled or (folder, pd.DataFrame({"bag": list(files)}))
     _match(bags, files, table, findings)
@@ -49,7 +50,7 @@ def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Conte
     if not usable:
         raise UnreadableError
     on_disk = FeatureFiles(usable)
-    names = [unicodedata.normalize(UNICODE_FORM, file.path.stem) for file in usable]
+    names = [_bag_name(file.path) for file in usable]
     instances = read_instances(folder, names, on_disk.sizes, findings)
     coordinates = _read_coordinates(on_disk, findings) if instances.coordinates is None else instances.coordinates
     store = on_disk.load_if_small()
@@ -80,13 +81,13 @@ def _read_embedding(folder: Path, findings: Findings) -> Embedding | None:
     return found.embedding
 
 
-def _find_files(folder: Path, findings: Findings) -> dict[str, Path]:
+def find_files(folder: Path, findings: Findings) -> dict[str, Path]:
     """Bag -> its feature file."""
     files: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         if lower_suffix(path) not in SUFFIXES or path.name.startswith("."):
             continue
-        name = unicodedata.normalize(UNICODE_FORM, path.stem)
+        name = _bag_name(path)
         if not _is_utf8(name):
             shown = os.fsencode(path.name).decode(errors="backslashreplace")
             findings.add_problem(folder, None, f"the name of the file {shown} is not UTF-8", "rename it")
@@ -101,6 +102,10 @@ def _find_files(folder: Path, findings: Findings) -> dict[str, Path]:
     return files
 
 
+def _bag_name(file: str | Path) -> str:
+    return unicodedata.normalize(UNICODE_FORM, Path(file).stem)
+
+
 def _no_files_cure(folder: Path) -> str:
     suffixes = {lower_suffix(path) for path in folder.rglob("*")}
     if suffixes & {*IMAGE_SUFFIXES}:
@@ -110,7 +115,7 @@ def _no_files_cure(folder: Path) -> str:
         )
     if ".parquet" in suffixes:
         join = f"import pandas; pandas.read_parquet({str(folder)!r}).to_parquet('joined.parquet')"
-        return f'it has Parquet files: join the parts of a table with python -c "{join}" and give joined.parquet'
+        return f'it has Parquet files in other folders: join them with python -c "{join}" and give joined.parquet'
     return f"put {', '.join(SUFFIXES)} files there, one per bag"
 
 

@@ -29,25 +29,31 @@ def is_image_folder(folder: Path) -> bool:
 
 def read_image_folder(folder: Path, options: ReadOptions, findings: Findings) -> Content:
     """The images of each folder are a bag, which has the folder's name; labels.csv has the labels."""
-    places = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    images = {unicodedata.normalize(UNICODE_FORM, place.name): _images(place) for place in places}
-    _warn_of_what_is_left_out(folder, places, images, findings)
-    images = {bag: paths for bag, paths in images.items() if paths}
-    rows = [(bag, str(path.relative_to(folder))) for bag, paths in images.items() for path in paths]
-    frame = pd.DataFrame(rows, columns=["bag", "path"])
+    frame = image_rows(folder, findings)
+    if options.block is not None:
+        frame = frame.iloc[options.block.start :][: options.block.rows].reset_index(drop=True)
     labelled = read_labels(folder, options, findings) if options.labels else None
     table = folder / LABELS
     if labelled is None:
         options = replace(options, labels=False, unlabelled=False)
     else:
         table, bags = labelled
-        _match(bags, images, table, findings)
+        _match(bags, set(frame["bag"]), table, findings)
         columns = bags.rename(columns={"label": "bag_label"}).set_index("bag")
         frame = frame[frame["bag"].isin(columns.index)].join(columns, on="bag").reset_index(drop=True)
     before = len(findings.problems)
     content = read_rows(frame, table, options, findings)
     findings.problems[before:] = [replace(problem, row=None) for problem in findings.problems[before:]]
     return content
+
+
+def image_rows(folder: Path, findings: Findings) -> pd.DataFrame:
+    """One row per image: its bag and its path."""
+    places = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    images = {unicodedata.normalize(UNICODE_FORM, place.name): _images(place) for place in places}
+    _warn_of_what_is_left_out(folder, places, images, findings)
+    rows = [(bag, str(path.relative_to(folder))) for bag, paths in images.items() for path in paths]
+    return pd.DataFrame(rows, columns=["bag", "path"])
 
 
 def _warn_of_what_is_left_out(
@@ -78,12 +84,12 @@ def _is_image(path: Path) -> bool:
     return lower_suffix(path) in IMAGE_SUFFIXES and not path.name.startswith(".")
 
 
-def _match(bags: pd.DataFrame, images: dict[str, list[Path]], table: Path, findings: Findings) -> None:
+def _match(bags: pd.DataFrame, with_images: set[str], table: Path, findings: Findings) -> None:
     """Check that every bag of the table has a folder of images, and that every such folder has a row."""
     for row, name in zip(bags.index, bags["bag"], strict=True):
-        if name not in images:
+        if name not in with_images:
             what = f"bag {name} has no folder with images in {table.parent}"
             findings.add_problem(table, row, what, "add the folder, or leave the bag out")
-    for name in sorted(images.keys() - set(bags["bag"])):
+    for name in sorted(with_images - set(bags["bag"])):
         cure = f"add its bag to {table.name}, or remove the folder"
         findings.add_problem(table.parent / name, None, f"bag {name} has no row in {table.name}", cure)

@@ -21,6 +21,7 @@ from .findings import Findings, Problem, UnreadableError
 from .image_folder import is_image_folder, read_image_folder
 from .manifest import read_manifest
 from .names import abbreviate_names
+from .parquet import is_parquet
 from .read_options import ReadOptions
 
 
@@ -75,7 +76,7 @@ def _read(path: Path, options: ReadOptions) -> tuple[Content | None, Findings]:
 
 
 def _reader(path: Path) -> Callable[[Path, ReadOptions, Findings], Content]:
-    if not path.is_dir():
+    if not path.is_dir() or is_parquet(path):
         return read_manifest
     return read_image_folder if is_image_folder(path) else read_folder
 

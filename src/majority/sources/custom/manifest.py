@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,16 +20,29 @@ from .findings import Findings, UnreadableError
 from .image_warnings import warn_of_changes, warn_of_losses
 from .instance_table import has_instance_labels, read_coordinates
 from .names import did_you_mean
+from .parquet import is_parquet
 from .read_options import ReadOptions
 from .tables import LISTS, describe_content, read_table
 
+_LAST_TABLE: dict[Hashable, pd.DataFrame] = {}  # text has to be read as a whole, for the first block
 HASHED_COLUMNS = 64  # to find rows that may be equal
 
 
 def read_manifest(path: Path, options: ReadOptions, findings: Findings) -> Content:
-    names = options.names.usual("bag_label")
-    frame = read_table(path, TEXT, findings, names, optional_names=options.for_classifier)
-    return read_rows(frame, path, options, findings)
+    return read_rows(read_frame(path, options, findings), path, options, findings)
+
+
+def read_frame(path: Path, options: ReadOptions, findings: Findings) -> pd.DataFrame:
+    """The rows of a table, or of a block of it."""
+    names, block = options.names.usual("bag_label"), options.block
+    if block is None or is_parquet(path):
+        return read_table(path, TEXT, findings, names, optional_names=options.for_classifier, block=block)
+    facts = path.stat()
+    key = (path, facts.st_size, facts.st_mtime_ns, options.names)
+    if key not in _LAST_TABLE:
+        _LAST_TABLE.clear()
+        _LAST_TABLE[key] = read_table(path, TEXT, findings, names, optional_names=options.for_classifier)
+    return _LAST_TABLE[key].iloc[block.start :][: block.rows].copy()
 
 
 def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> Content:

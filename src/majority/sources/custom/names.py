@@ -89,3 +89,8 @@ def _is_next(name: str, following: str) -> bool:
 
 def _as_range(names: Sequence[str]) -> Sequence[str]:
     return [f"{names[0]} to {names[-1]}"] if len(names) > 2 else names
+
+
+def column_names(header: Iterable[object]) -> list[str]:
+    """The names as text. A column without a name, such as a saved index, is named by its number."""
+    return [str(name).strip() or f"unnamed{number}" for number, name in enumerate(header, start=1)]

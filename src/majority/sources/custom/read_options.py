@@ -11,6 +11,19 @@ from .names import ColumnNames, abbreviate_names, features_option
 
 
 @dataclass(frozen=True)
+class Block:
+    """A piece of a source: some of its feature files, or the rows [start, start + rows) of a table.
+
+    Of Parquet, `row_groups` are the file and the number of each row group with these rows.
+    """
+
+    files: tuple[str, ...] = ()
+    start: int = 0
+    rows: int = 0
+    row_groups: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class ReadOptions:
     """How a manifest or a folder is read: for training, or for an existing classifier."""
 
@@ -26,6 +39,7 @@ class ReadOptions:
         default_factory=ColumnNames
     )  # for a classifier they are those of its training data, and need not occur
     encoder_shape: tuple[int, int, int] | None = None  # images are read for an encoder, at this shape and on demand
+    block: Block | None = None  # read this piece only; None: everything
 
     @property
     def for_classifier(self) -> bool:

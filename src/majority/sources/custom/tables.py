@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 
 from ...errors import InputError
-from ...files import check_expansion
 from .findings import Findings, UnreadableError
-from .names import did_you_mean
+from .names import column_names, did_you_mean
+from .parquet import read_parquet
+from .read_options import Block
 
 MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
 
@@ -38,8 +39,11 @@ def read_table(
     findings: Findings,
     names: Mapping[str, str] | None = None,
     optional_names: bool = False,
+    block: Block | None = None,
 ) -> pd.DataFrame:
-    """Read a table. Its index holds the number of each row in the file; blank lines are left out.
+    """Read a table, or a block of Parquet. Its index has the number of each row in the file; blank lines are left out.
+
+    A folder of Parquet files is one table: the rows of its files in the order of their names.
 
     `text_columns` are stripped text ("" if empty), so that a class 7 or 007 keeps its name. `names` says which of them
     have another name in the file; a name that is not there is a problem unless `optional_names`.
@@ -48,7 +52,7 @@ def read_table(
     text_columns = (*text_columns, *names.values())
     n_problems, lower = len(findings.problems), path.suffix.lower()
     try:
-        frame = _read_csv(path, text_columns, findings) if lower in TEXT_SUFFIXES else _read_parquet(path)
+        frame = _read_csv(path, text_columns, findings) if lower in TEXT_SUFFIXES else read_parquet(path, block)
     except (UnreadableError, InputError):
         raise
     except ImportError:
@@ -194,7 +198,7 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     with path.open(newline="", encoding="utf-8-sig") as file:
         separator = _guess_separator(file, text_columns)
         lines = csv.reader(file, delimiter=separator)
-        header, first = _column_names(next(lines, [])), next(lines, [])
+        header, first = column_names(next(lines, [])), next(lines, [])
     _check_column_names(path, header, findings)
     if len(first) > len(header):
         _report_long_rows(path, len(header), separator, findings)
@@ -256,25 +260,6 @@ def _whole_columns(frame: pd.DataFrame) -> list[str]:
     numbers = frame.select_dtypes(["number", "bool"])
     values = numbers.to_numpy(np.float64)
     return [*numbers.columns[(np.isnan(values) | (values == np.floor(values))).all(axis=0)]]
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    import pyarrow.parquet as pq
-
-    facts = pq.read_metadata(path)
-    check_expansion(path, facts.num_rows * facts.num_columns * 8)  # repeated values take no space in the file
-    frame = pd.read_parquet(path)
-    if not isinstance(frame.index, pd.RangeIndex):  # an index that is in the file: its levels become columns
-        frame = frame.reset_index([name for name in frame.index.names if name is not None and name not in frame])
-    frame.columns = _column_names(frame.columns)
-    frame.index = np.arange(1, len(frame) + 1)
-    halves = [name for name in frame.columns[~frame.columns.duplicated(keep=False)] if frame[name].dtype == np.float16]
-    return frame.astype(dict.fromkeys(halves, np.float32))  # pandas cannot group by float16
-
-
-def _column_names(header: Iterable[object]) -> list[str]:
-    """The names as text. A column without a name, such as a saved index, is named by its number."""
-    return [str(name).strip() or f"unnamed{number}" for number, name in enumerate(header, start=1)]
 
 
 def _guess_separator(file: TextIO, known: Iterable[str]) -> str:

@@ -1,0 +1,261 @@
+"""One training in several processes, on one machine or on several: the process group and everything that goes over it.
+
+`majority train` joins the group that torchrun starts; `fit` and `train` in Python use the group of their caller. Every
+process has the same model and all bags, and takes its part of the bags of every step. The first process, of rank 0, has
+the files. Without a group, or with a group of one process, every function here returns at once.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..data.bags import Bags
+from ..data.device import choose_device, is_out_of_memory
+from ..errors import InputError, TrainingError
+
+PATIENCE = timedelta(days=1)  # of a process that waits for another: the first one may evaluate for hours
+LOST = "another process of this training was ended or has failed: repeat the same command to continue"
+REPORTED = "majority/reported"  # key of the store: how many processes have had an error
+
+Result = TypeVar("Result")
+
+_control: tuple[Any, Any] | None = None  # the default group, and the group for everything on a CPU beside it
+
+
+def size() -> int:
+    """The number of processes."""
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
+def rank() -> int:
+    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes files and prints."""
+    return rank() == 0
+
+
+@contextmanager
+def join_torchrun(device: str) -> Iterator[None]:
+    """Within the context, the processes that torchrun started are one group, each on its own GPU if there are enough.
+
+    Of an error, one process raises the message and the others end without one. A process that was not started by
+    torchrun does nothing.
+    """
+    if not (dist.is_available() and dist.is_torchelastic_launched()):
+        yield
+        return
+    store, number, processes = next(dist.rendezvous("env://"))
+    before = signal.signal(signal.SIGTERM, _stop)
+    try:
+        backend = _choose_backend(device)
+        dist.init_process_group(backend, store=store, rank=number, world_size=processes)
+        yield
+        dist.destroy_process_group()
+    except (InputError, TrainingError, OSError, MemoryError) as error:
+        if not _is_first_report(store):
+            raise SystemExit(2 if isinstance(error, InputError | OSError) else 1) from None
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stop(number: int, frame: object) -> None:
+    """torchrun ends all processes if one has ended."""
+    raise TrainingError(LOST)
+
+
+def _is_first_report(store: Any) -> bool:
+    try:
+        return int(store.add(REPORTED, 1)) == 1
+    except RuntimeError:  # the process that has the store is gone
+        return True
+
+
+def _choose_backend(device: str) -> str:
+    """Make a GPU of this machine the current one. NCCL needs a GPU per process; gloo goes over the CPU."""
+    if choose_device(device).type != "cuda":
+        return "gloo"
+    gpus, local = torch.cuda.device_count(), _local_rank()
+    if ":" not in device:
+        torch.cuda.set_device(local % gpus)
+    shared = ":" in device or int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > gpus
+    return "gloo" if shared else "cpu:gloo,cuda:nccl"
+
+
+def _local_rank() -> int:
+    """The number of this process on its machine."""
+    return int(os.environ.get("LOCAL_RANK", rank()))
+
+
+# ---------------------------------------------------------------------- sums and rows of all processes
+
+
+def total(values: Tensor) -> Tensor:
+    """The sum over all processes; gradients go through it."""
+    return values if size() == 1 else _Total.apply(values)  # type: ignore[no-untyped-call]  # torch does not annotate it
+
+
+def gather(rows: Tensor, counts: Sequence[int] | None = None) -> Tensor:
+    """(n, ...) -> (N, ...): the rows of all processes, by rank; gradients go through it.
+
+    `counts` has the number of rows of each process, if all processes know it.
+    """
+    if size() == 1:
+        return rows
+    if counts is None:
+        counts = gather_objects(len(rows))
+    start = sum(counts[: rank()])
+    before, after = (rows.new_zeros(n, *rows.shape[1:]) for n in (start, sum(counts) - start - len(rows)))
+    return total(torch.cat([before, rows, after]))
+
+
+class _Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor) -> Tensor:
+        return _summed(values.clone(memory_format=torch.contiguous_format))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _summed(gradient.clone(memory_format=torch.contiguous_format))
+
+
+@torch.no_grad()
+def add_up(tensors: Sequence[Tensor]) -> None:
+    """Replace each tensor by its sum over all processes. All tensors of one dtype are sent together."""
+    for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+        group = [tensor for tensor in tensors if tensor.dtype == dtype]
+        flat = _summed(torch.cat([tensor.reshape(-1) for tensor in group]))
+        for tensor, values in zip(group, flat.split([tensor.numel() for tensor in group]), strict=True):
+            tensor.copy_(values.view_as(tensor))
+
+
+def _summed(values: Tensor) -> Tensor:
+    with _lost_connections():
+        dist.all_reduce(values, group=None if values.is_cuda else _control_group())
+    return values
+
+
+@contextmanager
+def _lost_connections() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
+        raise TrainingError(LOST) from error
+
+
+def _control_group() -> Any:
+    """A group for tensors on a CPU and for other objects. It waits long, and notices at once if a process ends."""
+    global _control
+    default = dist.group.WORLD
+    if _control is None or _control[0] is not default:
+        _control = default, dist.new_group(backend="gloo", timeout=PATIENCE)
+    return _control[1]
+
+
+# ---------------------------------------------------------------------- the same in every process
+
+
+def gather_objects(value: Any) -> list[Any]:
+    """The value of each process."""
+    values = [None] * size()
+    with _lost_connections():
+        dist.all_gather_object(values, value, group=_control_group())
+    return values
+
+
+def from_first(function: Callable[[], Result]) -> Result:
+    """Call the function in the first process alone. Every process gets its result, or its error."""
+    if size() == 1:
+        return function()
+    outcome: list[Any] = [None]
+    failure: Exception | None = None
+    if is_first():
+        try:
+            outcome = [(function(), None)]
+        except Exception as error:
+            failure = error
+            known = isinstance(error, InputError | TrainingError)
+            outcome = [(None, error if known else TrainingError(f"the first process has failed: {error!r}"))]
+    with _lost_connections():
+        dist.broadcast_object_list(outcome, src=0, group=_control_group())
+    result, sent = outcome[0]
+    if sent is not None:
+        raise failure or sent
+    return result
+
+
+def in_turn(function: Callable[[], Result]) -> Result:
+    """Call the function in every process: on each machine first in one of them, so that what the function downloads or
+    caches is there for the others. An error in one process is raised in all."""
+    if size() == 1:
+        return function()
+    results: list[Result] = []
+    for turn in (True, False):
+        failure: Exception | None = None
+        if (_local_rank() == 0) == turn:
+            try:
+                results.append(function())
+            except (InputError, TrainingError, OSError) as error:
+                failure = error
+        failures = gather_objects(None if failure is None else str(failure))
+        for number, message in enumerate(failures):
+            if message is not None:
+                raise failure or InputError(message if number == 0 else f"process {number}: {message}")
+    return results[0]
+
+
+def check_same(facts: dict[str, Any]) -> None:
+    """Raise an InputError if the processes differ in one of these facts."""
+    if size() == 1:
+        return
+    first, *others = gather_objects(facts)
+    for number, other in enumerate(others, start=1):
+        for name in sorted(first.keys() | other.keys()):
+            one, another = first.get(name), other.get(name)
+            if one != another:
+                raise InputError(
+                    f"the processes of this training differ: {name} is {one} in process 0 and {another} in process "
+                    f"{number}: start all of them with the same command, on the same files"
+                )
+
+
+# ---------------------------------------------------------------------- parts of the bags
+
+
+def own_part(bags: Bags) -> Bags | None:
+    """The bags that this process takes in a pass over all of them; None if there are too few."""
+    if size() == 1:
+        return bags
+    numbers = np.array_split(np.arange(len(bags)), size())[rank()]
+    return bags.subset(numbers) if len(numbers) else None
+
+
+def gather_pass(bags: Bags, rows_of: Callable[[Bags], Tensor]) -> Tensor:
+    """`rows_of(bags)`, rows in the order of the bags, computed in parts."""
+    part = _part_of_pass(bags)
+    return rows_of(bags) if part is None else gather(rows_of(part))
+
+
+def sum_pass(bags: Bags, sums_of: Callable[[Bags], Sequence[Tensor]]) -> Sequence[Tensor]:
+    """`sums_of(bags)`, sums over the bags, computed in parts."""
+    part = _part_of_pass(bags)
+    return sums_of(bags) if part is None else [total(values) for values in sums_of(part)]
+
+
+def _part_of_pass(bags: Bags) -> Bags | None:
+    """This process's part; None if each process has to take all bags, because there are fewer than processes."""
+    return None if size() == 1 or len(bags) < size() else own_part(bags)
