@@ -142,7 +142,7 @@ def test_plans_depend_on_the_task():
 
     assert (plan("mine", (64,), True).backbone, plan("mine", (64,), True).own.pretrain) == ("mlp", None)
     assert (plan("digits", (8, 8, 1), True).backbone, plan("digits", (8, 8, 1), True).own.pretrain) == ("tiny", None)
-    assert plan("cifar10", (32, 32, 3), False).backbone == "cnn"
+    assert plan("cifar10", (32, 32, 3), False).backbone == "patches"
     on_gpu = plan("cifar10", (32, 32, 3), True)
     assert on_gpu.backbone == "resnet18-small"
 

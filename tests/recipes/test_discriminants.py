@@ -136,14 +136,14 @@ def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
 def test_which_bags_have_discriminants():
     rng = np.random.default_rng(3)
     bags = bags_of(rng, rng.normal(size=(3, 5)), bags=6)
-    assert is_applicable(bags)
-    assert not is_applicable(bags.subset(np.arange(3))), (
+    assert is_applicable(bags, 5)
+    assert not is_applicable(bags.subset(np.arange(3)), 5), (
         "one bag per label: the variation between bags of one label is unknown"
     )
-    assert not is_applicable(bags.subset(np.array([0, 1, 3, 4]))), "no bag of a label"
-    assert not is_applicable(bags.with_background("none")), "no label names a background"
-    assert not is_applicable(bags._with(store=np.zeros((len(bags.store), MAX_FEATURES + 1), np.float32)))
-    assert not is_applicable(bags._with(store=np.zeros((len(bags.store), 8, 8, 1), np.uint8))), "images"
+    assert not is_applicable(bags.subset(np.array([0, 1, 3, 4])), 5), "no bag of a label"
+    assert not is_applicable(bags.with_background("none"), 5), "no label names a background"
+    assert not is_applicable(bags, MAX_FEATURES + 1)
+    assert not is_applicable(bags, None), "images"
 
 
 def test_only_instances_of_the_bags_are_used():

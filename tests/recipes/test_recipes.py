@@ -33,7 +33,7 @@ def test_paper_is_the_published_protocol():
         ("mine", (90, 8, 1), False, "census"),
         ("pathmnist", (28, 28, 3), True, "census"),
         ("mine", (32, 32, 3), True, "census"),
-        ("pathmnist", (28, 28, 3), False, "quick"),
+        ("pathmnist", (28, 28, 3), False, "census"),
     ],
 )
 def test_default_chooses_by_data_and_hardware_and_says_so(source, shape, on_gpu, chosen):

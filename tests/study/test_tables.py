@@ -249,7 +249,7 @@ def test_results_with_different_options_or_stages_are_not_averaged(cell):
     assert pretrain != head
     assert pretrain.changed == "census.pretrain.learning_rate 0.001"
     assert census(**{"census.pretrain.seed": 3}).changed == ""
-    assert "backbone cnn" in census(on_gpu=False).changed
+    assert "backbone patches" in census(on_gpu=False).changed
 
 
 def test_a_long_curve_is_thinned_out_and_keeps_its_ends(cell, tmp_path):

@@ -16,6 +16,7 @@ from ..descriptions import BACKBONES as ABOUT
 from ..errors import InputError
 from ..plugins import Registry, register
 from .norm import BatchNorm1d, BatchNorm2d
+from .patches import PATCH, PatchFeatures
 from .resnet import ResNet18
 
 
@@ -83,6 +84,24 @@ class Tiny(nn.Module):
         return self.layers(x)
 
 
+class Patches(nn.Module):
+    """Fixed features of patches, standardised, and an MLP on them. Recipe census finds the features, without labels."""
+
+    std: Tensor  # of the features, (d,)
+
+    def __init__(self, shape: tuple[int, ...], width: int = 128):
+        super().__init__()
+        if min(shape[1:]) < PATCH + 1:
+            raise InputError(f"backbone patches needs images of {PATCH + 1}x{PATCH + 1} pixels or more: use mlp")
+        self.features = PatchFeatures(shape[0])
+        self.register_buffer("std", torch.ones(self.features.out_features))
+        self.mlp = MLP((self.features.out_features,), width)
+        self.out_features = width
+
+    def forward(self, x: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, width)
+        return self.mlp(self.features(x) / self.std)
+
+
 @dataclass(frozen=True)
 class Backbone:
     """A network under a name: `create(shape)` returns a module from instances of this shape to (n, features).
@@ -106,6 +125,7 @@ for backbone in (
     Backbone("linear", Linear, ABOUT["linear"], takes="vectors"),
     Backbone("tiny", Tiny, ABOUT["tiny"], takes="images"),
     Backbone("cnn", CNN, ABOUT["cnn"], takes="images"),
+    Backbone("patches", Patches, ABOUT["patches"], takes="images"),
     Backbone("resnet18", ResNet18, ABOUT["resnet18"], takes="images"),
     Backbone("resnet18-small", partial(ResNet18, stem="small"), ABOUT["resnet18-small"], takes="images"),
 ):

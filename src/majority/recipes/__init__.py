@@ -131,6 +131,8 @@ def model_builder(
     The statistics of the instances are computed only once.
     """
     recipe = RECIPES[plan.recipe]
+    if plan.backbone == census.PATCHES and plan.recipe != "census":
+        raise InputError(f"only recipe census finds the features of backbone {plan.backbone}: choose another backbone")
     named = recipe.method(method)
     first = recipe.losses[0] if named == AUTO else named
 
@@ -179,7 +181,7 @@ def _default_recipe(task: TaskInfo) -> tuple[str, str]:
     if task.tiny:
         return "census", " (chosen for images of {}x{})".format(*task.shape[:2])
     if not task.on_gpu:
-        return "quick", " (chosen for images on a CPU)"
+        return "census", " (chosen for images on a CPU: it trains on features of their patches)"
     if known_source(task.source) is None:
         return (
             "census",

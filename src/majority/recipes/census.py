@@ -7,8 +7,9 @@ student    one more network learns the mean soft label of every instance, and no
 
 Teachers and student start from the weights of pretrain and head. For vectors, the head is trained on discriminants and
 the network first learns its soft labels (distilled). One teacher starts from that and another from random weights; the
-others start like the better one, by the loss of the validation bags. For tiny images, and for all images on a CPU,
-there is no pretrain and no head: everything starts from random weights. Head and teachers keep the epoch with the
+others start like the better one, by the loss of the validation bags. For tiny images there is no pretrain and no head:
+everything starts from random weights. Other images on a CPU are turned into vectors first, which takes no labels
+(patches), and have the stages of vectors. Head and teachers keep the epoch with the
 lowest loss of the validation bags. Pretrain, distilled and student do not learn bag labels: they keep their last epoch.
 
 If no method is named, there are several losses: heads and teachers of each, and the soft labels that are learned are
@@ -23,16 +24,18 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..backbones.patches import COMPONENTS
 from ..data.bags import Bags
 from ..data.device import choose_device
 from ..errors import InputError
 from ..inference.evaluate import all_batches, outputs
-from ..model import Model, ModelSpec, Normalise
+from ..model import Model, ModelSpec, Normalise, standardisation
 from ..training.augment import Augment
 from ..training.distributed import gather_pass
 from ..training.objectives import Averaged, Contrastive, Distill
@@ -43,11 +46,13 @@ from .discriminants import discriminants, is_applicable
 from .features import bags_of_features, one_bag_per_instance
 from .label_preserving import known_source, label_preserving
 from .losses import explained, weigh
+from .patches import find_patches
 from .plan import Plan, TaskInfo
 from .single import resnet_for
 from .stages import Run, Trained
 from .views import MIXED_EPOCHS, additions_for, describe, search_views, views_of, with_views
 
+PATCHES = "patches"  # the backbone, and the stage that finds its features
 SMALLEST_PROBABILITY = 1e-8
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
 
@@ -82,13 +87,13 @@ class CensusSettings:
 
 
 def plan(task: TaskInfo) -> Plan:
-    if task.vectors:
+    if task.vectors or not (task.tiny or task.on_gpu):
         head = Settings(epochs=100, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
-        return Plan("census", "mlp", own=CensusSettings(head=head))
-    if task.tiny or not task.on_gpu:
+        return Plan("census", "mlp" if task.vectors else PATCHES, own=CensusSettings(head=head))
+    if task.tiny:
         views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
         training = Settings(epochs=30, learning_rate=4e-3, warmup_epochs=3, augment=views)
-        return Plan("census", "tiny" if task.tiny else "cnn", training=training, own=CensusSettings())
+        return Plan("census", "tiny", training=training, own=CensusSettings())
     height, width = map(_three_quarters, task.shape[:2])
     pretrain = Settings(
         epochs=200,
@@ -137,7 +142,8 @@ def _three_quarters(length: int) -> int:
 def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
     """In all stages; `losses` is their number if no method is named."""
     own: CensusSettings = plan.own
-    distills = int(_head_on_discriminants(own, train))  # the network learns the soft labels of heads
+    width = COMPONENTS if plan.backbone == PATCHES else _width(train)
+    distills = int(_head_on_discriminants(own, train, width))  # the network learns the soft labels of heads
     epochs = own.pretrain.epochs if own.pretrain is not None else 0
     if _searches_views(own) and own.head is not None:
         choices = 1 + len(additions_for(plan, train.store.shape[-1]))
@@ -149,14 +155,19 @@ def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
     return epochs + teachers * teacher_epochs + (1 + distills) * plan.training.epochs
 
 
-def _head_on_discriminants(own: CensusSettings, train: Bags) -> bool:
-    return own.pretrain is None and own.head is not None and is_applicable(train)
+def _width(bags: Bags) -> int | None:
+    """Of vectors; None for images."""
+    return bags.store.shape[1] if bags.store.ndim == 2 else None
+
+
+def _head_on_discriminants(own: CensusSettings, train: Bags, width: int | None) -> bool:
+    return own.pretrain is None and own.head is not None and is_applicable(train, width)
 
 
 def _starts_from_discriminants(run: Run) -> bool:
     if run.chosen is not None:
         return "distilled" in run.chosen.epochs
-    return _head_on_discriminants(run.plan.own, run.train)
+    return _head_on_discriminants(run.plan.own, run.train, _width(run.train))
 
 
 def _searches_views(own: CensusSettings) -> bool:
@@ -164,11 +175,53 @@ def _searches_views(own: CensusSettings) -> bool:
 
 
 def train(run: Run) -> Trained:
+    if run.plan.backbone == PATCHES:
+        return _train_on_patches(run)
     if not _searches_views(run.plan.own):
         return _train_losses(run) if run.losses else _train_method(run)
     run, stages, about = _choose_views(run)
     trained = _train_losses(run) if run.losses else _train_method(run)
     return replace(trained, stages=stages | trained.stages, about={"views": about} | trained.about)
+
+
+def _train_on_patches(run: Run) -> Trained:
+    """The stages for vectors, on fixed features of the images; at the end, both are one network."""
+    whole = run.fresh_model()
+    patches: Any = whole.backbone
+    find = partial(find_patches, patches.features, whole.normalise, run.train, run.plan.training.seed)
+    run.compute_once(PATCHES, patches.features, find)
+    shown = f"{patches.features.out_features} features of {len(np.unique(run.train.index)):,} images"
+    run.log(f"stage {PATCHES}: {shown}, found without labels")
+    with torch.random.fork_rng(devices=[]):
+        embed = Model(replace(whole.spec, backbone=None), whole.normalise, patches.features)
+    train, val = (bags_of_features(embed, bags, run.device) for bags in (run.train, run.val))
+    normalise = Normalise(*standardisation(train))
+
+    def fresh_model(number: int = 0, **method: str) -> Model:
+        made = run.fresh_model(number, **method)
+        spec = replace(made.spec, backbone="mlp", instance_shape=train.store.shape[1:], channels=None)
+        with torch.random.fork_rng(devices=[]):
+            model = Model(spec, deepcopy(normalise), cast(Any, made.backbone).mlp)
+        model.head = made.head
+        return model
+
+    plan = replace(run.plan, backbone="mlp", own=replace(run.plan.own, pretrain=None))
+    on_features = replace(run, train=train, val=val, plan=plan, fresh_model=fresh_model)
+    trained = _train_losses(on_features) if run.losses else _train_method(on_features)
+    student = trained.model.cpu()
+    whole = run.fresh_model(method=student.spec.method) if run.losses else run.fresh_model()
+    _put_together(cast(Any, whole.backbone), patches.features.cpu(), student)
+    whole.head.load_state_dict(student.head.state_dict())
+    return replace(trained, model=whole)
+
+
+@torch.no_grad()
+def _put_together(network: Any, features: nn.Module, student: Model) -> None:
+    """Fill a network of patches with the features and with a model of them; their mean goes into that of the former."""
+    network.features.load_state_dict(features.state_dict())
+    network.features.mean += student.normalise.mean.float() @ network.features.components
+    network.std.copy_(student.normalise.std)
+    network.mlp.load_state_dict(student.backbone.state_dict())
 
 
 def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:

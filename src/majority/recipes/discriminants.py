@@ -16,10 +16,10 @@ SMALLEST_VARIANCE = 1e-6  # relative to the largest: directions that vary less a
 MAX_SCALE = 100  # features whose deviations differ by more than this factor are in different units
 
 
-def is_applicable(bags: Bags) -> bool:
-    """Whether the instances are vectors of moderate width, every class is a label, and some label has two bags."""
+def is_applicable(bags: Bags, width: int | None) -> bool:
+    """Whether the features are vectors of moderate width, every class is a label, and some label has two bags."""
     counts = bags.bag_labels.counts(len(bags.classes))
-    is_narrow = bags.store.ndim == 2 and bags.store.shape[1] <= MAX_FEATURES
+    is_narrow = width is not None and width <= MAX_FEATURES
     return bool(is_narrow and counts.min() > 0 and counts.sum() > len(counts))
 
 

@@ -121,6 +121,21 @@ class Run:
         """The seed of training `number` in this run."""
         return self.plan.training.seed + SEED_STEP * number
 
+    def compute_once(self, name: str, module: nn.Module, compute: Callable[[], None]) -> None:
+        """Call `compute`, which fills the module; if this run has done so before, its file is read instead."""
+        path = self.folder / STAGES / name / WEIGHTS
+
+        def compute_or_read() -> Weights:
+            if not path.exists():
+                compute()
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_weights(path, module.state_dict())
+            return read_weights(path, AGAIN)[0]
+
+        weights = from_first(compute_or_read)
+        check_weights(weights, module.state_dict(), path, AGAIN)
+        module.load_state_dict(weights)
+
     def stage(self, name: str, trained: nn.Module, train: Callable[[Path, str | None], Fitted]) -> Fitted:
         """Call `train` with a folder and a title to train `trained`, a model or a part of one; a stage that is
         finished is read from its folder instead."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import batch_norm
 
 from ..backbones.norm import BatchNorm1d, BatchNorm2d
 from . import distributed
@@ -89,7 +90,8 @@ class _Normalise(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         precise = torch.promote_types(x.dtype, torch.float32)
         over, shape = _dimensions(x)
-        variance, mean = torch.var_mean(x.to(precise), over, correction=0)
+        mean = x.to(precise).mean(over)
+        variance = (x.to(precise) - mean.view(shape)).square_().mean(over)  # var_mean is far slower on a CPU
         number = mean.new_full((1,), x.numel() // x.shape[1] * counts)
         rows = distributed.gather(torch.cat([number, mean, variance]).unsqueeze(0), [1] * distributed.size())
         numbers, means, variances = rows.split([1, len(mean), len(mean)], dim=1)  # one row per process
@@ -103,23 +105,21 @@ class _Normalise(torch.autograd.Function):
             used_variance = torch.where(values > 1, variance, running_var.to(precise))
         scale = (used_variance + eps).rsqrt()
         ctx.save_for_backward(x, weight, used_mean, scale, from_step * counts / values)
-        normalised = (x.to(precise) - used_mean.view(shape)) * scale.view(shape)
-        if weight is not None and bias is not None:
-            normalised = normalised * weight.view(shape) + bias.view(shape)
+        normalised = batch_norm(x, used_mean, used_variance, weight, bias, eps=eps)
         ctx.mark_non_differentiable(mean, variance, values)
-        return normalised.to(x.dtype), mean, variance, values
+        return normalised, mean, variance, values
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, *unused: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, scale, share = ctx.saved_tensors
         over, shape = _dimensions(x)
         gradient = gradient.to(mean.dtype)
-        unit = (x.to(mean.dtype) - mean.view(shape)) * scale.view(shape)
-        to_bias, to_weight = gradient.sum(over), (gradient * unit).sum(over)
+        centred = x.to(mean.dtype) - mean.view(shape)
+        to_bias, to_weight = gradient.sum(over), (gradient * centred).sum(over) * scale
         mean_gradient, mean_product = (distributed.total(torch.stack([to_bias, to_weight])) * share).unbind()
-        to_x = gradient - mean_gradient.view(shape) - unit * mean_product.view(shape)
         factor = scale if weight is None else scale * weight
-        to_x = (to_x * factor.view(shape)).to(x.dtype)
+        to_x = (gradient - mean_gradient.view(shape)) * factor.view(shape)
+        to_x = to_x.addcmul_(centred, (-factor * scale * mean_product).view(shape)).to(x.dtype)
         of_norm = (None, None) if weight is None else (to_weight.to(weight.dtype), to_bias.to(weight.dtype))
         return (to_x, *of_norm, None, None, None, None)
 

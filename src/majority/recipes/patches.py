@@ -1,0 +1,75 @@
+"""Typical patches of the training images, found without labels: what the backbone `patches` compares images with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..backbones.patches import PATCH, PatchFeatures
+from ..data.bags import Bags
+from ..data.stores import iterate_chunks
+from ..model import Normalise
+
+IMAGES, PER_IMAGE = 4_000, 40  # from which patches are drawn, and how many from each
+ROUNDS = 12  # of k-means
+NOISE = 0.01  # variance that is added before whitening, relative to the mean: it keeps noise from being amplified
+ROWS_AT_ONCE = 20_000
+
+
+@torch.no_grad()
+def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed: int) -> None:
+    """Fill the buffers of `features` from the images of these bags. Labels are not used."""
+    used = np.unique(bags.index)
+    generator = torch.Generator().manual_seed(seed)
+    some = used[torch.randperm(len(used), generator=generator)[:IMAGES].sort().values.numpy()]
+    drawn = [_draw(features.reduced(images), generator) for images in _images(bags, some, normalise)]
+    patches = torch.cat(drawn)  # (n, values)
+    mean = patches.mean(dim=0)
+    variances, directions = torch.linalg.eigh(torch.cov((patches - mean).T.double()))
+    scales = (variances.clamp(min=0) + NOISE * variances.mean() + torch.finfo(torch.float32).tiny).rsqrt()
+    whitening = (directions * scales @ directions.T).float()  # symmetric
+    features.whitening.copy_(whitening.view_as(features.whitening))
+    features.shift.copy_(-(whitening @ mean))
+    white = functional.normalize((patches - mean) @ whitening, dim=1)
+    features.centroids.copy_(_k_means_of_directions(white, len(features.centroids), generator))
+
+    width = len(features.mean)
+    total, squares = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
+    for images in _images(bags, used, normalise):
+        found = features.similarities(images).double()
+        total += found.sum(dim=0)
+        squares += found.T @ found
+    mean = total / len(used)
+    _, directions = torch.linalg.eigh(squares / len(used) - torch.outer(mean, mean))
+    features.mean.copy_(mean)
+    features.components.copy_(directions.flip(1)[:, : len(features.components)].T)
+
+
+def _images(bags: Bags, rows: np.ndarray, normalise: Normalise) -> Iterator[Tensor]:
+    """Normalised images (n, channels, height, width), some at a time."""
+    for chunk in iterate_chunks(bags.store, rows):
+        for piece in torch.from_numpy(chunk).split(64):
+            yield normalise(piece)
+
+
+def _draw(images: Tensor, generator: torch.Generator) -> Tensor:
+    """Patches at random places: (n * PER_IMAGE, values), or all of them if an image has fewer."""
+    patches = functional.unfold(images, PATCH).transpose(1, 2)  # (n, places, values)
+    places = torch.rand(patches.shape[:2], generator=generator).argsort(dim=1)[:, :PER_IMAGE]
+    return patches.gather(1, places.unsqueeze(2).expand(-1, -1, patches.shape[2])).flatten(0, 1)
+
+
+def _k_means_of_directions(rows: Tensor, clusters: int, generator: torch.Generator) -> Tensor:
+    """(n, d) rows of length 1 -> (clusters, d) centroids of length 1. A cluster without rows gets a random row."""
+    centroids = rows[torch.randint(len(rows), (clusters,), generator=generator)]
+    for _ in range(ROUNDS):
+        nearest = torch.cat([(some @ centroids.T).argmax(dim=1) for some in rows.split(ROWS_AT_ONCE)])
+        sums = torch.zeros_like(centroids).index_add_(0, nearest, rows)
+        empty = torch.bincount(nearest, minlength=clusters) == 0
+        sums[empty] = rows[torch.randint(len(rows), (int(empty.sum()),), generator=generator)]
+        centroids = functional.normalize(sums, dim=1)
+    return centroids

@@ -1,0 +1,132 @@
+"""Patches: features that no label is needed for, and census on them."""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Bags, Classifier, InputError, build_model, evaluate, export_onnx
+from majority.backbones import patches as backbone
+from majority.backbones.patches import PatchFeatures
+from majority.model import Normalise
+from majority.recipes import RECIPES, TaskInfo, model_builder, train_by_plan
+from majority.recipes.patches import find_patches
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch):
+    monkeypatch.setattr(backbone, "CENTROIDS", 12)
+    monkeypatch.setattr(backbone, "COMPONENTS", 20)
+
+
+def textures(bags=40, size=6, side=14, seed=0):
+    """Stripes along x (class a) or along y (class b), anywhere, in noise; two thirds of a bag have its label."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(bags) % 2
+    classes = np.concatenate([np.where(np.arange(size) % 3 < 2, label, 1 - label) for label in labels])
+    stripes = np.sin(np.arange(side)[None] * 1.5 + rng.uniform(0, 6, len(classes))[:, None])  # (n, side)
+    images = np.where(classes[:, None, None] == 0, stripes[:, None, :], stripes[:, :, None]).repeat(1, axis=0)
+    images = (
+        np.broadcast_to(images, (len(classes), side, side)) * 60 + 128 + rng.normal(0, 20, (len(classes), side, side))
+    )
+    store = np.clip(images, 0, 255).astype(np.uint8)[..., None]
+    offsets = np.arange(bags + 1) * size
+    return Bags(store, np.arange(len(store)), offsets, labels, ("a", "b"), instance_labels=classes)
+
+
+def found(bags, seed=0):
+    features = PatchFeatures(1)
+    find_patches(features, Normalise(torch.tensor([0.5]), torch.tensor([0.25])), bags, seed)
+    return features
+
+
+def test_features_are_those_of_explicit_patches():
+    bags = textures(bags=4)
+    features = found(bags)
+    image = torch.from_numpy(bags.store[:1]).permute(0, 3, 1, 2).float() / 255 * 4 - 2
+    side, near = 14 - backbone.PATCH + 1, []
+    for row in range(side):
+        for column in range(side):
+            patch = image[0, :, row : row + backbone.PATCH, column : column + backbone.PATCH].flatten()
+            white = features.whitening.flatten(1) @ patch + features.shift
+            near.append((features.centroids @ (white / white.norm()) - backbone.THRESHOLD).clamp(min=0))
+    near = torch.stack(near).view(side, side, -1)
+    half = side // 2
+    quarters = [near[:half, :half], near[:half, half:], near[half:, :half], near[half:, half:]]
+    expected = torch.cat([quarter.mean(dim=(0, 1)) for quarter in quarters]).sqrt()
+    torch.testing.assert_close(features.similarities(image)[0], expected)
+    torch.testing.assert_close(features(image)[0], features.components @ (expected - features.mean))
+
+
+def test_whitened_patches_are_white_and_components_are_principal():
+    bags = textures()
+    features = found(bags)
+    images = torch.from_numpy(bags.store).permute(0, 3, 1, 2).float() / 255 * 4 - 2
+    white = torch.nn.functional.conv2d(images, features.whitening, features.shift).transpose(0, 1).flatten(1)
+    covariance = torch.cov(white)
+    assert covariance.diagonal().max() < 1.2
+    assert (covariance - covariance.diagonal().diag()).abs().max() < 0.2
+    values = features(images)
+    assert values.mean(dim=0).abs().max() < 1e-3
+    spread = torch.cov(values.T)
+    assert (spread.diagonal().diff() < 1e-4).all(), "in the order of their variance"
+    assert (spread - spread.diagonal().diag()).abs().max() < 1e-3 * spread.max(), "uncorrelated"
+
+
+def test_no_label_is_used():
+    bags = textures()
+    other = bags._with(labels=1 - bags.labels, instance_labels=None)
+    for name, value in found(bags).state_dict().items():
+        assert torch.equal(value, found(other).state_dict()[name]), name
+
+
+def test_large_images_are_reduced():
+    features = PatchFeatures(3)
+    assert features.reduced(torch.zeros(1, 3, 224, 260)).shape[2:] == (32, 37)
+    assert features.reduced(torch.zeros(1, 3, 40, 63)).shape[2:] == (40, 63)
+
+
+def test_census_learns_textures_from_bags_and_the_classifier_takes_images(tmp_path):
+    train, val, test = textures(), textures(20, seed=1), textures(20, seed=2)
+    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
+    assert plan.backbone == "patches"
+    plan = plan.with_settings({"training.epochs": 10, "census.head.epochs": 10, "census.teachers": 1})
+    build = model_builder(plan, "auto", train)
+    hidden = [bags.without_instance_labels() for bags in (train, val)]
+    logged = []
+    trained = train_by_plan(plan, "auto", *hidden, build, tmp_path / "run", device="cpu", log=logged.append)
+    assert evaluate(trained.model, test, "cpu").summary()["instance_accuracy"] > 0.95
+    assert any("stage patches" in line for line in logged)
+    assert RECIPES["census"].epochs(plan, train, "auto") == sum(stage.epochs for stage in trained.stages.values())
+    place = Classifier(trained.model, "cpu").save(tmp_path / "c.safetensors")
+    loaded = Classifier.load(place, "cpu")
+    np.testing.assert_array_equal(loaded.predict(test.store), Classifier(trained.model, "cpu").predict(test.store))
+
+    pytest.importorskip("onnxscript")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    exported = onnxruntime.InferenceSession(export_onnx(loaded, tmp_path / "m.onnx"))
+    (given,) = exported.get_inputs()
+    probabilities = exported.run(None, {given.name: test.store})[0]
+    np.testing.assert_allclose(probabilities, loaded.predict_proba(test.store), atol=1e-5)
+
+
+def test_a_run_that_was_stopped_ends_the_same(tmp_path):
+    train, val = textures(16), textures(8, seed=1)
+    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
+    plan = plan.with_settings({"training.epochs": 2, "census.head.epochs": 2, "census.teachers": 1})
+    build = model_builder(plan, "log-mean", train)
+    trained = train_by_plan(plan, "log-mean", train, val, build, tmp_path / "run", device="cpu")
+    shutil.rmtree(tmp_path / "run/stages/student")
+    again = train_by_plan(plan, "log-mean", train, val, build, tmp_path / "run", device="cpu")
+    for name, value in again.model.state_dict().items():
+        assert torch.equal(value, trained.model.state_dict()[name]), name
+
+
+def test_other_recipes_and_tiny_images_refuse_it():
+    bags = textures(bags=8)
+    plan = RECIPES["quick"].plan(TaskInfo("", (14, 14, 1), on_gpu=False)).with_settings({"backbone": "patches"})
+    with pytest.raises(InputError, match="census"):
+        model_builder(plan, "count", bags)
+    with pytest.raises(InputError, match="7x7"):
+        build_model(textures(bags=4, side=5), backbone="patches")
