@@ -48,6 +48,11 @@ def test_the_page_about_tables(monkeypatch, capsys):
     assert pd.read_parquet("by-bag.parquet")["bag"].tolist() == ["s1", "s2", "s3", "s4", "s5", "s6"]
 
 
+def test_the_page_about_labels(monkeypatch, capsys):
+    run_page("labels.md", monkeypatch, capsys)
+    assert Path("ranked-run/report.html").exists()
+
+
 def test_the_page_about_known_classes(monkeypatch, capsys):
     run_page("known-classes.md", monkeypatch, capsys)
     assert Path("labelled-run/result.json").exists()

@@ -241,8 +241,10 @@ def test_a_row_without_a_label(missing):
     labels[3] = missing
     for given in (labels, list(labels), pd.Series(labels)):
         with pytest.raises(InputError, match=r"row 3 has no label \((None|nan|<NA>)\): give every row the label"):
+            quick().fit(X, given)
+        with pytest.raises(InputError, match=r"bag 3 has two labels, none \(row 3\)"):
             quick().fit(X, given, groups)
-        with pytest.raises(InputError, match="row 3 has no label"):
+        with pytest.raises(InputError, match=r"bag 3 has two labels, none \(row 3\)"):
             model.score(X, given, groups)
 
 
@@ -399,3 +401,25 @@ def test_large_numbers_do_not_drown_what_they_tell():
     X = 1.7e9 + 100 * y[:, None] + 10 * rng.normal(size=(200, 1))
     model = quick().fit(X, y, groups=np.arange(200) // 2)
     assert (model.predict(X) == y).mean() > 0.95
+
+
+def test_labels_that_say_less_or_more():
+    """Bags without a label, one of several, and runners-up: only where groups say which rows belong together."""
+    X, y, groups, _ = make_table(bags=12)
+    labels = y.astype(object)
+    labels[groups == 2] = None
+    several = "|".join(sorted(set(y)))
+    labels[groups == 5] = several
+    model = quick(epochs=5).fit(X, labels, groups)
+    assert model.classes_.tolist() == sorted(set(y))
+    known = ~np.isin(groups, [2, 5])
+    right = round(model.score(X[known], y[known], groups[known]) * 10)
+    assert model.score(X, labels, groups) == pytest.approx((right + 1) / 11)  # any class of several is right
+    seconds = np.full(len(y), "", object)
+    seconds[groups == 0] = next(name for name in sorted(set(y)) if name != y[groups == 0][0])
+    ranked = quick(epochs=5).fit(X, y, groups, second_labels=seconds)
+    plain = quick(epochs=5).fit(X, y, groups)
+    assert not np.array_equal(ranked.predict_proba(X), plain.predict_proba(X))
+    seconds[groups == 0] = y[groups == 0][0]
+    with pytest.raises(InputError, match="the runner-up is the winner"):
+        quick().fit(X, y, groups, second_labels=seconds)

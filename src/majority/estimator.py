@@ -23,6 +23,7 @@ from torch import nn
 
 from .data.bags import Bags
 from .data.device import BATCH_INSTANCES, choose_device
+from .data.labels import SEPARATOR, split_label
 from .data.segments import Segments
 from .data.validation import find_missing
 from .errors import InputError
@@ -82,7 +83,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     """
 
     # With metadata routing switched on, groups are requested without a call of set_fit_request.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "second_labels": True}
     __metadata_request__score: ClassVar[dict[str, bool | None]] = {"groups": True, "sample_weight": None}
 
     def __init__(
@@ -118,19 +119,37 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.device = device
 
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> MajorityLabelClassifier:
-        """Train. `groups` holds the bag id of each row; the rows of a bag need not be consecutive."""
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        second_labels: ArrayLike | None = None,
+    ) -> MajorityLabelClassifier:
+        """Train. `groups` holds the bag id of each row; the rows of a bag need not be consecutive.
+
+        With groups, a label may be missing (None, NaN or an empty text) or one of several (`"a|b"`). `second_labels`
+        are the runners-up, where they are known.
+        """
         self._check_parameters()
-        _refuse_missing(y, "label")
-        rows, labels = validate_data(self, X, y, dtype=FLOATS)
-        check_classification_targets(labels)
+        if groups is None:
+            _refuse_missing(y, "label")
+        special = second_labels is not None or _is_special(y)
+        if special:
+            rows, labels = validate_data(self, X, dtype=FLOATS), None
+        else:
+            rows, labels = validate_data(self, X, y, dtype=FLOATS)
+            check_classification_targets(labels)
         if self.method != AUTO and METHODS.find(self.method).head.needs_bag:
             raise InputError(
                 f"method {self.method} classifies an instance only within its bag, but predict(X) gets no bags: "
                 "use a method that classifies single instances"
             )
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        bags = _make_bags(rows, codes, [str(name) for name in self.classes_], groups)
+        if labels is not None:
+            self.classes_, codes = np.unique(labels, return_inverse=True)
+            bags = _make_bags(rows, codes, [str(name) for name in self.classes_], groups)
+        else:
+            self.classes_, bags = _make_special_bags(rows, y, second_labels, groups)
         seed = _seed_from(self.random_state)
         train, held_out = self._split(bags, seed)
         plan = self._plan(train, seed)
@@ -210,18 +229,21 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         return _bag_accuracy(y, predicted, groups)
 
     def _split(self, bags: Bags, seed: int) -> tuple[Bags, Bags | None]:
-        fraction = self.validation_fraction
-        if fraction * len(bags) < len(bags.classes):
+        """Bags without a label are not held out."""
+        fraction, labelled = self.validation_fraction, bags.with_labels()
+        if fraction * len(labelled) < len(bags.classes):
             return bags, None
-        train, held_out = bags.split([1 - fraction, fraction], seed)
-        lost_a_class = len(np.unique(train.labels)) < len(bags.classes)
+        is_held_out = np.zeros(len(bags), bool)
+        is_held_out[bags.bag_labels.known] = labelled.divide([1 - fraction, fraction], seed) == 1
+        train, held_out = bags.subset(~is_held_out), bags.subset(is_held_out)
+        lost_a_class = len(train.bag_labels.named_classes()) < len(bags.bag_labels.named_classes())
         return (bags, None) if lost_a_class else (train, held_out)
 
     def _warn_of_bag_labels(self, rows: Bags) -> None:
         """Warn if even the rows that the model is surest of often have another label, as rows of bags have."""
         probabilities = self._probabilities(rows.instances())
         surest = probabilities.max(axis=1).argsort()[len(rows) // 2 :]
-        share = (probabilities.argmax(axis=1) == rows.labels)[surest].mean()
+        share = rows.bag_labels.allows(probabilities.argmax(axis=1))[surest].mean()
         if len(rows) >= FEWEST_ROWS and share < SURE_AND_RIGHT:
             warnings.warn(
                 "fit got no groups, so every row was treated as an instance of its label. But of the half of the rows "
@@ -264,6 +286,48 @@ def _make_bags(rows: np.ndarray, codes: np.ndarray, names: list[str], groups: Ar
     return Bags(rows, np.arange(len(rows)), np.arange(len(rows) + 1), codes, names)
 
 
+def _is_special(y: ArrayLike) -> bool:
+    """Whether labels are missing, or name several classes."""
+    column = _as_objects(y)
+    if column.ndim != 1 or column.dtype.kind not in "OfU":
+        return False
+    texts = column.dtype.kind in "OU" and any(isinstance(text, str) and SEPARATOR in text for text in column)
+    return texts or len(_missing(column)) > 0
+
+
+def _as_objects(values: ArrayLike) -> np.ndarray:
+    """An array; of a list, an array of objects, in which NaN is not the text 'nan'."""
+    return np.asarray(values) if hasattr(values, "dtype") else np.array(values, dtype=object)
+
+
+def _missing(column: np.ndarray) -> np.ndarray:  # positions
+    empty = [isinstance(value, str) and value == "" for value in column] if column.dtype.kind in "OU" else []
+    return np.union1d(find_missing(column), np.flatnonzero(empty))
+
+
+def _make_special_bags(
+    rows: np.ndarray, y: ArrayLike, second_labels: ArrayLike | None, groups: ArrayLike | None
+) -> tuple[np.ndarray, Bags]:
+    """The classes, and bags of which some have no label, one of several, or a runner-up."""
+    ids = np.arange(len(rows)) if groups is None else _bag_ids(groups, len(rows))
+    names: dict[str, Any] = {}  # text -> class as the caller writes it
+    columns = []
+    for values in (y,) if second_labels is None else (y, second_labels):
+        column = _as_objects(values)
+        check_consistent_length(rows, column)
+        known = np.delete(np.arange(len(column)), _missing(column))
+        texts = np.full(len(column), "", object)
+        texts[known] = [str(value) for value in column[known].tolist()]
+        for value in column[known].tolist():
+            parts = split_label(value) if isinstance(value, str) else (value,)
+            names |= {str(part): part for part in parts}
+        columns.append(texts)
+    classes = np.unique(np.array([*names.values()]))
+    seconds = columns[1] if second_labels is not None else None
+    labelled = [str(name) for name in classes.tolist()]
+    return classes, Bags.from_table(rows, ids, columns[0], labelled, second_labels=seconds)
+
+
 def _bag_ids(groups: ArrayLike, rows: int) -> np.ndarray:
     try:
         ids: np.ndarray = column_or_1d(groups)
@@ -291,6 +355,8 @@ def _refuse_missing(values: ArrayLike | None, what: str) -> None:
 
 
 def _bag_accuracy(y: ArrayLike, predicted: np.ndarray, groups: ArrayLike | None) -> float:
+    if groups is not None and _is_special(y):
+        return _special_bag_accuracy(y, predicted, groups)
     _refuse_missing(y, "label")
     labels: np.ndarray = column_or_1d(y)
     check_consistent_length(labels, predicted)
@@ -302,3 +368,15 @@ def _bag_accuracy(y: ArrayLike, predicted: np.ndarray, groups: ArrayLike | None)
     counts = np.add.reduceat(bags.instances(), bags.offsets[:-1])  # (b, C)
     bag_labels = labels[bags.index[bags.offsets[:-1]]]  # (b,)
     return float((classes[counts.argmax(axis=1)] == bag_labels).mean())
+
+
+def _special_bag_accuracy(y: ArrayLike, predicted: np.ndarray, groups: ArrayLike) -> float:
+    """Over the bags with a label; right is any of several classes."""
+    _, bags = _make_special_bags(np.zeros((len(predicted), 1)), y, None, groups)
+    classes, codes = np.unique(predicted, return_inverse=True)
+    votes = np.eye(len(classes), dtype=np.int64)[codes[bags.index]]  # (n, classes)
+    winners = np.add.reduceat(votes, bags.offsets[:-1]).argmax(axis=1)  # (b,)
+    number = {name: i for i, name in enumerate(bags.classes)}
+    numbers = np.array([number.get(str(name), -1) for name in classes.tolist()])[winners]  # -1: no label has that name
+    right = bags.bag_labels.allows(np.maximum(numbers, 0)) & (numbers >= 0)
+    return float(right[bags.bag_labels.known].mean())

@@ -192,7 +192,7 @@ def build_model(
         torch.default_generator.manual_seed(seed)
         module = create_backbone(backbone, spec.backbone_shape) if isinstance(backbone, str) else backbone
         model = Model(spec, Normalise(mean, std), module)
-    model.head.see_labels(torch.from_numpy(np.bincount(train.labels, minlength=len(train.classes))))
+    model.head.see_labels(torch.from_numpy(train.bag_labels.counts(len(train.classes))))
     return model
 
 

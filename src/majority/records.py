@@ -92,6 +92,7 @@ class Config(TypedDict):
     settings: NotRequired[dict[str, Any]]
     source_path: NotRequired[str | None]
     like: NotRequired[str | None]
+    refit: NotRequired[bool]
     task: TaskRecord
     planned_epochs: NotRequired[AtLeastOne]
     columns: NotRequired[list[str] | None]
@@ -112,6 +113,8 @@ class Figures(TypedDict, total=False):
     overestimation_quantiles: Annotated[list[Figure], Between(5, 5)] | None
     bag_accuracy: Share | None
     bag_accuracy_by_count: Share | None
+    runner_up_accuracy: Share | None
+    labelled_bags: Count
     most_frequent_label: Share
     warnings: list[str]
     consistency_rate: Share | None
@@ -183,6 +186,7 @@ class ResultBase(TypedDict):
     curve: NotRequired[Curve | None]
     losses: NotRequired[LossWeights]
     views: NotRequired[ChosenViews]
+    refit_bags: NotRequired[Count]
 
 
 class ResultLine(ResultBase):

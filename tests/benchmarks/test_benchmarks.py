@@ -176,3 +176,15 @@ def test_embed_runs_and_continues(run, tmp_path):
     facts = json.loads((tmp_path / "out" / "embedding.json").read_text())
     assert facts["features"] == 16
     assert facts["model"] == "m.onnx"
+
+
+def test_labels_runs_small_and_continues(run, tmp_path):
+    out = tmp_path / "labels.jsonl"
+    words = ["--folds", "0", "--scenarios", "large", "--recipe", "quick", "--bags", "40", "--labelled", "20"]
+    words += ["--work", tmp_path / "work", "--out", out]
+    run("labels.py", "unlabelled", "digits", *words)
+    first = out.read_text()
+    run("labels.py", "unlabelled", "digits", *words)
+    assert out.read_text() == first, "a training that has a line is not run again"
+    rows = [json.loads(line) for line in first.splitlines()]
+    assert [(row["line"], row["labelled"]) for row in rows] == [("with", 20), ("without", 20)]

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from majority import Bags, Classifier, Settings, build_model, evaluate, fit, load_source, make_bags
 from majority.data.background import Background, majority_of
 from majority.data.batches import Target
+from majority.data.labels import BagLabels
 from majority.data.segments import Segments
 from majority.errors import InputError
 from majority.inference.metrics import Outcome
@@ -159,14 +160,14 @@ def test_hard_counts_leave_the_background_out():
     assert majority_of(counts).tolist() == [0, 1, 0]
     confusion = np.array([[10, 2, 0], [1, 4, 1], [5, 0, 2]])
     labels, predicted = np.array([2, 1, 1]), np.array([2, 2, 1])
-    figures = Outcome(labels, predicted, counts, counts, confusion, np.ones((15, 3)), background=0).summary()
+    figures = Outcome(BagLabels(labels), predicted, counts, counts, confusion, np.ones((15, 3)), background=0).summary()
     assert figures["bag_accuracy_by_count"] == pytest.approx(2 / 3)
     assert figures["consistency_rate"] == 0.5  # of bags 0 and 2
     assert figures["background_share"] == pytest.approx(16 / 25)
     assert figures["background_precision"] == pytest.approx(10 / 16)
     assert figures["background_recall"] == pytest.approx(10 / 12)
     assert figures["voter_accuracy"] == pytest.approx(6 / 13)
-    assert "background_share" not in Outcome(labels, predicted, counts).summary()
+    assert "background_share" not in Outcome(BagLabels(labels), predicted, counts).summary()
 
 
 def fixed_classifier(background=True):

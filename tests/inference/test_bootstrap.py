@@ -8,6 +8,7 @@ import pytest
 from sklearn.metrics import precision_recall_fscore_support
 
 from majority import Bags
+from majority.data.labels import BagLabels
 from majority.inference import bootstrap as module
 from majority.inference.bootstrap import bootstrap
 from majority.inference.evaluate import Predictions, compare
@@ -29,7 +30,7 @@ def made_up(seed=0, n=25, known=1.0, background=None, labels=True):
     bags = Bags(store, np.arange(sizes.sum()), offsets, bag_labels, CLASSES, instance_labels=given)
     bags = bags if background is None else bags.with_background(CLASSES[background])
     if not labels:
-        bags = bags._with(labels=np.full(n, -1))
+        bags = bags._with(bag_labels=BagLabels(np.full(n, -1)))
     guess = np.where(rng.random(len(truth)) < 0.8, truth, rng.integers(0, 3, len(truth)))
     counts = np.stack([np.bincount(guess[bags.ids == bag], minlength=3) for bag in range(n)])
     of_bags = np.where(rng.random(n) < 0.7, bags.labels, rng.integers(first, 3, n))
@@ -42,7 +43,11 @@ def take(bags, predictions, drawn):
     offsets = np.concatenate([[0], np.cumsum(bags.sizes[drawn])])
     known = None if bags.instance_labels is None else bags.instance_labels[positions]
     chosen = bags._with(
-        index=bags.index[positions], offsets=offsets, labels=bags.labels[drawn], instance_labels=known, names=None
+        index=bags.index[positions],
+        offsets=offsets,
+        bag_labels=bags.bag_labels.take(drawn),
+        instance_labels=known,
+        names=None,
     )
     return chosen, Predictions(
         predictions.bags[drawn],

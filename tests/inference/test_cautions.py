@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from majority.data.labels import BagLabels
 from majority.inference.cautions import Doubt, cautions, find_doubts, no_learning
 from majority.inference.metrics import Outcome
 
@@ -60,13 +61,13 @@ def test_random_errors_give_no_doubt(seed):
 def test_a_model_that_predicts_one_class_everywhere_is_doubted_in_its_figures():
     """As `evaluate`, the page and result.json have it; the bag predictions are right."""
     labels = np.repeat([0, 1], 50)
-    outcome = Outcome(labels, labels, np.tile([3, 7], (100, 1)), classes=("oak", "pine"))
+    outcome = Outcome(BagLabels(labels), labels, np.tile([3, 7], (100, 1)), classes=("oak", "pine"))
     warnings = outcome.summary()["warnings"]
     assert "contradict" in warnings[0]
     assert "50 %" in warnings[0]
     assert "100 %" in warnings[0]
     assert any("pine" in warning and "too many" in warning for warning in warnings)
-    good = Outcome(labels, labels, np.array([[7, 3], [3, 7]])[labels], classes=("oak", "pine"))
+    good = Outcome(BagLabels(labels), labels, np.array([[7, 3], [3, 7]])[labels], classes=("oak", "pine"))
     assert "warnings" not in good.summary()
 
 

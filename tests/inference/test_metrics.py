@@ -12,6 +12,7 @@ from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
 from majority import Bags, InputError, Segments, build_model, evaluate
 from majority.data import device
+from majority.data.labels import BagLabels
 from majority.inference.cautions import no_learning
 from majority.inference.metrics import (
     Outcome,
@@ -85,14 +86,14 @@ def test_instance_figures_are_those_of_scikit_learn(confusion):
 def test_consistency_and_overestimation_are_those_of_a_loop(rows):
     labels, predicted, hard, true = np.split(np.array(rows), [1, 2, 5], axis=1)
     labels, predicted = labels[:, 0], predicted[:, 0]
-    assert consistency_rate(labels, predicted, hard) == reference_consistency(labels, predicted, hard)
+    assert consistency_rate(BagLabels(labels), predicted, hard) == reference_consistency(labels, predicted, hard)
     assert overestimation(labels, hard, true).tolist() == [hard[i][y] - true[i][y] for i, y in enumerate(labels)]
 
 
 def test_consistency_of_ties_and_of_no_right_bag():
     tied = np.array([[2, 2, 0], [2, 2, 0]])
-    assert consistency_rate(np.array([0, 1]), np.array([0, 1]), tied) == 0.5  # class 0 wins both ties
-    assert consistency_rate(np.array([0, 1]), np.array([1, 0]), tied) is None
+    assert consistency_rate(BagLabels(np.array([0, 1])), np.array([0, 1]), tied) == 0.5  # class 0 wins both ties
+    assert consistency_rate(BagLabels(np.array([0, 1])), np.array([1, 0]), tied) is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -113,7 +114,7 @@ def test_calibration_bins_are_of_equal_width_and_closed_above():
 
 
 def test_summary_has_instance_figures_only_where_instance_labels_are_known():
-    outcome = Outcome(np.array([0, 1, 1]), np.array([0, 1, 0]), np.array([[3, 1], [2, 2], [0, 4]]))
+    outcome = Outcome(BagLabels(np.array([0, 1, 1])), np.array([0, 1, 0]), np.array([[3, 1], [2, 2], [0, 4]]))
     figures = outcome.summary()
     assert "too few bags" in figures.pop("warnings")[0]
     assert figures == {
@@ -164,7 +165,7 @@ def test_evaluation_is_the_same_as_one_bag_at_a_time(method, batch_instances, mo
     assert len(set(guesses)) > 1
 
     outcome = evaluate(model.train(), bags, "cpu")
-    assert outcome.labels.tolist() == bags.labels.tolist()
+    assert outcome.labels.winners.tolist() == bags.labels.tolist()
     assert outcome.predicted.tolist() == predicted
     assert outcome.hard_counts.tolist() == counts
     assert outcome.true_counts.tolist() == bags.class_counts().tolist()

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 
 from majority import Settings, build_model, load_source
+from majority.data.labels import BagLabels
 from majority.data.streaming import make_loader
 from majority.errors import InputError
 from majority.experiments.data import Data
@@ -248,7 +249,8 @@ def test_the_head_stage_leaves_the_network_alone(tmp_path):
 
 def test_epochs_are_chosen_by_the_validation_bags(tmp_path, whole):
     parts = digits()
-    other = census.train(run_of(tmp_path, parts._replace(val=parts.val._with(labels=(parts.val.labels + 1) % 10))))
+    labels = BagLabels((parts.val.labels + 1) % 10)
+    other = census.train(run_of(tmp_path, parts._replace(val=parts.val._with(bag_labels=labels))))
     one, two = whole.stages["head"], other.stages["head"]
     assert one.history[0]["train_loss"] == two.history[0]["train_loss"]
     assert one.best_loss != two.best_loss

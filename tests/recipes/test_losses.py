@@ -9,6 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from majority import Bags, Settings, build_model, load_source
+from majority.data.labels import BagLabels
 from majority.errors import InputError
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
@@ -50,21 +51,21 @@ def test_the_likelihood_is_that_of_the_best_sharpness():
         return -np.mean([scores[bag, label] for bag, label in enumerate(labels)])
 
     best = minimize_scalar(loss, bounds=(0.1, 100), method="bounded").fun
-    assert label_log_likelihoods(shares, labels, counts).mean() == pytest.approx(-best, abs=1e-3)
+    assert label_log_likelihoods(shares, BagLabels(labels), counts).mean() == pytest.approx(-best, abs=1e-3)
 
 
 def test_predicting_the_frequent_label_everywhere_explains_no_more_than_its_frequency():
     labels, counts = np.repeat([0, 1], [9, 1]), np.array([89, 9])
     always_first = np.tile([1.0, 0.0], (10, 1))
     entropy = 0.9 * np.log(0.9) + 0.1 * np.log(0.1)
-    assert label_log_likelihoods(always_first, labels, counts).mean() == pytest.approx(entropy)
+    assert label_log_likelihoods(always_first, BagLabels(labels), counts).mean() == pytest.approx(entropy)
 
 
 def test_soft_and_hard_predictions_of_the_same_order_explain_the_same():
     rng = np.random.default_rng(1)
     hard, labels = rng.dirichlet(np.ones(3), 40), rng.integers(3, size=40)
     soft = 0.2 * hard + 0.8 / 3
-    one, other = (label_log_likelihoods(shares, labels, np.ones(3)).mean() for shares in (hard, soft))
+    one, other = (label_log_likelihoods(shares, BagLabels(labels), np.ones(3)).mean() for shares in (hard, soft))
     assert one == pytest.approx(other, abs=1e-3)
 
 

@@ -88,8 +88,8 @@ def test_bars_and_classes_agree_with_the_outcome(run):
     assert [bag["correct"] for bag in shown] == sorted(bag["correct"] for bag in shown)  # wrong bags first
     for bag in shown:
         number = int(bag["name"])
-        assert bag["framed_count"] == outcome.hard_counts[number, bag["label"]]
-        assert bag["true_count"] == outcome.true_counts[number, bag["label"]]
+        assert bag["framed_count"] == outcome.hard_counts[number, bag["framed"]]
+        assert bag["true_count"] == outcome.true_counts[number, bag["framed"]]
         assert sum(piece["count"] for piece in bag["segments"]) + bag["rest"] == bag["size"]
     table = sections.class_table(outcome.confusion, classified.classes)
     f1 = [row["f1"] for row in table if row["f1"] is not None]

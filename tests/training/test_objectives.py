@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from majority import Bags, Settings, build_model, evaluate, fit
+from majority.data.labels import BagLabels
 from majority.data.streaming import make_loader
 from majority.errors import InputError
 from majority.inference.evaluate import outputs
@@ -127,7 +128,8 @@ def test_the_two_views_are_drawn_separately():
 def test_pretraining_sees_no_labels(mixed):
     bags = images()
     rng = np.random.default_rng(5)
-    scrambled = bags._with(instance_labels=rng.permutation(bags.instance_labels), labels=rng.permutation(bags.labels))
+    labels = BagLabels(rng.permutation(bags.labels))
+    scrambled = bags._with(instance_labels=rng.permutation(bags.instance_labels), bag_labels=labels)
     one, other = (pretrained(each, mixed=mixed)[0].state_dict() for each in (bags, scrambled))
     assert all(torch.equal(one[name], other[name]) for name in one)
 

@@ -39,6 +39,9 @@ WithReplacement = Annotated[bool, typer.Option("--with-replacement", help="Allow
 WinnerRatio = Annotated[
     float | None, typer.Option(help="How many times as often the first class is the bag label as the last class.")
 ]
+Labels = Annotated[
+    str | None, typer.Option(help="What labels of benchmark bags say: winner (default), or top2: also the runner-up.")
+]
 Classes = Annotated[int | None, typer.Option(help="Use only the first N classes of a labelled data set.")]
 Seed = Annotated[int, typer.Option(help="Seed of weights and order of bags.")]
 DataSeed = Annotated[int, typer.Option(help="Seed of folds and bags.")]

@@ -123,9 +123,9 @@ def print_check(found: Check, source: str) -> None:
 
 
 def note_trained_on(run: Path, source: str | None) -> None:
-    from ..experiments.run_folder import is_trained_on, read_config
+    from ..experiments.run_folder import first_run, is_trained_on, read_config
 
-    if source is not None and is_trained_on(read_config(run), source):
+    if source is not None and is_trained_on(read_config(first_run(run)), source):
         log("note: the run was trained on this source; its training bags are included here")
 
 

@@ -77,11 +77,12 @@ def predict(
 ) -> None:
     """Classify every instance of the test bags of a run's fold, or of all bags of your own SOURCE.
 
-    With a folder as --out, SOURCE is classified in blocks, and each gets its own file. If it is interrupted, repeat
-    the command to continue. With --bags, the folder gets bags.parquet after the last block.
+    RUN may be the folder of a cross-validation: the classifiers of all folds are averaged. With a folder as --out,
+    SOURCE is classified in blocks, and each gets its own file. If it is interrupted, repeat the command to continue.
+    With --bags, the folder gets bags.parquet after the last block.
     """
     from ..experiments.reopen import open_bags
-    from ..experiments.run_folder import read_config, source_of
+    from ..experiments.run_folder import first_run, read_config, source_of
     from ..inference.classifier import check_threshold
     from ..inference.prediction_files import check_output_path, write_bag_predictions, write_predictions
 
@@ -90,7 +91,7 @@ def predict(
     if shard is not None or on != "local" or out.is_dir() or not out.suffix:
         _predict_parts(run, source, out, by_bag, abstain_below, all_parts, names, device, block_rows, shard, on)
         return
-    check_output_path(out, filter(None, [source, source_of(read_config(run))]))
+    check_output_path(out, filter(None, [source, source_of(read_config(first_run(run)))]))
     classifier, bags, opened = open_bags(
         run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
     )

@@ -50,6 +50,7 @@ def study(
     bag_size: options.BagSize = None,
     classes: options.Classes = None,
     winner_ratio: options.WinnerRatio = None,
+    labels: options.Labels = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
     data_seed: options.DataSeed = 0,
@@ -90,6 +91,7 @@ def study(
         data_seed=data_seed,
         classes=classes,
         winner_ratio=winner_ratio,
+        labels=labels,
     )
     shorthands = {
         "backbone": backbone,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority proportions."
 FOLDS_HELP = "Cross-validate your own bags with this number of folds, e.g. 5; without --fold, all folds are trained."
 METHOD_HELP = "See `majority list`; auto: several, weighted by the validation bags (census), or adjusted-mean."
+REFIT_HELP = "Then train once more on all of your labelled bags; other bags are classified with that."
 LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
 
 
@@ -70,8 +71,10 @@ def train(
         str | None, typer.Option(help="A class that is not counted for the majority and is never a bag label.")
     ] = None,
     background_share: Annotated[float | None, typer.Option(help="Its share of all instances, if it is known.")] = None,
+    refit: Annotated[bool, typer.Option("--refit", help=REFIT_HELP)] = False,
     classes: options.Classes = None,
     winner_ratio: options.WinnerRatio = None,
+    labels: options.Labels = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
     seed: options.Seed = 0,
@@ -117,6 +120,7 @@ def train(
         background=background,
         classes=classes,
         winner_ratio=winner_ratio,
+        labels=labels,
     ).with_defaults()
     shorthands = {
         "backbone": backbone,
@@ -137,6 +141,7 @@ def train(
         settings=options.parse_settings(settings, shorthands),
         background_share=background_share,
         like=like,
+        refit=refit,
     )
     stem = "-".join(filter(None, [Path(source).resolve().stem, (data.scenario or "").replace(",", "-"), method]))
     if folds is not None and fold is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
+from .labels import BagLabels
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Background:
 
 
 def add_background(
-    name: str, classes: tuple[str, ...], labels: np.ndarray, describe: Callable[[int], str]
+    name: str, classes: tuple[str, ...], labels: BagLabels, describe: Callable[[int], str]
 ) -> tuple[tuple[str, ...], int]:
     """Return the classes, with the background appended if it is not among them, and its number.
 
@@ -40,7 +41,7 @@ def add_background(
     if name not in classes:
         classes = (*classes, name)
     index = classes.index(name)
-    wrong = np.flatnonzero(labels == index)
+    wrong = np.flatnonzero(labels.naming(index))
     if len(wrong):
         raise InputError(
             f"{describe(wrong[0])} has the label {name}, the background, as {len(wrong)} of {len(labels)} bags do: "
@@ -69,6 +70,19 @@ def majority_of(counts: np.ndarray, background: int | None = None) -> np.ndarray
     votes = voter_counts(counts, background)
     winners = votes.argmax(axis=1)
     return winners if background is None else np.where(votes.any(axis=1), winners, background)
+
+
+def runner_up_of(counts: np.ndarray, background: int | None = None) -> np.ndarray:
+    """(b, K) instances of each class -> (b,) the class with the second most votes; the first one wins ties.
+
+    >>> runner_up_of(np.array([[9, 1, 2, 1], [9, 0, 4, 4]]), background=0).tolist()
+    [1, 3]
+    """
+    votes = voter_counts(counts, background).astype(np.int64, copy=True)
+    np.put_along_axis(votes, votes.argmax(axis=1)[:, None], -1, axis=1)
+    if background is not None:
+        votes[:, background] = -1
+    return votes.argmax(axis=1)
 
 
 def lead_of(counts: np.ndarray, background: int | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,14 @@ from .stores import Store, write_npy
 FORMAT, FACTS = "majority-bags-1", "bags.json"
 REQUIRED_ARRAYS = ("store", "index", "offsets", "labels")
 CURE = "save the bags again"
-OTHER_ARRAYS = ("instance_labels", "coordinates", "groups", "names")  # other files in the folder are not read
+OTHER_ARRAYS = (
+    "seconds",
+    "allowed",
+    "instance_labels",
+    "coordinates",
+    "groups",
+    "names",
+)  # other files in the folder are not read
 
 
 class Facts(TypedDict):

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..arguments import check_arguments
-from ..errors import InputError
+from ..errors import InputError, count_noun
 from .background import add_background, lead_of, voter_counts
 from .bag_folder import REQUIRED_ARRAYS, damaged_folder, read_bag_folder, write_bag_folder
 from .instance_labels import UNKNOWN, as_instance_label_array, concatenate_labels, encode_instance_labels, renumber
+from .labels import encode_bag_labels, label_column
 from .packing import check_bag_arrays, check_one_value_per_bag, group_rows, offsets_of
 from .splitting import group_split, stratified_split
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
@@ -28,17 +29,19 @@ from .validation import (
     check_lengths,
     check_positions,
     check_store,
-    encode_labels,
     find_non_finite,
     is_sized,
-    name_classes,
 )
 
 OPTIONAL_ARRAYS = ("coordinates", "groups", "names")
+LABEL_ARRAYS = {"labels": "winners", "seconds": "seconds", "allowed": "allowed"}  # name of a file -> field of BagLabels
 
 
 class Bags:
     """Bags of instances. The label of a bag is the most common class of its instances.
+
+    A bag may also have no label, a label that is one of several classes (``"cat|dog"``), or a second label: the
+    runner-up. `bag_labels` has all of that; `labels` has the class number where exactly one class is named, else -1.
 
     Bag ``i`` holds the instances ``store[index[offsets[i]:offsets[i + 1]]]``. Nothing is padded; bags may have any
     mix of sizes from 1 up.
@@ -63,9 +66,10 @@ class Bags:
         store: Store | Column,  # (N, height, width, channels) uint8 or (N, d) floating; may be on disk (stores.py)
         index: Column,  # (n,) positions in the store
         offsets: Column,  # (b + 1,)
-        labels: Column,  # (b,) class names, or class numbers if `classes` is given
+        labels: Column,  # (b,) class names, or class numbers if `classes` is given; "", None, NaN or -1: no label
         classes: Iterable[str] | None = None,
         *,
+        second_labels: Column | None = None,  # (b,) runners-up, if they are known
         instance_labels: Column | None = None,  # (n,) evaluation only; "", None, NaN or -1: not known
         groups: Column | None = None,  # (b,) such as patients or sites: a split keeps them together
         coordinates: Column | None = None,  # (n, 2)
@@ -76,17 +80,16 @@ class Bags:
         self.index = as_integers(index, "index")
         self.offsets = as_integers(offsets, "offsets")
         check_positions(self.index, self.offsets, len(self.store))
-        check_lengths({"labels": labels, "groups": groups, "names": names}, len(self.offsets) - 1, "bag")
+        of_bags = {"labels": labels, "second labels": second_labels, "groups": groups, "names": names}
+        check_lengths(of_bags, len(self.offsets) - 1, "bag")
         self.names = None if names is None else np.asarray([str(name) for name in names])
         self.groups = None if groups is None else as_sortable(as_array(groups))
         self.coordinates = None if coordinates is None else as_array(coordinates)
         check_lengths({"instance labels": instance_labels, "coordinates": coordinates}, len(self.index), "instance")
         check_coordinates(self.coordinates)
         numbers = classes is not None
-        if classes is None:
-            labels, classes = name_classes(labels)
-        self.classes = self.true_classes = tuple(str(name) for name in classes)
-        self.labels = encode_labels(labels, self.classes, self.describe)
+        self.bag_labels, self.classes = encode_bag_labels(labels, second_labels, classes, self.sizes, self.describe)
+        self.true_classes = self.classes
         self.instance_labels: np.ndarray | None = None
         if instance_labels is not None:
             self.instance_labels, self.true_classes = encode_instance_labels(
@@ -107,6 +110,7 @@ class Bags:
         labels: Column,
         classes: Iterable[str] | None = None,
         *,
+        second_labels: Column | None = None,
         instance_labels: Sequence[Column] | None = None,
         coordinates: Sequence[Column] | None = None,
         groups: Column | None = None,
@@ -122,6 +126,7 @@ class Bags:
             offsets,
             labels,
             classes,
+            second_labels=second_labels,
             instance_labels=None if instance_labels is None else concatenate_labels(instance_labels),
             coordinates=None if coordinates is None else np.concatenate([as_array(bag) for bag in coordinates]),
             groups=groups,
@@ -137,6 +142,7 @@ class Bags:
         labels: Column,
         classes: Iterable[str] | None = None,
         *,
+        second_labels: Column | None = None,
         instance_labels: Column | None = None,
         groups: Column | None = None,
         coordinates: Column | None = None,
@@ -148,18 +154,21 @@ class Bags:
         >>> Bags.from_table(np.eye(4), ["a", "b", "a", "a"], [7, 9, 7, 7]).classes
         ('7', '9')
         """
-        ids, label_column = as_array(bag_ids), as_array(labels)
+        ids = as_array(bag_ids)
         rows = group_rows(ids)
-        columns = {"instance labels": instance_labels, "groups": groups, "coordinates": coordinates}
-        check_lengths({"labels": labels, "instances": store, **columns}, len(ids), "bag id")
+        columns = {"labels": labels, "second labels": second_labels, "instance labels": instance_labels}
+        columns |= {"groups": groups, "coordinates": coordinates}
+        check_lengths({**columns, "instances": store}, len(ids), "bag id")
+        winners, seconds = label_column(labels), None if second_labels is None else label_column(second_labels)
         group_column = None if groups is None else as_array(groups)
-        check_one_value_per_bag({"label": label_column, "group": group_column}, ids, rows)
+        check_one_value_per_bag({"label": winners, "second label": seconds, "group": group_column}, ids, rows)
         return cls(
             store,
             rows.index,
             rows.offsets,
-            label_column[rows.first_rows],
+            winners[rows.first_rows],
             classes,
+            second_labels=_take(seconds, rows.first_rows),
             instance_labels=None if instance_labels is None else as_instance_label_array(instance_labels)[rows.index],
             groups=None if group_column is None else group_column[rows.first_rows],
             coordinates=None if coordinates is None else as_array(coordinates)[rows.index],
@@ -175,6 +184,7 @@ class Bags:
         labels: Column,
         classes: Iterable[str] | None = None,
         *,
+        second_labels: Column | None = None,
         instance_labels: Column | None = None,
         groups: Column | None = None,
         coordinates: Column | None = None,
@@ -192,6 +202,7 @@ class Bags:
             offsets_of([len(array) for array in arrays]),
             labels,
             classes,
+            second_labels=second_labels,
             instance_labels=instance_labels,
             groups=groups,
             coordinates=coordinates,
@@ -208,7 +219,16 @@ class Bags:
         span = f"{sizes.min()} to {sizes.max()}" if sizes.min() != sizes.max() else f"{sizes[0]}"
         shown = f"classes: {', '.join(self.classes[:10])}{', ...' if len(self.classes) > 10 else ''}"
         instances = f"{len(self.index)} instances of shape {self.store.shape[1:]}"
-        return f"Bags({len(self)} bags of {span}, {instances}, {shown if self.labelled else 'no labels'})"
+        if not self.labelled:
+            return f"Bags({len(self)} bags of {span}, {instances}, no labels)"
+        without = int((~self.bag_labels.known).sum())
+        more = f", {count_noun(without, 'bag')} without a label" if without else ""
+        return f"Bags({len(self)} bags of {span}, {instances}, {shown}{more})"
+
+    @property
+    def labels(self) -> np.ndarray:  # (b,)
+        """The class number where the label names exactly one class, else -1 (see `bag_labels`)."""
+        return self.bag_labels.winners
 
     @property
     def sizes(self) -> np.ndarray:  # (b,)
@@ -247,8 +267,17 @@ class Bags:
 
     @property
     def labelled(self) -> bool:
-        """Whether the bags have labels. If they were read without labels, all of them are UNKNOWN."""
-        return bool((self.labels != UNKNOWN).all())
+        """Whether any bag has a label."""
+        return bool(self.bag_labels.known.any())
+
+    def with_labels(self) -> Bags:
+        """Return the bags that have a label; these bags themselves if all have one."""
+        known = self.bag_labels.known
+        if known.all():
+            return self
+        if not known.any():
+            raise InputError("no bag has a label: give at least one")
+        return self.subset(known)
 
     @property
     def fully_known(self) -> np.ndarray:  # (b,) whether the true class of every instance of the bag is known
@@ -292,7 +321,7 @@ class Bags:
         if self.classes != self.true_classes:
             more += (self.classes,)
         digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.true_classes, *more)).encode())
-        for array in (self.offsets, self.labels, self.instance_labels):
+        for array in (self.offsets, *self.bag_labels.arrays(), self.instance_labels):
             if array is not None:
                 digest.update(np.ascontiguousarray(array).data)
         for chunk in iterate_chunks(self.store, self.index):
@@ -313,11 +342,15 @@ class Bags:
         >>> bags.classes, bags.background
         (('stroma', 'tumour', 'normal'), 2)
         """
-        classes, background = add_background(name, self.classes, self.labels, self.describe)
+        classes, background = add_background(name, self.classes, self.bag_labels, self.describe)
         true_classes = tuple(dict.fromkeys((*classes, *self.true_classes)))
         instance_labels = renumber(self.instance_labels, self.true_classes, true_classes)
         return self._with(
-            classes=classes, background=background, true_classes=true_classes, instance_labels=instance_labels
+            classes=classes,
+            background=background,
+            bag_labels=self.bag_labels.with_classes(len(classes)),
+            true_classes=true_classes,
+            instance_labels=instance_labels,
         )
 
     @check_arguments
@@ -342,7 +375,7 @@ class Bags:
         return self._with(
             index=self.index[positions],
             offsets=offsets_of(self.sizes[numbers]),
-            labels=self.labels[numbers],
+            bag_labels=self.bag_labels.take(numbers),
             instance_labels=instance_labels,
             groups=_take(self.groups, numbers),
             coordinates=_take(self.coordinates, positions),
@@ -353,27 +386,34 @@ class Bags:
     def split(self, fractions: Sequence[float], seed: int = 0) -> tuple[Bags, ...]:
         """Split into parts of these fractions, stratified by label. Bags of one group stay together.
 
+        Bags without a label are divided like those of one more class; call `with_labels()` first to leave them out.
+
         >>> bags = Bags.from_lists([np.ones((2, 3))] * 10, labels=["a", "b"] * 5)
         >>> [len(part) for part in bags.split([0.6, 0.4])]
         [6, 4]
         """
+        parts = self.divide(fractions, seed)
+        return tuple(self.subset(parts == part) for part in range(len(fractions)))
+
+    def divide(self, fractions: Sequence[float], seed: int = 0) -> np.ndarray:  # (b,)
+        """Return the number of the part that each bag has in `split`."""
         try:
             shares, rng = np.asarray(fractions, float), np.random.default_rng(seed)
         except ValueError:
             raise InputError(f"split by {fractions!r}, seed {seed}: give numbers, and a seed of at least 0") from None
         if shares.ndim != 1 or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
             raise InputError(f"fractions {shares.tolist()} must be positive and sum to 1")
-        what = f"{len(self)} bags"
+        what, strata = f"{len(self)} bags", self.bag_labels.strata(len(self.classes))
         if self.groups is None:
-            parts = stratified_split(self.labels, shares / shares.sum(), rng)
+            parts = stratified_split(strata, shares / shares.sum(), rng)
         else:
             names, groups = np.unique(self.groups, return_inverse=True)
-            parts, what = group_split(groups, self.labels, shares, rng), f"{len(names)} groups"
+            parts, what = group_split(groups, strata, shares, rng), f"{len(names)} groups"
         for part, share in enumerate(shares):
             if not (parts == part).any():
                 more = "bags" if self.groups is None else "groups, or name each bag's part in a split column"
                 raise InputError(f"part {part} ({share:.0%}) of {what} would be empty: give more {more}")
-        return tuple(self.subset(parts == part) for part in range(len(shares)))
+        return parts
 
     # ------------------------------------------------------------------ files
 
@@ -381,7 +421,8 @@ class Bags:
     def save(self, folder: str | Path) -> Path:
         """Write a folder of .npy files and one bags.json (no pickle) with all instances that are in a bag."""
         used, index = np.unique(self.index, return_inverse=True)
-        arrays = {name: getattr(self, name) for name in ("offsets", "labels", "instance_labels", *OPTIONAL_ARRAYS)}
+        arrays = {name: getattr(self, name) for name in ("offsets", "instance_labels", *OPTIONAL_ARRAYS)}
+        arrays |= {name: getattr(self.bag_labels, field) for name, field in LABEL_ARRAYS.items()}
         facts: dict[str, Any] = {"classes": self.classes, "true_classes": self.true_classes}
         if self.background is not None:
             facts["background"] = self.classes[self.background]
@@ -395,7 +436,10 @@ class Bags:
         optional = {name: arrays[name] for name in OPTIONAL_ARRAYS if name in arrays}
         try:
             store, index, offsets, labels = (arrays[name] for name in REQUIRED_ARRAYS)
-            bags = cls(store, index, offsets, labels, facts["classes"], **optional)
+            seconds, allowed = arrays.get("seconds"), arrays.get("allowed")
+            bags = cls(store, index, offsets, labels, facts["classes"], second_labels=seconds, **optional)
+            if allowed is not None:
+                bags = bags._with(bag_labels=bags.bag_labels.with_allowed(allowed, len(bags.classes)))
             if "instance_labels" in arrays:
                 true_classes = tuple(facts["true_classes"])
                 bags = bags._with_instance_labels(arrays["instance_labels"], true_classes)

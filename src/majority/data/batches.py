@@ -23,9 +23,17 @@ from .segments import Segments
 class Target(NamedTuple):
     """What a loss may see. Instance labels are None unless the head declares that it sees them."""
 
-    labels: Tensor  # (b,)
+    labels: Tensor  # (b,) the winner; -1 if the label does not name exactly one class
     instance_labels: Tensor | None = None  # (n,)
     soft_labels: Tensor | None = None  # (n, C) probabilities that an earlier model predicted; None: there are none
+    allowed: Tensor | None = None  # (b, C) the classes that may have won; None: no label names several
+    seconds: Tensor | None = None  # (b,) the runner-up, -1 if it is not given; None: no label has one
+
+    def allows(self, predicted: Tensor) -> Tensor:  # (b,) -> (b,)
+        """Whether each label allows the predicted winner; False in bags without a label."""
+        if self.allowed is None:
+            return predicted == self.labels
+        return self.allowed.gather(1, predicted.unsqueeze(1)).squeeze(1)
 
 
 class Batch:
@@ -173,13 +181,16 @@ class BagLoader:
         def part(values: Tensor | None, rows: slice) -> Tensor | None:
             return None if values is None else values[rows]
 
-        labels, device_sizes = to_device(self.bags.labels[numbers], self.device), to_device(sizes, self.device)
+        of_bags = self.bags.bag_labels
+        labels, device_sizes = to_device(of_bags.winners[numbers], self.device), to_device(sizes, self.device)
+        allowed, seconds = on_device(_at(of_bags.allowed, numbers)), on_device(_at(of_bags.seconds, numbers))
         instance_labels = on_device(_at(self.bags.instance_labels, positions))
         soft_labels, device_keep = on_device(_at(self.soft_labels, positions)), on_device(keep)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         for (a, b), parts_of_batch in zip(pairwise(bounds), parts, strict=True):
             rows = slice(starts[a], starts[b])
-            target = Target(labels[a:b], part(instance_labels, rows), part(soft_labels, rows))
+            of_instances = part(instance_labels, rows), part(soft_labels, rows)
+            target = Target(labels[a:b], *of_instances, part(allowed, slice(a, b)), part(seconds, slice(a, b)))
             segments = Segments(sizes[a:b], device_sizes[a:b], part(device_keep, rows))
             yield BatchInfo(rows, numbers[a:b], segments, target, parts_of_batch)
 

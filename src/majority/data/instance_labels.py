@@ -41,7 +41,7 @@ def encode_instance_labels(
     >>> encode_instance_labels(["dog", "", "cow", "cat"], ("cat", "dog"), False, str)
     (array([ 1, -1,  2,  0]), ('cat', 'dog', 'cow'))
     """
-    known, values = _find_known(labels)
+    known, values = find_known(labels)
     integers = values.dtype.kind in "iu"
     if integers and (numbers or str(UNKNOWN) not in classes):
         known = known & (values != UNKNOWN)
@@ -85,7 +85,7 @@ def renumber(codes: np.ndarray | None, before: tuple[str, ...], after: tuple[str
     return np.array([*(after.index(name) for name in before), UNKNOWN])[codes]  # index -1, the last, is UNKNOWN
 
 
-def _find_known(labels: Column) -> tuple[np.ndarray, np.ndarray]:
+def find_known(labels: Column) -> tuple[np.ndarray, np.ndarray]:
     """Return which labels are known (n,), and all labels as integers, text or objects (n,)."""
     column = as_instance_label_array(labels)
     if column.ndim == 1 and column.dtype == object:

@@ -95,7 +95,8 @@ def check_one_value_per_bag(columns: Mapping[str, np.ndarray | None], bag_ids: n
         differing = np.flatnonzero(values != values[first])
         if len(differing):
             row = differing[0]
+            one, other = ("none" if values[i] == "" else values[i] for i in (first[row], row))
             raise InputError(
-                f"bag {bag_ids[row]} has two {what}s, {values[first[row]]} (row {first[row]}) and {values[row]} "
+                f"bag {bag_ids[row]} has two {what}s, {one} (row {first[row]}) and {other} "
                 f"(row {row}): all rows of a bag must have the same {what}"
             )

@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike
 
 from ..arguments import check_arguments
 from ..errors import InputError
+from .background import runner_up_of
 from .bags import Bags
+from .instance_labels import UNKNOWN
 from .stores import Store
 from .validation import Column, as_integers, check_lengths, encode_labels
 
@@ -25,6 +27,7 @@ SCENARIOS: dict[str, tuple[float | None, float]] = {
 STRATA = 10
 BACKGROUND_SHARES = (0.0, 0.6)
 TIES = ("lowest", "resample", "error")
+LABELS = ("winner", "top2")  # what bag labels say
 TOO_FEW_CLASSES = "{} classes are too few for a majority: give at least 2"
 TABLE_ENTRIES = 2_000_000  # the most entries of the sampler's table in memory: 16 MB
 
@@ -140,6 +143,7 @@ def make_bags(
     shared: bool = True,
     with_replacement: bool = False,
     ties: str = "lowest",
+    labels_say: str = "winner",
     max_tries: int = 1000,
 ) -> Bags:
     """Draw bags of one size from labelled instances. The store is not copied.
@@ -154,6 +158,9 @@ def make_bags(
     - "resample": a tied bag gets a new majority from the same stratum and new proportions for the same winner.
     - "error": a tie raises an InputError.
 
+    `labels_say` is "winner", or "top2": bags get a second label, their second most common class. On ties it is the
+    lowest class number; it is missing if all instances that vote are of one class.
+
     With a `background`, each bag gets a random share of that class. The scenario then describes its other instances,
     the voters, and the label is their most common class.
 
@@ -166,6 +173,8 @@ def make_bags(
     """
     if ties not in TIES:
         raise InputError(f"ties={ties!r} is unknown: use one of {', '.join(TIES)}")
+    if labels_say not in LABELS:
+        raise InputError(f"labels {labels_say!r} are unknown: use one of {', '.join(LABELS)}")
     if with_replacement and not shared:
         raise InputError("with_replacement repeats instances and shared=False forbids it: choose one of them")
     if n_bags < 1:
@@ -194,7 +203,12 @@ def make_bags(
     index = _draw_instances(class_counts, pools, shared, with_replacement, rng)  # (b, size)
     offsets = np.arange(n_bags + 1) * size
     bag_labels = voting[votes.argmax(axis=1)]
-    bags = Bags(store, index.ravel(), offsets, bag_labels, classes, instance_labels=codes[index.ravel()])
+    seconds = None
+    if labels_say == "top2":
+        second = runner_up_of(votes)
+        seconds = np.where(votes[np.arange(n_bags), second] > 0, voting[second], UNKNOWN)
+    given = {"second_labels": seconds, "instance_labels": codes[index.ravel()]}
+    bags = Bags(store, index.ravel(), offsets, bag_labels, classes, **given)
     return bags if background is None else bags.with_background(background)
 
 

@@ -169,12 +169,6 @@ def encode_labels(labels: Column, classes: Sequence[str], describe: Callable[[in
     return codes
 
 
-def name_classes(labels: Column) -> tuple[np.ndarray, list[str]]:
-    """Return the labels as text, and their classes in sorted order (numbers by value)."""
-    column = as_label_column(labels)
-    return column.astype(str), [str(name) for name in np.unique(as_sortable(column))]
-
-
 def as_label_column(labels: Column) -> np.ndarray:
     """Return the labels as a 1D array of text or integers."""
     column = as_array(labels)

@@ -153,7 +153,9 @@ def _write_tables(out: Path, opened: CustomBags, names: list[str]) -> None:
     """labels.csv, if the bags have labels, and instances.csv."""
     bags = opened.bags
     if bags.labelled:
-        columns: dict[str, Iterable[object]] = {"bag": names, "label": [bags.classes[label] for label in bags.labels]}
+        columns: dict[str, Iterable[object]] = {"bag": names, "label": bags.bag_labels.texts(bags.classes)}
+        if bags.bag_labels.seconds is not None:
+            columns["second_label"] = bags.bag_labels.second_texts(bags.classes)
         columns |= {} if opened.split is None else {"split": opened.split}
         columns |= {} if bags.groups is None else {"group": bags.groups}
         _write_csv(out / LABELS, columns)

@@ -28,7 +28,8 @@ MAXIMA = {  # what is too low is refused where it is used, which knows more abou
 class Data:
     """Which bags to use: the same for every method, so that comparisons are paired.
 
-    `scenario` to `winner_ratio` say how bags are made from a labelled set; custom bags are used as they are.
+    `scenario` to `with_replacement`, `classes`, `winner_ratio` and `labels` say how bags are made from a labelled set;
+    custom bags are used as they are.
     """
 
     source: str
@@ -48,6 +49,7 @@ class Data:
     background: str | None = None  # a class that does not vote
     classes: int | None = None  # use only the first N classes of a labelled data set; None: all
     winner_ratio: float | None = None  # the first class is the label this many times as often as the last; None: 1
+    labels: str | None = None  # what bag labels say: winner (None), or top2, the winner and the runner-up
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -13,10 +13,11 @@ import torch
 from .. import __version__
 from ..backbones import check_backbone
 from ..data.device import choose_device
+from ..data.joining import join
 from ..errors import InputError, unknown_name
 from ..files import flatten, remove_leftovers, write_json, write_lines
 from ..inference.classified_bags import classify_bags
-from ..inference.classifier import CLASSIFIER, Classifier
+from ..inference.classifier import CLASSIFIER, REFITTED, Classifier
 from ..inference.figure_files import summary_with_intervals
 from ..log import Log, no_log
 from ..methods import AUTO, check_options, sees_instance_labels
@@ -35,13 +36,15 @@ from ..recipes import (
     train_by_plan,
 )
 from ..recipes.label_preserving import LABEL_PRESERVING
+from ..recipes.stages import REFIT
 from ..report.page import REPORT, part_rows
-from ..sources import Parts, Source
+from ..sources import Parts, Source, is_custom_source
+from ..sources.base import IN_MEMORY
 from ..training.callbacks import Callback
 from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.memory import memory_warning
 from ..training.run_files import METRICS
-from ..training.validation import check_all_known, check_bags_per_process, check_callbacks
+from ..training.validation import check_all_known, check_bags_per_process, check_callbacks, check_label_kinds
 from .data import Data, fingerprints
 from .reopen import open_classifier
 from .run_folder import (
@@ -83,6 +86,7 @@ class Experiment:
     settings: dict[str, Any] = field(default_factory=dict)  # changes of the plan, such as {"training.epochs": 10}
     background_share: float | None = None  # of all instances; None: not known
     like: str | None = None  # a known source with similar images: what preserves its labels preserves these
+    refit: bool = False  # train once more on all labelled bags, as the validation bags have chosen
     varied: tuple[str, ...] = ()  # the settings by which a study tells its cells apart
 
     def __post_init__(self) -> None:
@@ -95,6 +99,7 @@ class Experiment:
         plan = self._adapt(reference.plan_for(TaskInfo("")))
         if plan.backbone != "auto":
             check_backbone(plan.backbone)
+        self._check_refit()
         if self.like is not None and self.like not in LABEL_PRESERVING:
             raise unknown_name("--like", self.like, LABEL_PRESERVING)
         if self.like is not None and self.data.source in LABEL_PRESERVING:
@@ -127,6 +132,8 @@ class Experiment:
                 for callback in callbacks:
                     callback.on_run_start(folder, read_config(folder))
                 trained = self._train(folder, prepared, device, log, eager, callbacks, progress)
+                if self.refit:
+                    self._train_again(folder, prepared, trained, device, log, eager, callbacks, progress)
                 result = from_first(lambda: self._finish(folder, prepared, trained, device))
                 for callback in callbacks:
                     callback.on_run_end(result)
@@ -167,11 +174,15 @@ class Experiment:
             raise InputError(f"--like {self.like} is for images, and these instances are vectors: leave it out")
         plan, reason = choose(self.recipe, task)
         plan = self._adapt(plan)
-        options: dict[str, Any] = {"pixels": plan.pixels, "background_share": self.background_share}
-        build = model_builder(plan, self.method, parts.train, **options | self.method_options)
+        build = model_builder(plan, self.method, parts.train, **self._model_options(plan))
+        if self.refit and not RECIPES[plan.recipe].can_refit:
+            raise InputError(f"--refit: recipe {plan.recipe} cannot train once more on all bags: leave it out")
         if before is None:  # a run that is refused leaves nothing behind
-            for part in (parts.train, parts.val) if build().head.sees_instance_labels else ():
-                check_all_known(self.method, part)
+            model = build()
+            for part in (parts.train, parts.val):
+                check_label_kinds(model, part)
+                if model.head.sees_instance_labels:
+                    check_all_known(self.method, part)
         for settings in plan.all_settings:
             check_bags_per_process(parts.train, settings)
         method = RECIPES[plan.recipe].method(self.method)
@@ -210,6 +221,40 @@ class Experiment:
             log=log,
             callbacks=callbacks,
         )
+
+    def _train_again(
+        self,
+        folder: Path,
+        prepared: Prepared,
+        trained: Trained,
+        device: str,
+        log: Log,
+        eager: bool,
+        callbacks: Sequence[Callback],
+        progress: bool,
+    ) -> None:
+        """Train on all bags, and write the classifier that is used for other bags."""
+        plan, parts = prepared.plan, prepared.parts
+        everything = join([*parts.present().values()])
+        log(f"training once more, on all bags: {everything}")
+        method = RECIPES[plan.recipe].method(self.method)
+        again = train_by_plan(
+            plan,
+            method,
+            everything,
+            parts.val,
+            model_builder(plan, self.method, everything, **self._model_options(plan)),
+            folder / REFIT,
+            title=f"{self.data.source} {method}, all bags" if progress else None,
+            device=device,
+            eager=eager,
+            log=log,
+            callbacks=callbacks,
+            chosen=trained.chosen,
+        )
+        if is_first():
+            classifier = Classifier(again.model, device, prepared.source.columns)
+            classifier.save(folder / REFITTED, about={"source": self.data.source})
 
     def _finish(self, folder: Path, prepared: Prepared, trained: Trained, device: str) -> dict[str, Any]:
         """Write the classifier, the figures and the report page."""
@@ -252,6 +297,17 @@ class Experiment:
         if temporary_files(folder):
             log(f"{folder} was interrupted: continuing")
 
+    def _check_refit(self) -> None:
+        if self.refit and self.data.source != IN_MEMORY and not is_custom_source(self.data.source):
+            raise InputError("--refit: it is for your own bags; a benchmark needs test bags that were not trained on")
+        if self.refit and self.data.folds is not None:
+            raise InputError(
+                "--refit with --folds: `majority predict` averages the classifiers of all folds: leave it out"
+            )
+
+    def _model_options(self, plan: Plan) -> dict[str, Any]:
+        return {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
+
     def _adapt(self, plan: Plan) -> Plan:
         """The plan with this experiment's seed and settings."""
         find_recipe(plan.recipe).check_method(self.method)
@@ -267,6 +323,7 @@ class Experiment:
             "settings": self.settings,
             "source_path": data.path,
             "like": self.like,
+            **({"refit": True} if self.refit else {}),
         }
 
     def _about(self, prepared: Prepared, device: str) -> dict[str, Any]:
@@ -287,6 +344,7 @@ class Experiment:
             "plan": plan.as_dict(),
             "task": prepared.task._asdict(),
             **({"varied": {name: self.settings[name] for name in self.varied}} if self.varied else {}),
+            **({"refit_bags": sum(map(len, prepared.parts.present().values()))} if self.refit else {}),
             "version": __version__,
             "hardware": environment(device)["device"],
         }

@@ -11,7 +11,7 @@ from ..data.bags import Bags
 from ..encoders.embed import embed_bags
 from ..encoders.network import reopen_network
 from ..errors import InputError, count_noun
-from ..inference.classifier import CLASSIFIER, Classifier
+from ..inference.classifier import CLASSIFIER, REFITTED, AveragedClassifier, Classifier
 from ..log import Log, no_log
 from ..parsing import parse_record
 from ..sources import Parts, Source, is_custom_source
@@ -21,7 +21,7 @@ from ..sources.custom.load import load_custom
 from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
 from .data import fingerprints
-from .run_folder import CONFIG, data_of, finished_file, read_config, source_of
+from .run_folder import CONFIG, data_of, finished_file, fold_folders, read_config, source_of
 
 
 class Opened(NamedTuple):
@@ -42,7 +42,7 @@ def open_bags(
     block: Block | None = None,
     log: Log = no_log,
 ) -> Opened:
-    """A run's classifier, and bags for it.
+    """A run's classifier, and bags for it. Of a cross-validation, without labels: the mean of its folds.
 
     With custom bags as `source`: all of them. `labels` says whether their labels are read, `unlabelled` whether they
     may have none, `names` how its columns are called (None: as in training), `block` which piece of it is read (None:
@@ -50,8 +50,12 @@ def open_bags(
     the run's source or of another labelled set with the same choices.
     """
     folder = Path(folder)
+    folds = [] if labels else fold_folders(folder)  # an evaluation is of one classifier
+    if folds and (source is None or not is_custom_source(source)):
+        raise InputError(f"{folder} holds the runs of a cross-validation: give the bags to classify as SOURCE")
     if source is not None and is_custom_source(source):
-        config, classifier = read_config(folder), open_classifier(folder, device)
+        config = read_config(folds[0] if folds else folder)
+        classifier = _classifier_for_others(folder, folds, device, log)
         options = replace(read_options(classifier, config, labels, unlabelled, names), block=block)
         custom = load_custom(Path(source).expanduser(), options)
         for warning in custom.warnings_for(None):
@@ -120,6 +124,18 @@ def _embedded_alike(
 def open_classifier(folder: Path, device: str = "auto") -> Classifier:
     """The classifier of a finished run."""
     return Classifier.load(finished_file(folder, CLASSIFIER), device)
+
+
+def _classifier_for_others(folder: Path, folds: list[Path], device: str, log: Log) -> Classifier:
+    """For bags that are not the run's: the classifier that was trained on all bags, or the mean of all folds."""
+    if folds:
+        log(f"the mean of the classifiers of {count_noun(len(folds), 'fold')}")
+        return AveragedClassifier([open_classifier(fold, device) for fold in folds])
+    if (folder / REFITTED).is_file():
+        finished_file(folder, CLASSIFIER)
+        log("the classifier that was trained on all bags of the run")
+        return Classifier.load(folder / REFITTED, device)
+    return open_classifier(folder, device)
 
 
 def read_options(

@@ -99,6 +99,23 @@ def _is_written_before_training(path: Path) -> bool:
     return path.name == CONFIG or path.name.endswith((LOCK, UNFINISHED)) or path.stat().st_size == 0
 
 
+def fold_folders(folder: Path) -> list[Path]:
+    """The runs of a cross-validation, all of them; empty if the folder holds none."""
+    if not (folder / "fold0" / CONFIG).is_file():
+        return []
+    expected = read_config(folder / "fold0")["data"].get("folds") or 1
+    folds = [folder / f"fold{number}" for number in range(expected)]
+    missing = [fold.name for fold in folds if not (fold / CONFIG).is_file()]
+    if missing:
+        raise InputError(f"{folder} has no {missing[0]}: repeat its `majority train` command to continue")
+    return folds
+
+
+def first_run(folder: Path) -> Path:
+    """The folder itself, or the first run of a cross-validation in it."""
+    return folder / "fold0" if (folder / "fold0" / CONFIG).is_file() else folder
+
+
 def read_config(folder: Path) -> Config:
     if (folder / "fold0" / CONFIG).is_file():
         raise InputError(f"{folder} holds the runs of a cross-validation: give one of them, such as {folder / 'fold0'}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..data.bags import Bags
 from ..inference.classified_bags import ClassifiedBags
-from ..inference.classifier import Classifier
+from ..inference.classifier import REFITTED, Classifier
 from ..log import Log, no_log
 from ..parsing import read_records
 from ..records import Epoch
@@ -71,5 +71,6 @@ def export_run(folder: str | Path, out: str | Path) -> Path:
 
     folder = Path(folder)
     finished_file(folder, RESULT)
-    classifier = open_classifier(folder, "cpu")
+    refitted = (folder / REFITTED).is_file()
+    classifier = Classifier.load(folder / REFITTED, "cpu") if refitted else open_classifier(folder, "cpu")
     return export_onnx(classifier, out, card_facts(read_config(folder), read_result(folder), classifier))

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..arguments import check_arguments
 from ..data.bags import Bags
-from ..inference.classifier import Classifier
+from ..inference.classifier import REFITTED, Classifier
 from ..log import no_log
 from ..methods import AUTO
 from ..parsing import read_records
@@ -73,6 +73,7 @@ def train(
     seed: int = 0,
     device: str = "auto",
     callbacks: Sequence[Callback] = (),
+    refit: bool = False,  # train once more on all labelled bags; the returned classifier is that one
     verbose: bool = True,  # print what the command prints, and the progress
     like: str | None = None,
     scenario: str | None = None,
@@ -92,6 +93,7 @@ def train(
     background_share: float | None = None,
     classes: int | None = None,
     winner_ratio: float | None = None,
+    labels: str | None = None,
 ) -> TrainedRun:
     """Train as `majority train` does: choose a recipe, train all its stages, evaluate, and write the report.
 
@@ -132,14 +134,19 @@ def train(
         background=background,
         classes=classes,
         winner_ratio=winner_ratio,
+        labels=labels,
     )
     experiment = Experiment(
-        data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like
+        data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like, refit
     )
     opened = None if is_named else as_source(source)
     temporary = tempfile.TemporaryDirectory(prefix="majority-") if out is None and is_first() else None
     folder = from_first(lambda: Path(temporary.name if temporary else out or ""))
     log = print if verbose else no_log
     result = experiment.run(folder, device, log, source=opened, callbacks=callbacks, progress=verbose)
-    classifier = in_turn(lambda: open_classifier(folder, device))  # before any process may remove the folder
+
+    def opened_again() -> Classifier:
+        return Classifier.load(folder / REFITTED, device) if refit else open_classifier(folder, device)
+
+    classifier = in_turn(opened_again)  # before any process may remove the folder
     return TrainedRun(folder, classifier, result, temporary)

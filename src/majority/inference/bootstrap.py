@@ -59,13 +59,15 @@ def _figures_of(outcome: Outcome, weights: np.ndarray) -> dict[str, np.ndarray]:
     figures: dict[str, np.ndarray] = {}
     counts = outcome.hard_counts
     if outcome.labels is not None:
-        right = outcome.labels == outcome.predicted
+        labelled, right = outcome.labels.known, outcome.labels.allows(outcome.predicted)
         counted = majority_of(counts, outcome.background)
         figures |= {
-            "bag_accuracy": _share(weights, right),
-            "bag_accuracy_by_count": _share(weights, outcome.labels == counted),
+            "bag_accuracy": _share(weights, right, labelled),
+            "bag_accuracy_by_count": _share(weights, outcome.labels.allows(counted), labelled),
             "consistency_rate": _share(weights, counted == outcome.predicted, right),
         }
+        if outcome.ranked is not None:
+            figures["runner_up_accuracy"] = _share(weights, outcome.runner_up_right, outcome.ranked)
     if outcome.background is not None:
         figures["background_share"] = _share(weights, counts[:, outcome.background], counts.sum(axis=1))
     if outcome.known is None or outcome.confusion is None or outcome.true_counts is None:
@@ -78,9 +80,10 @@ def _figures_of(outcome: Outcome, weights: np.ndarray) -> dict[str, np.ndarray]:
     if outcome.background is not None:
         figures |= background_rates(confusion, outcome.background)
     full = outcome.true_counts.sum(axis=1) == counts.sum(axis=1)
+    full = full if outcome.labels is None else full & outcome.labels.named
     if outcome.labels is not None and full.any():
-        bags = np.arange(len(counts))
-        surplus = counts[bags, outcome.labels] - outcome.true_counts[bags, outcome.labels]
+        bags, labels = np.arange(len(counts)), outcome.labels.winners
+        surplus = counts[bags, labels] - outcome.true_counts[bags, labels]
         figures["overestimation"] = _share(weights, surplus * full, full)
     return figures | {f"class {name}": rates for name, rates in class_rates(confusion).items()}
 

@@ -29,8 +29,8 @@ class ClassifiedBags:
     source: Source | None = None  # of the bags, if it is known
 
     @property
-    def right(self) -> np.ndarray:  # (b,)
-        return self.predicted == self.bags.labels
+    def right(self) -> np.ndarray:  # (b,) False in bags without a label
+        return self.bags.bag_labels.allows(self.predicted)
 
     @cached_property
     def counted(self) -> np.ndarray:  # (b,) the class with the highest count
@@ -42,12 +42,22 @@ class ClassifiedBags:
 
     @cached_property
     def order(self) -> np.ndarray:  # (b,) bag numbers in the order in which a report shows them
-        """Wrong bags first, and within wrong and right bags those with the smallest share of their label. Without
-        labels, bags with the smallest margin first."""
+        """Wrong bags first, and within wrong and right bags those with the smallest share of their label; then bags
+        without a label, those with the smallest margin first."""
         if not self.bags.labelled:
             return np.lexsort(self.lead)
-        share = self.counts[np.arange(len(self.bags)), self.bags.labels] / self.bags.sizes
-        return np.lexsort((share, self.right))
+        labels = self.bags.bag_labels
+        share = self.counts[np.arange(len(self.bags)), self.framed] / self.bags.sizes
+        return np.lexsort((np.where(labels.known, share, self.lead[1]), self.right, ~labels.known))
+
+    @cached_property
+    def framed(self) -> np.ndarray:  # (b,) the class that a report shows first
+        """The label; of several, the one with the highest count; without a label, the predicted majority."""
+        labels = self.bags.bag_labels
+        if labels.allowed is None:
+            return np.where(labels.named, labels.winners, self.counted)
+        most_common = np.where(labels.allowed, self.counts, -1).argmax(axis=1)
+        return np.where(labels.known, most_common, self.counted)
 
     def instances_of(self, bag: int) -> np.ndarray:
         return np.arange(self.bags.offsets[bag], self.bags.offsets[bag + 1])

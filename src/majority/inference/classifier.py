@@ -23,6 +23,7 @@ from .evaluate import all_batches, outputs
 from .weights import check_weights, read_weights, write_weights
 
 CLASSIFIER = "best.safetensors"  # in a run folder
+REFITTED = "refit.safetensors"  # in a run folder: trained on all bags, also the test bags
 FORMAT = "majority-classifier-1"
 CURE = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
 
@@ -166,3 +167,27 @@ class Classifier:
         check_options_of(model)
         model.load_state_dict(weights)
         return cls(model, device, columns)
+
+
+class AveragedClassifier(Classifier):
+    """The mean of the probabilities of several classifiers with the same classes, such as those of all folds."""
+
+    def __init__(self, members: Sequence[Classifier]):
+        first = members[0]
+        for member in members[1:]:
+            if member.model.spec.classes != first.model.spec.classes or member.columns != first.columns:
+                raise InputError(
+                    "classifiers of different classes or columns cannot be averaged: train them on one source"
+                )
+        self.members = tuple(members)
+        self.device, self.columns, self.model, self.classes = first.device, first.columns, first.model, first.classes
+
+    def __repr__(self) -> str:
+        return f"{len(self.members)} x {self.members[0]!r}"
+
+    def stream(self, bags: Bags) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for batches in zip(*(member.stream(bags) for member in self.members), strict=True):
+            yield batches[0][0], np.mean([probabilities for _, probabilities in batches], axis=0)
+
+    def save(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:
+        raise InputError("the mean of several classifiers is no single file: save each of them")

@@ -89,7 +89,7 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
 
 def compare(bags: Bags, predictions: Predictions, background: int | None) -> Outcome:
     """Predictions of bags against all labels that are known."""
-    labels, true = bags.labels if bags.labelled else None, bags.instance_labels
+    labels, true = bags.bag_labels if bags.labelled else None, bags.instance_labels
     if true is None:
         return Outcome(labels, predictions.bags, predictions.counts, background=background, classes=bags.classes)
     n_true = max(len(bags.true_classes), predictions.counts.shape[1])

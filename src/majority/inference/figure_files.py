@@ -42,7 +42,9 @@ def describe_outcome(outcome: Outcome, classes: Sequence[str]) -> dict[str, Any]
     described: dict[str, Any] = {"figures": figures, "intervals": _of_figures(figures, intervals)}
     matrix, unit = outcome.confusion, "instances"
     if matrix is None and outcome.labels is not None:
-        matrix, unit = confusion_matrix(outcome.labels, outcome.predicted, outcome.hard_counts.shape[1]), "bags"
+        named, n_classes = outcome.labels.named, outcome.hard_counts.shape[1]
+        labels, predicted = outcome.labels.winners[named], outcome.predicted[named]
+        matrix, unit = confusion_matrix(labels, predicted, n_classes), "bags"
     if matrix is not None:
         names = [str(name) for name in classes[: len(matrix)]]
         described["classes"] = {"unit": unit, "rows": _class_rows(matrix, names, intervals)}

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.background import majority_of
+from ..data.background import majority_of, runner_up_of
+from ..data.instance_labels import UNKNOWN
+from ..data.labels import BagLabels
 from .cautions import cautions, find_doubts
 
 CALIBRATION_BINS = 15
@@ -36,7 +38,7 @@ class Outcome:
     True counts, confusion and calibration are over the instances with a known class; they are None if there are none.
     """
 
-    labels: np.ndarray | None  # (b,) given labels; None: figures about bags are left out
+    labels: BagLabels | None  # given labels; None: figures about bags are left out
     predicted: np.ndarray  # (b,) by the method's aggregation
     hard_counts: np.ndarray  # (b, C) instances predicted as each class
     true_counts: np.ndarray | None = None  # (b, T)
@@ -67,26 +69,47 @@ class Outcome:
     def _bag_figures(self) -> dict[str, Any]:
         if self.labels is None:
             return {}
+        labels, known, named = self.labels, self.labels.known, self.labels.named
         by_count = majority_of(self.hard_counts, self.background)
         figures: dict[str, Any] = {
-            "bag_accuracy": bag_accuracy(self.labels, self.predicted),
-            "bag_accuracy_by_count": bag_accuracy(self.labels, by_count),
-            "most_frequent_label": float(np.bincount(self.labels).max() / len(self.labels)),
-            "consistency_rate": consistency_rate(self.labels, self.predicted, self.hard_counts, self.background),
+            "bag_accuracy": float(np.mean(labels.allows(self.predicted)[known])),
+            "bag_accuracy_by_count": float(np.mean(labels.allows(by_count)[known])),
+            "most_frequent_label": labels.most_frequent(),
+            "consistency_rate": consistency_rate(labels, self.predicted, self.hard_counts, self.background),
         }
-        doubts = find_doubts(self.labels, by_count, self.classes) if self.classes else []
-        warnings = cautions(figures | {"bags": len(self.labels)}, doubts)
+        doubts = find_doubts(labels.winners[named], by_count[named], self.classes) if self.classes else []
+        warnings = cautions(figures | {"bags": int(known.sum())}, doubts)
+        ranked = self.ranked
+        if ranked is not None:
+            figures["runner_up_accuracy"] = float(np.mean(self.runner_up_right[ranked]))
+        if not known.all():
+            figures["labelled_bags"] = int(known.sum())
         return figures | ({"warnings": warnings} if warnings else {})
+
+    @property
+    def ranked(self) -> np.ndarray | None:  # (b,) whether the runner-up is given; None: nowhere
+        given = None if self.labels is None else self.labels.seconds
+        return None if given is None else given != UNKNOWN
+
+    @property
+    def runner_up_right(self) -> np.ndarray:  # (b,) whether winner and runner-up have the highest counts, in this order
+        assert self.labels is not None
+        assert self.labels.seconds is not None
+        by_count = majority_of(self.hard_counts, self.background)
+        second = runner_up_of(self.hard_counts, self.background)
+        return (by_count == self.labels.winners) & (second == self.labels.seconds)
 
     def _fully_known(self, true_counts: np.ndarray) -> np.ndarray:  # (b,) whether all instances of the bag are known
         return true_counts.sum(axis=1) == self.hard_counts.sum(axis=1)
 
     def _overestimation(self, true_counts: np.ndarray) -> dict[str, Any]:
-        """Over the bags all of whose instances are known."""
-        full = self._fully_known(true_counts)
-        if self.labels is None or not full.any():
+        """Over the bags all of whose instances are known, if their label names one class."""
+        if self.labels is None:
             return {}
-        surplus = overestimation(self.labels[full], self.hard_counts[full], true_counts[full])
+        full = self._fully_known(true_counts) & self.labels.named
+        if not full.any():
+            return {}
+        surplus = overestimation(self.labels.winners[full], self.hard_counts[full], true_counts[full])
         quantiles = np.quantile(surplus, [0, 0.25, 0.5, 0.75, 1]).tolist()
         return {"overestimation": float(surplus.mean()), "overestimation_quantiles": quantiles}
 
@@ -198,16 +221,12 @@ def mean_iou(confusion: np.ndarray) -> float:
     return float(confusion_rates(confusion)["mean_iou"])
 
 
-def bag_accuracy(labels: np.ndarray, predicted: np.ndarray) -> float:
-    return float(np.mean(labels == predicted))
-
-
 def consistency_rate(
-    labels: np.ndarray, predicted: np.ndarray, hard_counts: np.ndarray, background: int | None = None
+    labels: BagLabels, predicted: np.ndarray, hard_counts: np.ndarray, background: int | None = None
 ) -> float | None:
     """Among bags that are predicted correctly, the share whose hard counts have the same majority (lowest class on
     ties). None if no bag is predicted correctly."""
-    correct = labels == predicted
+    correct = labels.allows(predicted)
     if not correct.any():
         return None
     return float(np.mean(majority_of(hard_counts[correct], background) == predicted[correct]))

@@ -16,15 +16,17 @@ import torch
 from torch import Tensor, nn
 
 from ..data.batches import Target
+from ..data.labels import KINDS
 from ..data.segments import Segments
 from .base import BagOutput, pick
-from .functional import expected_shares, vote_log_proportions
-from .voting import Voting, without_column
+from .functional import expected_shares, runner_up_log_probs, vote_log_proportions
+from .voting import Voting, with_impossible_column, without_column
 
 MOMENTUM = 0.95  # of the running mean of the winners' share, per step
 
 
 class AdjustedMean(Voting):
+    label_kinds = KINDS
     label_shares: Tensor  # (C,) share of training bags with each label
     winner_share: Tensor  # () mean share of a bag that its winner holds
 
@@ -55,6 +57,20 @@ class AdjustedMean(Voting):
                 votes, sizes = segments.sum(output.instance_log_probs.exp()), segments.kept_sizes  # (b, K), (b,)
                 if self.background is not None:
                     votes = votes / (1 - votes[:, self.background.index, None] / sizes[:, None]).clamp(1e-3)
-                shares = pick(votes, target.labels) / sizes
-                self.winner_share.lerp_(shares.mean(), 1 - MOMENTUM)
+                if target.allowed is None:
+                    shares = pick(votes, target.labels) / sizes
+                    self.winner_share.lerp_(shares.mean(), 1 - MOMENTUM)
+                else:  # only of the bags whose label names one winner
+                    named = target.labels >= 0
+                    shares = torch.where(named, pick(votes, target.labels.clamp(min=0)) / sizes, 0.0)
+                    mean = shares.sum() / named.sum().clamp(min=1)
+                    self.winner_share.lerp_(torch.where(named.any(), mean, self.winner_share), 1 - MOMENTUM)
         return super().losses(output, segments, target)
+
+    def runner_up(self, output: BagOutput, segments: Segments, first: Tensor, second: Tensor) -> Tensor:
+        """By the plain shares: the correction is for how often classes win."""
+        votes, background = output.instance_log_probs, self.background
+        if background is None:
+            return runner_up_log_probs(vote_log_proportions(votes, segments, 0.0), first, second)
+        shares = vote_log_proportions(without_column(votes, background.index), segments, background.phantom)
+        return runner_up_log_probs(with_impossible_column(shares, background.index), first, second)

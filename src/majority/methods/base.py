@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from ..data.batches import Target
+from ..data.labels import SEVERAL, WINNER
 from ..data.segments import Segments
 
 
@@ -21,6 +23,13 @@ class Head(nn.Module):
 
     sees_instance_labels: ClassVar[bool] = False  # True only for the two reference methods
     needs_bag: ClassVar[bool] = False  # True: the class of an instance depends on the rest of its bag
+    label_kinds: ClassVar[tuple[str, ...]] = (WINNER, SEVERAL)  # what labels may name; a head with its own loss: WINNER
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A loss that does not say otherwise only knows labels that name the winner."""
+        super().__init_subclass__(**options)
+        if "losses" in cls.__dict__ and "label_kinds" not in cls.__dict__:
+            cls.label_kinds = (WINNER,)
 
     def see_labels(self, counts: Tensor) -> None:
         """(C,): how many training bags have each label."""
@@ -31,7 +40,14 @@ class Head(nn.Module):
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:  # (b,)
         """One loss per bag: the negative log-likelihood of its label."""
-        return -pick(output.bag_log_probs, target.labels)
+        return -winner_log_probs(output.bag_log_probs, target)
+
+
+def winner_log_probs(log_probs: Tensor, target: Target) -> Tensor:  # (b, C) -> (b,)
+    """The log-probability of what each label says of the winner: that it is this class, or one of several."""
+    if target.allowed is None:
+        return pick(log_probs, target.labels)
+    return log_probs.masked_fill(~target.allowed, -torch.inf).logsumexp(dim=1)
 
 
 def pick(values: Tensor, columns: Tensor) -> Tensor:

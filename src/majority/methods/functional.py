@@ -102,6 +102,21 @@ def share_divergence(instance_log_probs: Tensor, background: int, share: float) 
     return entropy - share * log_masses[background] - (1 - share) * voting
 
 
+def runner_up_log_probs(log_probs: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """(b, C) log-probabilities of the winner, (b,), (b,) -> (b,): log-probability of the runner-up, given the winner.
+
+    The runner-up is the winner if the first class is left out: p_second / (1 - p_first). This is the model of Plackett
+    and Luce. If p are the shares of the classes, it is as if instances were drawn one by one: the first one names the
+    winner, and the first one of another class the runner-up.
+
+    >>> shares = torch.tensor([[0.5, 0.3, 0.2]])
+    >>> runner_up_log_probs(shares.log(), torch.tensor([0]), torch.tensor([1])).exp()
+    tensor([0.6000])
+    """
+    others = log_probs.scatter(1, first.unsqueeze(1), -torch.inf).log_softmax(dim=1)
+    return others.gather(1, second.unsqueeze(1)).squeeze(1)
+
+
 def expected_shares(label_shares: Tensor, winner_share: Tensor | float) -> Tensor:
     """(..., C) share of bags with each label -> (..., C) expected share of instances of each class.
 
@@ -125,6 +140,12 @@ def vote_scores(instance_log_probs: Tensor, segments: Segments) -> Tensor:
     >>> vote_scores(probs.log(), Segments([3])).softmax(dim=1)
     tensor([[0.7505, 0.2294, 0.0201]])
     """
+    return vote_log_wins(instance_log_probs, segments).sum(dim=2)
+
+
+def vote_log_wins(instance_log_probs: Tensor, segments: Segments) -> Tensor:
+    """(n, C) -> (b, C, C): log-probability that each class (dim 1) has more votes than each rival (dim 2); 0 for
+    itself. The votes are those of `vote_scores`."""
     p = instance_log_probs.exp()
     counts = segments.sum(p)  # (b, C)
     variances = segments.sum(p * (1 - p))  # (b, C) of the count of each class
@@ -132,7 +153,7 @@ def vote_scores(instance_log_probs: Tensor, segments: Segments) -> Tensor:
     variance = variances.unsqueeze(2) + variances.unsqueeze(1) + 2 * segments.gram(p) + 1e-6
     log_win = log_ndtr(lead / variance.sqrt())  # (b, C, C) against each rival
     diagonal = torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
-    return log_win.masked_fill(diagonal, 0.0).sum(dim=2)
+    return log_win.masked_fill(diagonal, 0.0)
 
 
 def log_ndtr(z: Tensor) -> Tensor:

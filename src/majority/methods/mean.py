@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from ..data.batches import Target
+from ..data.labels import KINDS
 from ..data.segments import Segments
 from .base import BagOutput, Head, pick
 from .functional import mean_log_probs
@@ -32,6 +33,7 @@ class Naive(Mean):
 
 class Proportion(Mean):
     sees_instance_labels = True  # only as the true proportions of the bag
+    label_kinds = KINDS  # its loss uses no bag label
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         assert target.instance_labels is not None
@@ -41,6 +43,7 @@ class Proportion(Mean):
 
 class Supervised(Mean):
     sees_instance_labels = True
+    label_kinds = KINDS
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         assert target.instance_labels is not None

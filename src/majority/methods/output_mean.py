@@ -9,11 +9,14 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ..data.batches import Target
+from ..data.labels import SEVERAL, WINNER
 from ..data.segments import Segments
-from .base import BagOutput, Head, pick
+from .base import BagOutput, Head, winner_log_probs
 
 
 class OutputMean(Head):
+    label_kinds = (WINNER, SEVERAL)
+
     def __init__(self, in_features: int, n_classes: int):
         super().__init__()
         self.classifier = nn.Linear(in_features, n_classes)
@@ -24,4 +27,4 @@ class OutputMean(Head):
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         q = output.bag_log_probs.exp()  # (b, C), used as logits
-        return -pick(q.log_softmax(dim=1), target.labels)
+        return -winner_log_probs(q.log_softmax(dim=1), target)

@@ -24,11 +24,12 @@ from . import census, mpem, single
 from .label_preserving import known_source
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
-from .stages import Run, Trained, temporary_files, train_once
+from .stages import Chosen, Run, Trained, temporary_files, train_once
 
 __all__ = [
     "DEFAULT",
     "RECIPES",
+    "Chosen",
     "Plan",
     "Recipe",
     "Run",
@@ -56,6 +57,7 @@ class Recipe:
     head: type[Head] = Head  # the methods it works with have a head of this class
     planned_epochs: Callable[..., int] = _epochs_of_one_training  # in all stages together
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named; `planned_epochs` takes their number
+    can_refit: bool = False  # whether `train` follows `run.chosen`, by an earlier training, on all bags
 
     def plan_for(self, task: TaskInfo) -> Plan:
         """The plan, checked to be this recipe's: it is the name by which a run finds how to train."""
@@ -92,11 +94,19 @@ class Recipe:
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))
 for recipe in (
-    Recipe("quick", ABOUT["quick"], single.quick),
-    Recipe("paper", ABOUT["paper"], single.paper),
-    Recipe("augmented", ABOUT["augmented"], single.augmented),
+    Recipe("quick", ABOUT["quick"], single.quick, can_refit=True),
+    Recipe("paper", ABOUT["paper"], single.paper, can_refit=True),
+    Recipe("augmented", ABOUT["augmented"], single.augmented, can_refit=True),
     Recipe("mpem", ABOUT["mpem"], mpem.plan, mpem.train, Count, mpem.planned_epochs),
-    Recipe("census", ABOUT["census"], census.plan, census.train, planned_epochs=census.planned_epochs, losses=LOSSES),
+    Recipe(
+        "census",
+        ABOUT["census"],
+        census.plan,
+        census.train,
+        planned_epochs=census.planned_epochs,
+        losses=LOSSES,
+        can_refit=True,
+    ),
 ):
     register(recipe)
 
@@ -148,15 +158,19 @@ def train_by_plan(
     eager: bool = False,
     log: Log = no_log,
     callbacks: Sequence[Callback] = (),
+    chosen: Chosen | None = None,
 ) -> Trained:
-    """Train in the folder as the plan says, or continue there; `build` is a `model_builder`."""
+    """Train in the folder as the plan says, or continue there; `build` is a `model_builder`.
+
+    With what an earlier training has `chosen`, nothing is validated: `train` may then be all bags.
+    """
     recipe = RECIPES[plan.recipe]
 
     def fresh_model(number: int = 0, method: str | None = None) -> Model:
         return build(run.seed_of(number), method)
 
     losses = recipe.losses if recipe.method(method) == AUTO else ()
-    run = Run(folder, train, val, plan, fresh_model, title, device, eager, log, callbacks, losses)
+    run = Run(folder, train, val, plan, fresh_model, title, device, eager, log, callbacks, losses, chosen)
     return recipe.train(run)
 
 

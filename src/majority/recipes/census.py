@@ -164,6 +164,12 @@ def _head_on_discriminants(own: CensusSettings, train: Bags, width: int | None) 
     return own.pretrain is None and own.head is not None and is_applicable(train, width)
 
 
+def _starts_from_discriminants(run: Run) -> bool:
+    if run.chosen is not None:
+        return "distilled" in run.chosen.epochs
+    return _head_on_discriminants(run.plan.own, run.train, _width(run.train))
+
+
 def _searches_views(own: CensusSettings) -> bool:
     return own.search_epochs > 0 and own.pretrain is not None and own.head is not None
 
@@ -221,6 +227,9 @@ def _put_together(network: Any, features: nn.Module, student: Model) -> None:
 def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:
     """The run with the views for which the head on briefly pretrained features has the lowest validation loss."""
     stages: dict[str, Fitted] = {}
+    if run.chosen is not None:
+        about = run.chosen.about["views"]
+        return replace(run, plan=with_views(run.plan, about["chosen"])), stages, about
 
     def loss_of(additions: tuple[str, ...]) -> float:
         plan = with_views(run.plan, additions)
@@ -252,7 +261,7 @@ def _train_method(run: Run) -> Trained:
         if own.head is not None:
             stages["head"] = run.stage("head", network.head, partial(_train_head, run, network))
         starts = {"teacher": lambda number: deepcopy(network)}
-    elif _head_on_discriminants(own, run.train, _width(run.train)):
+    elif _starts_from_discriminants(run):
         linear = linear_model(run, network)
         stages["head"] = run.stage("head", linear, partial(head_on_discriminants, run, linear))
         stages["distilled"] = run.stage("distilled", network, partial(_distill, run, network, [linear], [1]))
@@ -263,21 +272,27 @@ def _train_method(run: Run) -> Trained:
         stages[name] = run.stage(name, teacher, partial(_train_teacher, run, teacher, number))
         return teacher
 
+    about: dict[str, Any] = {}
+    if run.chosen is not None and len(starts) > 1:
+        about = {"start": run.chosen.about["start"]}
+        starts = {about["start"]: starts[about["start"]]}
     firsts = {kind: train_teacher(kind, 1) for kind in starts}
     kind = min(firsts, key=lambda kind: stages[f"{kind}-1"].best_loss)
     if len(firsts) > 1:
+        about = {"start": kind}
         run.log(f"{kind}-1 has the lower validation loss: the other teachers start like it")
     teachers = [firsts[kind], *(train_teacher(kind, number) for number in range(2, own.teachers + 1))]
     student = starts[kind](0)
     student.head.load_state_dict(dict(teachers[-1].head.named_buffers()), strict=False)  # running statistics
     stages["student"] = run.stage("student", student, partial(_distill, run, student, teachers, [1] * len(teachers)))
-    return Trained(student, stages["student"], stages)
+    return Trained(student, stages["student"], stages, about)
 
 
 def _train_losses(run: Run) -> Trained:
     """With several losses, weighted by how well the instance predictions explain the labels of the validation bags."""
     own: CensusSettings = run.plan.own
     stages: dict[str, Fitted] = {}
+    about_heads: dict[str, Any] = {}
     networks = {loss: run.fresh_model(method=loss) for loss in run.losses}
     first = networks[run.losses[0]]
     starts: dict[str, Callable[[str, int], Model]] = {
@@ -291,11 +306,12 @@ def _train_losses(run: Run) -> Trained:
                 name = f"head-{loss}"
                 stages[name] = run.stage(name, network.head, partial(_train_head, run, network))
         starts = {"teacher": lambda loss, number: deepcopy(networks[loss])}
-    elif _head_on_discriminants(own, run.train, _width(run.train)):
+    elif _starts_from_discriminants(run):
         heads = {f"head-{loss}": linear_model(run, network) for loss, network in networks.items()}
         for name, head in heads.items():
             stages[name] = run.stage(name, head, partial(head_on_discriminants, run, head))
-        weights, _ = _weigh(run, heads)
+        weights, explained_by_heads = _weigh(run, heads)
+        about_heads = _members(weights, explained_by_heads)
         learn = partial(_distill, run, first, [*heads.values()], [*weights.values()])
         stages["distilled"] = run.stage("distilled", first, learn)
         for network in networks.values():
@@ -322,16 +338,25 @@ def _train_losses(run: Run) -> Trained:
     student.head.load_state_dict(dict(teachers[best].head.named_buffers()), strict=False)  # running statistics
     learn = partial(_distill, run, student, [*teachers.values()], [*weights.values()])
     stages["student"] = run.stage("student", student, learn)
-    members = {name: {"weight": weights[name], "log_likelihood": log_likelihoods[name]} for name in teachers}
-    about = {"weights": by_loss, "teachers": members, "validation_bags": len(run.val), "chosen": chosen}
+    about = {"weights": by_loss, "teachers": _members(weights, log_likelihoods), "validation_bags": len(run.val)}
+    about |= {"chosen": chosen, **({"heads": about_heads} if about_heads else {})}
     return Trained(student, stages["student"], stages, {"losses": about})
 
 
 def _weigh(run: Run, models: dict[str, Model]) -> tuple[dict[str, float], dict[str, float]]:
     """The weight of each model, and the log-likelihood of the validation labels that it stands for."""
+    if run.chosen is not None:
+        about = run.chosen.about["losses"]
+        members = {name: (about["teachers"] | about.get("heads", {}))[name] for name in models}
+        weights = {name: member["weight"] for name, member in members.items()}
+        return weights, {name: member["log_likelihood"] for name, member in members.items()}
     found = {name: explained(model, run.train, run.val, run.device) for name, model in models.items()}
     methods = {name: model.spec.method for name, model in models.items()}
     return weigh(found, methods, len(run.val)), found
+
+
+def _members(weights: dict[str, float], log_likelihoods: dict[str, float]) -> dict[str, Any]:
+    return {name: {"weight": weight, "log_likelihood": log_likelihoods[name]} for name, weight in weights.items()}
 
 
 def _pretrain(run: Run, model: Model, folder: Path, title: str | None) -> Fitted:
@@ -351,7 +376,7 @@ def _pretrain(run: Run, model: Model, folder: Path, title: str | None) -> Fitted
 
 def _train_head(run: Run, model: Model, folder: Path | None, title: str | None) -> Fitted:
     """Train the model's head on the features of its network, which stays as it is."""
-    features, val = (bags_of_features(model, bags, run.device) for bags in (run.train, run.val))
+    features, val = (bags_of_features(model, bags, run.device) for bags in (run.train.with_labels(), run.val))
     alone = head_alone(model, features)
     fitted = run.fit(alone, folder, title, (features, val), run.plan.own.head)
     model.head.load_state_dict(alone.head.state_dict())
@@ -365,7 +390,7 @@ def linear_model(run: Run, model: Model) -> Model:
         torch.default_generator.manual_seed(run.plan.own.head.seed)
         layer = nn.Linear(spec.instance_shape[0], len(spec.classes), bias=False)
         linear = Model(spec, deepcopy(model.normalise), layer)
-    linear.head.see_labels(torch.from_numpy(np.bincount(run.train.labels, minlength=len(spec.classes))))
+    linear.head.see_labels(torch.from_numpy(run.train.bag_labels.counts(len(spec.classes))))
     return linear
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,9 +18,9 @@ MAX_SCALE = 100  # features whose deviations differ by more than this factor are
 
 def is_applicable(bags: Bags, width: int | None) -> bool:
     """Whether the features are vectors of moderate width, every class is a label, and some label has two bags."""
-    counts = np.bincount(bags.labels, minlength=len(bags.classes))
+    counts = bags.bag_labels.counts(len(bags.classes))
     is_narrow = width is not None and width <= MAX_FEATURES
-    return bool(is_narrow and counts.min() > 0 and len(bags) > len(counts))
+    return bool(is_narrow and counts.min() > 0 and counts.sum() > len(counts))
 
 
 @torch.no_grad()
@@ -44,6 +43,8 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     def zeros(*shape: int) -> Tensor:
         return torch.zeros(*shape, dtype=torch.float64, device=chosen)
 
+    named = int(bags.bag_labels.named.sum())  # other bags take part in the variation of instances only
+    all_named = named == len(bags)
     deviations = model.normalise.std.double()
     scale = (deviations / deviations.median()).clamp(1 / MAX_SCALE, MAX_SCALE).sqrt()
     most = instances_per_pass(bags.store.shape[1:])
@@ -62,8 +63,10 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
                 total += instances.sum(dim=0)
                 squares += instances.T @ instances
                 sums.index_add_(0, bag_ids, instances)
-            means = sums / batch.segments.sizes.unsqueeze(1)
-            label_sums.index_add_(0, batch.target.labels, means)
+            means, labels = sums / batch.segments.sizes.unsqueeze(1), batch.target.labels
+            if not all_named:
+                means, labels = means[labels >= 0], labels[labels >= 0]
+            label_sums.index_add_(0, labels, means)
             bag_squares += means.T @ means
         return total, squares, label_sums, bag_squares
 
@@ -73,9 +76,9 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     varies = variances > SMALLEST_VARIANCE * variances[-1]
     whitening = (directions[:, varies] / variances[varies].sqrt()).flip(1)  # (d, k), largest variance first
 
-    counts = torch.from_numpy(np.bincount(bags.labels, minlength=classes)).to(label_sums)
+    counts = torch.from_numpy(bags.bag_labels.counts(classes)).to(label_sums)
     label_means = label_sums / counts.unsqueeze(1)
-    within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (len(bags) - classes)
+    within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (named - classes)
     by_chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) variance of a label's mean
     apart = (label_means - label_means.mean(dim=0)) @ whitening  # (C, k)
     observed = apart.square().sum(dim=0) / (classes - 1)

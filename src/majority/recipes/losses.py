@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..data.bags import Bags
 from ..data.device import choose_device
+from ..data.labels import BagLabels
 from ..inference.evaluate import all_batches, outputs
 from ..model import Model
 from ..training.distributed import gather_pass
@@ -37,8 +38,8 @@ def predicted_shares(model: Model, bags: Bags, device: str = "auto") -> np.ndarr
     return gather_pass(bags, shares_of).double().cpu().numpy()
 
 
-def label_log_likelihoods(shares: np.ndarray, labels: np.ndarray, label_counts: np.ndarray) -> np.ndarray:
-    """(b, C) predicted shares, (b,) labels, (C,) training bags with each label -> (b,) log-likelihood of each label.
+def label_log_likelihoods(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray) -> np.ndarray:
+    """(b, C) predicted shares, labels, (C,) training bags with each label -> (b,) log-likelihood of each label.
 
     P(label = y) is proportional to f_y exp(s (share_y - mean share of y over the bags)), with f the share of training
     bags with label y, each count plus one. The sharpness s is the same for all bags and has the value with the highest
@@ -46,7 +47,7 @@ def label_log_likelihoods(shares: np.ndarray, labels: np.ndarray, label_counts: 
     rates and shares are compared with their means, a classifier gains nothing by predicting frequent labels more often:
     it must predict more instances of a class where this class is the label.
 
-    >>> labels, counts = np.array([0, 1, 0, 1]), np.array([2, 2])
+    >>> labels, counts = BagLabels(np.array([0, 1, 0, 1])), np.array([2, 2])
     >>> good, none = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]]), np.full((4, 2), 0.5)
     >>> label_log_likelihoods(good, labels, counts).round(2) + 0.0
     array([0., 0., 0., 0.])
@@ -59,24 +60,23 @@ def label_log_likelihoods(shares: np.ndarray, labels: np.ndarray, label_counts: 
     def log_likelihoods(sharpness: float) -> np.ndarray:
         scores = sharpness * lead + base
         scores = scores - scores.max(axis=1, keepdims=True)
-        chosen: np.ndarray = scores[np.arange(len(labels)), labels] - np.log(np.exp(scores).sum(axis=1))
-        return chosen
+        return labels.log_probs(scores) - np.log(np.exp(scores).sum(axis=1))
 
     return max(map(log_likelihoods, SHARPNESS), key=lambda values: float(values.mean()))
 
 
-def voting_shares(shares: np.ndarray, bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+def voting_shares(shares: np.ndarray, bags: Bags) -> tuple[np.ndarray, BagLabels]:
     """The shares and the labels without the background, which no bag has as its label."""
     if bags.background is None:
-        return shares, bags.labels
-    return np.delete(shares, bags.background, axis=1), bags.labels - (bags.labels > bags.background)
+        return shares, bags.bag_labels
+    return np.delete(shares, bags.background, axis=1), bags.bag_labels.without_class(bags.background)
 
 
 def explained(model: Model, train: Bags, val: Bags, device: str = "auto") -> float:
     """The mean log-likelihood of the labels of the validation bags, given what the model predicts for instances."""
     shares, labels = voting_shares(predicted_shares(model, val, device), val)
     _, train_labels = voting_shares(np.empty((0, len(train.classes))), train)
-    counts = np.bincount(train_labels, minlength=shares.shape[1])
+    counts = train_labels.counts(shares.shape[1])
     return float(label_log_likelihoods(shares, labels, counts).mean())
 
 

@@ -76,14 +76,15 @@ class InstanceBatch(NamedTuple):
 
     features: Tensor  # (n, d)
     predicted: Tensor  # (n,) class
-    label: Tensor  # (n,) of its bag
+    label: Tensor  # (n,) of its bag; -1 if that does not name exactly one class
     bag_right: Tensor  # (n,) whether its bag was predicted right
 
 
 def distance_to_label(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:
     """(n,) distance of each instance to the mean feature of its bag's label.
 
-    It is -1 for instances that are no candidates: predicted as that label, or in a bag whose label has no mean.
+    It is -1 for instances that are no candidates: predicted as that label, or in a bag whose label has no mean or does
+    not name one class.
     """
 
     def sums_of(part: Bags) -> tuple[Tensor, Tensor]:
@@ -117,7 +118,8 @@ def typical_sums(batch: InstanceBatch, n_classes: int) -> tuple[Tensor, Tensor]:
 def distances(batch: InstanceBatch, means: Tensor) -> Tensor:
     """(n,) Euclidean distance to the mean of the bag's label; -1 for instances that are no candidates."""
     distance = (batch.features.to(means.dtype) - means[batch.label]).norm(dim=1)
-    return torch.where((batch.predicted != batch.label) & distance.isfinite(), distance, -1.0)
+    candidates = (batch.predicted != batch.label) & (batch.label >= 0)
+    return torch.where(candidates & distance.isfinite(), distance, -1.0)
 
 
 def select(distance: np.ndarray, sizes: np.ndarray, ratio: float) -> np.ndarray:
@@ -149,6 +151,6 @@ def _instance_batches(model: Model, bags: Bags, device: str) -> Iterator[Instanc
         features = batch_features(model, batch)
         output = model.aggregate(features, batch.segments)
         label = batch.target.labels
-        right = output.bag_log_probs.argmax(dim=1) == label
+        right = batch.target.allows(output.bag_log_probs.argmax(dim=1))
         spread = batch.segments.spread
         yield InstanceBatch(features, output.instance_log_probs.argmax(dim=1), spread(label), spread(right))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from .plan import Plan
 
 SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not choose seeds this far apart
 STAGES, OUTCOME, WEIGHTS = "stages", "outcome.json", "weights.safetensors"
+REFIT = "refit"  # the folder of a second training, on all bags
 AGAIN = "remove it and run again, which trains this stage again"
 ALL_AGAIN = "remove the folder of this stage and run again"
 
@@ -57,6 +58,20 @@ class Trained:
             }
         return summary | self.about
 
+    @property
+    def chosen(self) -> Chosen:
+        """What the validation bags have chosen."""
+        epochs = {name: fitted.best_epoch + 1 for name, fitted in self.stages.items()}
+        return Chosen(epochs or {"": self.fitted.best_epoch + 1}, self.about)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a training with validation bags has chosen, for another one on all bags, which has no validation bags."""
+
+    epochs: dict[str, int]  # of each stage; of "" if there are no stages
+    about: dict[str, Any]  # the recipe's own choices: its entry in result.json
+
 
 @dataclass(frozen=True)
 class Run:
@@ -71,6 +86,7 @@ class Run:
     log: Log = no_log
     callbacks: Sequence[Callback] = ()
     losses: tuple[str, ...] = ()  # the methods to weigh if none is named; `fresh_model` then takes method=NAME
+    chosen: Chosen | None = None  # by an earlier training: nothing is validated, and every stage keeps its last epoch
 
     def fit(
         self,
@@ -83,11 +99,16 @@ class Run:
     ) -> Fitted:
         """One training: on the run's bags and by its plan, unless others are given."""
         train, val = bags or (self.train, self.val)
+        settings = settings or self.plan.training
+        if self.chosen is not None:
+            assert folder is not None
+            stage = "" if folder == self.folder else folder.name
+            val, settings = None, replace(settings, epochs=self.chosen.epochs[stage])
         return fit(
             model,
             train,
             val,
-            settings or self.plan.training,
+            settings,
             device=self.device,
             folder=folder,
             title=title,
@@ -160,4 +181,5 @@ def train_once(run: Run) -> Trained:
 
 def temporary_files(folder: Path) -> list[Path]:
     """Files that a run folder holds only until the run is finished: its checkpoint, and the weights of its stages."""
-    return [*folder.glob(CHECKPOINT), *folder.glob(f"{STAGES}/*/*.safetensors")]
+    places = (folder, folder / REFIT)
+    return [file for place in places for name in (CHECKPOINT, f"{STAGES}/*/*.safetensors") for file in place.glob(name)]

@@ -25,6 +25,7 @@ def train_command(config: dict[str, Any]) -> str | None:
         return None
     words = ["majority", "train", str(data.pop("source"))]
     options = {"method": config["method"], "recipe": plan.get("recipe"), "like": config.get("like")}
+    options["refit"] = config.get("refit")
     options |= {"background_share": config.get("background_share"), "seed": plan.get("training", {}).get("seed")}
     settings = _settings_to_repeat(config)
     values = settings_by_name(plan) | settings  # also what the recipe sets, since it may differ on another device

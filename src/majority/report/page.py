@@ -39,6 +39,11 @@ FIGURES = {  # of a result: title, format, explanation
         "percent",
         "bags whose most frequent predicted class is the label",
     ),
+    "runner_up_accuracy": (
+        "winner and runner-up by count",
+        "percent",
+        "bags whose two most frequent predicted classes are the winner and the runner-up, of those with a runner-up",
+    ),
     "most_frequent_label": ("most frequent label", "percent", "bag accuracy of always predicting it"),
     "consistency_rate": ("consistency", "percent", "bags whose count agrees, of those predicted correctly"),
     "overestimation": ("overestimation", "signed", "mean surplus of instances predicted as the bag's class"),
@@ -131,7 +136,8 @@ def _content(
         "classes": sections.class_keys(classes),
         "predicted_classes": sections.predicted_classes(classified),
         **_truth_and_prediction(classified),
-        "wrong_bags": int((~classified.right).sum()),
+        "wrong_bags": int((bags.bag_labels.known & ~classified.right).sum()),
+        "labelled_bags": int(bags.bag_labels.known.sum()),
         "bars": sections.bars(classified),
         "maps": sections.maps(classified) if bags.coordinates is not None else None,
         "mosaics": sections.mosaics(classified) if has_images else None,
@@ -147,7 +153,7 @@ def _truth_and_prediction(classified: ClassifiedBags) -> dict[str, Any]:
     bags, known = classified.bags, classified.bags.instance_labels is not None
     matrix, classes = classified.confusion(), classified.true_classes
     unknown = [name for name, row in zip(classes, matrix, strict=True) if row.any() and name not in classified.classes]
-    has_boxes = bags.labelled and bool(bags.fully_known.any())
+    boxed = bags.fully_known & bags.bag_labels.named
     return {
         "known": known,
         "labelled": bags.labelled,
@@ -156,8 +162,8 @@ def _truth_and_prediction(classified: ClassifiedBags) -> dict[str, Any]:
         "class_table": sections.class_table(matrix, classes),
         "confused": sections.most_confused(matrix, classes),
         "matrix": _matrix(matrix, classes, known),
-        "boxes": box_plot(sections.overestimation_boxes(classified), SURPLUS) if has_boxes else None,
-        "boxes_left_out": max(0, len(set(bags.labels[bags.fully_known].tolist())) - sections.MAX_BOXES),
+        "boxes": box_plot(sections.overestimation_boxes(classified), SURPLUS) if boxed.any() else None,
+        "boxes_left_out": max(0, len(set(bags.labels[boxed].tolist())) - sections.MAX_BOXES),
     }
 
 
@@ -202,6 +208,7 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "bag losses": _bag_losses(result),
         "views": _views(result),
         "recipe": plan["recipe"],
+        "trained again": _refit(result),
         "backbone": spec.backbone or "custom module",
         "epochs": _kept_epoch(result),
         "stages": "; ".join(f"{name}: {_kept_epoch(stage)}" for name, stage in result.get("stages", {}).items())
@@ -225,6 +232,17 @@ def _bag_losses(result: dict[str, Any]) -> str | None:
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
     bags = result["losses"]["validation_bags"]
     return f"{shown} (weights, by how well instance predictions explain the labels of {bags} validation bags)"
+
+
+def _refit(result: dict[str, Any]) -> str | None:
+    """
+    >>> _refit({"refit_bags": 90})
+    'on all 90 bags: that classifier is used for other bags and exported; the figures are those of the first one'
+    """
+    if "refit_bags" not in result:
+        return None
+    used = "that classifier is used for other bags and exported; the figures are those of the first one"
+    return f"on all {result['refit_bags']:,} bags: {used}"
 
 
 def _views(result: dict[str, Any]) -> str | None:
@@ -301,8 +319,7 @@ def _count(figures: dict[str, Any], name: str) -> str:
     if name not in COUNTED:
         return ""
     total = figures[COUNTED[name]]
-    if name == "instance_accuracy":
-        total = figures.get("known_instances", total)
+    total = figures.get("known_instances" if name == "instance_accuracy" else "labelled_bags", total)
     return f"{round(figures[name] * total):,} of {total:,} "
 
 

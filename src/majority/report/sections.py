@@ -98,7 +98,7 @@ def most_confused(matrix: np.ndarray, classes: tuple[str, ...]) -> list[dict[str
 
 def overestimation_boxes(classified: ClassifiedBags) -> list[Box]:
     """The box of all bags whose instances all have a known class, then one per label, for the most frequent labels."""
-    bags, full = classified.bags, classified.bags.fully_known
+    bags, full = classified.bags, classified.bags.fully_known & classified.bags.bag_labels.named
     labels = bags.labels[full]
     over = overestimation(labels, classified.counts[full], bags.class_counts()[full])
     frequent = np.argsort(-np.bincount(labels), kind="stable")[:MAX_BOXES]
@@ -171,18 +171,20 @@ def gallery(classified: ClassifiedBags) -> list[dict[str, Any]]:
 
 
 def _bag_summary(classified: ClassifiedBags, bag: int) -> dict[str, Any]:
-    """What is written about a bag; `framed` is its label or, without labels, its predicted majority."""
-    label, predicted, counted = (
-        int(of[bag]) for of in (classified.bags.labels, classified.predicted, classified.counted)
-    )
-    framed = label if classified.bags.labelled else counted
+    """What is written about a bag; `framed` is its label or, without one, its predicted majority."""
+    labels = classified.bags.bag_labels
+    predicted, counted, framed = (int(of[bag]) for of in (classified.predicted, classified.counted, classified.framed))
     share, margin = (float(of[bag]) for of in classified.lead)
+    named = [int(labels.winners[bag])] if labels.named[bag] else []
+    if labels.allowed is not None and not named:
+        named = np.flatnonzero(labels.allowed[bag]).tolist()
     return {
         "name": classified.bag_name(bag),
-        "label": label,
+        "labels": named,  # empty: no label; several: one of them
+        "second": None if labels.seconds is None or labels.seconds[bag] == UNKNOWN else int(labels.seconds[bag]),
         "predicted": predicted,
         "counted": counted,
-        "correct": label == predicted,
+        "correct": bool(classified.right[bag]),
         "size": int(classified.bags.sizes[bag]),
         "framed": framed,
         "framed_count": int(classified.counts[bag, framed]),

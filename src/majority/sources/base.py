@@ -87,6 +87,7 @@ class Source(Protocol):
         classes: int | None = None,
         winner_prior: Sequence[float] | None = None,
         winner_ratio: float | None = None,
+        labels: str | None = None,
         background: str | None = None,
     ) -> Parts:
         """Training, validation and test bags, the same for the same arguments."""

@@ -27,7 +27,7 @@ class GivenParts:
 
     def __post_init__(self) -> None:
         for part, bags in self.parts.present().items():
-            check_labelled(bags, f"the {part} bags")
+            check_labelled(bags, f"the {part} bags", all_of_them=part == "val")
             if bags.classes != self.parts.train.classes:
                 found = f"the {part} bags have classes {bags.classes}, the train bags {self.parts.train.classes}"
                 raise InputError(f"{found}: make all parts with the same classes, in the same order (classes=...)")

@@ -41,6 +41,7 @@ from .validation import (
     check_callbacks,
     check_head,
     check_keep,
+    check_label_kinds,
     check_objective,
     check_processes,
     check_soft_labels,
@@ -77,6 +78,7 @@ def fit(
     are captured and replayed unless `eager` is set. `keep` has one boolean per position of `train.index`: which
     instances are aggregated (None: all). The others still pass through the network. Validation bags stay whole.
     `soft_labels` has one row of probabilities per position of `train.index`, for an `objective` that learns them.
+    Bags without a label are left out, unless the objective does not learn bag labels, and never validate.
     `callbacks` follow the training: see `Callback`.
 
     In a process group of torch.distributed, every process of the group makes this call with the same arguments. Each
@@ -84,14 +86,19 @@ def fit(
     shows the progress and calls the callbacks.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
-    train = hide_instance_labels(model, train, objective)
-    val = None if val is None else hide_instance_labels(model, val, objective)
-    check_objective(model, train, settings, objective)
-    if objective.uses_head:
-        check_head(model, train)
     if keep is not None:
         keep = np.asarray(keep)
         check_keep(keep, train)
+    if objective.uses_bag_labels and not train.bag_labels.known.all():
+        keep = None if keep is None else keep[train.positions(np.flatnonzero(train.bag_labels.known))]
+        train = train.with_labels()
+    train = hide_instance_labels(model, train, objective)
+    val = None if val is None else hide_instance_labels(model, val.with_labels(), objective)
+    check_objective(model, train, settings, objective)
+    if objective.uses_head:
+        check_head(model, train)
+        for bags in (train, val) if objective.uses_bag_labels else (val,):
+            check_label_kinds(model, bags)
     soft_labels = check_soft_labels(soft_labels, train, objective)
     callbacks = check_callbacks(callbacks)
     chosen_device = choose_device(device)
@@ -165,6 +172,7 @@ class _Loop:
         if settings.drop_last and len(train) > settings.batch_bags:
             self.steps_per_epoch = len(train) // settings.batch_bags
             self.bags_per_epoch = self.steps_per_epoch * settings.batch_bags
+        self.labelled_per_epoch = min(self.bags_per_epoch, max(int(train.bag_labels.known.sum()), 1))
         self.schedule = LearningRateSchedule(settings, optimizer, self.steps_per_epoch)
         size = _equal_step_size(train, settings)
         can_fill = capture and _can_fill(model, train)
@@ -248,8 +256,9 @@ class _Loop:
             self.next_batches = self._batches(epoch + 1)
         sums = distributed.total(self.steps.sums)
         loss, right, val_loss, val_right = sums.tolist()  # waits for the device, once per epoch
-        bags = self.bags_per_epoch
-        record = {"epoch": epoch, "train_loss": loss / bags, "train_bag_accuracy": right / bags, "learning_rate": rate}
+        accuracy = min(1.0, right / self.labelled_per_epoch)
+        loss = loss / self.bags_per_epoch
+        record = {"epoch": epoch, "train_loss": loss, "train_bag_accuracy": accuracy, "learning_rate": rate}
         if self.val_bags:
             bags = self.val_bags
             record |= {"val_loss": val_loss / bags, "val_bag_accuracy": val_right / bags}

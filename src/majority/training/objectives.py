@@ -19,6 +19,7 @@ class Objective(nn.Module):
     together with the model."""
 
     uses_head: ClassVar[bool] = True  # False: no labels are used, whatever the method
+    uses_bag_labels: ClassVar[bool] = False  # True: bags without a label are left out
     learns_soft_labels: ClassVar[bool] = False  # True: `fit` needs soft_labels
     needs_single_instances: ClassVar[bool] = False  # True: every bag must have one instance
     keeps_last: ClassVar[bool] = False  # True: the last epoch is kept, whatever the validation loss
@@ -41,11 +42,13 @@ class Objective(nn.Module):
 class BagLoss(Objective):
     """The method's own loss."""
 
+    uses_bag_labels = True
+
     def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
         output = model(batch.instances, batch.segments, augment)
         with in_float32(output.bag_log_probs):
             losses = model.head.losses(output, batch.segments, batch.target)
-        return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
+        return losses, batch.target.allows(output.bag_log_probs.argmax(dim=1))
 
 
 class Contrastive(Objective):
@@ -119,6 +122,7 @@ class Distill(Averaged):
     """
 
     learns_soft_labels = keeps_last = True
+    uses_bag_labels = False
 
     def __init__(self, model: Model, momentum: float = 0.99, mixup: float = 0.5):
         super().__init__(model, momentum)
@@ -133,7 +137,7 @@ class Distill(Averaged):
         output = model.aggregate(model.backbone(instances).float(), batch.segments)
         with in_float32(output.bag_log_probs):
             losses = batch.segments.mean(-(soft_labels * output.instance_log_probs).sum(dim=1))
-        return losses, output.bag_log_probs.argmax(dim=1) == batch.target.labels
+        return losses, batch.target.allows(output.bag_log_probs.argmax(dim=1))
 
 
 def mix(instances: Tensor, most: float) -> tuple[Tensor, Tensor, Tensor]:

@@ -75,7 +75,7 @@ class Steps:
             for batch, output in outputs(model, self.val_batches or _in_order(self.val)):
                 with in_float32(output.bag_log_probs):
                     self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
-                self.sums[3] += (output.bag_log_probs.argmax(dim=1) == batch.target.labels).sum()
+                self.sums[3] += batch.target.allows(output.bag_log_probs.argmax(dim=1)).sum()
 
     def running(self) -> AbstractContextManager[object]:
         """The context for all epochs of a training."""

@@ -14,9 +14,10 @@ import torch
 from ..data.bags import Bags
 from ..data.batches import Target
 from ..data.instance_labels import UNKNOWN
+from ..data.labels import RUNNER_UP, SEVERAL
 from ..data.segments import HostSizesUnknown, Segments
 from ..errors import InputError
-from ..methods import BagOutput, wrap_option_errors
+from ..methods import METHODS, BagOutput, wrap_option_errors
 from ..model import Model
 from . import distributed
 from .augment import Augment, AugmentStep
@@ -53,6 +54,20 @@ def check_all_known(method: str, bags: Bags) -> None:
             f"method {method} is a reference method: it needs the class of every instance; of {len(bags.index):,} "
             f"instances {unknown:,} have no label and {further:,} have a class that is no bag's label: label all "
             "instances, or use another method"
+        )
+
+
+def check_label_kinds(model: Model, bags: Bags | None) -> None:
+    """The loss of the method must know what the labels of the bags say."""
+    names = {SEVERAL: "a label of several classes", RUNNER_UP: "a runner-up"}
+    cures = {SEVERAL: "give every bag one label", RUNNER_UP: "leave out the second labels"}
+    for kind in () if bags is None else sorted(bags.bag_labels.kinds - {*model.head.label_kinds}):
+        assert bags is not None
+        heads = {method.name: method.head for method in METHODS.values() if not method.head.sees_instance_labels}
+        able = ", ".join(name for name, head in heads.items() if kind in head.label_kinds)
+        raise InputError(
+            f"{bags.describe(bags.bag_labels.first_of(kind))} has {names[kind]}, which method {model.spec.method} "
+            f"cannot learn from: use one of {able}, or {cures[kind]}"
         )
 
 

@@ -207,3 +207,20 @@ def test_a_labelled_set_is_a_source():
     assert (labelled.kind, labelled.columns, labelled.paths) == ("vectors", None, None)
     assert (labelled.image_files, labelled.numbered_within_bags, labelled.warnings_for("a")) == (None, False, [])
     assert str(sources.load("digits").image_files) == "8x8, grey"
+
+
+def test_labels_may_have_the_runner_up():
+    labelled = vectors(2000)
+    given = {"bags": 200, "bag_size": 7, "scenario": "various"}
+    plain, ranked = (labelled.make_parts(**given, **more).train for more in ({}, {"labels": "top2"}))
+    assert plain.bag_labels.kinds == set()
+    np.testing.assert_array_equal(plain.index, ranked.index)
+    for counts, winner, second in zip(ranked.class_counts(), ranked.labels, ranked.bag_labels.seconds, strict=True):
+        order = sorted(range(len(counts)), key=lambda c: (-counts[c], c))
+        assert winner == order[0]
+        assert second == (order[1] if counts[order[1]] else -1)
+    assert (ranked.bag_labels.seconds == -1).any()
+    with pytest.raises(InputError, match="labels 'top3' are unknown: use one of winner, top2"):
+        labelled.make_parts(labels="top3")
+    background = labelled.make_parts(**given, labels="top2", background="b").train
+    assert background.background not in background.bag_labels.seconds

@@ -178,9 +178,10 @@ WRONG = {  # damage to a valid folder -> facts in the message
         edit_table(lambda t: pd.concat([t, t.iloc[[0]].assign(label="stroma")])),
         ("row 32", "bag s0 has two labels", "'tumour'", "'stroma'"),
     ),
-    "an empty label": (
-        edit_table(lambda t: t.assign(label=["", *t["label"][1:]])),
-        ("row 2", "label is empty", "leave the bag out"),
+    "no labels": (edit_table(lambda t: t.assign(label="")), ("no bag has a label", "`majority predict`")),
+    "a runner-up that is the winner": (
+        edit_table(lambda t: t.assign(second_label=[t["label"][0], *[""] * (len(t) - 1)])),
+        ("row 2", "bag s0: the runner-up is the winner", "second most common"),
     ),
     "a suffix in the table": (
         edit_table(lambda t: t.assign(bag=t["bag"] + ".npy")),

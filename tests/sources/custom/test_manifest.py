@@ -205,7 +205,27 @@ WRONG = {  # change of a valid table -> facts in one line of the message
         ("row 1", "no column bag_label:", "majority predict"),
     ),
     "no features": (lambda t, m: t.drop(columns=["a", "b"]), ("row 1", "no features", "column path", "numbers")),
-    "empty label": (change(3, "bag_label", ""), ("row 5", "bag_label is empty", "`majority predict`")),
+    "a label on some rows": (change(3, "bag_label", ""), ("row 5", "has two bag_labels", "'' here", "same value")),
+    "no labels": (lambda t, m: t.assign(bag_label=""), ("no bag has a label", "`majority predict`")),
+    "winner as runner-up": (
+        lambda t, m: t.assign(second_label=t["bag_label"]),
+        ("rows 2", "the runner-up is the winner", "name the second most common class, or none"),
+    ),
+    "a runner-up without a winner": (
+        lambda t, m: t.assign(
+            second_label=t["bag_label"].where(t["bag"] == t["bag"][0], ""),
+            bag_label=t["bag_label"].where(t["bag"] != t["bag"][0], ""),
+        ),
+        ("row 2", "has a runner-up", "but no winner"),
+    ),
+    "a class twice": (
+        lambda t, m: t.assign(bag_label=t["bag_label"].where(t["bag"] != t["bag"][0], "7|7")),
+        ("row 2", "label 7|7 names a class twice", "each class once"),
+    ),
+    "a class only together with others": (
+        lambda t, m: t.assign(bag_label=t["bag_label"].where(t["bag"] != t["bag"][0], "7|13")),
+        ("class 13 is only named together with others (7|13)", "label a bag with it alone"),
+    ),
     "empty bag name": (change(3, "bag", ""), ("row 5", "bag is empty")),
     "true labels of other names": (
         lambda t, m: t.assign(label="class " + t["label"]),
@@ -256,7 +276,8 @@ def test_all_problems_are_reported(tmp_path, majority, make):
     assert code == 1
     lines = [line for line in out.splitlines() if line.startswith("problem: ")]
     assert len(lines) == 2
-    assert "row 32: bag_label is empty" in lines[0]
+    assert "row 33: bag slide6" in lines[0]
+    assert "has two bag_labels" in lines[0]
     assert "rows 2 to 26: feature a is empty or NaN (25 times)" in lines[1]
     assert "\n26 problems, " in out
     assert len(check_source(tmp_path / "bags.csv").problems) == 26

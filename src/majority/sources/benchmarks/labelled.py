@@ -115,6 +115,7 @@ class LabelledSet:
         shared: bool = True,
         with_replacement: bool = False,
         ties: str | None = None,  # None: lowest
+        labels: str | None = None,  # None: winner; or top2
         classes: int | None = None,
         winner_prior: Sequence[float] | np.ndarray | None = None,
         winner_ratio: float | None = None,
@@ -128,7 +129,7 @@ class LabelledSet:
         the data seed, the fold and these arguments, so every method gets the same bags. `classes` is the number
         of classes to use, the first ones of the set; the folds do not change. `winner_ratio` is short for a geometric
         `winner_prior`: how many times as often the first class is the bag label as the last class. `folds` is refused:
-        their number is fixed.
+        their number is fixed. With `labels="top2"`, bags also have a second label: the runner-up.
 
         >>> from majority import sources
         >>> train, val, test = sources.load("digits").make_parts(fold=2)
@@ -170,6 +171,7 @@ class LabelledSet:
                 shared=shared,
                 with_replacement=with_replacement,
                 ties="lowest" if ties is None else ties,
+                labels_say="winner" if labels is None else labels,
             )
             for number, part in enumerate(Parts._fields)
         ]

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from ...data.labels import SEPARATOR, find_wrong_label, split_label
 from ...errors import count_noun
 from .custom_bags import SPLITS
 from .findings import Findings
+from .read_options import ReadOptions
 from .tables import MISSING
 
 FEW_BAGS = 10  # a class that is the label of fewer bags is warned about
+LABEL_COLUMNS = ("bag_label", "label", "second_label")
 
 
 def check_filled(frame: pd.DataFrame, file: Path, columns: Iterable[str], findings: Findings) -> None:
     """Check that these text columns have no empty cell. What belongs to the bag is one problem per bag."""
-    without_label = "leave the bag out: `majority predict` needs no labels"
-    alternatives = {"bag_label": without_label, "label": without_label}
-    alternatives |= {name: f"remove the column {name}" for name in ("split", "group")}
+    alternatives = {name: f"remove the column {name}" for name in ("split", "group")}
     for name in columns:
         cure = f"fill the cell, or {alternatives[name]}" if name in alternatives else "fill the cell"
         empty = frame[frame[name] == ""]
@@ -51,26 +52,69 @@ def check_consistent(
     for column in columns:
         values = frame[column].to_numpy()
         which = pd.factorize(values)[0]  # comparing numbers is faster than comparing text
-        seen = {""}  # a cell that is empty is reported elsewhere
+        may_be_empty = column in LABEL_COLUMNS
+        seen = {""}  # a cell that is empty is reported elsewhere, unless it may be
         for i in np.flatnonzero(which != which[first_row]).tolist():
             name, first_value, value = names[i], values[first_row[i]], values[i]
-            if name not in seen and "" not in (first_value, value):
+            if name not in seen and (may_be_empty or "" not in (first_value, value)):
                 seen.add(name)
                 what = f"{owner} {name} has two {column}s ({first_value!r} in its first row, {value!r} here)"
                 findings.add_problem(file, frame.index[i], what, cure)
 
 
+def check_some_label(bags: pd.DataFrame, file: Path, options: ReadOptions, findings: Findings) -> None:
+    """Check that a bag has a label, where labels are needed."""
+    if "label" in bags and not options.unlabelled and not (bags["label"] != "").any():
+        use = "training needs" if options.training else "an evaluation needs"
+        cure = "write the label of each bag that has one; `majority predict` needs no labels"
+        findings.add_problem(file, None, f"no bag has a label, and {use} some", cure)
+
+
+def check_possible(
+    bags: pd.DataFrame, sizes: np.ndarray, file: Path, classes: Collection[str], findings: Findings
+) -> None:
+    """Check each bag's label and runner-up: whether a bag of this size can have them."""
+    if "label" not in bags:
+        return
+    seconds = bags["second_label"] if "second_label" in bags else pd.Series("", bags.index)
+    for row, bag, label, second, size in zip(
+        bags.index, bags["bag"], bags["label"], seconds, sizes.tolist(), strict=True
+    ):
+        wrong = find_wrong_label(label, second, size, classes) if second or SEPARATOR in label else None
+        if wrong is not None:
+            findings.add_problem(file, row, f"bag {bag}: {wrong[0]}", wrong[1])
+
+
+def named_classes(bags: pd.DataFrame, classes: Collection[str] = ()) -> list[str]:
+    """Every class that a label or a runner-up names, as often as it is named."""
+    labels = [name for text in bags["label"] for name in split_label(text, classes)]
+    return labels + ([name for name in bags["second_label"] if name] if "second_label" in bags else [])
+
+
 def check_for_training(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
     _check_classes(bags, file, findings)
+    _warn_of_missing_labels(bags, findings)
     _warn_of_spellings(bags, findings)
     _warn_of_missing_names(bags, findings)
+
+
+def _warn_of_missing_labels(bags: pd.DataFrame, findings: Findings) -> None:
+    without = int((bags["label"] == "").sum())
+    if 0 < without < len(bags):
+        example = bags["bag"][bags["label"] == ""].iloc[0]
+        noun = "1 bag has" if without == 1 else f"{without:,} of {len(bags):,} bags have"
+        findings.warn(
+            f"{noun} no label (e.g. {example}): training uses the instances of such bags where it needs no labels, "
+            "which only recipe census does"
+        )
 
 
 def _warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
     """Warn of names that differ only in capitals, spaces, Unicode form or .0: usually the same name is meant."""
     for column in ("bag", "label", "group"):
         spellings = defaultdict(list)
-        for name in bags[column].unique() if column in bags else ():
+        named = named_classes(bags) if column == "label" else bags.get(column, ())
+        for name in dict.fromkeys(map(str, named)):
             spellings[_without_point_zero(_without_case(_without_unicode_form(name)))].append(name)
         pairs = [names for names in spellings.values() if len(names) > 1]
         if pairs:
@@ -107,32 +151,45 @@ def _without_unicode_form(name: str) -> str:
 def _warn_of_missing_names(bags: pd.DataFrame, findings: Findings) -> None:
     """Warn of names such as NA, which mark a missing number in other columns."""
     for column, kind in {"bag": "a bag", "label": "a class", "group": "a group"}.items():
-        for name in sorted({*MISSING} & {*bags.get(column, ())}):
+        named = named_classes(bags) if column == "label" else bags.get(column, ())
+        for name in sorted({*MISSING} & {*named}):
             cure = "if it marks a missing value, fill the cells or leave the rows out"
             findings.warn(f"{name} is used as the name of {kind}: {cure}")
 
 
 def _check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
     """Check that there are two classes at least, and that each class has bags in the splits train and val."""
-    labels = bags["label"][bags["label"] != ""]
+    several = bags["label"].str.contains(SEPARATOR, regex=False)
+    labels = bags["label"][(bags["label"] != "") & ~several]
+    seconds = set(bags["second_label"]) if "second_label" in bags else set()
     counts = labels.value_counts()
-    if len(counts) == 1:
+    only_together = sorted({*named_classes(bags)} - {*counts.index} - seconds)
+    for name in only_together:
+        example = next(text for text in bags["label"] if name in split_label(text))
+        cure = "label a bag with it alone, or leave it out"
+        findings.add_problem(file, None, f"class {name} is only named together with others ({example})", cure)
+    if len(counts.index.union([*seconds - {""}])) == 1 and not only_together:
         what = f"all bags have the label {counts.index[0]!r}"
         findings.add_problem(file, None, what, "give bags of two or more classes")
-    for name, count in counts.sort_index().items():
+    for label, count in counts.sort_index().items():
         if count < FEW_BAGS:
             findings.warn(
-                f"class {name} is the label of only {count_noun(count, 'bag')}: "
+                f"class {label} is the label of only {count_noun(count, 'bag')}: "
                 "at least ten are recommended to train and evaluate it"
             )
     if "split" not in bags:
         return
     used = [split for split in SPLITS if (bags["split"] == split).any()]
+    unlabelled = bags[(bags["label"] == "") & (bags["split"] == "val")]
+    for row, name in zip(unlabelled.index, unlabelled["bag"], strict=True):
+        cure = "label it, or move it to train"
+        findings.add_problem(file, row, f"bag {name} in split val has no label: validation needs one", cure)
     if used and "train" not in used:
         cure = "mark the bags to train on, or remove the split column"
         findings.add_problem(file, None, "no bag is in split train", cure)
     for split in used:
-        missing = sorted(set(counts.index) - set(labels[bags["split"] == split]))
+        ranked = seconds and set(bags["second_label"][bags["split"] == split])
+        missing = sorted(set(counts.index) - set(labels[bags["split"] == split]) - (ranked or set()))
         if split == "test" and missing:  # an external test set may lack a rare class
             shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
             findings.warn(f"no bag in split test has the label {shown}: the test results say little about it")

@@ -15,7 +15,7 @@ from .names import MAX_NAMES, abbreviate_names, closest_name, did_you_mean, feat
 from .read_options import ReadOptions
 from .tables import LEADING_ZEROS, as_numbers, describe_content, find_separators
 
-TEXT = ("bag", "bag_label", "path", "split", "group", "label")
+TEXT = ("bag", "bag_label", "second_label", "path", "split", "group", "label")
 RESERVED = (*TEXT, "x", "y")
 MIN_NUMBERS = 0.5  # a column with at least this share of numbers is a feature, and its other cells are mistakes
 MIN_ID_ROWS = 10  # from this number of rows on, whole numbers hardly increase from row to row by chance

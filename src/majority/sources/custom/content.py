@@ -10,11 +10,12 @@ import pandas as pd
 
 from ...data.bags import Bags
 from ...data.instance_labels import UNKNOWN
+from ...data.labels import split_label
 from ...data.stores import Store
 from ...errors import count_noun
 from ..embedding import Embedding
 from ..image_summary import ImageFileSummary
-from .bag_table import sorted_classes
+from .bag_table import named_classes, sorted_classes
 from .custom_bags import CustomBags
 from .findings import Findings
 from .read_options import ReadOptions
@@ -47,21 +48,20 @@ class Content:
         labels = self.column("label") if options.labels else None
         classes = options.classes
         if classes is None:
-            known = self.instance_labels if labels is None else labels
+            known = named_classes(self.bags) if labels is not None else self.instance_labels
             classes = tuple(sorted_classes({*(() if known is None else known)} - {""}))
         bags = Bags(
             self.store,
             self.index,
             np.concatenate([[0], np.cumsum(self.sizes)]),
-            np.zeros(len(self.bags), np.int64) if labels is None else labels,
+            np.full(len(self.bags), UNKNOWN) if labels is None else labels,
             classes or (NO_CLASS,),
+            second_labels=None if labels is None else self.column("second_label"),
             instance_labels=self.instance_labels,
             groups=self.column("group"),
             coordinates=self.coordinates,
             names=self.column("bag"),
         )
-        if labels is None:
-            bags = bags._with(labels=np.full(len(bags), UNKNOWN))
         return CustomBags(
             name,
             bags,
@@ -89,19 +89,24 @@ def check_known_classes(content: Content, options: ReadOptions, findings: Findin
     if not options.labels or options.classes is None or "label" not in content.bags:
         return
     bags = content.bags
-    for row, bag, label in zip(bags.index, bags["bag"], bags["label"], strict=True):
+    seconds = bags["second_label"] if "second_label" in bags else [""] * len(bags)
+    named = (
+        (*split_label(label, options.classes), second) for label, second in zip(bags["label"], seconds, strict=True)
+    )
+    for row, bag, label in (
+        (row, bag, label) for row, bag, of_bag in zip(bags.index, bags["bag"], named, strict=True) for label in of_bag
+    ):
         if label and label not in options.classes:
             what = f"bag {bag} has label {label}, but the run knows only {', '.join(options.classes)}"
             findings.add_problem(content.file, row, what, "correct the label or leave the bag out")
 
 
 def warn_of_further_classes(
-    bag_labels: pd.Series | None, instance_labels: np.ndarray, options: ReadOptions, findings: Findings
+    bags: pd.DataFrame, instance_labels: np.ndarray, options: ReadOptions, findings: Findings
 ) -> None:
     """Warn of true classes that are the label of no bag, or that the classifier does not know."""
     if options.training:
-        assert bag_labels is not None
-        known, lack, unless = [*bag_labels], "not the label of any bag", ", unless it is the --background"
+        known, lack, unless = named_classes(bags), "not the label of any bag", ", unless it is the --background"
     else:
         known, lack, unless = [*(options.classes or ())], "not a class of the run", ""
     names, counts = np.unique(instance_labels[instance_labels != ""], return_counts=True)

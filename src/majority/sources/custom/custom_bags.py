@@ -19,9 +19,14 @@ DEFAULT_SHARES = (0.6, 0.2, 0.2)  # train, val, test
 VALIDATION = 0.2  # share of the training bags that is used for validation if the splits name no val bags
 
 
-def check_labelled(bags: Bags, name: str) -> None:
+def check_labelled(bags: Bags, name: str, all_of_them: bool = False) -> None:
     if not bags.labelled:
-        raise InputError(f"{name} have no labels: training needs one label per bag; read them with labels")
+        raise InputError(f"{name} have no labels: training needs labelled bags; read them with labels")
+    without = np.flatnonzero(~bags.bag_labels.known)
+    if all_of_them and len(without):
+        raise InputError(
+            f"{name} validate, but {bags.describe(int(without[0]))} has no label: leave it out, or label it"
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,7 +77,8 @@ class CustomBags:
 
         If splits are given, they are used; without `val`, a fifth of the training bags is used for validation. Without
         splits, the bags are divided 60/20/20, or, with `folds`, into that many folds: fold i is for testing, the next
-        one for validation, and the rest for training. The division is stratified by label and divides no group.
+        one for validation, and the rest for training. The division is stratified by label and divides no group. Bags
+        without a label are training bags, unless their group is in another part: then they are left out.
         Options that make bags from a labelled set (`scenario`, `bags`, ...) are refused.
         """
         refused = sorted(name for name, value in benchmark_options.items() if value is not None and value is not False)
@@ -92,7 +98,7 @@ class CustomBags:
         elif self.split is not None:
             parts = self._given_parts(bags, self.split, data_seed)
         else:
-            parts = Parts(*bags.split(DEFAULT_SHARES, data_seed))
+            parts = Parts(*_subsets(bags, bags.with_labels().divide(DEFAULT_SHARES, data_seed), 3))
         self._check_all_classes_trained(parts.train)
         return parts
 
@@ -100,9 +106,14 @@ class CustomBags:
         parts = {name: bags.subset(split == name) for name in SPLITS if (split == name).any()}
         if "train" not in parts:
             raise InputError(f"{self.name} has no bag in split train: mark the bags to train on")
-        if "val" not in parts:
-            parts["train"], parts["val"] = parts["train"].split([1 - VALIDATION, VALIDATION], data_seed)
-        return Parts(parts["train"], parts["val"], parts.get("test"))
+        for name in parts.keys() - {"train"}:
+            check_labelled(parts[name], f"the {name} bags of {self.name}", all_of_them=name == "val")
+        if "val" in parts:
+            return Parts(parts["train"], parts["val"], parts.get("test"))
+        check_labelled(parts["train"], f"the train bags of {self.name}")
+        part_of = parts["train"].with_labels().divide([1 - VALIDATION, VALIDATION], data_seed)
+        train, val = _subsets(parts["train"], part_of, 2)
+        return Parts(train, val, parts.get("test"))
 
     def _cross_validation_parts(self, bags: Bags, fold: int, folds: int, data_seed: int) -> Parts:
         if self.split is not None:
@@ -111,23 +122,40 @@ class CustomBags:
             )
         if folds < 3 or fold not in range(folds):
             raise InputError(f"fold {fold} of {folds}: give --folds 3 or more, and --fold from 0 to folds - 1")
+        everything, bags = bags, bags.with_labels()
+        strata = bags.bag_labels.strata(len(bags.classes))
         rng, shares = np.random.default_rng(data_seed), np.full(folds, 1 / folds)
         if bags.groups is None:
-            fold_of = stratified_split(bags.labels, shares, rng)
+            fold_of = stratified_split(strata, shares, rng)
         else:
-            fold_of = group_split(np.unique(bags.groups, return_inverse=True)[1], bags.labels, shares, rng)
+            fold_of = group_split(np.unique(bags.groups, return_inverse=True)[1], strata, shares, rng)
         if set(range(folds)) - set(fold_of):  # at least one fold is empty
             unit = "bags" if bags.groups is None else "groups"
             raise InputError(f"{self.name} has too few {unit} for {folds} folds: give fewer --folds or more {unit}")
         val = (fold + 1) % folds
-        masks = (~np.isin(fold_of, [fold, val]), fold_of == val, fold_of == fold)
-        return Parts(*(bags.subset(mask) for mask in masks))
+        part_of = np.select([fold_of == val, fold_of == fold], [1, 2], 0)
+        return Parts(*_subsets(everything, part_of, 3))
 
     def _check_all_classes_trained(self, train: Bags) -> None:
-        missing = sorted(set(self.bags.labels) - set(train.labels))
+        missing = sorted(self.bags.bag_labels.named_classes() - train.bag_labels.named_classes())
         if missing:
             names = ", ".join(self.bags.classes[label] for label in missing)
             raise InputError(
                 f"no training bag has the label {names}: give more bags of it (or of more groups), "
                 "or a split column that puts one into train"
             )
+
+
+def _subsets(bags: Bags, part_of: np.ndarray, parts: int) -> tuple[Bags, ...]:
+    """The bags of each part; `part_of` has one number per bag with a label, 0 for training.
+
+    Bags without a label are for training. Those whose group is in another part are left out: what is learned from a
+    group must not be tested on it.
+    """
+    known = bags.bag_labels.known
+    of_all = np.zeros(len(bags), np.int64)
+    of_all[known] = part_of
+    if bags.groups is not None:
+        elsewhere = np.isin(bags.groups, bags.groups[of_all > 0])
+        of_all[~known & elsewhere] = parts
+    return tuple(bags.subset(of_all == part) for part in range(parts))

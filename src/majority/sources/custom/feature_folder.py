@@ -25,7 +25,7 @@ from ...errors import count_noun
 from ...files import UNICODE_FORM
 from ..embedding import Embedding, read_embedding
 from ..image_summary import IMAGE_SUFFIXES
-from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
+from .bag_table import check_consistent, check_filled, check_for_training, check_some_label, normalise_splits
 from .content import Content
 from .findings import Findings, UnreadableError
 from .instance_table import INSTANCES, read_instances
@@ -33,7 +33,7 @@ from .names import did_you_mean
 from .read_options import ReadOptions
 from .tables import TEXT_SUFFIXES, read_table
 
-TEXT = ("bag", "label", "split", "group")
+TEXT = ("bag", "label", "second_label", "split", "group")
 LABELS = "labels.csv"
 
 
@@ -153,14 +153,14 @@ def read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tuple
         frame = frame.rename(columns={"bag_label": "label"})
     missing = [name for name in ("bag", "label") if name not in frame]
     for name in missing:
-        cure = "the table has the columns bag and label, and optionally split and group"
+        cure = "the table has the columns bag and label, and optionally second_label, split and group"
         guess = did_you_mean(name, [other for other in frame.columns if other not in TEXT])
         findings.add_problem(table, 1, f"there is no column {name}{guess}", cure)
     if missing:
         raise UnreadableError
     bags = frame[[name for name in TEXT if name in frame]].copy()
     bags["bag"] = bags["bag"].str.normalize(UNICODE_FORM)
-    check_filled(bags, table, bags.columns, findings)
+    check_filled(bags, table, [name for name in bags.columns if name not in ("label", "second_label")], findings)
     normalise_splits(bags, table, findings)
     check_consistent(bags, table, "bag", bags.columns[1:], "keep one value per bag", findings)
     first = bags.drop_duplicates("bag")
@@ -172,6 +172,7 @@ def read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tuple
             findings.add_problem(table, row, what, "keep one row per bag")
     if "split" in bags and "group" in bags:
         check_consistent(first, table, "group", ["split"], "move all bags of a group to one split", findings)
+    check_some_label(first, table, options, findings)
     if options.training:
         check_for_training(first, table, findings)
     return table, first[first["bag"] != ""]

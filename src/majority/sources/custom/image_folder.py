@@ -40,7 +40,6 @@ def read_image_folder(folder: Path, options: ReadOptions, findings: Findings) ->
         table, bags = labelled
         _match(bags, set(frame["bag"]), table, findings)
         columns = bags.rename(columns={"label": "bag_label"}).set_index("bag")
-        columns = columns[columns["bag_label"] != ""]  # `read_labels` has reported them
         frame = frame[frame["bag"].isin(columns.index)].join(columns, on="bag").reset_index(drop=True)
     before = len(findings.problems)
     content = read_rows(frame, table, options, findings)

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from ...data.labels import SEPARATOR, split_label
 from ...errors import InputError, count_noun
 from ...files import check_regular
-from .bag_table import sorted_classes
+from .bag_table import check_possible, named_classes, sorted_classes
 from .content import Content, check_known_classes, count_true_classes, warn_of_further_classes
 from .custom_bags import SPLITS, CustomBags
 from .feature_folder import read_folder
@@ -65,8 +66,10 @@ def _read(path: Path, options: ReadOptions) -> tuple[Content | None, Findings]:
     except UnreadableError:
         return None, findings
     check_known_classes(content, options, findings)
+    if options.labels and len(content.bags) == len(content.sizes):  # otherwise some bags have problems
+        check_possible(content.bags, content.sizes, content.file, options.classes or (), findings)
     if content.instance_labels is not None:
-        warn_of_further_classes(content.bags.get("label"), content.instance_labels, options, findings)
+        warn_of_further_classes(content.bags, content.instance_labels, options, findings)
         if options.training:
             _compare_with_true_classes(content.bags, content.sizes, content.instance_labels, findings)
     return content, findings
@@ -83,9 +86,11 @@ def _compare_with_true_classes(
 ) -> None:
     """Warn of bag labels that are not the most common true class, in bags in which all true classes are known."""
     labels, counts = bags["label"].to_numpy(), count_true_classes(sizes, instance_labels)  # (b,), (bags, true classes)
-    label_of = labels[counts.index]
-    counts = counts.reindex(columns=np.unique(labels), fill_value=0)  # a --background is not counted
-    own = counts.to_numpy()[np.arange(len(counts)), counts.columns.get_indexer(pd.Index(label_of))]
+    counts = counts[labels[counts.index] != ""]
+    names = np.array(sorted({*named_classes(bags)}))
+    counts = counts.reindex(columns=names, fill_value=0)  # a --background is not counted
+    allowed = [counts.columns.isin(split_label(label)) for label in labels[counts.index]]
+    own = np.where(np.array(allowed).reshape(counts.shape), counts.to_numpy(), -1).max(axis=1, initial=-1)
     outvoted = counts.index[own < counts.max(axis=1)]
     if len(outvoted):
         example = bags["bag"].iloc[outvoted[0]]
@@ -103,7 +108,9 @@ def summarise(content: Content, training: bool) -> dict[str, str]:
             shape += content.image_files.changes(store.shape[1:])
         if store.ndim == 2:
             kind = f"vectors ({store.dtype})"
-    counts = bags["label"].value_counts() if "label" in bags else pd.Series(dtype=int)
+    labels = bags["label"] if "label" in bags else pd.Series(dtype=object)
+    several = labels.str.contains(SEPARATOR, regex=False) if len(labels) else labels.astype(bool)
+    counts = labels[~several].value_counts()
     classes = [f"{name} ({count_noun(counts[name], 'bag')})" for name in sorted_classes(set(counts.index) - {""})]
     splits = ", ".join(f"{split} {(bags['split'] == split).sum()}" for split in SPLITS) if "split" in bags else ""
     summary = {
@@ -111,6 +118,7 @@ def summarise(content: Content, training: bool) -> dict[str, str]:
         "instances": f"{sizes.sum():,} {kind}{shape}",
         "bag sizes": f"{sizes.min():,} to {sizes.max():,}, median {np.median(sizes):,.0f}",
         "classes": ", ".join(classes) or "-",
+        **_summarise_labels(bags, several),
         "splits": splits or ("none given: divided 60/20/20 by class" if training else "none given"),
         "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
     }
@@ -123,6 +131,19 @@ def summarise(content: Content, training: bool) -> dict[str, str]:
     if content.instance_labels is not None:
         summary |= _summarise_true_classes(sizes, content.instance_labels)
     return summary
+
+
+def _summarise_labels(bags: pd.DataFrame, several: pd.Series) -> dict[str, str]:
+    """How many labels say less or more than the winner."""
+    if "label" not in bags:
+        return {}
+    counts = {
+        f"one of several ({SEPARATOR})": int(several.sum()),
+        "with a runner-up": int((bags["second_label"] != "").sum()) if "second_label" in bags else 0,
+        "without a label": int((bags["label"] == "").sum()),
+    }
+    shown = ", ".join(f"{count_noun(count, 'bag')} {what}" for what, count in counts.items() if count)
+    return {"labels": shown} if shown else {}
 
 
 def _summarise_true_classes(sizes: np.ndarray, instance_labels: np.ndarray) -> dict[str, str]:

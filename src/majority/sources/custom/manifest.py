@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...data.stores import Store
 from ..image_summary import ImageFileSummary
-from .bag_table import check_consistent, check_filled, check_for_training, normalise_splits
+from .bag_table import check_consistent, check_filled, check_for_training, check_some_label, normalise_splits
 from .columns import RESERVED, TEXT, read_features, warn_of_unused_columns
 from .content import Content
 from .findings import Findings, UnreadableError
@@ -61,9 +61,9 @@ def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: F
         options, needed = replace(options, labels=False), ["bag"]
     has_images = "path" in frame
     options.check_applicable(path, images=has_images, columns=not has_images)
-    optional = ["split", "group"] if options.labels else ["group"]
+    optional = ["second_label", "split", "group"] if options.labels else ["group"]
     used = [*needed, *(name for name in ("path", *optional) if name in frame)]
-    check_filled(frame, path, used, findings)
+    check_filled(frame, path, [name for name in used if name not in ("bag_label", "second_label")], findings)
     if options.labels:
         normalise_splits(frame, path, findings)
     resolved = frame  # with one path per image file, for comparisons
@@ -71,11 +71,12 @@ def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: F
         from .images import resolve_aliases
 
         resolved = frame.assign(path=frame["path"].map(resolve_aliases(path.parent, frame["path"])))
-    bag_columns = [name for name in used if name in ("bag_label", "split", "group")]
+    bag_columns = [name for name in used if name in ("bag_label", "second_label", "split", "group")]
     cure = "give all rows of a bag the same value"
     check_consistent(frame, path, "bag", bag_columns, cure, findings)
     bags = frame.drop_duplicates("bag")[["bag", *bag_columns]].rename(columns={"bag_label": "label"})
     if options.labels:
+        check_some_label(bags, path, options, findings)
         if "split" in bags and "group" in bags:
             check_consistent(bags, path, "group", ["split"], "move all bags of a group to one split", findings)
         if options.training:

@@ -1,0 +1,140 @@
+"""Labels that say less or more than the winner: what a recipe learns from them.
+
+    OMP_NUM_THREADS=1 python benchmarks/labels.py unlabelled digits --folds 2-4 --out results/labels/unlabelled.jsonl
+    OMP_NUM_THREADS=1 python benchmarks/labels.py top2 digits --folds 2-4 --out results/labels/top2.jsonl
+    python benchmarks/labels.py unlabelled cifar10 --folds 2-4 --out results/labels/unlabelled.jsonl
+    python benchmarks/labels.py top2 cifar10 --folds 2-4 --scenarios small --out results/labels/top2.jsonl
+
+unlabelled: of 400 training bags, 40, 100 or 200 keep their label, and a quarter as many validation bags are used; the
+other training bags have no label (line `with`), or are left out (`without`). `all` has 400 labelled bags.
+top2: the same bags with their winners, with winners and runners-up, and with their class proportions.
+
+Test bags are the same on all lines. Bags of digits have 32 instances; for top2 there are 200. A training that has a
+line in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from majority import evaluate
+from majority.cli.options import parse_folds
+from majority.data.device import choose_device
+from majority.methods import AUTO
+from majority.recipes import TaskInfo, choose, model_builder, train_by_plan
+from majority.sources import LabelledSet, Parts, load
+
+BAGS, LABELLED = 400, (40, 100, 200)
+BAG_SIZES = {"digits": 32}
+
+
+def make_lines(what: str, source: LabelledSet, bags: int, **choices: object) -> Iterator[tuple[dict, Parts, str]]:
+    """What tells a line apart, its bags, and the method (auto unless it is given more than bag labels)."""
+    choices |= {"bags": bags, "bag_size": BAG_SIZES.get(source.name)}
+    if what == "top2":
+        parts = source.make_parts(**choices)
+        yield {"line": "winner"}, parts, AUTO
+        yield {"line": "top2"}, source.make_parts(labels="top2", **choices), AUTO
+        yield {"line": "proportion"}, parts, "proportion"
+        return
+    whole = source.make_parts(**choices)
+    yield {"line": "all", "labelled": bags}, whole, AUTO
+    for of_400, others in product(LABELLED, (True, False)):
+        labelled = of_400 * bags // BAGS
+        line = {"line": "with" if others else "without", "labelled": labelled}
+        yield line, with_few_labels(whole, labelled, others), AUTO
+
+
+def with_few_labels(parts: Parts, labelled: int, others: bool) -> Parts:
+    """The parts with so many labelled training bags; with `others`, the rest stays without labels."""
+    share = labelled / len(parts.train)
+    keeps = parts.train.divide([share, 1 - share]) == 0
+    few = parts.train._with(bag_labels=parts.train.bag_labels.only(keeps))
+    val = parts.val.subset(parts.val.divide([share, 1 - share]) == 0)
+    return parts._replace(train=few if others else few.with_labels(), val=val)
+
+
+def train(
+    parts: Parts, source: str, method: str, recipe: str, folder: Path, shared: Path, device: str, seed: int
+) -> dict:
+    """Train by the recipe; the pretraining is taken from `shared`, or put there."""
+    task = TaskInfo(source, parts.train.store.shape[1:], choose_device(device).type == "cuda")
+    plan = choose(recipe, task)[0].with_seed(seed)
+    build = model_builder(plan, method, parts.train, pixels=plan.pixels)
+    stage = folder / "stages" / "pretrain"
+    shutil.rmtree(folder, ignore_errors=True)
+    if (shared / "outcome.json").exists():
+        shutil.copytree(shared, stage)
+    trained = train_by_plan(plan, method, parts.train, parts.val, build, folder, device=device, log=print)
+    if stage.exists() and not shared.exists():
+        shared.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(stage, shared)
+    shutil.rmtree(folder)
+    figures = evaluate(trained.model, parts.test, device).summary()
+    seconds = sum(fitted.seconds for fitted in trained.stages.values()) or trained.fitted.seconds
+    return {
+        "instance_accuracy": round(figures["instance_accuracy"], 4),
+        "bag_accuracy_by_count": round(figures["bag_accuracy_by_count"], 4),
+        "recipe": plan.recipe,
+        "seconds": round(seconds, 1),
+    }
+
+
+def commit() -> str:
+    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return found.stdout.strip()
+
+
+def read(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("unlabelled", "top2"))
+    parser.add_argument("sources", nargs="+")
+    parser.add_argument("--scenarios", default="small,various")
+    parser.add_argument("--folds", type=parse_folds, default="2-4")
+    parser.add_argument("--recipe", default="default")
+    parser.add_argument("--method", default=AUTO, help="of the lines that are given bag labels only")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--bags", type=int, help="training bags (default: 400; for top2, those of the source)")
+    parser.add_argument("--lines", help="only these, such as all,with,without or winner,top2")
+    parser.add_argument("--labelled", type=parse_folds, help="only these numbers of labelled bags")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--work", type=Path, default=Path("runs/labels"))
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    for source, fold, scenario in product(options.sources, options.folds, options.scenarios.split(",")):
+        opened = load(source)
+        bags = options.bags or (BAGS if options.what == "unlabelled" else opened.bags)
+        for line, parts, method in make_lines(options.what, opened, bags, scenario=scenario, fold=fold):
+            key = {"source": opened.name, "scenario": scenario, "fold": fold, **line}
+            method = options.method if method == AUTO else method
+            key |= {"method": method, "seed": options.seed, "bags": bags}
+            key |= {} if options.recipe == "default" else {"recipe": options.recipe}
+            wanted = not options.lines or line["line"] in options.lines.split(",")
+            wanted = wanted and (not options.labelled or line.get("labelled") in options.labelled)
+            if not wanted or any(key.items() <= row.items() for row in read(options.out)):
+                continue
+            used = len(np.unique(parts.train.index))
+            shared = options.work / f"{opened.name}-{scenario}-{fold}-{options.seed}-{used}"
+            folder, chosen = options.work / "run", (method, options.recipe)
+            row = key | train(parts, opened.name, *chosen, folder, shared, options.device, options.seed)
+            row["commit"] = commit()
+            with options.out.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

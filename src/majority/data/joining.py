@@ -1,0 +1,59 @@
+"""Bags of several parts as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..errors import InputError
+from .bags import Bags
+from .instance_labels import UNKNOWN
+from .labels import BagLabels
+from .packing import offsets_of
+
+
+def join(parts: Sequence[Bags]) -> Bags:
+    """All bags of the parts, which have the same classes. Names, groups and coordinates are left out.
+
+    A store that all parts share is not copied. Otherwise their instances must be in memory.
+
+    >>> one, two = (Bags.from_lists([np.ones((2, 3))], labels=[0], classes=["a", "b"]) for _ in range(2))
+    >>> join([one, two])
+    Bags(2 bags of 2, 4 instances of shape (3,), classes: a, b)
+    """
+    first = parts[0]
+    if all(part.store is first.store for part in parts):
+        store, index = first.store, np.concatenate([part.index for part in parts])
+    else:
+        arrays = [part.store for part in parts]
+        if not all(isinstance(array, np.ndarray) for array in arrays):
+            raise InputError("parts whose instances are in different stores on disk cannot be joined: use one source")
+        store = np.concatenate([part.instances() for part in parts])
+        index = np.arange(len(store))
+    return first._with(
+        store=store,
+        index=index,
+        offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
+        bag_labels=_join_labels([part.bag_labels for part in parts], len(first.classes)),
+        instance_labels=_concatenated([part.instance_labels for part in parts]),
+        groups=None,
+        coordinates=None,
+        names=None,
+    )
+
+
+def _concatenated(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """None if one of them is."""
+    given = [array for array in arrays if array is not None]
+    return np.concatenate(given) if len(given) == len(arrays) else None
+
+
+def _join_labels(labels: Sequence[BagLabels], n_classes: int) -> BagLabels:
+    seconds = [np.full(len(some), UNKNOWN) if some.seconds is None else some.seconds for some in labels]
+    named = np.eye(n_classes + 1, n_classes, dtype=bool)  # the last row, which -1 finds, has no class
+    allowed = [named[some.winners] if some.allowed is None else some.allowed for some in labels]
+    joined = BagLabels(
+        np.concatenate([some.winners for some in labels]), np.concatenate(seconds), np.concatenate(allowed)
+    )
+    return joined.take(np.arange(len(joined)))  # without arrays that no bag needs

@@ -1,0 +1,229 @@
+"""What labels say: nothing, one of several, winner and runner-up."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from majority import Bags, InputError, build_model, evaluate
+from majority.data.labels import RUNNER_UP, SEVERAL, BagLabels
+from majority.recipes import RECIPES, TaskInfo, model_builder, train_by_plan
+from majority.sources.in_memory import as_source
+from majority.training.loop import fit
+from majority.training.objectives import Distill
+from majority.training.settings import Settings
+
+
+def bags_of(labels, size=4, **more):
+    rng = np.random.default_rng(0)
+    return Bags.from_lists([rng.normal(size=(size, 3)) for _ in labels], labels, **more)
+
+
+def mixed():
+    seconds = ["b", "", "", "", "a", ""]
+    return bags_of(["a", "b", "", "a|c", "c", "c"], second_labels=seconds, groups=list("uvwxyz"))
+
+
+def test_every_kind_of_label():
+    bags = mixed()
+    assert bags.classes == ("a", "b", "c")
+    assert bags.labels.tolist() == [0, 1, -1, -1, 2, 2]
+    labels = bags.bag_labels
+    assert labels.known.tolist() == [True, True, False, True, True, True]
+    assert labels.seconds.tolist() == [1, -1, -1, -1, 0, -1]
+    assert np.flatnonzero(labels.allowed[3]).tolist() == [0, 2]
+    assert labels.kinds == {SEVERAL, RUNNER_UP}
+    assert (labels.first_of(SEVERAL), labels.first_of(RUNNER_UP)) == (3, 0)
+    assert labels.allows(np.array([0, 0, 0, 2, 2, 2])).tolist() == [True, False, False, True, True, True]
+    assert labels.counts(3).tolist() == [1, 1, 2]
+    assert labels.most_frequent() == 3 / 5  # class c: bags 3, 4 and 5
+    assert labels.texts(bags.classes) == ["a", "b", "", "a|c", "c", "c"]
+    assert labels.second_texts(bags.classes) == ["b", "", "", "", "a", ""]
+    assert "1 bag without a label" in repr(bags)
+
+
+def test_plain_labels_have_no_more_arrays_and_the_same_fingerprint():
+    plain = bags_of(["a", "b", "a"])
+    assert plain.bag_labels.kinds == set()
+    assert len(plain.bag_labels.arrays()) == 1
+    assert plain.fingerprint() == bags_of([0, 1, 0], classes=["a", "b"]).fingerprint()
+    others = [bags_of(["a", "b", ""]), bags_of(["a", "b", "a|b"])]
+    others.append(bags_of(["a", "b", "a"], second_labels=["b", "", ""]))
+    assert len({bags.fingerprint() for bags in [plain, *others]}) == 4
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, ""])
+def test_ways_to_write_no_label(missing):
+    for labels in (["a", missing, "b"], pd.Series(["a", missing, "b"])):
+        assert bags_of(labels).labels.tolist() == [0, -1, 1]
+    assert bags_of([0, -1, 1], classes=["a", "b"]).labels.tolist() == [0, -1, 1]
+    assert bags_of([7, -1, 7]).classes == ("-1", "7")  # without classes, numbers are names
+    assert bags_of(pd.Series([7, None, 9])).classes == ("7", "9")
+
+
+def test_a_class_may_have_the_separator_in_its_name():
+    assert bags_of(["a|b", "c"], classes=["a|b", "c"]).labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "more", "message"),
+    [
+        (["a", "b"], {"second_labels": ["a", ""]}, r"bag 0: the runner-up is the winner \(a\): name the second"),
+        (["", "b"], {"second_labels": ["a", ""]}, r"bag 0: it has a runner-up \(a\) but no winner"),
+        (["a|b", "b"], {"second_labels": ["c", ""]}, r"bag 0: it has several labels \(a\|b\) and a runner-up \(c\)"),
+        (["a", "b"], {"second_labels": ["b", ""], "size": 1}, r"bag 0: it has one instance and two labels \(a, b\)"),
+        (["a", "b"], {"second_labels": ["c", ""], "classes": ["a", "b"]}, "bag 0 has label c, outside the 2 classes"),
+        (["a|c", "b"], {"classes": ["a", "b"]}, "bag 0 has label c, outside the 2 classes"),
+        (["a", "b|b"], {}, r"bag 1: label b\|b names a class twice: write each class once"),
+        (["a", "b|"], {}, r"bag 1: label b\| has an empty name"),
+        (["a", "b"], {"second_labels": ["b"]}, "2 bags but 1 second labels: give one per bag"),
+        ([0, 1], {"second_labels": [0, -1], "classes": ["a", "b"]}, "bag 0: the runner-up is the winner"),
+    ],
+)
+def test_impossible_labels(labels, more, message):
+    with pytest.raises(InputError, match=message):
+        bags_of(labels, **more)
+
+
+def test_no_label_may_name_the_background():
+    for labels, seconds in ((["a", "b", "a|c"], None), (["a", "b", "a"], ["c", "", ""])):
+        with pytest.raises(InputError, match="has the label c, the background"):
+            bags_of(labels, second_labels=seconds, classes=["a", "b", "c"]).with_background("c")
+    bags = mixed().with_background("none")
+    assert bags.bag_labels.allowed.shape == (6, 4)
+    assert bags.bag_labels.without_class(3).texts("abc") == mixed().bag_labels.texts("abc")
+
+
+def test_a_table_has_the_label_on_every_row_or_on_none():
+    store, ids = np.ones((4, 2)), [1, 1, 2, 2]
+    bags = Bags.from_table(store, ids, ["a", "a", None, None], second_labels=["b", "b", "", ""])
+    assert bags.labels.tolist() == [0, -1]
+    with pytest.raises(InputError, match=r"bag 1 has two labels, a \(row 0\) and none \(row 1\)"):
+        Bags.from_table(store, ids, ["a", None, "b", "b"])
+
+
+def test_subsets_and_files_keep_what_labels_say(tmp_path):
+    bags = mixed()
+    some = bags.subset([5, 3, 0])
+    assert some.bag_labels.texts("abc") == ["c", "a|c", "a"]
+    assert some.bag_labels.second_texts("abc") == ["", "", "b"]
+    assert bags.subset([1, 5]).bag_labels.kinds == set()
+    loaded = Bags.load(bags.save(tmp_path / "bags"))
+    assert loaded.bag_labels.texts("abc") == bags.bag_labels.texts("abc")
+    assert loaded.fingerprint() == bags.fingerprint()
+    np.save(tmp_path / "bags/allowed.npy", ~bags.bag_labels.allowed)
+    with pytest.raises(InputError, match="damaged"):
+        Bags.load(tmp_path / "bags")
+
+
+def test_a_split_divides_every_kind_evenly():
+    labels = ["a", "b"] * 20 + [""] * 20 + ["a|b"] * 10
+    first, second = bags_of(labels).split([0.5, 0.5])
+    for part in (first, second):
+        assert len(part) == 35
+        assert (~part.bag_labels.known).sum() == 10
+
+
+def test_unlabelled_bags_are_for_training_and_never_leave_their_group():
+    labels, groups = ["a", "b"] * 10 + [""] * 5, [*range(20), 0, 1, 2, 3, 99]
+    for choices in ({}, {"folds": 5, "fold": 2}):
+        train, val, test = as_source(bags_of(labels, groups=groups)).make_parts(**choices)
+        assert val.bag_labels.known.all()
+        assert test.bag_labels.known.all()
+        unlabelled = train.groups[~train.bag_labels.known]
+        elsewhere = {*val.groups, *test.groups}
+        assert {*unlabelled} == {0, 1, 2, 3, 99} - elsewhere
+        whole = as_source(bags_of(labels)).make_parts(**choices)[0]
+        assert (~whole.bag_labels.known).sum() == 5
+
+
+def test_validation_bags_need_labels():
+    bags = bags_of(["a", "b", ""])
+    with pytest.raises(InputError, match="the val bags validate, but bag 2 has no label"):
+        as_source((bags, bags))
+    as_source((bags, bags.with_labels(), bags))
+
+
+# ---------------------------------------------------------------------- training
+
+
+def some_bags(seed, n, labelled):
+    """Bags of three classes, the first `labelled` of them with labels of every kind."""
+    rng = np.random.default_rng(seed)
+    lists, labels, seconds, truth = [], [], [], []
+    for bag in range(n):
+        order = rng.permutation(3)
+        classes = np.repeat(order, [5, 3, 1])
+        lists.append((np.eye(3)[classes] * 2 + rng.normal(size=(9, 3))).astype(np.float32))
+        truth.append(classes)
+        names = "".join("abc"[c] for c in order)
+        labels.append("" if bag >= labelled else f"{names[0]}|{names[1]}" if bag % 5 == 4 else names[0])
+        seconds.append(names[1] if bag < labelled and bag % 2 == 0 and bag % 5 != 4 else "")
+    return Bags.from_lists(lists, labels, list("abc"), second_labels=seconds, instance_labels=truth)
+
+
+@pytest.mark.parametrize("method", ["count", "log-mean", "adjusted-mean", "vote"])
+def test_bags_without_a_label_change_no_loss(method):
+    """Training on the labelled bags alone gives the same network, bit for bit, if the statistics are the same."""
+    bags, val = some_bags(0, 24, 16), some_bags(1, 10, 10)
+    plan = Settings(epochs=2, batch_bags=8)
+    models, records = [], []
+    for train in (bags, bags.with_labels()):
+        model = build_model(bags, method)
+        records.append(fit(model, train, val, plan, device="cpu", title=None).history)
+        models.append(model.state_dict())
+    assert [{**line, "seconds": 0} for line in records[0]] == [{**line, "seconds": 0} for line in records[1]]
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+
+
+def test_every_kind_of_label_is_learned():
+    train, val, test = some_bags(0, 60, 60), some_bags(1, 20, 20), some_bags(2, 20, 20)
+    for method in ("soft-count", "adjusted-mean", "vote"):
+        model = build_model(train, method)
+        fit(model, train, val, Settings(epochs=15, batch_bags=10), device="cpu", title=None)
+        figures = evaluate(model, test, "cpu").summary()
+        assert figures["instance_accuracy"] > 0.8
+        assert figures["runner_up_accuracy"] > 0.5
+
+
+def test_soft_labels_of_unlabelled_bags_are_learned():
+    bags = some_bags(0, 12, 4)
+    model = build_model(bags, "log-mean")
+    soft = np.eye(3)[bags.instance_labels]
+    objective = Distill(model, mixup=0.0)
+    fitted = fit(
+        model, bags, None, Settings(epochs=30), device="cpu", title=None, soft_labels=soft, objective=objective
+    )
+    assert 0 < fitted.history[-1]["train_bag_accuracy"] <= 1  # of the four labelled bags
+    assert evaluate(model, bags, "cpu").summary()["instance_accuracy"] > 0.8
+
+
+def test_census_learns_from_the_instances_of_unlabelled_bags(tmp_path):
+    """Pretraining, discriminants and soft labels see them; heads and teachers do not."""
+    train, val = some_bags(0, 30, 20), some_bags(1, 10, 10)
+    recipe = RECIPES["census"]
+    plan = recipe.plan(TaskInfo("", (3,), on_gpu=False)).with_settings(
+        {"training.epochs": 2, "census.head.epochs": 2, "census.teachers": 1}
+    )
+    stages = {}
+    for name, bags in {"with": train, "without": train.with_labels()}.items():
+        build = model_builder(plan, "log-mean", bags)
+        trained = train_by_plan(plan, "log-mean", bags, val, build, tmp_path / name, device="cpu")
+        stages[name] = {stage: fitted.history[-1]["train_loss"] for stage, fitted in trained.stages.items()}
+    assert stages["with"].keys() == stages["without"].keys()
+    assert stages["with"]["student"] != stages["without"]["student"]
+
+
+def test_figures_of_bags_are_over_labelled_bags():
+    bags = some_bags(0, 30, 20)
+    model = build_model(bags, "log-mean")
+    figures, labelled = (evaluate(model, part, "cpu").summary() for part in (bags, bags.with_labels()))
+    assert (figures["bags"], figures["labelled_bags"], labelled["bags"]) == (30, 20, 20)
+    for name in ("bag_accuracy", "bag_accuracy_by_count", "runner_up_accuracy", "most_frequent_label"):
+        assert figures[name] == labelled[name]
+
+
+def test_only_hides_the_other_labels():
+    labels = BagLabels(np.array([0, 1, -1]), None, np.array([[1, 0], [0, 1], [1, 1]], bool))
+    assert labels.only(np.array([True, False, True])).texts("ab") == ["a", "", "a|b"]
+    assert labels.only(np.array([True, True, False])).kinds == set()

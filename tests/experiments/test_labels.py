@@ -1,0 +1,85 @@
+"""Every kind of label through the commands: check, train, evaluate, report, predict."""
+
+import csv
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from majority import train
+
+TRAIN = ("--recipe", "quick", "--epochs", "2", "--device", "cpu")
+
+
+def write_table(path):
+    """Sixty bags: ten without a label, two of several, half of the others with a runner-up."""
+    rng, rows = np.random.default_rng(0), []
+    for bag in range(60):
+        winner, second = "abc"[bag % 3], "abc"[(bag + 1) % 3]
+        label = "" if bag < 10 else f"{winner}|{second}" if bag in (10, 11) else winner
+        for name in [winner] * 5 + [second] * 2 + ["c"]:
+            features = (3 * np.eye(3)["abc".index(name)] + rng.normal(size=3)).round(3)
+            rows.append((f"b{bag}", label, second if bag >= 30 else "", *features))
+    table = pd.DataFrame(rows, columns=["bag", "bag_label", "second_label", "f0", "f1", "f2"])
+    table.to_csv(path, index=False)
+    return table
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels")
+    write_table(folder / "bags.csv")
+    settings = {"training.epochs": 2}
+    train(folder / "bags.csv", out=folder / "run", recipe="quick", settings=settings, device="cpu", verbose=False)
+    return folder
+
+
+def test_check_counts_every_kind(trained, majority):
+    code, out, _ = majority("check", trained / "bags.csv")
+    assert code == 0
+    assert "2 bags one of several (|), 30 bags with a runner-up, 10 bags without a label" in out
+
+
+def test_training_uses_all_but_the_unlabelled_bags_for_its_parts(trained):
+    result = json.loads((trained / "run/result.json").read_text())
+    bags = {row["name"]: row["bags"] for row in result["parts"]}
+    assert sum(bags.values()) == 60
+    assert bags["validation"] == bags["test"] == 10
+    assert "runner_up_accuracy" in result["test"]
+
+
+def test_evaluate_report_and_predict_take_them(trained, majority):
+    source = trained / "bags.csv"
+    code, out, error = majority("evaluate", trained / "run", source)
+    assert code == 0, error
+    assert "labelled bags" in out
+    code, _, error = majority("report", trained / "run", source)
+    assert code == 0, error
+    page = (trained / "run/report-bags.html").read_text()
+    assert "10 bags without a label come last" in page
+    assert ", second <span" in page
+    assert "</span> or " in page or " or \n<span" in page
+    code, _, error = majority("predict", trained / "run", source, "--bags", "--out", trained / "bags-predicted.csv")
+    assert code == 0, error
+    with (trained / "bags-predicted.csv").open() as file:
+        assert len([*csv.DictReader(file)]) == 60
+
+
+def test_a_label_that_the_run_does_not_know_is_a_problem(trained, majority):
+    table = pd.read_csv(trained / "bags.csv", dtype=str, keep_default_na=False)
+    table.loc[table["bag"] == "b10", "bag_label"] = "a|z"
+    table.loc[table["bag"] == "b40", "second_label"] = "y"
+    table.to_csv(trained / "other.csv", index=False)
+    code, _, error = majority("evaluate", trained / "run", trained / "other.csv")
+    assert code == 2
+    assert "bag b10 has label z" in error
+    assert "bag b40 has label y" in error
+
+
+def test_a_method_that_knows_no_runner_up_is_refused_and_leaves_nothing(trained, majority):
+    words = ("train", trained / "bags.csv", *TRAIN, "--method", "naive", "--out", trained / "refused")
+    code, _, error = majority(*words)
+    assert code == 2
+    assert "has a runner-up, which method naive cannot learn from" in error
+    assert not (trained / "refused").exists()
