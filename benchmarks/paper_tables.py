@@ -241,7 +241,10 @@ def raw_line(name: str, folder: Path, device: str) -> dict:
     """The line of a finished run, with metrics of its training bags."""
     classifier, parts, _ = reopen(folder, device=device)
     outcomes = {part: evaluate(classifier.model, getattr(parts, part), device) for part in ("train", "test")}
-    surplus = {part: overestimation(o.labels, o.hard_counts, o.true_counts).tolist() for part, o in outcomes.items()}
+    surplus = {
+        part: overestimation(outcome.labels.winners, outcome.hard_counts, outcome.true_counts).tolist()
+        for part, outcome in outcomes.items()
+    }
     (line,) = read_results(folder)
     return line | {"cell": name, "train": outcomes["train"].summary(), "overestimation_per_bag": surplus}
 

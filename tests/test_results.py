@@ -260,6 +260,18 @@ def test_the_table_of_unknown_images_is_that_of_its_runs(monkeypatch, tmp_path):
         assert f"| {' | '.join(cells)} |" in page
 
 
+def test_the_table_of_images_on_a_cpu_is_that_of_its_runs():
+    section = (DOCS / "benchmarks/recipes.md").read_text().split("## Images on a CPU")[1].split("\n## ")[0]
+    titles = {"cifar10": "CIFAR-10", "svhn28.npz": "SVHN (28x28)", "pathmnist": "PathMNIST"}
+    found = defaultdict(dict)
+    for row in read("recipes/images-patches.jsonl"):
+        found[row["source"], row["data"]["bags"]][row["recipe"]] = f"{row['test']['instance_accuracy']:.3f}"
+    for (source, bags), of in found.items():
+        size = "100 of 32" if bags == 100 else "400 of 64"
+        cells = [titles[source], size, of.get("quick", "not run"), of["census"]]
+        assert f"| {' | '.join(cells)} |" in section.replace("**", ""), cells
+
+
 def test_the_fold_by_fold_tables_of_census_are_those_of_its_runs():
     page = (DOCS / "benchmarks/census.md").read_text()
     for source, title in {"cifar10": "CIFAR-10 (32x32)", "svhn28": "SVHN", "pathmnist": "PathMNIST"}.items():

@@ -222,11 +222,11 @@ def mean_iou(confusion: np.ndarray) -> float:
 
 
 def consistency_rate(
-    labels: BagLabels, predicted: np.ndarray, hard_counts: np.ndarray, background: int | None = None
+    labels: BagLabels | np.ndarray, predicted: np.ndarray, hard_counts: np.ndarray, background: int | None = None
 ) -> float | None:
     """Among bags that are predicted correctly, the share whose hard counts have the same majority (lowest class on
     ties). None if no bag is predicted correctly."""
-    correct = labels.allows(predicted)
+    correct = labels.allows(predicted) if isinstance(labels, BagLabels) else labels == predicted
     if not correct.any():
         return None
     return float(np.mean(majority_of(hard_counts[correct], background) == predicted[correct]))
