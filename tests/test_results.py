@@ -282,3 +282,28 @@ def test_the_fold_by_fold_tables_of_census_are_those_of_its_runs():
             accuracy = {row["scenario"]: row["instance_accuracy"] for row in rows if row["fold"] == fold}
             assert shown.split(" | ") == [f"{accuracy[scenario]:.3f}" for scenario in SCENARIOS], (source, fold)
         assert f"| {' | '.join(f'**{cell}**' for cell in census_row(source))} |" in section
+
+
+def test_the_tables_of_labels_are_those_of_their_runs():
+    page = (DOCS / "benchmarks/labels.md").read_text()
+
+    def cell(rows):
+        values = [row["instance_accuracy"] for row in rows]
+        return f"{mean(values):.3f} ± {stdev(values):.3f}"
+
+    runs = read("labels/unlabelled.jsonl")
+    for line in {row["line"] for row in runs}:
+        shown = [
+            cell([row for row in runs if (row["line"], row["scenario"]) == (line, scenario)])
+            for scenario in ("small", "various")
+        ]
+        assert f"| {' | '.join(shown)} |" in page, line
+    runs = read("labels/top2.jsonl")
+    assert {row["line"] for row in runs} == {"winner", "top2", "proportion"}
+    for line, method in {(row["line"], row["method"]) for row in runs}:
+        assert cell([row for row in runs if (row["line"], row["method"]) == (line, method)]) in page, (line, method)
+    runs = read("labels/refit.jsonl")
+    for source, bags in {(row["source"], row["bags"]) for row in runs}:
+        rows = [row for row in runs if (row["source"], row["bags"]) == (source, bags)]
+        figures = [f"{mean(row[name] for row in rows):.3f}" for name in ("split", "refit", "folds")]
+        assert f"| {source}, {bags} bags | {len(rows)} | {' | '.join(figures)} |" in page
