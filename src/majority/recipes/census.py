@@ -188,7 +188,7 @@ def _train_on_patches(run: Run) -> Trained:
     """The stages for vectors, on fixed features of the images; at the end, both are one network."""
     whole = run.fresh_model()
     patches: Any = whole.backbone
-    find = partial(find_patches, patches.features, whole.normalise, run.train, run.plan.training.seed)
+    find = partial(find_patches, patches.features, whole.normalise, run.train, run.plan.training.seed, run.log)
     run.compute_once(PATCHES, patches.features, find)
     shown = f"{patches.features.out_features} features of {len(np.unique(run.train.index)):,} images"
     run.log(f"stage {PATCHES}: {shown}, found without labels")

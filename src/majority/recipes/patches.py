@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,18 +13,21 @@ from torch.nn import functional
 from ..backbones.patches import PATCH, PatchFeatures
 from ..data.bags import Bags
 from ..data.stores import iterate_chunks
+from ..log import Log, no_log
 from ..model import Normalise
 
 IMAGES, PER_IMAGE = 4_000, 40  # from which patches are drawn, and how many from each
 ROUNDS = 12  # of k-means
 NOISE = 0.01  # variance that is added before whitening, relative to the mean: it keeps noise from being amplified
 ROWS_AT_ONCE = 20_000
+SECONDS_APART = 10  # between lines about progress
 
 
 @torch.no_grad()
-def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed: int) -> None:
+def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed: int, log: Log = no_log) -> None:
     """Fill the buffers of `features` from the images of these bags. Labels are not used."""
     used = np.unique(bags.index)
+    log(f"looking for typical patches of {len(used):,} images, without labels")
     generator = torch.Generator().manual_seed(seed)
     some = used[torch.randperm(len(used), generator=generator)[:IMAGES].sort().values.numpy()]
     drawn = [_draw(features.reduced(images), generator) for images in _images(bags, some, normalise)]
@@ -39,10 +43,15 @@ def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed
 
     width = len(features.mean)
     total, squares = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
+    done, last = 0, time.monotonic()
     for images in _images(bags, used, normalise):
         found = features.similarities(images).double()
         total += found.sum(dim=0)
         squares += found.T @ found
+        done += len(images)
+        if time.monotonic() - last >= SECONDS_APART:
+            log(f"features of {done:,} of {len(used):,} images")
+            last = time.monotonic()
     mean = total / len(used)
     _, directions = torch.linalg.eigh(squares / len(used) - torch.outer(mean, mean))
     features.mean.copy_(mean)
