@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import majority
 from majority import Bags, Classifier, InputError, build_model, evaluate, export_onnx
 from majority.backbones import patches as backbone
 from majority.backbones.patches import PatchFeatures
@@ -130,3 +131,17 @@ def test_other_recipes_and_tiny_images_refuse_it():
         model_builder(plan, "count", bags)
     with pytest.raises(InputError, match="7x7"):
         build_model(textures(bags=4, side=5), backbone="patches")
+
+
+def test_a_last_training_on_all_bags_starts_from_patches_too(tmp_path):
+    settings = {"training.epochs": 2, "census.head.epochs": 2, "census.teachers": 1}
+    parts = (textures(16), textures(8, seed=1), textures(8, seed=2))
+    run = majority.train(parts, settings=settings, device="cpu", out=tmp_path / "run", refit=True, verbose=False)
+    assert run.result["plan"]["backbone"] == "patches"
+    assert run.classifier.predict(parts[2].store).shape == (48,)
+
+
+def test_features_that_were_not_found_are_refused():
+    bags = textures(bags=8)
+    with pytest.raises(InputError, match="recipe census"):
+        majority.fit(build_model(bags, backbone="patches"), bags, bags)

@@ -23,6 +23,7 @@ from ..training.callbacks import Callback
 from . import census, mpem, single
 from .label_preserving import known_source
 from .losses import LOSSES
+from .patches import PATCHES
 from .plan import Plan, TaskInfo
 from .stages import Chosen, Run, Trained, temporary_files, train_once
 
@@ -131,7 +132,7 @@ def model_builder(
     The statistics of the instances are computed only once.
     """
     recipe = RECIPES[plan.recipe]
-    if plan.backbone == census.PATCHES and plan.recipe != "census":
+    if plan.backbone == PATCHES and plan.recipe != "census":
         raise InputError(f"only recipe census finds the features of backbone {plan.backbone}: choose another backbone")
     named = recipe.method(method)
     first = recipe.losses[0] if named == AUTO else named

@@ -24,9 +24,8 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -35,7 +34,7 @@ from ..data.bags import Bags
 from ..data.device import choose_device
 from ..errors import InputError
 from ..inference.evaluate import all_batches, outputs
-from ..model import Model, ModelSpec, Normalise, standardisation
+from ..model import Model, ModelSpec, Normalise
 from ..training.augment import Augment
 from ..training.distributed import gather_pass
 from ..training.objectives import Averaged, Contrastive, Distill
@@ -46,13 +45,12 @@ from .discriminants import discriminants, is_applicable
 from .features import bags_of_features, one_bag_per_instance
 from .label_preserving import known_source, label_preserving
 from .losses import explained, weigh
-from .patches import find_patches
+from .patches import PATCHES, on_patches
 from .plan import Plan, TaskInfo
 from .single import resnet_for
 from .stages import Run, Trained
 from .views import MIXED_EPOCHS, additions_for, describe, search_views, views_of, with_views
 
-PATCHES = "patches"  # the backbone, and the stage that finds its features
 SMALLEST_PROBABILITY = 1e-8
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
 
@@ -176,52 +174,19 @@ def _searches_views(own: CensusSettings) -> bool:
 
 def train(run: Run) -> Trained:
     if run.plan.backbone == PATCHES:
-        return _train_on_patches(run)
+        plan = replace(run.plan, own=replace(run.plan.own, pretrain=None))
+        on_features, as_one_network = on_patches(replace(run, plan=plan))
+        trained = _train_stages(on_features)
+        return replace(trained, model=as_one_network(trained.model))
     if not _searches_views(run.plan.own):
-        return _train_losses(run) if run.losses else _train_method(run)
+        return _train_stages(run)
     run, stages, about = _choose_views(run)
-    trained = _train_losses(run) if run.losses else _train_method(run)
+    trained = _train_stages(run)
     return replace(trained, stages=stages | trained.stages, about={"views": about} | trained.about)
 
 
-def _train_on_patches(run: Run) -> Trained:
-    """The stages for vectors, on fixed features of the images; at the end, both are one network."""
-    whole = run.fresh_model()
-    patches: Any = whole.backbone
-    find = partial(find_patches, patches.features, whole.normalise, run.train, run.plan.training.seed, run.log)
-    run.compute_once(PATCHES, patches.features, find)
-    shown = f"{patches.features.out_features} features of {len(np.unique(run.train.index)):,} images"
-    run.log(f"stage {PATCHES}: {shown}, found without labels")
-    with torch.random.fork_rng(devices=[]):
-        embed = Model(replace(whole.spec, backbone=None), whole.normalise, patches.features)
-    train, val = (bags_of_features(embed, bags, run.device) for bags in (run.train, run.val))
-    normalise = Normalise(*standardisation(train))
-
-    def fresh_model(number: int = 0, **method: str) -> Model:
-        made = run.fresh_model(number, **method)
-        spec = replace(made.spec, backbone="mlp", instance_shape=train.store.shape[1:], channels=None)
-        with torch.random.fork_rng(devices=[]):
-            model = Model(spec, deepcopy(normalise), cast(Any, made.backbone).mlp)
-        model.head = made.head
-        return model
-
-    plan = replace(run.plan, backbone="mlp", own=replace(run.plan.own, pretrain=None))
-    on_features = replace(run, train=train, val=val, plan=plan, fresh_model=fresh_model)
-    trained = _train_losses(on_features) if run.losses else _train_method(on_features)
-    student = trained.model.cpu()
-    whole = run.fresh_model(method=student.spec.method) if run.losses else run.fresh_model()
-    _put_together(cast(Any, whole.backbone), patches.features.cpu(), student)
-    whole.head.load_state_dict(student.head.state_dict())
-    return replace(trained, model=whole)
-
-
-@torch.no_grad()
-def _put_together(network: Any, features: nn.Module, student: Model) -> None:
-    """Fill a network of patches with the features and with a model of them; their mean goes into that of the former."""
-    network.features.load_state_dict(features.state_dict())
-    network.features.mean += student.normalise.mean.float() @ network.features.components
-    network.std.copy_(student.normalise.std)
-    network.mlp.load_state_dict(student.backbone.state_dict())
+def _train_stages(run: Run) -> Trained:
+    return _train_losses(run) if run.losses else _train_method(run)
 
 
 def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:

@@ -1,26 +1,75 @@
-"""Typical patches of the training images, found without labels: what the backbone `patches` compares images with."""
+"""Images as vectors, for a CPU: features of patches, found without labels, and a run of census on them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..backbones.patches import PATCH, PatchFeatures
+from ..backbones import Patches
+from ..backbones.patches import IMAGES_AT_ONCE, PATCH, PatchFeatures
 from ..data.bags import Bags
 from ..data.stores import iterate_chunks
 from ..log import Log, no_log
-from ..model import Normalise
+from ..model import Model, Normalise, standardisation
+from .features import bags_of_features
+from .stages import Run
 
+PATCHES = "patches"  # the backbone, and the stage that finds its features
 IMAGES, PER_IMAGE = 4_000, 40  # from which patches are drawn, and how many from each
 ROUNDS = 12  # of k-means
 NOISE = 0.01  # variance that is added before whitening, relative to the mean: it keeps noise from being amplified
 ROWS_AT_ONCE = 20_000
 SECONDS_APART = 10  # between lines about progress
+
+
+def on_patches(run: Run) -> tuple[Run, Callable[[Model], Model]]:
+    """The same run on vectors, which are fixed features of its images; and a function that makes of its result, a model
+    of these vectors, one of the images."""
+    whole = run.fresh_model()
+    features = _backbone(whole).features
+    find = partial(find_patches, features, whole.normalise, run.train, run.plan.training.seed, run.log)
+    run.compute_once(PATCHES, features, find)
+    run.log(f"stage {PATCHES}: {features.out_features} features of each image, found without labels")
+    with torch.random.fork_rng(devices=[]):
+        embed = Model(replace(whole.spec, backbone=None), whole.normalise, features)
+    train, val = (bags_of_features(embed, bags, run.device) for bags in (run.train, run.val))
+    normalise = Normalise(*standardisation(train))
+
+    def fresh_model(number: int = 0, **method: str) -> Model:
+        made = run.fresh_model(number, **method)
+        spec = replace(made.spec, backbone="mlp", instance_shape=train.store.shape[1:], channels=None)
+        with torch.random.fork_rng(devices=[]):
+            model = Model(spec, deepcopy(normalise), _backbone(made).mlp)
+        model.head = made.head
+        return model
+
+    @torch.no_grad()
+    def as_one_network(trained: Model) -> Model:
+        trained = trained.cpu()
+        network = run.fresh_model(**({"method": trained.spec.method} if run.losses else {}))
+        backbone = _backbone(network)
+        backbone.features.load_state_dict(features.cpu().state_dict())
+        backbone.features.mean += trained.normalise.mean.float() @ backbone.features.components
+        backbone.std.copy_(trained.normalise.std)
+        backbone.mlp.load_state_dict(trained.backbone.state_dict())
+        network.head.load_state_dict(trained.head.state_dict())
+        return network
+
+    plan = replace(run.plan, backbone="mlp")
+    return replace(run, train=train, val=val, plan=plan, fresh_model=fresh_model), as_one_network
+
+
+def _backbone(model: Model) -> Patches:
+    assert isinstance(model.backbone, Patches)
+    return model.backbone
 
 
 @torch.no_grad()
@@ -40,20 +89,24 @@ def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed
     features.shift.copy_(-(whitening @ mean))
     white = functional.normalize((patches - mean) @ whitening, dim=1)
     features.centroids.copy_(_k_means_of_directions(white, len(features.centroids), generator))
+    _find_components(features, _images(bags, used, normalise), len(used), log)
 
+
+def _find_components(features: PatchFeatures, images: Iterator[Tensor], total: int, log: Log) -> None:
+    """The mean and the principal components of the similarities of all images."""
     width = len(features.mean)
-    total, squares = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
+    sums, squares = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
     done, last = 0, time.monotonic()
-    for images in _images(bags, used, normalise):
-        found = features.similarities(images).double()
-        total += found.sum(dim=0)
+    for some in images:
+        found = features.similarities(some).double()
+        sums += found.sum(dim=0)
         squares += found.T @ found
-        done += len(images)
+        done += len(some)
         if time.monotonic() - last >= SECONDS_APART:
-            log(f"features of {done:,} of {len(used):,} images")
+            log(f"features of {done:,} of {total:,} images")
             last = time.monotonic()
-    mean = total / len(used)
-    _, directions = torch.linalg.eigh(squares / len(used) - torch.outer(mean, mean))
+    mean = sums / total
+    _, directions = torch.linalg.eigh(squares / total - torch.outer(mean, mean))
     features.mean.copy_(mean)
     features.components.copy_(directions.flip(1)[:, : len(features.components)].T)
 
@@ -61,7 +114,7 @@ def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed
 def _images(bags: Bags, rows: np.ndarray, normalise: Normalise) -> Iterator[Tensor]:
     """Normalised images (n, channels, height, width), some at a time."""
     for chunk in iterate_chunks(bags.store, rows):
-        for piece in torch.from_numpy(chunk).split(64):
+        for piece in torch.from_numpy(chunk).split(IMAGES_AT_ONCE):
             yield normalise(piece)
 
 

@@ -38,6 +38,7 @@ from .state import Fitted, TrainingState
 from .steps import CapturedSteps, SharedSteps, Steps
 from .threads import enough_threads
 from .validation import (
+    check_backbone,
     check_callbacks,
     check_head,
     check_keep,
@@ -94,6 +95,7 @@ def fit(
         train = train.with_labels()
     train = hide_instance_labels(model, train, objective)
     val = None if val is None else hide_instance_labels(model, val.with_labels(), objective)
+    check_backbone(model)
     check_objective(model, train, settings, objective)
     if objective.uses_head:
         check_head(model, train)

@@ -60,11 +60,14 @@ class Steps:
         with self._autocast():
             losses, right = self.objective.losses(self.model, batch, self.augment)
         self.state.optimizer.zero_grad(set_to_none=True)
-        losses.mean().backward()
+        self._backward(losses)
         self.state.optimizer.step()
         self.objective.after_step(self.model)
         self.sums[0] += losses.detach().sum()
         self.sums[1] += right.sum()
+
+    def _backward(self, losses: Tensor) -> None:
+        losses.mean().backward()
 
     @torch.no_grad()
     def validate(self) -> None:
@@ -95,44 +98,30 @@ class SharedSteps(Steps):
     the bags of each process. Each process has the sums of its own part.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        objective: Objective,
-        state: TrainingState,
-        settings: Settings,
-        device: torch.device,
-        val: BagLoader | None,
-    ):
-        super().__init__(model, objective, state, settings, device, val)
-        self.norms = SharedNorms()
-        self.weights = list(state.network.parameters())
-        parts = (model.backbone, model.head)  # the normalisation stays as it is
-        self.buffers = [buffer for part in parts for buffer in part.buffers() if buffer.is_floating_point()]
-
     def running(self) -> AbstractContextManager[object]:
+        self.norms = SharedNorms()
+        parts = (self.model.backbone, self.model.head)  # the normalisation stays as it is
+        self.buffers = [buffer for part in parts for buffer in part.buffers() if buffer.is_floating_point()]
         return self.norms.of_network(self.state.network)
 
     def step(self, batch: Batch) -> None:
         assert batch.parts is not None
         own = batch.parts[distributed.rank()]  # 0: the batch is a copy of another process's bag and does not count
-        share = own / sum(batch.parts)
-        before = [buffer.clone() for buffer in self.buffers]
+        self.share = own / sum(batch.parts)
         self.norms.counts = own > 0
-        with self._autocast():
-            losses, right = self.objective.losses(self.model, batch, self.augment)
-        self.state.optimizer.zero_grad(set_to_none=True)
-        (share * losses.mean()).backward()
-        gradients = [weight.grad for weight in self.weights if weight.grad is not None]
-        changes = [(after - buffer) * share for after, buffer in zip(self.buffers, before, strict=True)]
+        self.before = [buffer.clone() for buffer in self.buffers]
+        sums = self.sums.clone()
+        super().step(batch)
+        if not own:
+            self.sums.copy_(sums)
+
+    def _backward(self, losses: Tensor) -> None:
+        (self.share * losses.mean()).backward()
+        gradients = [weight.grad for weight in self.state.network.parameters() if weight.grad is not None]
+        changes = [(after - before) * self.share for after, before in zip(self.buffers, self.before, strict=True)]
         distributed.add_up([*gradients, *changes])
-        for after, buffer, change in zip(self.buffers, before, changes, strict=True):
-            after.copy_(buffer + change)
-        self.state.optimizer.step()
-        self.objective.after_step(self.model)
-        if own:
-            self.sums[0] += losses.detach().sum()
-            self.sums[1] += right.sum()
+        for after, before, change in zip(self.buffers, self.before, changes, strict=True):
+            after.copy_(before + change)
 
 
 class CapturedSteps(Steps):
