@@ -2,15 +2,18 @@
 
     OMP_NUM_THREADS=1 python benchmarks/labels.py unlabelled digits --folds 2-4 --out results/labels/unlabelled.jsonl
     OMP_NUM_THREADS=1 python benchmarks/labels.py top2 digits --folds 2-4 --out results/labels/top2.jsonl
+    OMP_NUM_THREADS=1 python benchmarks/labels.py instances digits --scenarios small --folds 2-4 \
+        --out results/labels/instances.jsonl
     python benchmarks/labels.py unlabelled cifar10 --folds 2-4 --out results/labels/unlabelled.jsonl
     python benchmarks/labels.py top2 cifar10 --folds 2-4 --scenarios small --out results/labels/top2.jsonl
 
 unlabelled: of 400 training bags, 40, 100 or 200 keep their label, and a quarter as many validation bags are used; the
 other training bags have no label (line `with`), or are left out (`without`). `all` has 400 labelled bags.
 top2: the same bags with their winners, with winners and runners-up, and with their class proportions.
+instances: the same bags, beside them the classes of 0, 1, 5 or 20 training instances per class.
 
-Test bags are the same on all lines. Bags of digits have 32 instances; for top2 there are 200. A training that has a
-line in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
+Test bags are the same on all lines. Bags of digits have 32 instances; for top2 and instances there are 200. A training
+that has a line in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
 """
 
 from __future__ import annotations
@@ -28,11 +31,13 @@ import numpy as np
 from majority import evaluate
 from majority.cli.options import parse_folds
 from majority.data.device import choose_device
+from majority.data.training_labels import use_instance_labels
 from majority.methods import AUTO
 from majority.recipes import TaskInfo, choose, model_builder, train_by_plan
 from majority.sources import LabelledSet, Parts, load
 
 BAGS, LABELLED = 400, (40, 100, 200)
+PER_CLASS = (1, 5, 20)  # labelled instances of each class
 BAG_SIZES = {"digits": 32}
 
 
@@ -46,6 +51,12 @@ def make_lines(what: str, source: LabelledSet, bags: int, **choices: object) -> 
         yield {"line": "proportion"}, parts, "proportion"
         return
     whole = source.make_parts(**choices)
+    if what == "instances":
+        yield {"line": "bags only", "per_class": 0}, whole, AUTO
+        for per_class in PER_CLASS:
+            few = whole._replace(train=use_instance_labels(whole.train, per_class))
+            yield {"line": "with instance labels", "per_class": per_class}, few, AUTO
+        return
     yield {"line": "all", "labelled": bags}, whole, AUTO
     for of_400, others in product(LABELLED, (True, False)):
         labelled = of_400 * bags // BAGS
@@ -99,14 +110,16 @@ def read(path: Path) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("unlabelled", "top2"))
+    parser.add_argument("what", choices=("unlabelled", "top2", "instances"))
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--scenarios", default="small,various")
     parser.add_argument("--folds", type=parse_folds, default="2-4")
     parser.add_argument("--recipe", default="default")
     parser.add_argument("--method", default=AUTO, help="of the lines that are given bag labels only")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--bags", type=int, help="training bags (default: 400; for top2, those of the source)")
+    parser.add_argument(
+        "--bags", type=int, help="training bags (default: 400 for unlabelled, else those of the source)"
+    )
     parser.add_argument("--lines", help="only these, such as all,with,without or winner,top2")
     parser.add_argument("--labelled", type=parse_folds, help="only these numbers of labelled bags")
     parser.add_argument("--device", default="auto")

@@ -423,3 +423,15 @@ def test_labels_that_say_less_or_more():
     seconds[groups == 0] = y[groups == 0][0]
     with pytest.raises(InputError, match="the runner-up is the winner"):
         quick().fit(X, y, groups, second_labels=seconds)
+
+
+def test_instance_labels_of_some_rows():
+    X, y, groups, truth = make_table(bags=12)
+    few = np.full(len(y), None, object)
+    few[::7] = truth[::7]
+    asked, plain = (quick(epochs=5).fit(X, y, groups, instance_labels=labels) for labels in (few, None))
+    assert not np.array_equal(asked.predict_proba(X), plain.predict_proba(X))
+    with pytest.raises(InputError, match="row 0 has instance label other"):
+        quick().fit(X, y, groups, instance_labels=np.where(np.arange(len(y)) == 0, "other", few))
+    with pytest.raises(InputError, match="recipe mpem cannot learn them"):
+        quick(recipe="mpem").fit(X, y, groups, instance_labels=few)

@@ -25,11 +25,12 @@ from .data.bags import Bags
 from .data.device import BATCH_INSTANCES, choose_device
 from .data.labels import SEPARATOR, split_label
 from .data.segments import Segments
+from .data.training_labels import with_training_labels
 from .data.validation import find_missing
 from .errors import InputError
 from .inference.classifier import Classifier
 from .methods import AUTO, METHODS, check_options
-from .recipes import Plan, TaskInfo, choose, find_recipe, model_builder, train_by_plan
+from .recipes import DEFAULT, Plan, TaskInfo, choose, find_recipe, model_builder, train_by_plan
 from .recipes.plan import SHORTHANDS
 
 SURE_AND_RIGHT = 0.9  # if rows have labels of their own, the model's surest half agrees with them more often than this
@@ -83,7 +84,11 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     """
 
     # With metadata routing switched on, groups are requested without a call of set_fit_request.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True, "second_labels": True}
+    __metadata_request__fit: ClassVar[dict[str, bool]] = {
+        "groups": True,
+        "second_labels": True,
+        "instance_labels": True,
+    }
     __metadata_request__score: ClassVar[dict[str, bool | None]] = {"groups": True, "sample_weight": None}
 
     def __init__(
@@ -125,11 +130,13 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         y: ArrayLike,
         groups: ArrayLike | None = None,
         second_labels: ArrayLike | None = None,
+        instance_labels: ArrayLike | None = None,
     ) -> MajorityLabelClassifier:
         """Train. `groups` holds the bag id of each row; the rows of a bag need not be consecutive.
 
         With groups, a label may be missing (None, NaN or an empty text) or one of several (`"a|b"`). `second_labels`
-        are the runners-up, where they are known.
+        are the runners-up, where they are known. `instance_labels` are the classes of single rows, missing where they
+        are not known: they are learned beside the labels of the bags.
         """
         self._check_parameters()
         if groups is None:
@@ -150,6 +157,8 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
             bags = _make_bags(rows, codes, [str(name) for name in self.classes_], groups)
         else:
             self.classes_, bags = _make_special_bags(rows, y, second_labels, groups)
+        if instance_labels is not None:
+            bags = self._with_instance_labels(bags, instance_labels)
         seed = _seed_from(self.random_state)
         train, held_out = self._split(bags, seed)
         plan = self._plan(train, seed)
@@ -167,6 +176,12 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         if groups is None:
             self._warn_of_bag_labels(held_out if held_out and len(held_out) >= FEWEST_ROWS else bags)
         return self
+
+    def _with_instance_labels(self, bags: Bags, labels: ArrayLike) -> Bags:
+        column = _as_objects(labels)
+        check_consistent_length(bags.store, column)
+        find_recipe("quick" if self.recipe == DEFAULT else self.recipe).check_instance_labels(self.method)
+        return with_training_labels(bags, column)
 
     def _plan(self, train: Bags, seed: int) -> Plan:
         """The plan of the recipe, with the settings of this estimator."""

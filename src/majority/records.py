@@ -187,6 +187,7 @@ class ResultBase(TypedDict):
     losses: NotRequired[LossWeights]
     views: NotRequired[ChosenViews]
     refit_bags: NotRequired[Count]
+    used_instance_labels: NotRequired[Count]
 
 
 class ResultLine(ResultBase):

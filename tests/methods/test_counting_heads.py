@@ -12,8 +12,10 @@ from scipy.stats import norm
 from majority import Bags, Settings, build_model, evaluate, fit, make_bags
 from majority.data.batches import Target
 from majority.data.segments import Segments
+from majority.data.training_labels import use_instance_labels
 from majority.errors import InputError
 from majority.methods import METHODS, create_head
+from majority.training import objectives
 
 D, C = 6, 5
 HEADS = ("count", "soft-count", "count-only", "log-mean", "vote", "naive", "proportion", "supervised")
@@ -318,6 +320,25 @@ def test_a_loss_gets_instance_labels_only_if_its_head_declares_it(name, monkeypa
     weights_after_fit(name, small_bags(0), small_bags(1, n_bags=5))
     assert len(given) == 1 + 2 * (3 + 1)  # a trial, then two epochs of three steps and one validation
     assert {target.instance_labels is None for target in given} == {name == "count"}
+
+
+def test_a_loss_gets_training_labels_only_of_bags_that_have_them(monkeypatch):
+    given, instance_losses = [], objectives.instance_losses
+
+    def recorded(output, segments, target):
+        given.append(target.training_labels)
+        return instance_losses(output, segments, target)
+
+    monkeypatch.setattr(objectives, "instance_losses", recorded)
+    train, val = small_bags(0), small_bags(1, n_bags=5)
+    plain = weights_after_fit("count", train, val)
+    assert not given, "nobody asked for them"
+    asked = use_instance_labels(train, per_class=1)
+    other = weights_after_fit("count", asked, use_instance_labels(val))
+    assert sum(int((labels >= 0).sum()) for labels in given) == 2 * C  # in each of two epochs; none by validation
+    assert not all(torch.equal(plain[key], other[key]) for key in plain)
+    rest = scrambled(asked, 5)  # all that is not asked for stays hidden
+    assert all(torch.equal(weight, other[key]) for key, weight in weights_after_fit("count", rest, val).items())
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -11,10 +11,11 @@ from majority.data.labels import BagLabels
 from majority.data.streaming import make_loader
 from majority.errors import InputError
 from majority.inference.evaluate import outputs
+from majority.methods import BagOutput
 from majority.recipes.features import one_bag_per_instance
 from majority.training.augment import Augment
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
-from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
+from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill, instance_losses
 
 
 def images(n_bags=6, size=4, seed=0):
@@ -373,3 +374,26 @@ def test_drop_last_skips_the_smaller_last_step():
     assert [len(bags) for bags in seen] == [4] * 8
     assert len({bag for step in seen for bag in step}) == 10, "the bags that are skipped come in other epochs"
     assert fitted.history[0]["train_loss"] == pytest.approx(sum(sums[:2]) / 8), "the mean over the bags that were seen"
+
+
+def test_the_loss_of_instance_labels_counts_every_instance_once():
+    """Against a loop over bags and rows: an instance of two bags has half of its weight in each."""
+    store, index = np.random.default_rng(0).normal(size=(5, 2)).astype(np.float32), np.array([0, 1, 2, 0, 3, 4])
+    bags = Bags(store, index, [0, 3, 4, 6], [0, 1, 2], ["a", "b", "c"])
+    labels = np.array([2, 0, -1, 2, -1, 1])
+    bags = bags._with(training_labels=labels)
+    (batch,) = make_loader(bags, torch.device("cpu")).in_order(9_999)
+    log_probs = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)).log_softmax(dim=1)
+    expected = []
+    for rows in ([0, 1, 2], [3], [4, 5]):
+        terms = [-log_probs[i, labels[i]] / (index == index[i]).sum() for i in rows if labels[i] >= 0]
+        expected.append(sum(terms))
+    found = instance_losses(BagOutput(log_probs, torch.zeros(3, 3)), batch.segments, batch.target)
+    torch.testing.assert_close(found, torch.stack(expected))
+
+
+def test_filling_does_not_count_as_a_labelled_instance():
+    bags = images()._with(training_labels=np.zeros(24, np.int64))
+    (batch,) = make_loader(bags, torch.device("cpu")).shuffled(8, np.random.default_rng(0), fill=True)
+    log_probs = torch.full((batch.segments.n, 2), -1.0)
+    assert instance_losses(BagOutput(log_probs, torch.zeros(6, 2)), batch.segments, batch.target).tolist() == [4.0] * 6

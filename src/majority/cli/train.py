@@ -24,6 +24,8 @@ SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority propo
 FOLDS_HELP = "Cross-validate your own bags with this number of folds, e.g. 5; without --fold, all folds are trained."
 METHOD_HELP = "See `majority list`; auto: several, weighted by the validation bags (census), or adjusted-mean."
 REFIT_HELP = "Then train once more on all of your labelled bags; other bags are classified with that."
+INSTANCE_HELP = "Also learn the known labels of instances in training bags (column label); figures leave these out."
+PER_CLASS_HELP = "With --use-instance-labels: only so many per class, drawn by the data seed."
 LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
 
 
@@ -75,6 +77,8 @@ def train(
     classes: options.Classes = None,
     winner_ratio: options.WinnerRatio = None,
     labels: options.Labels = None,
+    use_instance_labels: Annotated[bool, typer.Option("--use-instance-labels", help=INSTANCE_HELP)] = False,
+    instance_labels: Annotated[int | None, typer.Option(help=PER_CLASS_HELP)] = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
     seed: options.Seed = 0,
@@ -121,6 +125,8 @@ def train(
         classes=classes,
         winner_ratio=winner_ratio,
         labels=labels,
+        use_instance_labels=use_instance_labels,
+        instance_labels=instance_labels,
     ).with_defaults()
     shorthands = {
         "backbone": backbone,

@@ -14,7 +14,14 @@ from ..arguments import check_arguments
 from ..errors import InputError, count_noun
 from .background import add_background, lead_of, voter_counts
 from .bag_folder import REQUIRED_ARRAYS, damaged_folder, read_bag_folder, write_bag_folder
-from .instance_labels import UNKNOWN, as_instance_label_array, concatenate_labels, encode_instance_labels, renumber
+from .instance_labels import (
+    UNKNOWN,
+    as_instance_label_array,
+    concatenate_labels,
+    encode_instance_labels,
+    none_if_unknown,
+    renumber,
+)
 from .labels import encode_bag_labels, label_column
 from .packing import check_bag_arrays, check_one_value_per_bag, group_rows, offsets_of
 from .splitting import group_split, stratified_split
@@ -47,9 +54,9 @@ class Bags:
     mix of sizes from 1 up.
 
     ``instance_labels`` are for evaluation only: training gets bags ``without_instance_labels()`` unless its method
-    declares that it needs them. They are indices into ``true_classes``: first the ``classes`` that bags can have as
-    their label, then those that only instances have. -1 means that the class of an instance is not known. The attribute
-    is None if no class is known.
+    declares that it needs them. Those that the user allows training to see are ``training_labels`` instead. Both are
+    indices into ``true_classes``: first the ``classes`` that bags can have as their label, then those that only
+    instances have. -1 means that the class of an instance is not known. The attribute is None if no class is known.
 
     >>> bags = Bags.from_lists([[[0.0], [0.1], [0.9]], [[1.0]]], labels=["cat", "dog"])
     >>> bags
@@ -59,6 +66,7 @@ class Bags:
     """
 
     background: int | None = None  # the class that does not vote; see `with_background`
+    training_labels: np.ndarray | None = None  # (n,) instance labels that training may see; see `training_labels.py`
 
     @check_arguments
     def __init__(
@@ -321,7 +329,7 @@ class Bags:
         if self.classes != self.true_classes:
             more += (self.classes,)
         digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.true_classes, *more)).encode())
-        for array in (self.offsets, *self.bag_labels.arrays(), self.instance_labels):
+        for array in (self.offsets, *self.bag_labels.arrays(), self.instance_labels, self.training_labels):
             if array is not None:
                 digest.update(np.ascontiguousarray(array).data)
         for chunk in iterate_chunks(self.store, self.index):
@@ -369,14 +377,12 @@ class Bags:
         if len(outside):
             raise InputError(f"there is no bag {outside[0]}: the bags are numbered 0 to {len(self) - 1}")
         positions = self.positions(numbers)
-        instance_labels = _take(self.instance_labels, positions)
-        if instance_labels is not None and (instance_labels == UNKNOWN).all():
-            instance_labels = None
         return self._with(
             index=self.index[positions],
             offsets=offsets_of(self.sizes[numbers]),
             bag_labels=self.bag_labels.take(numbers),
-            instance_labels=instance_labels,
+            instance_labels=none_if_unknown(_take(self.instance_labels, positions)),
+            training_labels=none_if_unknown(_take(self.training_labels, positions)),
             groups=_take(self.groups, numbers),
             coordinates=_take(self.coordinates, positions),
             names=_take(self.names, numbers),

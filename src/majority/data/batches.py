@@ -17,6 +17,7 @@ from torch import Tensor
 
 from .bags import Bags
 from .device import as_supported, to_device
+from .instance_labels import UNKNOWN
 from .segments import Segments
 
 
@@ -28,6 +29,8 @@ class Target(NamedTuple):
     soft_labels: Tensor | None = None  # (n, C) probabilities that an earlier model predicted; None: there are none
     allowed: Tensor | None = None  # (b, C) the classes that may have won; None: no label names several
     seconds: Tensor | None = None  # (b,) the runner-up, -1 if it is not given; None: no label has one
+    training_labels: Tensor | None = None  # (n,) classes of instances that the user allows to use, else -1
+    training_weights: Tensor | None = None  # (n,) 1 / how many bags such an instance is in, else 0
 
     def allows(self, predicted: Tensor) -> Tensor:  # (b,) -> (b,)
         """Whether each label allows the predicted winner; False in bags without a label."""
@@ -109,6 +112,7 @@ class BagLoader:
         soft_labels: np.ndarray | None = None,  # (n, C)
     ):
         self.bags, self.device, self.keep, self.soft_labels = bags, device, keep, soft_labels
+        self.training_weights = _training_weights(bags)
 
     def shuffled(
         self,
@@ -185,12 +189,16 @@ class BagLoader:
         labels, device_sizes = to_device(of_bags.winners[numbers], self.device), to_device(sizes, self.device)
         allowed, seconds = on_device(_at(of_bags.allowed, numbers)), on_device(_at(of_bags.seconds, numbers))
         instance_labels = on_device(_at(self.bags.instance_labels, positions))
+        training_labels = on_device(_at(self.bags.training_labels, positions))
+        training_weights = on_device(_at(self.training_weights, positions))
         soft_labels, device_keep = on_device(_at(self.soft_labels, positions)), on_device(keep)
         starts = np.concatenate([[0], np.cumsum(sizes)])
         for (a, b), parts_of_batch in zip(pairwise(bounds), parts, strict=True):
             rows = slice(starts[a], starts[b])
             of_instances = part(instance_labels, rows), part(soft_labels, rows)
-            target = Target(labels[a:b], *of_instances, part(allowed, slice(a, b)), part(seconds, slice(a, b)))
+            of_bags_here = part(allowed, slice(a, b)), part(seconds, slice(a, b))
+            given = part(training_labels, rows), part(training_weights, rows)
+            target = Target(labels[a:b], *of_instances, *of_bags_here, *given)
             segments = Segments(sizes[a:b], device_sizes[a:b], part(device_keep, rows))
             yield BatchInfo(rows, numbers[a:b], segments, target, parts_of_batch)
 
@@ -242,6 +250,16 @@ def filled_size(instances: int, typical: int = 1) -> int:
     """
     unit = 1 << max(0, (max(instances, typical) - 1).bit_length() - 5)
     return -(-instances // unit) * unit
+
+
+def _training_weights(bags: Bags) -> np.ndarray | None:  # (n,)
+    if bags.training_labels is None:
+        return None
+    known = bags.training_labels != UNKNOWN
+    _, which, bags_of = np.unique(bags.index[known], return_inverse=True, return_counts=True)
+    weights = np.zeros(len(bags.index), np.float32)
+    weights[known] = 1 / bags_of[which]
+    return weights
 
 
 def _at(values: np.ndarray | None, positions: np.ndarray) -> np.ndarray | None:

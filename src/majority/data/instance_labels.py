@@ -78,6 +78,11 @@ def _as_classes_are_written(names: list[str], classes: tuple[str, ...]) -> list[
     return [shortened.get(name, name) for name in names] if set(shortened.values()) & set(classes) else names
 
 
+def none_if_unknown(codes: np.ndarray | None) -> np.ndarray | None:
+    """The same numbers; None if no class is known."""
+    return None if codes is None or (codes == UNKNOWN).all() else codes
+
+
 def renumber(codes: np.ndarray | None, before: tuple[str, ...], after: tuple[str, ...]) -> np.ndarray | None:
     """Return the numbers of the same classes in another list that contains them."""
     if codes is None or before == after[: len(before)]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from .bags import Bags
-from .instance_labels import UNKNOWN
+from .instance_labels import UNKNOWN, none_if_unknown
 from .labels import BagLabels
 from .packing import offsets_of
 
@@ -36,17 +36,20 @@ def join(parts: Sequence[Bags]) -> Bags:
         index=index,
         offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
         bag_labels=_join_labels([part.bag_labels for part in parts], len(first.classes)),
-        instance_labels=_concatenated([part.instance_labels for part in parts]),
+        instance_labels=_join_codes([part.instance_labels for part in parts], parts),
+        training_labels=_join_codes([part.training_labels for part in parts], parts),
         groups=None,
         coordinates=None,
         names=None,
     )
 
 
-def _concatenated(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """None if one of them is."""
-    given = [array for array in arrays if array is not None]
-    return np.concatenate(given) if len(given) == len(arrays) else None
+def _join_codes(codes: Sequence[np.ndarray | None], parts: Sequence[Bags]) -> np.ndarray | None:
+    """The classes of all instances; None if none is known."""
+    pairs = zip(codes, parts, strict=True)
+    return none_if_unknown(
+        np.concatenate([np.full(len(part.index), UNKNOWN) if some is None else some for some, part in pairs])
+    )
 
 
 def _join_labels(labels: Sequence[BagLabels], n_classes: int) -> BagLabels:

@@ -6,6 +6,9 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from ..data.bags import Bags
+from ..data.joining import join
+from ..data.training_labels import has_usable_labels, use_instance_labels, used_instances, without_labels_of
 from ..errors import InputError
 from ..methods import sees_instance_labels
 from ..parsing import check_fields
@@ -21,7 +24,19 @@ MAXIMA = {  # what is too low is refused where it is used, which knows more abou
     "image_size": 4_096,
     "classes": 10**6,
     "winner_ratio": 10**6,
+    "instance_labels": 10**8,
 }
+
+NO_CHOICES_OF_BAGS = (  # fields that say how a source is read, or what training sees of its bags
+    "source",
+    "image_size",
+    "features",
+    "bag_column",
+    "label_column",
+    "path_column",
+    "use_instance_labels",
+    "instance_labels",
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,8 @@ class Data:
     classes: int | None = None  # use only the first N classes of a labelled data set; None: all
     winner_ratio: float | None = None  # the first class is the label this many times as often as the last; None: 1
     labels: str | None = None  # what bag labels say: winner (None), or top2, the winner and the runner-up
+    use_instance_labels: bool = False  # training sees known labels of instances in training bags
+    instance_labels: int | None = None  # so many of them per class, drawn by the data seed; None: all that are known
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -57,8 +74,10 @@ class Data:
             value, option = getattr(self, name), f"--{name.replace('_', '-')}"
             if value is not None and value > highest:
                 raise InputError(f"{option} {value}: give at most {highest:,}")
-            if value is not None and value < 1 and name in ("bags", "bag_size"):
+            if value is not None and value < 1 and name in ("bags", "bag_size", "instance_labels"):
                 raise InputError(f"{option} {value}: give 1 or more")
+        if self.instance_labels is not None and not self.use_instance_labels:
+            raise InputError("--instance-labels: training uses labels of instances only with --use-instance-labels")
 
     @property
     def path(self) -> str | None:
@@ -76,6 +95,9 @@ class Data:
             return self
         if self.folds is not None:
             raise InputError(f"--folds {self.folds}: benchmark sets always have five folds; choose one with --fold")
+        if self.use_instance_labels and self.instance_labels is None:
+            what = "--use-instance-labels: every instance of a benchmark set has a label"
+            raise InputError(f"{what}: say how many per class to use, e.g. --instance-labels 5")
         return replace(self, scenario=self.scenario or "various", ties=self.ties or "lowest")
 
     def open(self) -> Source:
@@ -90,9 +112,24 @@ class Data:
 
     def parts(self, source: Source) -> Parts:
         choices = asdict(self.with_defaults())
-        for name in ("source", "image_size", "features", "bag_column", "label_column", "path_column"):
+        for name in NO_CHOICES_OF_BAGS:
             choices.pop(name)
-        return source.make_parts(**choices)
+        parts = source.make_parts(**choices)
+        return self._with_training_labels(parts) if self.use_instance_labels else parts
+
+    def join(self, parts: Parts) -> Bags:
+        """The bags of all parts, to train on them once more; also with their instance labels if training uses all."""
+        everything = join([*parts.present().values()])
+        uses_all = self.use_instance_labels and self.instance_labels is None
+        return use_instance_labels(everything) if uses_all and has_usable_labels(everything) else everything
+
+    def _with_training_labels(self, parts: Parts) -> Parts:
+        """Of training bags only. Figures leave these instances out, also where they are in bags of other parts."""
+        train = use_instance_labels(parts.train, self.instance_labels, self.data_seed)
+        used = used_instances(train)
+        val, test = (bags and without_labels_of(bags, train.store, used) for bags in (parts.val, parts.test))
+        assert val is not None
+        return Parts(train, val, test)
 
 
 def fingerprints(parts: Parts, method: str) -> list[str | None]:

@@ -13,7 +13,7 @@ import torch
 from .. import __version__
 from ..backbones import check_backbone
 from ..data.device import choose_device
-from ..data.joining import join
+from ..data.training_labels import used_instances
 from ..errors import InputError, unknown_name
 from ..files import flatten, remove_leftovers, write_json, write_lines
 from ..inference.classified_bags import classify_bags
@@ -100,6 +100,8 @@ class Experiment:
         if plan.backbone != "auto":
             check_backbone(plan.backbone)
         self._check_refit()
+        if self.data.use_instance_labels:
+            reference.check_instance_labels(self.method)
         if self.like is not None and self.like not in LABEL_PRESERVING:
             raise unknown_name("--like", self.like, LABEL_PRESERVING)
         if self.like is not None and self.data.source in LABEL_PRESERVING:
@@ -235,7 +237,7 @@ class Experiment:
     ) -> None:
         """Train on all bags, and write the classifier that is used for other bags."""
         plan, parts = prepared.plan, prepared.parts
-        everything = join([*parts.present().values()])
+        everything = self.data.join(parts)
         log(f"training once more, on all bags: {everything}")
         method = RECIPES[plan.recipe].method(self.method)
         again = train_by_plan(
@@ -344,6 +346,7 @@ class Experiment:
             "plan": plan.as_dict(),
             "task": prepared.task._asdict(),
             **({"varied": {name: self.settings[name] for name in self.varied}} if self.varied else {}),
+            **({"used_instance_labels": len(used_instances(prepared.parts.train))} if data.use_instance_labels else {}),
             **({"refit_bags": sum(map(len, prepared.parts.present().values()))} if self.refit else {}),
             "version": __version__,
             "hardware": environment(device)["device"],

@@ -94,6 +94,8 @@ def train(
     classes: int | None = None,
     winner_ratio: float | None = None,
     labels: str | None = None,
+    use_instance_labels: bool = False,
+    instance_labels: int | None = None,
 ) -> TrainedRun:
     """Train as `majority train` does: choose a recipe, train all its stages, evaluate, and write the report.
 
@@ -135,6 +137,8 @@ def train(
         classes=classes,
         winner_ratio=winner_ratio,
         labels=labels,
+        use_instance_labels=use_instance_labels,
+        instance_labels=instance_labels,
     )
     experiment = Experiment(
         data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like, refit

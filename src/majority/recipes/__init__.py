@@ -15,7 +15,7 @@ from ..descriptions import DEFAULT_RECIPE as DEFAULT
 from ..descriptions import RECIPES as ABOUT
 from ..errors import InputError
 from ..log import Log, no_log
-from ..methods import AUTO, DEFAULT_METHOD, METHODS, Head
+from ..methods import AUTO, DEFAULT_METHOD, METHODS, Head, sees_instance_labels
 from ..methods.count import Count
 from ..model import Model, build_model
 from ..plugins import Registry, register
@@ -59,6 +59,7 @@ class Recipe:
     planned_epochs: Callable[..., int] = _epochs_of_one_training  # in all stages together
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named; `planned_epochs` takes their number
     can_refit: bool = False  # whether `train` follows `run.chosen`, by an earlier training, on all bags
+    uses_instance_labels: bool = False  # whether `train` learns the `training_labels` that bags may have
 
     def plan_for(self, task: TaskInfo) -> Plan:
         """The plan, checked to be this recipe's: it is the name by which a run finds how to train."""
@@ -84,6 +85,16 @@ class Recipe:
         """The methods that this recipe works with."""
         return [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
 
+    def check_instance_labels(self, method: str) -> None:
+        """Refuse what cannot learn the labels of some instances."""
+        if sees_instance_labels(method):
+            raise InputError(
+                f"--use-instance-labels: method {method} is a reference method and sees all of them: leave it out"
+            )
+        if not self.uses_instance_labels:
+            able = ", ".join(other.name for other in RECIPES.values() if other.uses_instance_labels)
+            raise InputError(f"--use-instance-labels: recipe {self.name} cannot learn them: use one of {able}")
+
     def check_method(self, name: str) -> None:
         name = self.method(name)
         if name == AUTO:
@@ -95,9 +106,9 @@ class Recipe:
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))
 for recipe in (
-    Recipe("quick", ABOUT["quick"], single.quick, can_refit=True),
-    Recipe("paper", ABOUT["paper"], single.paper, can_refit=True),
-    Recipe("augmented", ABOUT["augmented"], single.augmented, can_refit=True),
+    Recipe("quick", ABOUT["quick"], single.quick, can_refit=True, uses_instance_labels=True),
+    Recipe("paper", ABOUT["paper"], single.paper, can_refit=True, uses_instance_labels=True),
+    Recipe("augmented", ABOUT["augmented"], single.augmented, can_refit=True, uses_instance_labels=True),
     Recipe("mpem", ABOUT["mpem"], mpem.plan, mpem.train, Count, mpem.planned_epochs),
     Recipe(
         "census",
@@ -107,6 +118,7 @@ for recipe in (
         planned_epochs=census.planned_epochs,
         losses=LOSSES,
         can_refit=True,
+        uses_instance_labels=True,
     ),
 ):
     register(recipe)

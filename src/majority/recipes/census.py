@@ -5,6 +5,9 @@ head       only the head is trained, on the features of the pretrained network: 
 teacher    the whole network learns from the bags with the method's loss; several, with different random draws
 student    one more network learns the mean soft label of every instance, and no bag label
 
+If the user allows training to see the labels of some instances, head and teachers learn them beside the bag labels, and
+the student learns them in place of the soft labels of these instances.
+
 Teachers and student start from the weights of pretrain and head. For vectors, the head is trained on discriminants and
 the network first learns its soft labels (distilled). One teacher starts from that and another from random weights; the
 others start like the better one, by the loss of the validation bags. For tiny images there is no pretrain and no head:
@@ -26,6 +29,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -383,6 +387,9 @@ def _distill(
         if weight > 0
     )
     sharpened = (own.sharpness * mean.clamp(min=SMALLEST_PROBABILITY).log()).softmax(dim=1).cpu().numpy()
+    if run.train.training_labels is not None:
+        known = run.train.training_labels >= 0
+        sharpened[known] = np.eye(sharpened.shape[1], dtype=sharpened.dtype)[run.train.training_labels[known]]
     objective = Distill(model, own.momentum, own.mixup)
     return run.fit(model, folder, title, soft_labels=sharpened, objective=objective)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.bags import Bags
+from ..errors import count_noun
 from ..files import write_text
 from ..inference.classifier import Classifier
 from ..inference.metrics import coverage_note
@@ -23,8 +24,8 @@ FIGURES = {
     "calibration_error": "calibration error of the probabilities",
 }
 LIMITS = (
-    "Training saw the labels of bags only. Two classes that are always about equally frequent in the bags, or that are "
-    "never the most common one, cannot be told apart from such labels.",
+    "Two classes that are always about equally frequent in the bags, or that are "
+    "never the most common one, cannot be told apart from the labels of bags.",
     "Probabilities rank instances; they need not match observed frequencies.",
     "The figures hold for bags like those of the table above. Check the classifier on your own data before you rely "
     "on it, above all for decisions about people.",
@@ -44,6 +45,8 @@ def card_facts(config: dict[str, Any], result: dict[str, Any], classifier: Class
         "background": None if spec.background is None else spec.classes[spec.background.index],
         "method": config["method"],
         "recipe": config["plan"]["recipe"],
+        "sees_instance_labels": result.get("sees_instance_labels", False),
+        "used_instance_labels": result.get("used_instance_labels", 0),
         "bag_losses": result.get("losses", {}).get("weights"),
         "seed": config["plan"]["training"]["seed"],
         "embedding": None if embedding is None else embedding | _without_folders(embedding),
@@ -113,7 +116,13 @@ def _labels(facts: dict[str, Any]) -> list[str]:
     lines += [f"- {name}" for name in facts["classes"]]
     if facts["background"] is not None:
         lines += ["", f"Instances of {facts['background']} are not counted."]
-    return lines
+    used = facts["used_instance_labels"]
+    if facts["sees_instance_labels"]:
+        return [*lines, "", "Training saw the labels of all instances: this is a reference method."]
+    if not used:
+        return [*lines, "", "Training saw the labels of bags only."]
+    seen = f"Training saw the labels of bags, and those of {count_noun(used, 'instance')} of training bags"
+    return [*lines, "", f"{seen}; these instances are left out of all figures."]
 
 
 def _method(facts: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.bags import Bags
+from ..errors import count_noun
 from ..files import flatten, write_text
 from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
@@ -209,6 +210,7 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "views": _views(result),
         "recipe": plan["recipe"],
         "trained again": _refit(result),
+        "instance labels": _instance_labels(result),
         "backbone": spec.backbone or "custom module",
         "epochs": _kept_epoch(result),
         "stages": "; ".join(f"{name}: {_kept_epoch(stage)}" for name, stage in result.get("stages", {}).items())
@@ -243,6 +245,17 @@ def _refit(result: dict[str, Any]) -> str | None:
         return None
     used = "that classifier is used for other bags and exported; the figures are those of the first one"
     return f"on all {result['refit_bags']:,} bags: {used}"
+
+
+def _instance_labels(result: dict[str, Any]) -> str | None:
+    """
+    >>> _instance_labels({"used_instance_labels": 50})
+    'those of 50 instances of training bags were learned, beside the bag labels; no figure is about these instances'
+    """
+    if "used_instance_labels" not in result:
+        return None
+    which = f"those of {count_noun(result['used_instance_labels'], 'instance')} of training bags"
+    return f"{which} were learned, beside the bag labels; no figure is about these instances"
 
 
 def _views(result: dict[str, Any]) -> str | None:

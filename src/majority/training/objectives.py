@@ -9,7 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ..backbones.norm import BatchNorm1d
-from ..data.batches import Batch
+from ..data.batches import Batch, Target
+from ..data.segments import Segments
+from ..methods import BagOutput
+from ..methods.base import pick
 from ..model import ImageTransform, Model, in_float32
 from .contrastive import contrastive_losses, mixed_contrastive_losses
 
@@ -40,7 +43,7 @@ class Objective(nn.Module):
 
 
 class BagLoss(Objective):
-    """The method's own loss."""
+    """The method's own loss, and that of instance labels where the bags have some that training may see."""
 
     uses_bag_labels = True
 
@@ -48,7 +51,21 @@ class BagLoss(Objective):
         output = model(batch.instances, batch.segments, augment)
         with in_float32(output.bag_log_probs):
             losses = model.head.losses(output, batch.segments, batch.target)
+            if batch.target.training_labels is not None:
+                losses = losses + instance_losses(output, batch.segments, batch.target)
         return losses, batch.target.allows(output.bag_log_probs.argmax(dim=1))
+
+
+def instance_losses(output: BagOutput, segments: Segments, target: Target) -> Tensor:
+    """(b,) the negative log-likelihood of the training labels of instances, summed over each bag.
+
+    The label of a bag and that of an instance are one observation each. An instance that is in several bags is one too:
+    its weight is divided among them. Otherwise a few instances would be memorised at the cost of the bags.
+    """
+    assert target.training_labels is not None
+    assert target.training_weights is not None  # 0 where the label is not known
+    log_probs = pick(output.instance_log_probs, target.training_labels.clamp(min=0))
+    return -segments.sum(log_probs * target.training_weights)
 
 
 class Contrastive(Objective):

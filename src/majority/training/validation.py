@@ -40,8 +40,17 @@ def hide_instance_labels(model: Model, bags: Bags, objective: Objective) -> Bags
         raise InputError("the model and the bags have different background classes: build the model from these bags")
     if not (objective.uses_head and model.head.sees_instance_labels):
         return bags.without_instance_labels()
+    check_can_use_instance_labels(model.spec.method, bags)
     check_all_known(model.spec.method, bags)
     return bags
+
+
+def check_can_use_instance_labels(method: str, bags: Bags) -> None:
+    """A reference method sees all instance labels anyway; it would not find those that are training labels."""
+    if bags.training_labels is not None:
+        raise InputError(
+            f"method {method} is a reference method, which sees the labels of all instances: do not ask to use some"
+        )
 
 
 def check_all_known(method: str, bags: Bags) -> None:
