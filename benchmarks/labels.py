@@ -4,6 +4,7 @@
     OMP_NUM_THREADS=1 python benchmarks/labels.py top2 digits --folds 2-4 --out results/labels/top2.jsonl
     OMP_NUM_THREADS=1 python benchmarks/labels.py instances digits --scenarios small --folds 2-4 \
         --out results/labels/instances.jsonl
+    OMP_NUM_THREADS=1 python benchmarks/labels.py weights crops.csv --folds 2-4 --out results/labels/weights.jsonl
     python benchmarks/labels.py unlabelled cifar10 --folds 2-4 --out results/labels/unlabelled.jsonl
     python benchmarks/labels.py top2 cifar10 --folds 2-4 --scenarios small --out results/labels/top2.jsonl
 
@@ -11,6 +12,9 @@ unlabelled: of 400 training bags, 40, 100 or 200 keep their label, and a quarter
 other training bags have no label (line `with`), or are left out (`without`). `all` has 400 labelled bags.
 top2: the same bags with their winners, with winners and runners-up, and with their class proportions.
 instances: the same bags, beside them the classes of 0, 1, 5 or 20 training instances per class.
+
+weights: your own bags with true classes. Each instance gets a random weight, and each bag the label with the largest sum
+of weights. The weights are given (line `weighted`), or left out (`ignored`); `plain` has the labels of the file.
 
 Test bags are the same on all lines. Bags of digits have 32 instances; for top2 and instances there are 200. A training
 that has a line in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
@@ -31,13 +35,15 @@ import numpy as np
 from majority import evaluate
 from majority.cli.options import parse_folds
 from majority.data.device import choose_device
+from majority.data.labels import BagLabels
 from majority.data.training_labels import use_instance_labels
 from majority.methods import AUTO
 from majority.recipes import TaskInfo, choose, model_builder, train_by_plan
-from majority.sources import LabelledSet, Parts, load
+from majority.sources import CustomBags, LabelledSet, Parts, load
 
 BAGS, LABELLED = 400, (40, 100, 200)
 PER_CLASS = (1, 5, 20)  # labelled instances of each class
+SPREAD, FOLDS = 1.5, 5  # standard deviation of the logarithm of weights; folds of your own bags
 BAG_SIZES = {"digits": 32}
 
 
@@ -62,6 +68,21 @@ def make_lines(what: str, source: LabelledSet, bags: int, **choices: object) -> 
         labelled = of_400 * bags // BAGS
         line = {"line": "with" if others else "without", "labelled": labelled}
         yield line, with_few_labels(whole, labelled, others), AUTO
+
+
+def make_weighted_lines(source: CustomBags, fold: int) -> Iterator[tuple[dict, Parts, str]]:
+    """The same division of groups on all lines; classes that are never the label of a bag are left out."""
+    bags = source.bags.subset(source.bags.fully_known)
+    drawn = np.exp(SPREAD * np.random.default_rng(0).normal(size=len(bags.index)))
+    weighted = bags._with(weights=drawn)
+    winners = weighted.class_counts(weighted=True)[:, : len(bags.classes)].argmax(axis=1)
+    weighted = weighted._with(bag_labels=BagLabels(winners))
+    parts = CustomBags(source.name, weighted).make_parts(folds=FOLDS, fold=fold)
+    changed = round(float(np.mean(winners != bags.labels)), 4)
+    yield {"line": "weighted", "changed_labels": changed}, parts, AUTO
+    yield {"line": "ignored", "changed_labels": changed}, Parts(*(part._with(weights=None) for part in parts)), AUTO
+    plain = CustomBags(source.name, bags).make_parts(folds=FOLDS, fold=fold)
+    yield {"line": "plain", "changed_labels": 0.0}, plain, AUTO
 
 
 def with_few_labels(parts: Parts, labelled: int, others: bool) -> Parts:
@@ -110,7 +131,7 @@ def read(path: Path) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("unlabelled", "top2", "instances"))
+    parser.add_argument("what", choices=("unlabelled", "top2", "instances", "weights"))
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--scenarios", default="small,various")
     parser.add_argument("--folds", type=parse_folds, default="2-4")
@@ -129,8 +150,12 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for source, fold, scenario in product(options.sources, options.folds, options.scenarios.split(",")):
         opened = load(source)
-        bags = options.bags or (BAGS if options.what == "unlabelled" else opened.bags)
-        for line, parts, method in make_lines(options.what, opened, bags, scenario=scenario, fold=fold):
+        if isinstance(opened, CustomBags):
+            bags, scenario, lines = len(opened.bags), "own", make_weighted_lines(opened, fold)
+        else:
+            bags = options.bags or (BAGS if options.what == "unlabelled" else opened.bags)
+            lines = make_lines(options.what, opened, bags, scenario=scenario, fold=fold)
+        for line, parts, method in lines:
             key = {"source": opened.name, "scenario": scenario, "fold": fold, **line}
             method = options.method if method == AUTO else method
             key |= {"method": method, "seed": options.seed, "bags": bags}
@@ -142,7 +167,7 @@ def main() -> None:
             used = len(np.unique(parts.train.index))
             shared = options.work / f"{opened.name}-{scenario}-{fold}-{options.seed}-{used}"
             folder, chosen = options.work / "run", (method, options.recipe)
-            row = key | train(parts, opened.name, *chosen, folder, shared, options.device, options.seed)
+            row = key | train(parts, opened.kind, *chosen, folder, shared, options.device, options.seed)
             row["commit"] = commit()
             with options.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")

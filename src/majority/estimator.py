@@ -26,7 +26,7 @@ from .data.device import BATCH_INSTANCES, choose_device
 from .data.labels import SEPARATOR, split_label
 from .data.segments import Segments
 from .data.training_labels import with_training_labels
-from .data.validation import find_missing
+from .data.validation import as_weights, find_missing
 from .errors import InputError
 from .inference.classifier import Classifier
 from .methods import AUTO, METHODS, check_options
@@ -84,12 +84,14 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     """
 
     # With metadata routing switched on, groups are requested without a call of set_fit_request.
-    __metadata_request__fit: ClassVar[dict[str, bool]] = {
+    __metadata_request__fit: ClassVar[dict[str, bool]] = dict.fromkeys(
+        ("groups", "second_labels", "instance_labels", "instance_weights"), True
+    )
+    __metadata_request__score: ClassVar[dict[str, bool | None]] = {
         "groups": True,
-        "second_labels": True,
-        "instance_labels": True,
+        "instance_weights": True,
+        "sample_weight": None,
     }
-    __metadata_request__score: ClassVar[dict[str, bool | None]] = {"groups": True, "sample_weight": None}
 
     def __init__(
         self,
@@ -131,12 +133,14 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         groups: ArrayLike | None = None,
         second_labels: ArrayLike | None = None,
         instance_labels: ArrayLike | None = None,
+        instance_weights: ArrayLike | None = None,
     ) -> MajorityLabelClassifier:
         """Train. `groups` holds the bag id of each row; the rows of a bag need not be consecutive.
 
         With groups, a label may be missing (None, NaN or an empty text) or one of several (`"a|b"`). `second_labels`
         are the runners-up, where they are known. `instance_labels` are the classes of single rows, missing where they
-        are not known: they are learned beside the labels of the bags.
+        are not known: they are learned beside the labels of the bags. With `instance_weights`, the label of a bag is
+        the class with the largest sum of weights.
         """
         self._check_parameters()
         if groups is None:
@@ -159,6 +163,8 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
             self.classes_, bags = _make_special_bags(rows, y, second_labels, groups)
         if instance_labels is not None:
             bags = self._with_instance_labels(bags, instance_labels)
+        if instance_weights is not None:
+            bags = bags._with(weights=_weights(bags, instance_weights))
         seed = _seed_from(self.random_state)
         train, held_out = self._split(bags, seed)
         plan = self._plan(train, seed)
@@ -231,8 +237,15 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         classes: np.ndarray = self.classes_[winners]
         return classes
 
-    def score(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> float:
-        """Share of bags whose most common predicted class (the first one on ties) is their label."""
+    def score(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        instance_weights: ArrayLike | None = None,
+    ) -> float:
+        """Share of bags whose most common predicted class (the first one on ties) is their label; with weights, the
+        class with the largest sum of weights."""
         predicted = self.predict(X)
         if groups is None and self._trained_on_bags:
             warnings.warn(
@@ -241,7 +254,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=2,
             )
-        return _bag_accuracy(y, predicted, groups)
+        return _bag_accuracy(y, predicted, groups, instance_weights)
 
     def _split(self, bags: Bags, seed: int) -> tuple[Bags, Bags | None]:
         """Bags without a label are not held out."""
@@ -275,13 +288,20 @@ class BagAccuracy:
     `bag_accuracy(estimator, X, y, groups)` works with any classifier of rows.
     """
 
-    def __call__(self, estimator: Any, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> float:
+    def __call__(
+        self,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: ArrayLike | None = None,
+        instance_weights: ArrayLike | None = None,
+    ) -> float:
         if groups is None:
             raise InputError(
                 "bag_accuracy got no groups: pass groups=bag_ids (for GridSearchCV and others, first call "
                 "sklearn.set_config(enable_metadata_routing=True))"
             )
-        return _bag_accuracy(y, estimator.predict(X), groups)
+        return _bag_accuracy(y, estimator.predict(X), groups, instance_weights)
 
     def __repr__(self) -> str:
         return "bag_accuracy"
@@ -289,6 +309,7 @@ class BagAccuracy:
     def get_metadata_routing(self) -> MetadataRequest:
         request = MetadataRequest(owner=repr(self))
         request.score.add_request(param="groups", alias=True)
+        request.score.add_request(param="instance_weights", alias=True)
         return request
 
 
@@ -299,6 +320,20 @@ def _make_bags(rows: np.ndarray, codes: np.ndarray, names: list[str], groups: Ar
     if groups is not None:
         return Bags.from_table(rows, _bag_ids(groups, len(rows)), np.asarray(names)[codes], names)
     return Bags(rows, np.arange(len(rows)), np.arange(len(rows) + 1), codes, names)
+
+
+def _weights(bags: Bags, weights: ArrayLike) -> np.ndarray:  # (n,) in the order of the bags
+    column = np.asarray(weights)
+    check_consistent_length(bags.store, column)
+    return as_weights(column, lambda row: f"row {row}")[bags.index]
+
+
+def _count_votes(votes: np.ndarray, bags: Bags, weights: ArrayLike | None) -> np.ndarray:  # (n, C) -> (b, C)
+    """Rows are in the order of the bags."""
+    if weights is not None:
+        votes = votes * _weights(bags, weights)[:, None]
+    sums: np.ndarray = np.add.reduceat(votes, bags.offsets[:-1])
+    return sums
 
 
 def _is_special(y: ArrayLike) -> bool:
@@ -369,9 +404,11 @@ def _refuse_missing(values: ArrayLike | None, what: str) -> None:
         raise InputError(f"row {rows[0]} has no {what} ({column[rows[0]]}): give every row the {what} of its bag")
 
 
-def _bag_accuracy(y: ArrayLike, predicted: np.ndarray, groups: ArrayLike | None) -> float:
+def _bag_accuracy(
+    y: ArrayLike, predicted: np.ndarray, groups: ArrayLike | None, weights: ArrayLike | None = None
+) -> float:
     if groups is not None and _is_special(y):
-        return _special_bag_accuracy(y, predicted, groups)
+        return _special_bag_accuracy(y, predicted, groups, weights)
     _refuse_missing(y, "label")
     labels: np.ndarray = column_or_1d(y)
     check_consistent_length(labels, predicted)
@@ -380,17 +417,17 @@ def _bag_accuracy(y: ArrayLike, predicted: np.ndarray, groups: ArrayLike | None)
     classes, codes = np.unique(predicted, return_inverse=True)
     votes = np.eye(len(classes), dtype=np.float32)[codes]  # (n, C)
     bags = Bags.from_table(votes, _bag_ids(groups, len(labels)), labels.astype(str))
-    counts = np.add.reduceat(bags.instances(), bags.offsets[:-1])  # (b, C)
+    counts = _count_votes(bags.instances(), bags, weights)  # (b, C)
     bag_labels = labels[bags.index[bags.offsets[:-1]]]  # (b,)
     return float((classes[counts.argmax(axis=1)] == bag_labels).mean())
 
 
-def _special_bag_accuracy(y: ArrayLike, predicted: np.ndarray, groups: ArrayLike) -> float:
+def _special_bag_accuracy(y: ArrayLike, predicted: np.ndarray, groups: ArrayLike, weights: ArrayLike | None) -> float:
     """Over the bags with a label; right is any of several classes."""
     _, bags = _make_special_bags(np.zeros((len(predicted), 1)), y, None, groups)
     classes, codes = np.unique(predicted, return_inverse=True)
     votes = np.eye(len(classes), dtype=np.int64)[codes[bags.index]]  # (n, classes)
-    winners = np.add.reduceat(votes, bags.offsets[:-1]).argmax(axis=1)  # (b,)
+    winners = _count_votes(votes, bags, weights).argmax(axis=1)  # (b,)
     number = {name: i for i, name in enumerate(bags.classes)}
     numbers = np.array([number.get(str(name), -1) for name in classes.tolist()])[winners]  # -1: no label has that name
     right = bags.bag_labels.allows(np.maximum(numbers, 0)) & (numbers >= 0)

@@ -105,6 +105,7 @@ class Figures(TypedDict, total=False):
     """Of the bags of one part; a figure that is not defined is null or absent."""
 
     instance_accuracy: Share | None
+    weighted_accuracy: Share | None
     voter_accuracy: Share | None
     macro_f1: Share | None
     mean_iou: Share | None

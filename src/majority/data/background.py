@@ -78,7 +78,7 @@ def runner_up_of(counts: np.ndarray, background: int | None = None) -> np.ndarra
     >>> runner_up_of(np.array([[9, 1, 2, 1], [9, 0, 4, 4]]), background=0).tolist()
     [1, 3]
     """
-    votes = voter_counts(counts, background).astype(np.int64, copy=True)
+    votes = voter_counts(counts, background).copy()
     np.put_along_axis(votes, votes.argmax(axis=1)[:, None], -1, axis=1)
     if background is not None:
         votes[:, background] = -1
@@ -96,5 +96,6 @@ def lead_of(counts: np.ndarray, background: int | None = None) -> tuple[np.ndarr
     """
     votes = voter_counts(counts, background)
     runner_up, top = np.sort(np.pad(votes, ((0, 0), (1, 0))), axis=1)[:, -2:].T
-    voters = np.maximum(votes.sum(axis=1), 1)
+    total = votes.sum(axis=1)
+    voters = np.where(total > 0, total, 1)
     return top / voters, (top - runner_up) / voters

@@ -24,6 +24,7 @@ OTHER_ARRAYS = (
     "coordinates",
     "groups",
     "names",
+    "weights",
 )  # other files in the folder are not read
 
 

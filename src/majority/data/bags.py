@@ -32,6 +32,7 @@ from .validation import (
     as_array,
     as_integers,
     as_sortable,
+    as_weights,
     check_coordinates,
     check_lengths,
     check_positions,
@@ -40,12 +41,13 @@ from .validation import (
     is_sized,
 )
 
-OPTIONAL_ARRAYS = ("coordinates", "groups", "names")
+OPTIONAL_ARRAYS = ("coordinates", "groups", "names", "weights")
 LABEL_ARRAYS = {"labels": "winners", "seconds": "seconds", "allowed": "allowed"}  # name of a file -> field of BagLabels
 
 
 class Bags:
-    """Bags of instances. The label of a bag is the most common class of its instances.
+    """Bags of instances. The label of a bag is the most common class of its instances, or, if they have weights, the
+    class with the largest sum of weights.
 
     A bag may also have no label, a label that is one of several classes (``"cat|dog"``), or a second label: the
     runner-up. `bag_labels` has all of that; `labels` has the class number where exactly one class is named, else -1.
@@ -82,6 +84,7 @@ class Bags:
         groups: Column | None = None,  # (b,) such as patients or sites: a split keeps them together
         coordinates: Column | None = None,  # (n, 2)
         names: Column | None = None,  # (b,)
+        weights: Column | None = None,  # (n,) above 0, such as areas; None: all instances count the same
     ):
         self.store: Store = wrap_memmap(store) if isinstance(store, np.ndarray | RowsOnDisk) else as_array(store)
         check_store(self.store)
@@ -93,7 +96,9 @@ class Bags:
         self.names = None if names is None else np.asarray([str(name) for name in names])
         self.groups = None if groups is None else as_sortable(as_array(groups))
         self.coordinates = None if coordinates is None else as_array(coordinates)
-        check_lengths({"instance labels": instance_labels, "coordinates": coordinates}, len(self.index), "instance")
+        of_instances = {"instance labels": instance_labels, "coordinates": coordinates, "weights": weights}
+        check_lengths(of_instances, len(self.index), "instance")
+        self.weights = None if weights is None else as_weights(weights, self.describe_instance)
         check_coordinates(self.coordinates)
         numbers = classes is not None
         self.bag_labels, self.classes = encode_bag_labels(labels, second_labels, classes, self.sizes, self.describe)
@@ -123,10 +128,11 @@ class Bags:
         coordinates: Sequence[Column] | None = None,
         groups: Column | None = None,
         names: Column | None = None,
+        weights: Sequence[Column] | None = None,
     ) -> Bags:
-        """Make bags from one array, tensor or frame per bag; likewise for instance labels and coordinates."""
+        """Make bags from one array, tensor or frame per bag; likewise for instance labels, coordinates and weights."""
         arrays = [as_array(bag) for bag in instances]
-        check_bag_arrays(arrays, names, instance_labels, coordinates)
+        check_bag_arrays(arrays, names, instance_labels, coordinates, weights)
         offsets = offsets_of([len(array) for array in arrays])
         return cls(
             np.concatenate(arrays),
@@ -139,6 +145,7 @@ class Bags:
             coordinates=None if coordinates is None else np.concatenate([as_array(bag) for bag in coordinates]),
             groups=groups,
             names=names,
+            weights=None if weights is None else np.concatenate([as_array(bag) for bag in weights]),
         )
 
     @classmethod
@@ -154,6 +161,7 @@ class Bags:
         instance_labels: Column | None = None,
         groups: Column | None = None,
         coordinates: Column | None = None,
+        weights: Column | None = None,
     ) -> Bags:
         """Make bags from rows, each with a bag id. Labels (and groups) are given on every row.
 
@@ -165,7 +173,7 @@ class Bags:
         ids = as_array(bag_ids)
         rows = group_rows(ids)
         columns = {"labels": labels, "second labels": second_labels, "instance labels": instance_labels}
-        columns |= {"groups": groups, "coordinates": coordinates}
+        columns |= {"groups": groups, "coordinates": coordinates, "weights": weights}
         check_lengths({**columns, "instances": store}, len(ids), "bag id")
         winners, seconds = label_column(labels), None if second_labels is None else label_column(second_labels)
         group_column = None if groups is None else as_array(groups)
@@ -181,6 +189,7 @@ class Bags:
             groups=None if group_column is None else group_column[rows.first_rows],
             coordinates=None if coordinates is None else as_array(coordinates)[rows.index],
             names=rows.names,
+            weights=None if weights is None else as_array(weights)[rows.index],
         )
 
     @classmethod
@@ -197,6 +206,7 @@ class Bags:
         groups: Column | None = None,
         coordinates: Column | None = None,
         names: Column | None = None,
+        weights: Column | None = None,
     ) -> Bags:
         """Make bags from one array of positions in a shared store per bag. An instance may be in many bags."""
         if len(indices) == 0:
@@ -215,6 +225,7 @@ class Bags:
             groups=groups,
             coordinates=coordinates,
             names=names,
+            weights=weights,
         )
 
     # ------------------------------------------------------------------ properties
@@ -293,15 +304,23 @@ class Bags:
             return np.zeros(len(self), bool)
         return np.logical_and.reduceat(self.instance_labels != UNKNOWN, self.offsets[:-1])
 
-    def class_counts(self) -> np.ndarray:  # (b, true classes)
-        """Return how many instances of each bag are of each true class; unknown ones are not counted."""
+    def class_counts(self, weighted: bool = False) -> np.ndarray:  # (b, true classes)
+        """Return how many instances of each bag are of each true class; unknown ones are not counted.
+
+        With `weighted`, return the sums of their weights if they have weights.
+        """
         if self.instance_labels is None:
             raise InputError("these bags have no instance labels: counts of true classes need them")
-        n_classes, known = len(self.true_classes), self.instance_labels != UNKNOWN
-        cells = (self.ids * n_classes + self.instance_labels)[known]
-        return np.bincount(cells, minlength=len(self) * n_classes).reshape(len(self), -1)
+        return self.count_classes(self.instance_labels, len(self.true_classes), weighted)
 
-    def majority_proportions(self) -> np.ndarray:  # (b,) of the instances that vote; 0 if none does
+    def count_classes(self, codes: np.ndarray, n_classes: int, weighted: bool) -> np.ndarray:  # (b, classes)
+        """The same for the classes (n,) that are given, -1 if unknown."""
+        known = codes != UNKNOWN
+        weights = self.weights[known] if weighted and self.weights is not None else None
+        cells = (self.ids * n_classes + codes)[known]
+        return np.bincount(cells, weights, minlength=len(self) * n_classes).reshape(len(self), -1)
+
+    def majority_proportions(self) -> np.ndarray:  # (b,) of the (weights of) instances that vote; 0 if none does
         return lead_of(self._true_votes())[0]
 
     def tie_rate(self) -> float:
@@ -310,7 +329,7 @@ class Bags:
         return float(((counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1).mean())
 
     def _true_votes(self) -> np.ndarray:  # (b, true classes)
-        counts = self.class_counts()
+        counts = self.class_counts(weighted=True)
         incomplete = np.flatnonzero(~self.fully_known)
         if len(incomplete):
             raise InputError(
@@ -329,7 +348,13 @@ class Bags:
         if self.classes != self.true_classes:
             more += (self.classes,)
         digest.update(repr((self.store.shape[1:], self.store.dtype.str, self.true_classes, *more)).encode())
-        for array in (self.offsets, *self.bag_labels.arrays(), self.instance_labels, self.training_labels):
+        for array in (
+            self.offsets,
+            *self.bag_labels.arrays(),
+            self.instance_labels,
+            self.training_labels,
+            self.weights,
+        ):
             if array is not None:
                 digest.update(np.ascontiguousarray(array).data)
         for chunk in iterate_chunks(self.store, self.index):
@@ -386,6 +411,7 @@ class Bags:
             groups=_take(self.groups, numbers),
             coordinates=_take(self.coordinates, positions),
             names=_take(self.names, numbers),
+            weights=_take(self.weights, positions),
         )
 
     @check_arguments

@@ -20,6 +20,8 @@ from .device import as_supported, to_device
 from .instance_labels import UNKNOWN
 from .segments import Segments
 
+SMALLEST_WEIGHT = 1e-12  # of an instance, relative to the mean of its bag: smaller ones are no float32
+
 
 class Target(NamedTuple):
     """What a loss may see. Instance labels are None unless the head declares that it sees them."""
@@ -113,6 +115,7 @@ class BagLoader:
     ):
         self.bags, self.device, self.keep, self.soft_labels = bags, device, keep, soft_labels
         self.training_weights = _training_weights(bags)
+        self.weights = _relative_weights(bags)
 
     def shuffled(
         self,
@@ -192,6 +195,7 @@ class BagLoader:
         training_labels = on_device(_at(self.bags.training_labels, positions))
         training_weights = on_device(_at(self.training_weights, positions))
         soft_labels, device_keep = on_device(_at(self.soft_labels, positions)), on_device(keep)
+        weights = on_device(_at(self.weights, positions))
         starts = np.concatenate([[0], np.cumsum(sizes)])
         for (a, b), parts_of_batch in zip(pairwise(bounds), parts, strict=True):
             rows = slice(starts[a], starts[b])
@@ -199,7 +203,7 @@ class BagLoader:
             of_bags_here = part(allowed, slice(a, b)), part(seconds, slice(a, b))
             given = part(training_labels, rows), part(training_weights, rows)
             target = Target(labels[a:b], *of_instances, *of_bags_here, *given)
-            segments = Segments(sizes[a:b], device_sizes[a:b], part(device_keep, rows))
+            segments = Segments(sizes[a:b], device_sizes[a:b], part(device_keep, rows), part(weights, rows))
             yield BatchInfo(rows, numbers[a:b], segments, target, parts_of_batch)
 
 
@@ -250,6 +254,14 @@ def filled_size(instances: int, typical: int = 1) -> int:
     """
     unit = 1 << max(0, (max(instances, typical) - 1).bit_length() - 5)
     return -(-instances // unit) * unit
+
+
+def _relative_weights(bags: Bags) -> np.ndarray | None:  # (n,)
+    """The weights of the instances, relative to the mean of their bag."""
+    if bags.weights is None:
+        return None
+    means = np.add.reduceat(bags.weights, bags.offsets[:-1]) / bags.sizes
+    return np.maximum(bags.weights / np.repeat(means, bags.sizes), SMALLEST_WEIGHT).astype(np.float32)
 
 
 def _training_weights(bags: Bags) -> np.ndarray | None:  # (n,)

@@ -38,6 +38,7 @@ def join(parts: Sequence[Bags]) -> Bags:
         bag_labels=_join_labels([part.bag_labels for part in parts], len(first.classes)),
         instance_labels=_join_codes([part.instance_labels for part in parts], parts),
         training_labels=_join_codes([part.training_labels for part in parts], parts),
+        weights=_join_weights(parts),
         groups=None,
         coordinates=None,
         names=None,
@@ -50,6 +51,12 @@ def _join_codes(codes: Sequence[np.ndarray | None], parts: Sequence[Bags]) -> np
     return none_if_unknown(
         np.concatenate([np.full(len(part.index), UNKNOWN) if some is None else some for some, part in pairs])
     )
+
+
+def _join_weights(parts: Sequence[Bags]) -> np.ndarray | None:
+    if all(part.weights is None for part in parts):
+        return None
+    return np.concatenate([np.ones(len(part.index)) if part.weights is None else part.weights for part in parts])
 
 
 def _join_labels(labels: Sequence[BagLabels], n_classes: int) -> BagLabels:

@@ -20,11 +20,13 @@ def check_bag_arrays(
     names: Column | None,
     instance_labels: Sequence[Column] | None,
     coordinates: Sequence[Column] | None,
+    weights: Sequence[Column] | None = None,
 ) -> None:
-    """Check that the arrays of all bags have one shape and dtype, and as many labels and coordinates as rows."""
+    """Check that the arrays of all bags have one shape and dtype, and as many labels, coordinates, weights as rows."""
     if not arrays:
         raise InputError("no bags were given: pass at least one array of instances")
-    for what, columns in {"instance labels": instance_labels, "coordinates": coordinates}.items():
+    per_bag = {"instance labels": instance_labels, "coordinates": coordinates, "weights": weights}
+    for what, columns in per_bag.items():
         if columns is not None and not all(map(is_sized, columns)):
             raise InputError(f"{what}: give one list or array per bag")
     if names is not None and not is_sized(names):
@@ -51,6 +53,8 @@ def check_bag_arrays(
                 )
         if coordinates is not None and (len(coordinates) <= i or len(coordinates[i]) != len(array)):
             raise InputError(f"bag {name} needs one (x, y) for each of its {len(array)} instances")
+        if weights is not None and (len(weights) <= i or len(weights[i]) != len(array)):
+            raise InputError(f"bag {name} needs one weight for each of its {len(array)} instances")
 
 
 @dataclass(frozen=True, eq=False)

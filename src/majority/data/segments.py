@@ -31,10 +31,19 @@ class Segments:
 
     >>> Segments([2, 1], keep=torch.tensor([False, True, True])).mean(rows).tolist()
     [[2.0], [5.0]]
+
+    With `weights`, some rows count more than others. Operations do not know them: `weigh` applies them.
+
+    >>> Segments([2, 1], weights=torch.tensor([1.0, 3.0, 9.0])).weigh(rows).tolist()
+    [[0.5], [3.0], [5.0]]
     """
 
     def __init__(
-        self, sizes: Sequence[int] | np.ndarray, device_sizes: Tensor | None = None, keep: Tensor | None = None
+        self,
+        sizes: Sequence[int] | np.ndarray,
+        device_sizes: Tensor | None = None,
+        keep: Tensor | None = None,
+        weights: Tensor | None = None,
     ):
         """`device_sizes` are the same sizes as a tensor on the device of the rows (None: on the CPU)."""
         try:
@@ -49,9 +58,10 @@ class Segments:
         self._host_sizes: np.ndarray | None = sizes
         self.sizes = torch.from_numpy(sizes) if device_sizes is None else device_sizes  # (b,)
         self.keep = None if keep is None else self._check_rows(keep)  # (n,) which rows are aggregated; None: all
+        self.weights = None if weights is None else self._check_rows(weights)  # (n,) above 0; None: all are equal
 
     @classmethod
-    def on_device(cls, sizes: Tensor, n: int, keep: Tensor | None = None) -> Segments:
+    def on_device(cls, sizes: Tensor, n: int, keep: Tensor | None = None, weights: Tensor | None = None) -> Segments:
         """Segments of n rows whose sizes are known on the device only, and may differ each time a graph is replayed.
 
         >>> Segments.on_device(torch.tensor([2, 1]), 3).sum(torch.ones(3, 1)).tolist()
@@ -60,6 +70,7 @@ class Segments:
         segments = cls.__new__(cls)
         segments.n, segments.size, segments.sizes, segments._host_sizes = n, None, sizes, None
         segments.keep = None if keep is None else segments._check_rows(keep)
+        segments.weights = None if weights is None else segments._check_rows(weights)
         return segments
 
     def __len__(self) -> int:
@@ -101,6 +112,23 @@ class Segments:
         if self.keep is None:
             return values
         return self._check_rows(values).masked_fill(~self._as_column(self.keep, values), fill)
+
+    @cached_property
+    def scaled_weights(self) -> Tensor | None:  # (n,)
+        """The weights, scaled such that those of the aggregated rows of each bag have a mean of 1."""
+        if self.weights is None:
+            return None
+        return self.weights / self.spread(self.mean(self.weights))
+
+    def weigh(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (n, ...): each row times its scaled weight, so that a sum over a bag is a weighted sum."""
+        weights = self.scaled_weights
+        return values if weights is None else values * self._as_column(weights, values).to(values.dtype)
+
+    def weigh_logs(self, values: Tensor) -> Tensor:
+        """(n, ...) -> (n, ...): the same for logarithms, for `logsumexp`."""
+        weights = self.scaled_weights
+        return values if weights is None else values + self._as_column(weights.log(), values).to(values.dtype)
 
     def _check_rows(self, values: Tensor) -> Tensor:
         if len(values) != self.n:

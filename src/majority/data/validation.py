@@ -14,6 +14,8 @@ from .stores import RowsOnDisk, Store, iterate_chunks
 
 LARGEST_FEATURE = 1e30  # sums of many larger ones may be infinite as float32
 LARGEST_COORDINATE = 2**53  # every whole number up to it is a float64
+LARGEST_WEIGHT = 1e15  # and its inverse the smallest: sums stay exact enough to find the largest
+WEIGHT_CURE = f"give a number above 0 (from {1 / LARGEST_WEIGHT:g} to {LARGEST_WEIGHT:g}), or leave the instance out"
 FINE_STEP = 1e-3  # float32 steps of at most this share of a column's standard deviation do no harm
 
 
@@ -115,6 +117,24 @@ def check_coordinates(coordinates: np.ndarray | None) -> None:
         raise InputError(f"coordinates have dtype {coordinates.dtype}: give numbers")
     if not (np.abs(coordinates.astype(np.float64, copy=False)) <= LARGEST_COORDINATE).all():  # also refuses NaN
         raise InputError(f"a coordinate is NaN or beyond ±{LARGEST_COORDINATE:,}: correct it, or give no coordinates")
+
+
+def as_weights(weights: Any, describe: Callable[[int], str]) -> np.ndarray:  # (n,) float64
+    """`describe` names the instance of a wrong weight."""
+    column = as_array(weights)
+    if column.ndim != 1 or column.dtype.kind not in "iuf":
+        found = f"weights have shape {column.shape} and dtype {column.dtype}"
+        raise InputError(f"{found}: give one number per instance, above 0")
+    values = column.astype(np.float64)
+    wrong = np.flatnonzero(~is_weight(values))
+    if len(wrong):
+        what = f"{describe(int(wrong[0]))} has weight {values[wrong[0]]:g}"
+        raise InputError(f"{what}: {WEIGHT_CURE}")
+    return values
+
+
+def is_weight(values: np.ndarray) -> np.ndarray:  # (n,) -> (n,)
+    return (values >= 1 / LARGEST_WEIGHT) & (values <= LARGEST_WEIGHT)  # also refuses NaN
 
 
 def needs_double(largest: np.ndarray, deviations: np.ndarray) -> bool:

@@ -166,6 +166,8 @@ def _write_tables(out: Path, opened: CustomBags, names: list[str]) -> None:
         columns["label"] = known
     if bags.coordinates is not None:
         columns["x"], columns["y"] = bags.coordinates.T
+    if bags.weights is not None:
+        columns["weight"] = bags.weights.tolist()
     _write_csv(out / INSTANCES, columns)
 
 

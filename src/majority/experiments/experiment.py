@@ -44,7 +44,13 @@ from ..training.callbacks import Callback
 from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.memory import memory_warning
 from ..training.run_files import METRICS
-from ..training.validation import check_all_known, check_bags_per_process, check_callbacks, check_label_kinds
+from ..training.validation import (
+    check_all_known,
+    check_bags_per_process,
+    check_callbacks,
+    check_label_kinds,
+    check_weights,
+)
 from .data import Data, fingerprints
 from .reopen import open_classifier
 from .run_folder import (
@@ -183,6 +189,7 @@ class Experiment:
             model = build()
             for part in (parts.train, parts.val):
                 check_label_kinds(model, part)
+                check_weights(model, part)
                 if model.head.sees_instance_labels:
                     check_all_known(self.method, part)
         for settings in plan.all_settings:

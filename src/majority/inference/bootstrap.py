@@ -60,7 +60,7 @@ def _figures_of(outcome: Outcome, weights: np.ndarray) -> dict[str, np.ndarray]:
     counts = outcome.hard_counts
     if outcome.labels is not None:
         labelled, right = outcome.labels.known, outcome.labels.allows(outcome.predicted)
-        counted = majority_of(counts, outcome.background)
+        counted = majority_of(outcome.votes, outcome.background)
         figures |= {
             "bag_accuracy": _share(weights, right, labelled),
             "bag_accuracy_by_count": _share(weights, outcome.labels.allows(counted), labelled),

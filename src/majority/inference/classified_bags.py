@@ -27,18 +27,23 @@ class ClassifiedBags:
     confidence: np.ndarray  # (n,) its probability
     background: int | None = None  # a class that does not vote
     source: Source | None = None  # of the bags, if it is known
+    weighted_counts: np.ndarray | None = None  # (b, C) sums of the weights of these instances; None: no weights
 
     @property
     def right(self) -> np.ndarray:  # (b,) False in bags without a label
         return self.bags.bag_labels.allows(self.predicted)
 
+    @property
+    def votes(self) -> np.ndarray:  # (b, C) by which the majority of a bag is found
+        return self.counts if self.weighted_counts is None else self.weighted_counts
+
     @cached_property
-    def counted(self) -> np.ndarray:  # (b,) the class with the highest count
-        return majority_of(self.counts, self.background)
+    def counted(self) -> np.ndarray:  # (b,) the class with the most votes
+        return majority_of(self.votes, self.background)
 
     @cached_property
     def lead(self) -> tuple[np.ndarray, np.ndarray]:  # (b,) share of that class, and its margin over the next
-        return lead_of(self.counts, self.background)
+        return lead_of(self.votes, self.background)
 
     @cached_property
     def order(self) -> np.ndarray:  # (b,) bag numbers in the order in which a report shows them
@@ -47,7 +52,7 @@ class ClassifiedBags:
         if not self.bags.labelled:
             return np.lexsort(self.lead)
         labels = self.bags.bag_labels
-        share = self.counts[np.arange(len(self.bags)), self.framed] / self.bags.sizes
+        share = self.votes[np.arange(len(self.bags)), self.framed] / self.votes.sum(axis=1)
         return np.lexsort((np.where(labels.known, share, self.lead[1]), self.right, ~labels.known))
 
     @cached_property
@@ -56,7 +61,7 @@ class ClassifiedBags:
         labels = self.bags.bag_labels
         if labels.allowed is None:
             return np.where(labels.named, labels.winners, self.counted)
-        most_common = np.where(labels.allowed, self.counts, -1).argmax(axis=1)
+        most_common = np.where(labels.allowed, self.votes, -1).argmax(axis=1)
         return np.where(labels.known, most_common, self.counted)
 
     def instances_of(self, bag: int) -> np.ndarray:
@@ -94,13 +99,13 @@ class ClassifiedBags:
 
     def outcome(self) -> Outcome:
         """The same as `evaluate`, without another pass."""
-        predictions = Predictions(self.predicted, self.counts, self.guess, self.confidence)
+        predictions = Predictions(self.predicted, self.counts, self.guess, self.confidence, self.weighted_counts)
         return compare(self.bags, predictions, self.background)
 
 
 def classify_bags(classifier: Classifier, bags: Bags, source: Source | None = None) -> ClassifiedBags:
     """One pass of the classifier over the bags."""
-    predicted, counts, guess, confidence = predict(classifier.model, bags, classifier.device)
+    predicted, counts, guess, confidence, weighted_counts = predict(classifier.model, bags, classifier.device)
     background = classifier.model.spec.background
     return ClassifiedBags(
         bags,
@@ -111,4 +116,5 @@ def classify_bags(classifier: Classifier, bags: Bags, source: Source | None = No
         confidence,
         None if background is None else background.index,
         source,
+        weighted_counts,
     )

@@ -39,6 +39,7 @@ class BagPredictions(NamedTuple):
     majority: np.ndarray  # (b,) class name with the highest count (first class on ties; the background if none votes)
     share: np.ndarray  # (b,) share of that class among the voting instances; 0 if none votes
     margin: np.ndarray  # (b,) share minus the share of the next class
+    weighted_counts: np.ndarray | None = None  # (b, C) sums of their weights, by which the others are; None: no weights
 
 
 class _Notes(TypedDict):
@@ -116,24 +117,29 @@ class Classifier:
 
     @check_arguments
     def predict_bags(self, bags: Bags, abstain_below: float | None = None) -> BagPredictions:
-        """Count the predicted classes in each bag.
+        """Count the predicted classes in each bag; of weighted instances, the largest sum of weights is the majority.
 
         Instances whose probability is below `abstain_below` are not counted. The majority of a bag without counted
         instances is an empty text.
         """
         check_threshold(abstain_below)
         counts = np.zeros((len(bags), len(self.classes)), np.int64)
+        weighted = None if bags.weights is None else np.zeros(counts.shape)
         for numbers, probabilities in self.stream(bags):
             rows, counted = np.repeat(numbers, bags.sizes[numbers]), probabilities.max(axis=1) >= (abstain_below or 0)
-            np.add.at(counts, (rows[counted], probabilities.argmax(axis=1)[counted]), 1)
-        return self.summarise_counts(counts)
+            cells = rows[counted], probabilities.argmax(axis=1)[counted]
+            np.add.at(counts, cells, 1)
+            if weighted is not None and bags.weights is not None:
+                np.add.at(weighted, cells, bags.weights[bags.positions(numbers)][counted])
+        return self.summarise_counts(counts, weighted)
 
-    def summarise_counts(self, counts: np.ndarray) -> BagPredictions:
-        """(b, C) instances predicted as each class -> the majority of each bag."""
+    def summarise_counts(self, counts: np.ndarray, weighted: np.ndarray | None = None) -> BagPredictions:
+        """(b, C) instances predicted as each class, and sums of their weights -> the majority of each bag."""
         background = self.model.spec.background
         index = None if background is None else background.index
-        majority = np.where(counts.any(axis=1), self.classes[majority_of(counts, index)], "")
-        return BagPredictions(counts, majority, *lead_of(counts, index))
+        votes = counts if weighted is None else weighted
+        majority = np.where(counts.any(axis=1), self.classes[majority_of(votes, index)], "")
+        return BagPredictions(counts, majority, *lead_of(votes, index), weighted)
 
     # ------------------------------------------------------------------ files
 

@@ -28,6 +28,7 @@ class Predictions(NamedTuple):
     counts: np.ndarray  # (b, C) instances predicted as each class
     instances: np.ndarray  # (n,) class of each instance
     confidence: np.ndarray  # (n,) its probability
+    weighted_counts: np.ndarray | None = None  # (b, C) sums of the weights of these instances; None: no weights
 
 
 @torch.inference_mode()
@@ -63,9 +64,9 @@ def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:
         torch.cat(batches).cpu().numpy() for batches in (bag_classes, instance_classes, confidences)
     )
     n_classes = len(model.spec.classes)
-    cells = np.bincount(bags.ids * n_classes + classes, minlength=len(bags) * n_classes)
-    counts = cells.reshape(len(bags), n_classes)
-    return Predictions(of_bags, counts, classes, confidence)
+    counts = bags.count_classes(classes, n_classes, weighted=False)
+    weighted = None if bags.weights is None else bags.count_classes(classes, n_classes, weighted=True)
+    return Predictions(of_bags, counts, classes, confidence, weighted)
 
 
 @check_arguments
@@ -91,9 +92,17 @@ def compare(bags: Bags, predictions: Predictions, background: int | None) -> Out
     """Predictions of bags against all labels that are known."""
     labels, true = bags.bag_labels if bags.labelled else None, bags.instance_labels
     if true is None:
-        return Outcome(labels, predictions.bags, predictions.counts, background=background, classes=bags.classes)
+        return Outcome(
+            labels,
+            predictions.bags,
+            predictions.counts,
+            background=background,
+            classes=bags.classes,
+            weighted_counts=predictions.weighted_counts,
+        )
     n_true = max(len(bags.true_classes), predictions.counts.shape[1])
     known = true != UNKNOWN
+    weights = None if bags.weights is None else bags.weights[known]
     true, predicted, confidence = true[known], predictions.instances[known], predictions.confidence[known]
     return Outcome(
         labels,
@@ -105,4 +114,6 @@ def compare(bags: Bags, predictions: Predictions, background: int | None) -> Out
         background=background,
         classes=bags.classes,
         known=KnownInstances(bags.ids[known], true, predicted, confidence),
+        weighted_counts=predictions.weighted_counts,
+        weighted_accuracy=None if weights is None else float(np.average(predicted == true, weights=weights)),
     )

@@ -47,6 +47,12 @@ class Outcome:
     background: int | None = None  # a class that does not vote
     classes: tuple[str, ...] = ()  # their names, for warnings
     known: KnownInstances | None = None  # the instances themselves, for intervals
+    weighted_counts: np.ndarray | None = None  # (b, C) sums of the weights of these instances; None: no weights
+    weighted_accuracy: float | None = None  # share of the weight of instances that are classified correctly
+
+    @property
+    def votes(self) -> np.ndarray:  # (b, C) by which the majority of a bag is found
+        return self.hard_counts if self.weighted_counts is None else self.weighted_counts
 
     def summary(self) -> dict[str, Any]:
         """The figures by name. Figures about instances are left out if no instance labels are known."""
@@ -57,6 +63,7 @@ class Outcome:
             return figures
         return {
             "instance_accuracy": instance_accuracy(self.confusion),
+            **({} if self.weighted_accuracy is None else {"weighted_accuracy": self.weighted_accuracy}),
             "macro_f1": macro_f1(self.confusion),
             "mean_iou": mean_iou(self.confusion),
             "calibration_error": calibration_error(self.calibration),
@@ -70,12 +77,12 @@ class Outcome:
         if self.labels is None:
             return {}
         labels, known, named = self.labels, self.labels.known, self.labels.named
-        by_count = majority_of(self.hard_counts, self.background)
+        by_count = majority_of(self.votes, self.background)
         figures: dict[str, Any] = {
             "bag_accuracy": float(np.mean(labels.allows(self.predicted)[known])),
             "bag_accuracy_by_count": float(np.mean(labels.allows(by_count)[known])),
             "most_frequent_label": labels.most_frequent(),
-            "consistency_rate": consistency_rate(labels, self.predicted, self.hard_counts, self.background),
+            "consistency_rate": consistency_rate(labels, self.predicted, self.votes, self.background),
         }
         doubts = find_doubts(labels.winners[named], by_count[named], self.classes) if self.classes else []
         warnings = cautions(figures | {"bags": int(known.sum())}, doubts)
@@ -95,8 +102,8 @@ class Outcome:
     def runner_up_right(self) -> np.ndarray:  # (b,) whether winner and runner-up have the highest counts, in this order
         assert self.labels is not None
         assert self.labels.seconds is not None
-        by_count = majority_of(self.hard_counts, self.background)
-        second = runner_up_of(self.hard_counts, self.background)
+        by_count = majority_of(self.votes, self.background)
+        second = runner_up_of(self.votes, self.background)
         return (by_count == self.labels.winners) & (second == self.labels.seconds)
 
     def _fully_known(self, true_counts: np.ndarray) -> np.ndarray:  # (b,) whether all instances of the bag are known

@@ -87,6 +87,11 @@ class _OneBag:
     def fill_dropped(self, values: Tensor, fill: float) -> Tensor:  # nothing is left out
         return values
 
+    def weigh(self, values: Tensor) -> Tensor:  # all weights are equal
+        return values
+
+    weigh_logs = weigh
+
     def spread(self, values: Tensor) -> Tensor:  # (1, ...) -> (n, ...)
         return values.expand(self.rows.shape[0], *values.shape[1:])
 

@@ -94,6 +94,7 @@ def write_bag_predictions(
 ) -> int:
     """Write one row per bag: part, bag, instances of each class, majority, its share, its margin over the next one.
 
+    If instances have weights, the sum of the weights of each class is written too, and the majority is by these sums.
     With `abstain_below` there is a column `abstained`: instances that are not counted. Returns the number of rows.
     """
 
@@ -104,21 +105,30 @@ def write_bag_predictions(
 def bag_counts(classifier: Classifier, parts: dict[str, Bags], abstain_below: float | None) -> Iterator[Columns]:
     """One row per bag: instances predicted as each class, and those without a class where it may abstain."""
     for part, bags in parts.items():
-        counts = classifier.predict_bags(bags, abstain_below).counts
+        predicted = classifier.predict_bags(bags, abstain_below)
+        counts, weighted = predicted.counts, predicted.weighted_counts
         columns = {"part": np.full(len(bags), part), "bag": _bag_names(bags, np.arange(len(bags)))}
         columns |= {name: counts[:, c] for c, name in enumerate(_count_names(classifier))}
+        if weighted is not None:
+            columns |= {name: weighted[:, c] for c, name in enumerate(_weight_names(classifier))}
         yield columns | ({} if abstain_below is None else {"abstained": bags.sizes - counts.sum(axis=1)})
 
 
 def add_majority(classifier: Classifier, columns: Columns) -> Columns:
     """The counts of bags, with majority, share and margin."""
     counts = np.stack([columns[name] for name in _count_names(classifier)], axis=1)
-    _, majority, share, margin = classifier.summarise_counts(counts)
-    return columns | {"majority": majority, "share": share, "margin": margin}
+    names = _weight_names(classifier)
+    weighted = np.stack([columns[name] for name in names], axis=1) if names[0] in columns else None
+    summary = classifier.summarise_counts(counts, weighted)
+    return columns | {"majority": summary.majority, "share": summary.share, "margin": summary.margin}
 
 
 def _count_names(classifier: Classifier) -> list[str]:
     return [f"n({name})" for name in classifier.classes]
+
+
+def _weight_names(classifier: Classifier) -> list[str]:
+    return [f"weight({name})" for name in classifier.classes]
 
 
 def instance_ids(bags: Bags, positions: np.ndarray, source: Source | None) -> tuple[str, np.ndarray]:

@@ -26,7 +26,7 @@ MOMENTUM = 0.95  # of the running mean of the winners' share, per step
 
 
 class AdjustedMean(Voting):
-    label_kinds = KINDS
+    label_kinds, uses_weights = KINDS, True
     label_shares: Tensor  # (C,) share of training bags with each label
     winner_share: Tensor  # () mean share of a bag that its winner holds
 
@@ -54,7 +54,8 @@ class AdjustedMean(Voting):
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         if self.training:
             with torch.no_grad():
-                votes, sizes = segments.sum(output.instance_log_probs.exp()), segments.kept_sizes  # (b, K), (b,)
+                votes = segments.sum(segments.weigh(output.instance_log_probs.exp()))  # (b, K)
+                sizes = segments.kept_sizes  # (b,)
                 if self.background is not None:
                     votes = votes / (1 - votes[:, self.background.index, None] / sizes[:, None]).clamp(1e-3)
                 if target.allowed is None:

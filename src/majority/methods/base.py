@@ -23,11 +23,14 @@ class Head(nn.Module):
 
     sees_instance_labels: ClassVar[bool] = False  # True only for the two reference methods
     needs_bag: ClassVar[bool] = False  # True: the class of an instance depends on the rest of its bag
+    uses_weights: ClassVar[bool] = False  # True: the bag prediction is that of weighted instances (`segments.weigh`)
     label_kinds: ClassVar[tuple[str, ...]] = (WINNER, SEVERAL)  # what labels may name; a head with its own loss: WINNER
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """A loss that does not say otherwise only knows labels that name the winner."""
+        """A loss that does not say otherwise only knows labels that name the winner, and a prediction no weights."""
         super().__init_subclass__(**options)
+        if {"forward", "count"} & cls.__dict__.keys() and "uses_weights" not in cls.__dict__:
+            cls.uses_weights = False
         if "losses" in cls.__dict__ and "label_kinds" not in cls.__dict__:
             cls.label_kinds = (WINNER,)
 

@@ -15,6 +15,8 @@ from .voting import Voting
 
 
 class Count(Voting):
+    uses_weights = True
+
     def __init__(
         self,
         in_features: int,

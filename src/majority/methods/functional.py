@@ -1,6 +1,9 @@
 """The formulas of the methods as pure functions of (values, segments).
 
 Everything is computed in float32 or wider: bfloat16 cannot count beyond 256.
+
+If instances have weights, each counts as its weight says. Weights are scaled to a mean of 1 per bag, so that formulas
+are the same and the size of a bag is still its number of instances.
 """
 
 from __future__ import annotations
@@ -45,14 +48,14 @@ def count_log_probs(
         return log_proportions if temperature is None else (log_proportions.exp() / temperature).log_softmax(dim=1)
     if temperature is None:
         return mean_log_probs(instance_log_probs, segments)
-    counts = segments.sum(instance_log_probs.exp())  # (b, C)
+    counts = segments.sum(segments.weigh(instance_log_probs.exp()))  # (b, C)
     if of == "proportions":
         counts = counts / segments.kept_sizes.unsqueeze(1)
     return (counts / temperature).log_softmax(dim=1)
 
 
 def mean_log_probs(instance_log_probs: Tensor, segments: Segments) -> Tensor:
-    """(n, C) -> (b, C): log of the mean probability, also if a class is nearly impossible.
+    """(n, C) -> (b, C): log of the (weighted) mean probability, also if a class is nearly impossible.
 
     >>> log_probs = torch.tensor([[0.0, -200.0], [0.0, -200.0], [-200.0, 0.0]])
     >>> mean_log_probs(log_probs, Segments([2, 1]))
@@ -60,7 +63,7 @@ def mean_log_probs(instance_log_probs: Tensor, segments: Segments) -> Tensor:
             [-200.,    0.]])
     """
     sizes = segments.kept_sizes.to(instance_log_probs.dtype)
-    return segments.logsumexp(instance_log_probs) - sizes.log().unsqueeze(1)
+    return segments.logsumexp(segments.weigh_logs(instance_log_probs)) - sizes.log().unsqueeze(1)
 
 
 def vote_log_proportions(vote_log_probs: Tensor, segments: Segments, phantom: float) -> Tensor:
@@ -147,10 +150,10 @@ def vote_log_wins(instance_log_probs: Tensor, segments: Segments) -> Tensor:
     """(n, C) -> (b, C, C): log-probability that each class (dim 1) has more votes than each rival (dim 2); 0 for
     itself. The votes are those of `vote_scores`."""
     p = instance_log_probs.exp()
-    counts = segments.sum(p)  # (b, C)
-    variances = segments.sum(p * (1 - p))  # (b, C) of the count of each class
+    counts = segments.sum(segments.weigh(p))  # (b, C)
+    variances = segments.sum(segments.weigh(segments.weigh(p * (1 - p))))  # (b, C) of the count of each class
     lead = counts.unsqueeze(2) - counts.unsqueeze(1)  # (b, C, C)
-    variance = variances.unsqueeze(2) + variances.unsqueeze(1) + 2 * segments.gram(p) + 1e-6
+    variance = variances.unsqueeze(2) + variances.unsqueeze(1) + 2 * segments.gram(segments.weigh(p)) + 1e-6
     log_win = log_ndtr(lead / variance.sqrt())  # (b, C, C) against each rival
     diagonal = torch.eye(p.shape[1], dtype=torch.bool, device=p.device)
     return log_win.masked_fill(diagonal, 0.0)

@@ -17,6 +17,8 @@ from .functional import mean_log_probs
 
 
 class Mean(Head):
+    uses_weights = True
+
     def __init__(self, in_features: int, n_classes: int):
         super().__init__()
         self.classifier = nn.Linear(in_features, n_classes)
@@ -28,7 +30,7 @@ class Mean(Head):
 
 class Naive(Mean):
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
-        return -segments.mean(pick(output.instance_log_probs, segments.spread(target.labels)))
+        return -segments.mean(segments.weigh(pick(output.instance_log_probs, segments.spread(target.labels))))
 
 
 class Proportion(Mean):
@@ -38,7 +40,7 @@ class Proportion(Mean):
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         assert target.instance_labels is not None
         classes = one_hot(target.instance_labels, output.bag_log_probs.shape[1]).to(output.bag_log_probs.dtype)
-        return -(segments.mean(classes) * output.bag_log_probs).sum(dim=1)
+        return -(segments.mean(segments.weigh(classes)) * output.bag_log_probs).sum(dim=1)
 
 
 class Supervised(Mean):

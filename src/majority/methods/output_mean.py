@@ -15,7 +15,7 @@ from .base import BagOutput, Head, winner_log_probs
 
 
 class OutputMean(Head):
-    label_kinds = (WINNER, SEVERAL)
+    label_kinds, uses_weights = (WINNER, SEVERAL), True
 
     def __init__(self, in_features: int, n_classes: int):
         super().__init__()
@@ -23,7 +23,7 @@ class OutputMean(Head):
 
     def forward(self, features: Tensor, segments: Segments) -> BagOutput:
         instances = self.classifier(features).log_softmax(dim=1)  # (n, C)
-        return BagOutput(instances, segments.mean(instances.exp()).log_softmax(dim=1))
+        return BagOutput(instances, segments.mean(segments.weigh(instances.exp())).log_softmax(dim=1))
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         q = output.bag_log_probs.exp()  # (b, C), used as logits

@@ -11,6 +11,8 @@ from .voting import Voting, without_column
 
 
 class Vote(Voting):
+    uses_weights = True
+
     def __init__(self, in_features: int, n_classes: int):
         super().__init__()
         self.classifier = nn.Linear(in_features, n_classes)

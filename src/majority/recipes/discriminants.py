@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import torch
 from torch import Tensor
 
@@ -58,11 +60,13 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
         )
         for batch in all_batches(part, chosen):
             sums = zeros(len(batch.segments), width)
-            for piece, bag_ids in zip(batch.pieces(most), batch.segments.ids.split(most), strict=True):
+            weights = batch.segments.scaled_weights
+            of_pieces = repeat(None) if weights is None else weights.double().unsqueeze(1).split(most)
+            for piece, bag_ids, weight in zip(batch.pieces(most), batch.segments.ids.split(most), of_pieces):  # noqa: B905
                 instances = model.normalise(piece).double() * scale
                 total += instances.sum(dim=0)
                 squares += instances.T @ instances
-                sums.index_add_(0, bag_ids, instances)
+                sums.index_add_(0, bag_ids, instances if weight is None else instances * weight)
             means, labels = sums / batch.segments.sizes.unsqueeze(1), batch.target.labels
             if not all_named:
                 means, labels = means[labels >= 0], labels[labels >= 0]

@@ -28,12 +28,14 @@ DISCOUNT = 0.15  # of the validation labels' evidence: they are few, and have ch
 
 
 def predicted_shares(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:  # (b, C)
-    """The mean probability of each class over the instances of each bag."""
+    """The (weighted) mean probability of each class over the instances of each bag."""
     chosen = choose_device(device)
 
     def shares_of(part: Bags) -> Tensor:
         batches = outputs(model.to(chosen), all_batches(part.without_instance_labels(), chosen))
-        return torch.cat([batch.segments.mean(output.instance_log_probs.exp()) for batch, output in batches])
+        return torch.cat(
+            [batch.segments.mean(batch.segments.weigh(output.instance_log_probs.exp())) for batch, output in batches]
+        )
 
     return gather_pass(bags, shares_of).double().cpu().numpy()
 

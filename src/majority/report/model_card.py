@@ -77,7 +77,7 @@ def write_model_card(
     sections = {
         "Use": _use(facts),
         "Data": _data(facts, parts),
-        "Labels": _labels(facts),
+        "Labels": _labels(facts, any(bags.weights is not None for bags in parts.values())),
         "Method": _method(facts),
         "Figures": _figures(facts),
         "Limits": [f"- {line}" for line in (*LIMITS, *notes)],
@@ -111,8 +111,9 @@ def _data(facts: dict[str, Any], parts: Mapping[str, Bags]) -> list[str]:
     return rows
 
 
-def _labels(facts: dict[str, Any]) -> list[str]:
-    lines = ["The label of a bag is the most common class of its instances. Classes:", ""]
+def _labels(facts: dict[str, Any], weighted: bool) -> list[str]:
+    winner = "the class with the largest sum of the weights" if weighted else "the most common class"
+    lines = [f"The label of a bag is {winner} of its instances. Classes:", ""]
     lines += [f"- {name}" for name in facts["classes"]]
     if facts["background"] is not None:
         lines += ["", f"Instances of {facts['background']} are not counted."]

@@ -31,6 +31,11 @@ MAX_MATRIX_CLASSES = 150  # with more classes, no confusion matrix is drawn
 SURPLUS = "predicted minus true number of instances of the bag's class"
 FIGURES = {  # of a result: title, format, explanation
     "instance_accuracy": ("instance accuracy", "percent", "instances classified correctly"),
+    "weighted_accuracy": (
+        "weighted accuracy",
+        "percent",
+        "the same by weight, not by number",
+    ),
     "voter_accuracy": ("voter accuracy", "percent", "the same without the background's instances"),
     "macro_f1": ("macro F1", "percent", "mean F1 score over classes"),
     "mean_iou": ("mean IoU", "percent", "mean intersection over union over classes"),
@@ -131,6 +136,7 @@ def _content(
         "parts": [*_rows_of_the_run(result, source), *part_rows(parts, part_names)],
         "figures": _figures(figures),
         "coverage": coverage_note(figures),
+        "weighted": bags.weights is not None,
         "warnings": figures.get("warnings", []),
         "curves": _curves(facts.history, result["best_epoch"]),
         "kept": _why_kept(result),

@@ -46,6 +46,7 @@ from .validation import (
     check_objective,
     check_processes,
     check_soft_labels,
+    check_weights,
     hide_instance_labels,
     ignores_filling,
 )
@@ -101,6 +102,7 @@ def fit(
         check_head(model, train)
         for bags in (train, val) if objective.uses_bag_labels else (val,):
             check_label_kinds(model, bags)
+            check_weights(model, bags)
     soft_labels = check_soft_labels(soft_labels, train, objective)
     callbacks = check_callbacks(callbacks)
     chosen_device = choose_device(device)

@@ -162,7 +162,7 @@ class CapturedSteps(Steps):
         else:
             assert isinstance(batch, ResidentBatch)
             sizes = batch.segments.sizes if self.step_size is None else None
-            self.captured_step(batch.index, sizes, batch.segments.keep, *batch.target)
+            self.captured_step(batch.index, sizes, batch.segments.keep, batch.segments.weights, *batch.target)
 
     def validate(self) -> None:
         if self.captured_validation is None:
@@ -174,14 +174,20 @@ class CapturedSteps(Steps):
         self.captured_validation = self.captured_step = None
 
     def _step_on_tensors(
-        self, index: Tensor, sizes: Tensor | None, keep: Tensor | None, labels: Tensor, *more: Tensor | None
+        self,
+        index: Tensor,
+        sizes: Tensor | None,
+        keep: Tensor | None,
+        weights: Tensor | None,
+        labels: Tensor,
+        *more: Tensor | None,
     ) -> None:
         bags = len(labels)
         if sizes is None:
             equal = np.full(bags, self.step_size)
-            segments = Segments(equal, torch.full((bags,), int(equal[0]), device=self.device), keep)
+            segments = Segments(equal, torch.full((bags,), int(equal[0]), device=self.device), keep, weights)
         else:
-            segments = Segments.on_device(sizes, len(index), keep)
+            segments = Segments.on_device(sizes, len(index), keep, weights)
         super().step(ResidentBatch(np.arange(bags), self.store, index, segments, Target(labels, *more)))
 
     def _changed_tensors(self) -> dict[object, Tensor]:

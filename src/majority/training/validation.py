@@ -81,6 +81,17 @@ def check_label_kinds(model: Model, bags: Bags | None) -> None:
         )
 
 
+def check_weights(model: Model, bags: Bags | None) -> None:
+    """The bag prediction of the method must follow the weights of the instances."""
+    if bags is None or bags.weights is None or model.head.uses_weights:
+        return
+    able = ", ".join(method.name for method in METHODS.values() if method.head.uses_weights)
+    raise InputError(
+        f"the instances have weights, which method {model.spec.method} cannot follow: use one of {able}, or leave out "
+        "the weights"
+    )
+
+
 def check_objective(model: Model, bags: Bags, settings: Settings, objective: Objective) -> None:
     if objective.needs_single_instances and bags.sizes.max() > 1:
         name = type(objective).__name__

@@ -16,7 +16,7 @@ from .read_options import ReadOptions
 from .tables import LEADING_ZEROS, as_numbers, describe_content, find_separators
 
 TEXT = ("bag", "bag_label", "second_label", "path", "split", "group", "label")
-RESERVED = (*TEXT, "x", "y")
+RESERVED = (*TEXT, "x", "y", "weight")
 MIN_NUMBERS = 0.5  # a column with at least this share of numbers is a feature, and its other cells are mistakes
 MIN_ID_ROWS = 10  # from this number of rows on, whole numbers hardly increase from row to row by chance
 MAX_CHANCE = 1e-3  # a column with one value per bag is warned about if its probability by chance is below this

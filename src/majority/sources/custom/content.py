@@ -34,6 +34,7 @@ class Content:
     index: np.ndarray  # (n,) positions in the store
     instance_labels: np.ndarray | None = None  # (n,) text, "" if unknown; None if all are unknown
     coordinates: np.ndarray | None = None  # (n, 2)
+    weights: np.ndarray | None = None  # (n,)
     paths: np.ndarray | None = None  # (N,)
     columns: tuple[str, ...] | None = None
     image_files: ImageFileSummary | None = None
@@ -61,6 +62,7 @@ class Content:
             groups=self.column("group"),
             coordinates=self.coordinates,
             names=self.column("bag"),
+            weights=self.weights,
         )
         return CustomBags(
             name,
@@ -76,12 +78,17 @@ class Content:
         )
 
 
-def count_true_classes(sizes: np.ndarray, instance_labels: np.ndarray) -> pd.DataFrame:  # (bags, true classes)
-    """Counts in the bags in which the class of every instance is known; the index holds the numbers of these bags."""
+def count_true_classes(
+    sizes: np.ndarray, instance_labels: np.ndarray, weights: np.ndarray | None = None
+) -> pd.DataFrame:  # (bags, true classes)
+    """Counts, or sums of weights, in the bags in which the class of every instance is known; the index holds the
+    numbers of these bags."""
     bag, known = np.repeat(np.arange(len(sizes)), sizes), instance_labels != ""
     complete = np.bincount(bag, weights=~known) == 0
     counted = complete[bag]
-    return pd.crosstab(bag[counted], instance_labels[counted])
+    if weights is None:
+        return pd.crosstab(bag[counted], instance_labels[counted])
+    return pd.crosstab(bag[counted], instance_labels[counted], weights[counted], aggfunc="sum").fillna(0)
 
 
 def check_known_classes(content: Content, options: ReadOptions, findings: Findings) -> None:

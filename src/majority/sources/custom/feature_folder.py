@@ -65,6 +65,7 @@ def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Conte
         index=np.arange(len(on_disk)),
         instance_labels=instances.labels if options.labels else None,
         coordinates=coordinates,
+        weights=instances.weights,
         paths=instances.paths,
         numbered_within_bags=True,
         embedding=embedding,

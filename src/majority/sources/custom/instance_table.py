@@ -1,4 +1,4 @@
-"""Facts of single instances in a table: coordinates, true classes, paths. Manifests and feature folders have them."""
+"""Facts of single instances in a table of a manifest or a feature folder: coordinates, classes, paths, weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ...data.validation import LARGEST_COORDINATE
+from ...data.validation import LARGEST_COORDINATE, WEIGHT_CURE, is_weight
 from .findings import Findings, UnreadableError
 from .tables import LISTS, as_numbers, as_text, describe_content, read_table
 
@@ -22,6 +22,7 @@ class InstanceFacts(NamedTuple):
     labels: np.ndarray | None = None  # (n,) text, "" if unknown
     paths: np.ndarray | None = None  # (n,)
     coordinates: np.ndarray | None = None  # (n, 2)
+    weights: np.ndarray | None = None  # (n,)
 
 
 def read_instances(folder: Path, bags: list[str], sizes: np.ndarray, findings: Findings) -> InstanceFacts:
@@ -49,11 +50,30 @@ def read_instances(folder: Path, bags: list[str], sizes: np.ndarray, findings: F
         frame["label"].to_numpy() if has_instance_labels(frame) else None,
         frame["path"].to_numpy(str) if "path" in frame else None,
         read_coordinates(frame, path, findings),
+        read_weights(frame, path, findings),
     )
 
 
 def has_instance_labels(frame: pd.DataFrame) -> bool:
     return "label" in frame and bool((frame["label"] != "").any())
+
+
+def read_weights(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndarray | None:  # (n,)
+    """The column weight; other columns of numbers are features, so its meaning is reported."""
+    if "weight" not in frame:
+        return None
+    if describe_content(frame["weight"]) == LISTS:
+        findings.add_problem(path, None, "column weight contains lists", WEIGHT_CURE)
+        return None
+    weights = as_numbers(frame["weight"])
+    wrong = as_text(frame["weight"][~is_weight(weights)])
+    for row, cell in zip(wrong.index, wrong, strict=True):
+        findings.add_problem(path, row, f"weight is {cell or 'empty'}", WEIGHT_CURE)
+    findings.warn(
+        "column weight is how much each instance counts: the label of a bag is the class with the largest sum of "
+        "weights; rename the column if it is a feature"
+    )
+    return weights
 
 
 def read_coordinates(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndarray | None:  # (n, 2)

@@ -71,7 +71,7 @@ def _read(path: Path, options: ReadOptions) -> tuple[Content | None, Findings]:
     if content.instance_labels is not None:
         warn_of_further_classes(content.bags, content.instance_labels, options, findings)
         if options.training:
-            _compare_with_true_classes(content.bags, content.sizes, content.instance_labels, findings)
+            _compare_with_true_classes(content, content.instance_labels, findings)
     return content, findings
 
 
@@ -81,11 +81,11 @@ def _reader(path: Path) -> Callable[[Path, ReadOptions, Findings], Content]:
     return read_image_folder if is_image_folder(path) else read_folder
 
 
-def _compare_with_true_classes(
-    bags: pd.DataFrame, sizes: np.ndarray, instance_labels: np.ndarray, findings: Findings
-) -> None:
+def _compare_with_true_classes(content: Content, instance_labels: np.ndarray, findings: Findings) -> None:
     """Warn of bag labels that are not the most common true class, in bags in which all true classes are known."""
-    labels, counts = bags["label"].to_numpy(), count_true_classes(sizes, instance_labels)  # (b,), (bags, true classes)
+    bags = content.bags
+    labels = bags["label"].to_numpy()  # (b,)
+    counts = count_true_classes(content.sizes, instance_labels, content.weights)  # (bags, true classes)
     counts = counts[labels[counts.index] != ""]
     names = np.array(sorted({*named_classes(bags)}))
     counts = counts.reindex(columns=names, fill_value=0)  # a --background is not counted
@@ -95,7 +95,8 @@ def _compare_with_true_classes(
     if len(outvoted):
         example = bags["bag"].iloc[outvoted[0]]
         count = "1 bag has" if len(outvoted) == 1 else f"{len(outvoted)} bags have"
-        findings.warn(f"{count} a label other than the most common true class, e.g. {example}")
+        by_weight = "" if content.weights is None else " by weight"
+        findings.warn(f"{count} a label other than the most common true class{by_weight}, e.g. {example}")
 
 
 def summarise(content: Content, training: bool) -> dict[str, str]:
@@ -122,6 +123,9 @@ def summarise(content: Content, training: bool) -> dict[str, str]:
         "splits": splits or ("none given: divided 60/20/20 by class" if training else "none given"),
         "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
     }
+    if content.weights is not None:
+        low, high = content.weights.min(), content.weights.max()
+        summary["weights"] = f"{low:g} to {high:g}, median {np.median(content.weights):g}"
     if content.columns:
         summary["features"] = f"{count_noun(len(content.columns), 'column')}: {abbreviate_names(content.columns)}"
     if content.embedding is not None:
@@ -129,7 +133,7 @@ def summarise(content: Content, training: bool) -> dict[str, str]:
         sides = "x".join(map(str, facts.image_shape))
         summary["embedded by"] = f"{Path(facts.model).name} (sha256 {facts.sha256[:12]}...), from images of {sides}"
     if content.instance_labels is not None:
-        summary |= _summarise_true_classes(sizes, content.instance_labels)
+        summary |= _summarise_true_classes(sizes, content.instance_labels, content.weights)
     return summary
 
 
@@ -146,8 +150,10 @@ def _summarise_labels(bags: pd.DataFrame, several: pd.Series) -> dict[str, str]:
     return {"labels": shown} if shown else {}
 
 
-def _summarise_true_classes(sizes: np.ndarray, instance_labels: np.ndarray) -> dict[str, str]:
-    counts, summary = count_true_classes(sizes, instance_labels).to_numpy(), {}
+def _summarise_true_classes(
+    sizes: np.ndarray, instance_labels: np.ndarray, weights: np.ndarray | None
+) -> dict[str, str]:
+    counts, summary = count_true_classes(sizes, instance_labels, weights).to_numpy(), {}
     if len(counts) < len(sizes):
         known = f"{(instance_labels != '').sum():,} of {sizes.sum():,} instances"
         summary["true classes"] = f"known for {known}; bags with all classes known: {len(counts):,}"

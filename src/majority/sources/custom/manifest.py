@@ -18,7 +18,7 @@ from .columns import RESERVED, TEXT, read_features, warn_of_unused_columns
 from .content import Content
 from .findings import Findings, UnreadableError
 from .image_warnings import warn_of_changes, warn_of_losses
-from .instance_table import has_instance_labels, read_coordinates
+from .instance_table import has_instance_labels, read_coordinates, read_weights
 from .names import did_you_mean
 from .parquet import is_parquet
 from .read_options import ReadOptions
@@ -94,7 +94,7 @@ def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: F
         _warn_of_repeated_rows(frame, store, findings)
     bag_of = pd.factorize(frame["bag"])[0]  # bags in the order of their first row
     order = np.argsort(bag_of, kind="stable")
-    coordinates = read_coordinates(frame, path, findings)
+    coordinates, weights = read_coordinates(frame, path, findings), read_weights(frame, path, findings)
     read_labels = options.labels and has_instance_labels(frame)
     return Content(
         path,
@@ -104,6 +104,7 @@ def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: F
         index=index[order],
         instance_labels=frame["label"].to_numpy()[order] if read_labels else None,
         coordinates=None if coordinates is None else coordinates[order],
+        weights=None if weights is None else weights[order],
         paths=names,
         columns=columns,
         image_files=image_files,

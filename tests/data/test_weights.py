@@ -1,0 +1,59 @@
+"""Weights of instances in Bags: constructors, parts, files, majorities and errors."""
+
+import numpy as np
+import pytest
+
+from majority import Bags, InputError
+from majority.data.background import lead_of, majority_of, runner_up_of
+from majority.data.joining import join
+
+
+def fields(**changes):
+    given = {"weights": [[1, 1, 5], [2.5, 0.5]], "instance_labels": [["a", "a", "b"], ["b", "a"]]} | changes
+    return Bags.from_lists([np.zeros((3, 2)), np.ones((2, 2))], ["b", "b"], ["a", "b"], **given)
+
+
+def test_the_majority_is_by_weight():
+    bags = fields()
+    assert bags.class_counts().tolist() == [[2, 1], [1, 1]]
+    assert bags.class_counts(weighted=True).tolist() == [[2, 5], [0.5, 2.5]]
+    assert bags.majority_proportions().tolist() == pytest.approx([5 / 7, 2.5 / 3])
+    assert bags.tie_rate() == 0
+    assert fields(weights=None).tie_rate() == 0.5
+
+
+def test_constructors_subsets_and_joins_keep_them(tmp_path):
+    bags = fields()
+    assert bags.subset([1]).weights.tolist() == [2.5, 0.5]
+    assert bags.without_instance_labels().weights is bags.weights
+    table = Bags.from_table(np.eye(3), ["q", "p", "q"], ["a", "b", "a"], weights=[1.0, 2.0, 3.0])
+    assert table.weights.tolist() == [1, 3, 2]
+    indices = Bags.from_indices(np.eye(3), [[0, 2], [1]], ["a", "b"], weights=[1, 2, 3])
+    assert indices.weights.tolist() == [1, 2, 3]
+    loaded = Bags.load(bags.save(tmp_path / "bags"))
+    assert np.array_equal(loaded.weights, bags.weights)
+    assert loaded.fingerprint() == bags.fingerprint() != fields(weights=None).fingerprint()
+    assert join([bags, fields(weights=None)]).weights.tolist() == [1, 1, 5, 2.5, 0.5, 1, 1, 1, 1, 1]
+    assert join([fields(weights=None)] * 2).weights is None
+
+
+@pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf"), 1e30])
+def test_a_weight_that_is_no_positive_number_is_refused(wrong):
+    with pytest.raises(InputError, match=r"bag 1, instance 0 has weight .*give a number above 0"):
+        fields(weights=[[1, 1, 1], [wrong, 1]])
+
+
+def test_weights_of_wrong_shape_are_refused():
+    with pytest.raises(InputError, match="bag 1 needs one weight for each of its 2 instances"):
+        fields(weights=[[1, 1, 1], [1]])
+    with pytest.raises(InputError, match="give one number per instance"):
+        Bags.from_table(np.eye(2), ["p", "q"], ["a", "b"], weights=["x", "y"])
+
+
+def test_counts_may_be_small_numbers():
+    sums = np.array([[0.002, 0.001, 0.0015], [0.0, 0.0, 0.0]])
+    assert majority_of(sums).tolist() == [0, 0]
+    assert runner_up_of(sums)[0] == 2
+    share, margin = lead_of(sums)
+    assert share.tolist() == pytest.approx([0.002 / 0.0045, 0])
+    assert margin.tolist() == pytest.approx([0.0005 / 0.0045, 0])
