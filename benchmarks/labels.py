@@ -12,9 +12,8 @@ unlabelled: of 400 training bags, 40, 100 or 200 keep their label, and a quarter
 other training bags have no label (line `with`), or are left out (`without`). `all` has 400 labelled bags.
 top2: the same bags with their winners, with winners and runners-up, and with their class proportions.
 instances: the same bags, beside them the classes of 0, 1, 5 or 20 training instances per class.
-
-weights: your own bags with true classes. Each instance gets a random weight, and each bag the label with the largest sum
-of weights. The weights are given (line `weighted`), or left out (`ignored`); `plain` has the labels of the file.
+weights: your own bags with true classes. Each instance gets a random weight, and the label of a bag is the class with
+the largest sum. The weights are given (line `weighted`), or left out (`ignored`); `plain` has the labels of the file.
 
 Test bags are the same on all lines. Bags of digits have 32 instances; for top2 and instances there are 200. A training
 that has a line in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
