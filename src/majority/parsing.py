@@ -80,7 +80,8 @@ def parse_record(kind: type[T], value: Any, name: str | Path, cure: str = CURE, 
 
 def check_fields(record: Any) -> None:
     """Check the fields of a dataclass that a caller has made. The message names the class and the field."""
-    hints = _hints(type(record))
+    kind: Any = type(record)
+    hints = _hints(kind)
     for item in fields(record):
         try:
             _convert(hints[item.name], getattr(record, item.name), item.name)
