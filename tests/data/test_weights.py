@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from majority import Bags, InputError
+from majority import Bags, InputError, make_bags
 from majority.data.background import lead_of, majority_of, runner_up_of
 from majority.data.joining import join
 
@@ -57,3 +57,25 @@ def test_counts_may_be_small_numbers():
     share, margin = lead_of(sums)
     assert share.tolist() == pytest.approx([0.002 / 0.0045, 0])
     assert margin.tolist() == pytest.approx([0.0005 / 0.0045, 0])
+
+
+@pytest.mark.parametrize("background", [None, "b"])
+def test_benchmark_bags_are_labelled_by_weight(background):
+    labels, weights = np.arange(300) % 3, np.exp(2 * np.random.default_rng(0).normal(size=300))
+
+    def make(**given):
+        options = {"n_bags": 30, "size": 9, "rng": np.random.default_rng(1), "background": background}
+        return make_bags(np.zeros((300, 2)), labels, "abc", labels_say="top2", **options, **given)
+
+    plain, bags = make(), make(weights=weights)
+    assert np.array_equal(bags.index, plain.index), "the same bags"
+    for bag in range(30):
+        rows = bags.index[bags.offsets[bag] : bags.offsets[bag + 1]]
+        sums = {name: weights[rows][labels[rows] == number].sum() for number, name in enumerate("abc")}
+        sums.pop(background, None)
+        first, second = sorted(sums, key=sums.get)[:-3:-1]
+        assert bags.classes[bags.labels[bag]] == first
+        assert bags.bag_labels.second_texts(bags.classes)[bag] in (second, "")
+    assert (bags.labels != plain.labels).any()
+    with pytest.raises(InputError, match="instance 4 has weight -1"):
+        make(weights=np.where(np.arange(300) == 4, -1, weights))

@@ -17,7 +17,7 @@ from .background import runner_up_of
 from .bags import Bags
 from .instance_labels import UNKNOWN
 from .stores import Store
-from .validation import Column, as_integers, check_lengths, encode_labels
+from .validation import Column, as_integers, as_weights, check_lengths, encode_labels
 
 SCENARIOS: dict[str, tuple[float | None, float]] = {
     "small": (None, 0.4),
@@ -144,6 +144,7 @@ def make_bags(
     with_replacement: bool = False,
     ties: str = "lowest",
     labels_say: str = "winner",
+    weights: Column | None = None,  # (N,) of the instances, above 0
     max_tries: int = 1000,
 ) -> Bags:
     """Draw bags of one size from labelled instances. The store is not copied.
@@ -160,6 +161,9 @@ def make_bags(
 
     `labels_say` is "winner", or "top2": bags get a second label, their second most common class. On ties it is the
     lowest class number; it is missing if all instances that vote are of one class.
+
+    With `weights`, bags are drawn as without them, and the label is the class with the largest sum of weights: the
+    scenario describes numbers of instances.
 
     With a `background`, each bag gets a random share of that class. The scenario then describes its other instances,
     the voters, and the label is their most common class.
@@ -187,7 +191,7 @@ def make_bags(
     n_classes = len(voting)
     limits = majority_range(scenario, n_classes, int(np.min(voters)))
     prior = _check_prior(winner_prior, n_classes)
-    check_lengths({"labels": labels}, len(store), "instance")
+    check_lengths({"labels": labels, "weights": weights}, len(store), "instance")
     codes = encode_labels(labels, classes, lambda i: f"instance {i}")
     drawable = _check_positions(positions, len(store), part)
     counts = _draw_counts(n_bags, voters, n_classes, limits, ties, max_tries, rng)  # (b, C), the winner's first
@@ -202,12 +206,17 @@ def make_bags(
     _check_enough(class_counts, pools, classes, part, shared, with_replacement)
     index = _draw_instances(class_counts, pools, shared, with_replacement, rng)  # (b, size)
     offsets = np.arange(n_bags + 1) * size
+    drawn_weights = None if weights is None else as_weights(weights, lambda i: f"instance {i}")[index.ravel()]
+    if drawn_weights is not None:
+        cells = np.repeat(np.arange(n_bags), size) * len(classes) + codes[index.ravel()]
+        sums = np.bincount(cells, drawn_weights, minlength=n_bags * len(classes))
+        votes = sums.reshape(n_bags, len(classes))[:, voting]
     bag_labels = voting[votes.argmax(axis=1)]
     seconds = None
     if labels_say == "top2":
         second = runner_up_of(votes)
         seconds = np.where(votes[np.arange(n_bags), second] > 0, voting[second], UNKNOWN)
-    given = {"second_labels": seconds, "instance_labels": codes[index.ravel()]}
+    given = {"second_labels": seconds, "instance_labels": codes[index.ravel()], "weights": drawn_weights}
     bags = Bags(store, index.ravel(), offsets, bag_labels, classes, **given)
     return bags if background is None else bags.with_background(background)
 
