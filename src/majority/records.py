@@ -111,8 +111,8 @@ class Figures(TypedDict, total=False):
     calibration_error: Share | None
     overestimation: Figure | None
     overestimation_quantiles: Annotated[list[Figure], Between(5, 5)] | None
-    bag_accuracy: Share | None
-    bag_accuracy_by_count: Share | None
+    bag_accuracy: Share | None  # by the counts of the predicted classes of instances
+    method_bag_accuracy: Share | None  # by the method's own prediction of bags
     runner_up_accuracy: Share | None
     labelled_bags: Count
     most_frequent_label: Share
@@ -134,11 +134,15 @@ class StageResult(TypedDict):
 
 
 class Curve(TypedDict):
+    """Bag accuracy is by count; in lines of older versions, by the method's own prediction."""
+
     epoch: list[Count]
     train_loss: list[float]
     val_loss: list[float]
-    train_bag_accuracy: list[Share]
-    val_bag_accuracy: list[Share]
+    train_bag_accuracy: NotRequired[list[Share]]
+    val_bag_accuracy: NotRequired[list[Share]]
+    train_method_bag_accuracy: NotRequired[list[Share]]
+    val_method_bag_accuracy: NotRequired[list[Share]]
 
 
 class DataRecord(TypedDict):

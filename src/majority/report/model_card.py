@@ -18,7 +18,7 @@ MODEL_CARD = "model-card.md"
 FIGURES = {
     "instance_accuracy": "instance accuracy",
     "macro_f1": "macro F1 over instances",
-    "bag_accuracy_by_count": "bags whose most frequent predicted class is the label",
+    "bag_accuracy": "bag accuracy: bags whose most frequent predicted class is the label",
     "most_frequent_label": "the same by always predicting the most frequent label",
     "calibration_error": "calibration error of the probabilities",
 }

@@ -33,11 +33,11 @@ FIGURES = {  # of a result: title, format, explanation
     "voter_accuracy": ("voter accuracy", "percent", "the same without the background's instances"),
     "macro_f1": ("macro F1", "percent", "mean F1 score over classes"),
     "mean_iou": ("mean IoU", "percent", "mean intersection over union over classes"),
-    "bag_accuracy": ("bag accuracy", "percent", "bags whose label the method predicts correctly"),
-    "bag_accuracy_by_count": (
-        "bag accuracy by count",
+    "bag_accuracy": ("bag accuracy", "percent", "bags whose most frequent predicted class is the label"),
+    "method_bag_accuracy": (
+        "bags right by the method itself",
         "percent",
-        "bags whose most frequent predicted class is the label",
+        "bags whose label the method predicts correctly; it need not count predicted classes",
     ),
     "runner_up_accuracy": (
         "winner and runner-up by count",
@@ -45,14 +45,18 @@ FIGURES = {  # of a result: title, format, explanation
         "bags whose two most frequent predicted classes are the winner and the runner-up, of those with a runner-up",
     ),
     "most_frequent_label": ("most frequent label", "percent", "bag accuracy of always predicting it"),
-    "consistency_rate": ("consistency", "percent", "bags whose count agrees, of those predicted correctly"),
+    "consistency_rate": (
+        "consistency",
+        "percent",
+        "bags whose count agrees, of those right by the method itself",
+    ),
     "overestimation": ("overestimation", "signed", "mean surplus of instances predicted as the bag's class"),
     "background_share": ("background", "percent", "instances predicted as background"),
     "background_precision": ("background precision", "percent", "background instances, of those predicted as it"),
     "background_recall": ("background recall", "percent", "background instances that are predicted as it"),
     "calibration_error": ("calibration error", "percent", "mean gap between confidence and accuracy"),
 }
-COUNTED = {"instance_accuracy": "instances", "bag_accuracy": "bags", "bag_accuracy_by_count": "bags"}
+COUNTED = {"instance_accuracy": "instances", "bag_accuracy": "bags", "method_bag_accuracy": "bags"}
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
 
 
