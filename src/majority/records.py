@@ -171,6 +171,21 @@ class ChosenViews(TypedDict):
     validation_bags: Count
 
 
+class TriedShare(TypedDict):
+    share: Share
+    bag_accuracy: Share
+
+
+class BackgroundShare(TypedDict):
+    """The share of the background that the bags chose."""
+
+    share: Share
+    prior: Share
+    tried: list[TriedShare]
+    validation_bags: Count
+    warning: NotRequired[str]
+
+
 class ResultBase(TypedDict):
     source: str
     method: str
@@ -190,6 +205,7 @@ class ResultBase(TypedDict):
     curve: NotRequired[Curve | None]
     losses: NotRequired[LossWeights]
     views: NotRequired[ChosenViews]
+    background: NotRequired[BackgroundShare]
     refit_bags: NotRequired[Count]
 
 

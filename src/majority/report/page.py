@@ -134,7 +134,7 @@ def _content(
         "parts": [*_rows_of_the_run(result, source), *part_rows(parts, part_names)],
         "figures": _figures(figures),
         "coverage": coverage_note(figures),
-        "warnings": figures.get("warnings", []),
+        "warnings": [*figures.get("warnings", []), *_share_warnings(result)],
         "curves": _curves(facts.history, result["best_epoch"]),
         "kept": _why_kept(result),
         "classes": sections.class_keys(classes),
@@ -211,6 +211,7 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "method": config["method"],
         "bag losses": _bag_losses(result),
         "views": _views(result),
+        "background share": _background_share(result, config),
         "recipe": plan["recipe"],
         "trained again": _refit(result),
         "backbone": spec.backbone or "custom module",
@@ -262,6 +263,24 @@ def _views(result: dict[str, Any]) -> str | None:
     losses = ", ".join(f"{describe(one['views'])} {one['val_loss']:.3f}" for one in views["tried"])
     bags = f"loss of {views['validation_bags']} validation bags after a short pretraining"
     return f"{describe(views['chosen'])} ({bags}: {losses})"
+
+
+def _background_share(result: dict[str, Any], config: dict[str, Any]) -> str | None:
+    """
+    >>> tried = [{"share": 0.06, "bag_accuracy": 0.9}, {"share": 0.25, "bag_accuracy": 0.8}]
+    >>> _background_share({"background": {"share": 0.06, "tried": tried, "validation_bags": 50}}, {})
+    '0.06, estimated (of 50 validation bags, right by count with each share: 0.06 90 %, 0.25 80 %)'
+    """
+    given, found = config.get("background_share"), result.get("background")
+    if found is None:
+        return None if given is None else f"{given:g}, given"
+    tried = ", ".join(f"{one['share']:g} {100 * one['bag_accuracy']:.0f} %" for one in found["tried"])
+    bags = f"of {found['validation_bags']} validation bags, right by count with each share"
+    return f"{found['share']:g}, estimated ({bags}: {tried})"
+
+
+def _share_warnings(result: dict[str, Any]) -> list[str]:
+    return [result["background"]["warning"]] if "warning" in result.get("background", {}) else []
 
 
 def _kept_epoch(training: dict[str, Any]) -> str:
