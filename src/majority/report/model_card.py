@@ -70,7 +70,8 @@ def write_model_card(
 ) -> Path:
     facts = card_facts(config, result, classifier)
     figures = result.get("test") or result.get("val") or {}
-    notes = [note for note in (*figures.get("warnings", ()), coverage_note(figures)) if note]
+    share_warning = result.get("background", {}).get("warning")
+    notes = [note for note in (*figures.get("warnings", ()), share_warning, coverage_note(figures)) if note]
     sections = {
         "Use": _use(facts),
         "Data": _data(facts, parts),
