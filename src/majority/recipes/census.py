@@ -193,8 +193,7 @@ def train(run: Run) -> Trained:
 
 
 def _train_stages(run: Run) -> Trained:
-    background = run.fresh_model().spec.background
-    if background is None or background.share is not None:
+    if run.train.background is None or _share_is_given(run):
         return _train_losses(run) if run.losses else _train_method(run)
     stages: dict[str, Fitted] = {}
     about = _find_share(run, stages) if run.chosen is None else run.chosen.about["background"]
@@ -205,6 +204,11 @@ def _train_stages(run: Run) -> Trained:
     known = replace(run, fresh_model=fresh_model)
     trained = _train_losses(known) if run.losses else _train_method(known)
     return replace(trained, stages=stages | trained.stages, about={"background": about} | trained.about)
+
+
+def _share_is_given(run: Run) -> bool:
+    background = run.fresh_model().spec.background
+    return background is not None and background.share is not None
 
 
 def _find_share(run: Run, stages: dict[str, Fitted]) -> dict[str, Any]:
