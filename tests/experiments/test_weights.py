@@ -44,7 +44,7 @@ def test_training_with_areas_is_right_where_ignoring_them_is_not(trained):
     ignoring = train_quick(folder / "unweighted.csv")
     assert run.figures["instance_accuracy"] > 0.9
     assert ignoring.figures["instance_accuracy"] < 0.5  # four of five fields are not of the label's crop
-    assert run.figures["bag_accuracy_by_count"] > 0.9
+    assert run.figures["bag_accuracy"] > 0.9
     assert run.figures["weighted_accuracy"] != run.figures["instance_accuracy"]
     assert run.classifier.columns == ("red", "green", "blue"), "the weight is no feature"
 
@@ -69,7 +69,7 @@ def test_check_evaluate_report_and_predict_follow_them(trained, majority):
     code, out, error = majority("evaluate", folder / "run", source, "--out", folder / "figures.json", "--device", "cpu")
     assert code == 0, error
     figures = json.loads((folder / "figures.json").read_text())["parts"]["all"]["figures"]
-    assert figures["bag_accuracy_by_count"] > 0.9
+    assert figures["bag_accuracy"] > 0.9
     assert figures["weighted_accuracy"] > 0.9
     code, _, error = majority("predict", folder / "run", source, "--bags", "--out", folder / "bags.csv")
     assert code == 0, error

@@ -30,8 +30,8 @@ class ClassifiedBags:
     weighted_counts: np.ndarray | None = None  # (b, C) sums of the weights of these instances; None: no weights
 
     @property
-    def right(self) -> np.ndarray:  # (b,) False in bags without a label
-        return self.bags.bag_labels.allows(self.predicted)
+    def right(self) -> np.ndarray:  # (b,) by count; False in bags without a label
+        return self.bags.bag_labels.allows(self.counted)
 
     @property
     def votes(self) -> np.ndarray:  # (b, C) by which the majority of a bag is found
@@ -90,10 +90,10 @@ class ClassifiedBags:
         return np.zeros(len(self.guess), bool) if true is None else (true != UNKNOWN) & (self.guess != true)
 
     def confusion(self) -> np.ndarray:  # (true classes, true classes)
-        """Of the instances with a known class. If there are none, of bags: their label by their predicted class."""
+        """Of the instances with a known class. If there are none, of bags: their label by the class that they count."""
         true, predicted = self.bags.instance_labels, self.guess
         if true is None:
-            true, predicted = self.bags.labels, self.predicted
+            true, predicted = self.bags.labels, self.counted
         known = true != UNKNOWN
         return confusion_matrix(true[known], predicted[known], len(self.true_classes))
 
