@@ -167,6 +167,14 @@ class ChosenViews(TypedDict):
     validation_bags: Count
 
 
+class AssumedWrong(TypedDict):
+    """The share of wrong labels that losses assume, if the validation bags choose it."""
+
+    chosen: Share
+    log_likelihoods: dict[str, float]
+    validation_bags: Count
+
+
 class ResultBase(TypedDict):
     source: str
     method: str
@@ -186,6 +194,7 @@ class ResultBase(TypedDict):
     curve: NotRequired[Curve | None]
     losses: NotRequired[LossWeights]
     views: NotRequired[ChosenViews]
+    assumed_wrong: NotRequired[AssumedWrong]
     refit_bags: NotRequired[Count]
 
 

@@ -75,6 +75,7 @@ def train(
     classes: options.Classes = None,
     winner_ratio: options.WinnerRatio = None,
     labels: options.Labels = None,
+    wrong_labels: options.WrongLabels = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
     seed: options.Seed = 0,
@@ -121,6 +122,7 @@ def train(
         classes=classes,
         winner_ratio=winner_ratio,
         labels=labels,
+        wrong_labels=wrong_labels,
     ).with_defaults()
     shorthands = {
         "backbone": backbone,

@@ -35,7 +35,7 @@ def join(parts: Sequence[Bags]) -> Bags:
         store=store,
         index=index,
         offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
-        bag_labels=_join_labels([part.bag_labels for part in parts], len(first.classes)),
+        bag_labels=join_labels([part.bag_labels for part in parts], len(first.classes)),
         instance_labels=_concatenated([part.instance_labels for part in parts]),
         groups=None,
         coordinates=None,
@@ -49,7 +49,7 @@ def _concatenated(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
     return np.concatenate(given) if len(given) == len(arrays) else None
 
 
-def _join_labels(labels: Sequence[BagLabels], n_classes: int) -> BagLabels:
+def join_labels(labels: Sequence[BagLabels], n_classes: int) -> BagLabels:
     seconds = [np.full(len(some), UNKNOWN) if some.seconds is None else some.seconds for some in labels]
     named = np.eye(n_classes + 1, n_classes, dtype=bool)  # the last row, which -1 finds, has no class
     allowed = [named[some.winners] if some.allowed is None else some.allowed for some in labels]

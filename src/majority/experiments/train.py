@@ -94,6 +94,7 @@ def train(
     classes: int | None = None,
     winner_ratio: float | None = None,
     labels: str | None = None,
+    wrong_labels: float | None = None,
 ) -> TrainedRun:
     """Train as `majority train` does: choose a recipe, train all its stages, evaluate, and write the report.
 
@@ -135,6 +136,7 @@ def train(
         classes=classes,
         winner_ratio=winner_ratio,
         labels=labels,
+        wrong_labels=wrong_labels,
     )
     experiment = Experiment(
         data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like, refit

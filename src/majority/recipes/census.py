@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ from .losses import explained, weigh
 from .patches import PATCHES, on_patches
 from .plan import Plan, TaskInfo
 from .single import resnet_for
-from .stages import Run, Trained
+from .stages import ROBUST, Run, Trained, choose_assumed_wrong
 from .views import MIXED_EPOCHS, additions_for, describe, search_views, views_of, with_views
 
 SMALLEST_PROBABILITY = 1e-8
@@ -87,11 +88,11 @@ class CensusSettings:
 def plan(task: TaskInfo) -> Plan:
     if task.vectors or not (task.tiny or task.on_gpu):
         head = Settings(epochs=100, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
-        return Plan("census", "mlp" if task.vectors else PATCHES, own=CensusSettings(head=head))
+        return Plan("census", "mlp" if task.vectors else PATCHES, own=CensusSettings(head=head), assumed_wrong=None)
     if task.tiny:
         views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
         training = Settings(epochs=30, learning_rate=4e-3, warmup_epochs=3, augment=views)
-        return Plan("census", "tiny", training=training, own=CensusSettings())
+        return Plan("census", "tiny", training=training, own=CensusSettings(), assumed_wrong=None)
     height, width = map(_three_quarters, task.shape[:2])
     pretrain = Settings(
         epochs=200,
@@ -115,7 +116,8 @@ def plan(task: TaskInfo) -> Plan:
         augment=("crop", "cutout"),
         precision="bf16",
     )
-    plan = Plan("census", resnet_for(task), training=training, own=CensusSettings(pretrain, head, teacher_epochs=20))
+    own = CensusSettings(pretrain, head, teacher_epochs=20)
+    plan = Plan("census", resnet_for(task), training=training, own=own, assumed_wrong=None)
     known = known_source(task.source)
     if known is not None:
         return with_views(plan, views_of(known))
@@ -219,34 +221,40 @@ def _train_method(run: Run) -> Trained:
     """With the loss of one method."""
     own: CensusSettings = run.plan.own
     stages: dict[str, Fitted] = {}
+    about: dict[str, Any] = {}
     network = run.fresh_model()
     starts: dict[str, Callable[[int], Model]] = {"teacher": run.fresh_model}
+    has_head = False
     if own.pretrain is not None:
         stages["pretrain"] = run.stage("pretrain", network.backbone, partial(_pretrain, run, network))
         if own.head is not None:
-            stages["head"] = run.stage("head", network.head, partial(_train_head, run, network))
+            has_head = True
+            run, heads, about = _train_heads(run, {"head": network}, stages)
+            (network,) = heads.values()
         starts = {"teacher": lambda number: deepcopy(network)}
     elif _starts_from_discriminants(run):
-        linear = linear_model(run, network)
-        stages["head"] = run.stage("head", linear, partial(head_on_discriminants, run, linear))
-        stages["distilled"] = run.stage("distilled", network, partial(_distill, run, network, [linear], [1]))
+        has_head = True
+        run, heads, about = _train_heads(run, {"head": network}, stages)
+        stages["distilled"] = run.stage("distilled", network, partial(_distill, run, network, [*heads.values()], [1]))
         starts["distilled-teacher"] = lambda number: deepcopy(network)
 
-    def train_teacher(kind: str, number: int) -> Model:
-        teacher, name = starts[kind](number), f"{kind}-{number}"
+    def train_teacher(kind: str, number: int, run: Run) -> dict[str, Model]:
+        teacher, name = starts[kind](number), _name(run, f"{kind}-{number}")
         stages[name] = run.stage(name, teacher, partial(_train_teacher, run, teacher, number))
-        return teacher
+        return {kind: teacher}
 
-    about: dict[str, Any] = {}
-    if run.chosen is not None and len(starts) > 1:
-        about = {"start": run.chosen.about["start"]}
-        starts = {about["start"]: starts[about["start"]]}
-    firsts = {kind: train_teacher(kind, 1) for kind in starts}
-    kind = min(firsts, key=lambda kind: stages[f"{kind}-1"].best_loss)
+    if not has_head:  # the first teacher shows whether labels are wrong
+        run, firsts, about = _with_assumed_wrong(run, partial(train_teacher, "teacher", 1))
+    else:
+        if run.chosen is not None and len(starts) > 1:
+            about |= {"start": run.chosen.about["start"]}
+            starts = {about["start"]: starts[about["start"]]}
+        firsts = {kind: train_teacher(kind, 1, run)[kind] for kind in starts}
+    kind = min(firsts, key=lambda kind: stages[_name(run, f"{kind}-1")].best_loss)
     if len(firsts) > 1:
-        about = {"start": kind}
+        about |= {"start": kind}
         run.log(f"{kind}-1 has the lower validation loss: the other teachers start like it")
-    teachers = [firsts[kind], *(train_teacher(kind, number) for number in range(2, own.teachers + 1))]
+    teachers = [firsts[kind], *(train_teacher(kind, number, run)[kind] for number in range(2, own.teachers + 1))]
     student = starts[kind](0)
     student.head.load_state_dict(dict(teachers[-1].head.named_buffers()), strict=False)  # running statistics
     stages["student"] = run.stage("student", student, partial(_distill, run, student, teachers, [1] * len(teachers)))
@@ -258,23 +266,23 @@ def _train_losses(run: Run) -> Trained:
     own: CensusSettings = run.plan.own
     stages: dict[str, Fitted] = {}
     about_heads: dict[str, Any] = {}
+    about: dict[str, Any] = {}
+    heads: dict[str, Model] = {}
     networks = {loss: run.fresh_model(method=loss) for loss in run.losses}
-    first = networks[run.losses[0]]
+    first, named = networks[run.losses[0]], {f"head-{loss}": network for loss, network in networks.items()}
     starts: dict[str, Callable[[str, int], Model]] = {
         "teacher": lambda loss, number: run.fresh_model(number, method=loss)
     }
     if own.pretrain is not None:
         stages["pretrain"] = run.stage("pretrain", first.backbone, partial(_pretrain, run, first))
-        for loss, network in networks.items():
+        for network in networks.values():
             network.backbone = deepcopy(first.backbone)
-            if own.head is not None:
-                name = f"head-{loss}"
-                stages[name] = run.stage(name, network.head, partial(_train_head, run, network))
+        if own.head is not None:
+            run, heads, about = _train_heads(run, named, stages)
+            networks = dict(zip(networks, heads.values(), strict=True))
         starts = {"teacher": lambda loss, number: deepcopy(networks[loss])}
     elif _starts_from_discriminants(run):
-        heads = {f"head-{loss}": linear_model(run, network) for loss, network in networks.items()}
-        for name, head in heads.items():
-            stages[name] = run.stage(name, head, partial(head_on_discriminants, run, head))
+        run, heads, about = _train_heads(run, named, stages)
         weights, explained_by_heads = _weigh(run, heads)
         about_heads = _members(weights, explained_by_heads)
         learn = partial(_distill, run, first, [*heads.values()], [*weights.values()])
@@ -284,14 +292,20 @@ def _train_losses(run: Run) -> Trained:
             network.head.load_state_dict(dict(first.head.named_parameters()), strict=False)
         starts["distilled-teacher"] = lambda loss, number: deepcopy(networks[loss])
 
-    teachers: dict[str, Model] = {}
+    def train_teacher(kind: str, number: int, run: Run) -> dict[str, Model]:
+        loss = run.losses[(number - 1) % len(run.losses)]
+        name, teacher = _name(run, f"{kind}-{number}-{loss}"), starts[kind](loss, number)
+        stages[name] = run.stage(name, teacher, partial(_train_teacher, run, teacher, number))
+        places[name] = (kind, loss)
+        return {name: teacher}
+
     places: dict[str, tuple[str, str]] = {}  # start and loss of each teacher
-    for kind, start in starts.items():
-        for number in range(1, own.teachers + 1):
-            loss = run.losses[(number - 1) % len(run.losses)]
-            name = f"{kind}-{number}-{loss}"
-            teachers[name], places[name] = start(loss, number), (kind, loss)
-            stages[name] = run.stage(name, teachers[name], partial(_train_teacher, run, teachers[name], number))
+    teachers: dict[str, Model] = {}
+    if not heads:  # the first teacher shows whether labels are wrong
+        run, teachers, about = _with_assumed_wrong(run, partial(train_teacher, "teacher", 1))
+    for kind, number in product(starts, range(1, own.teachers + 1)):
+        if heads or number > 1:
+            teachers |= train_teacher(kind, number, run)
 
     weights, log_likelihoods = _weigh(run, teachers)
     by_loss = {loss: sum(weights[name] for name in teachers if places[name][1] == loss) for loss in run.losses}
@@ -303,9 +317,46 @@ def _train_losses(run: Run) -> Trained:
     student.head.load_state_dict(dict(teachers[best].head.named_buffers()), strict=False)  # running statistics
     learn = partial(_distill, run, student, [*teachers.values()], [*weights.values()])
     stages["student"] = run.stage("student", student, learn)
-    about = {"weights": by_loss, "teachers": _members(weights, log_likelihoods), "validation_bags": len(run.val)}
-    about |= {"chosen": chosen, **({"heads": about_heads} if about_heads else {})}
-    return Trained(student, stages["student"], stages, {"losses": about})
+    of_losses = {"weights": by_loss, "teachers": _members(weights, log_likelihoods), "validation_bags": len(run.val)}
+    of_losses |= {"chosen": chosen, **({"heads": about_heads} if about_heads else {})}
+    return Trained(student, stages["student"], stages, {"losses": of_losses} | about)
+
+
+def _with_assumed_wrong(
+    run: Run, train_models: Callable[[Run], dict[str, Model]]
+) -> tuple[Run, dict[str, Model], dict[str, Any]]:
+    """Train models; if labels of the validation bags seem to be wrong, train them again with losses that assume so."""
+    if run.chosen is not None:
+        run, about = choose_assumed_wrong(run, [])
+        return run, train_models(run), about
+    models = train_models(run)
+    again, about = choose_assumed_wrong(run, models.values())
+    return again, models if again.assumed_wrong == run.assumed_wrong else train_models(again), about
+
+
+def _train_heads(
+    run: Run, networks: dict[str, Model], stages: dict[str, Fitted]
+) -> tuple[Run, dict[str, Model], dict[str, Any]]:
+    """A head of the method of each network: on its features after pretraining, otherwise on discriminants."""
+
+    def train_heads(run: Run) -> dict[str, Model]:
+        models: dict[str, Model] = {}
+        for name, network in networks.items():
+            if run.plan.own.pretrain is not None:
+                model, train = deepcopy(network), _train_head
+            else:
+                model, train = linear_model(run, network), head_on_discriminants
+            trained = model.head if train is _train_head else model
+            models[_name(run, name)] = model
+            stages[_name(run, name)] = run.stage(_name(run, name), trained, partial(train, run, model))
+        return models
+
+    return _with_assumed_wrong(run, train_heads)
+
+
+def _name(run: Run, stage: str) -> str:
+    """The name of a stage that learns bag labels."""
+    return f"{ROBUST}-{stage}" if run.assumed_wrong else stage
 
 
 def _weigh(run: Run, models: dict[str, Model]) -> tuple[dict[str, float], dict[str, float]]:
@@ -315,7 +366,8 @@ def _weigh(run: Run, models: dict[str, Model]) -> tuple[dict[str, float], dict[s
         members = {name: (about["teachers"] | about.get("heads", {}))[name] for name in models}
         weights = {name: member["weight"] for name, member in members.items()}
         return weights, {name: member["log_likelihood"] for name, member in members.items()}
-    found = {name: explained(model, run.train, run.val, run.device) for name, model in models.items()}
+    given = (run.train, run.val, run.device, run.assumed_wrong)
+    found = {name: explained(model, *given) for name, model in models.items()}
     methods = {name: model.spec.method for name, model in models.items()}
     return weigh(found, methods, len(run.val)), found
 
@@ -368,7 +420,7 @@ def _train_teacher(run: Run, model: Model, number: int, folder: Path, title: str
     planned, own = run.plan.training, run.plan.own
     epochs = min(planned.epochs, own.teacher_epochs)
     settings = replace(planned, seed=run.seed_of(number), epochs=epochs)
-    objective = Averaged(model, own.momentum)
+    objective = Averaged(model, own.momentum, run.assumed_wrong)
     return run.fit(model, folder, title, settings=settings, objective=objective)
 
 

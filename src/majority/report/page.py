@@ -207,6 +207,7 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "method": config["method"],
         "bag losses": _bag_losses(result),
         "views": _views(result),
+        "wrong labels": _assumed_wrong(result),
         "recipe": plan["recipe"],
         "trained again": _refit(result),
         "backbone": spec.backbone or "custom module",
@@ -232,6 +233,22 @@ def _bag_losses(result: dict[str, Any]) -> str | None:
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
     bags = result["losses"]["validation_bags"]
     return f"{shown} (weights, by how well instance predictions explain the labels of {bags} validation bags)"
+
+
+def _assumed_wrong(result: dict[str, Any]) -> str | None:
+    """The share of wrong labels that the validation bags chose.
+
+    >>> _assumed_wrong({"assumed_wrong": {"chosen": 0.2, "validation_bags": 50}})
+    'about 20 % are assumed, chosen by 50 validation bags'
+    >>> _assumed_wrong({"assumed_wrong": {"chosen": 0.0, "validation_bags": 50}})
+    'none are assumed: 50 validation bags show none'
+    """
+    if "assumed_wrong" not in result:
+        return None
+    share, bags = result["assumed_wrong"]["chosen"], result["assumed_wrong"]["validation_bags"]
+    if share == 0:
+        return f"none are assumed: {bags} validation bags show none"
+    return f"about {100 * share:.0f} % are assumed, chosen by {bags} validation bags"
 
 
 def _refit(result: dict[str, Any]) -> str | None:
