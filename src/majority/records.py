@@ -167,12 +167,13 @@ class ChosenViews(TypedDict):
     validation_bags: Count
 
 
-class AssumedWrong(TypedDict):
-    """The share of wrong labels that losses assume, if the validation bags choose it."""
+class WrongLabels(TypedDict):
+    """Labels that the counts of a first training contradict."""
 
-    chosen: Share
+    share: Share
     log_likelihoods: dict[str, float]
-    validation_bags: Count
+    bags: Count
+    corrections: dict[str, str]
 
 
 class ResultBase(TypedDict):
@@ -194,7 +195,7 @@ class ResultBase(TypedDict):
     curve: NotRequired[Curve | None]
     losses: NotRequired[LossWeights]
     views: NotRequired[ChosenViews]
-    assumed_wrong: NotRequired[AssumedWrong]
+    wrong_labels: NotRequired[WrongLabels]
     refit_bags: NotRequired[Count]
 
 

@@ -358,17 +358,16 @@ class Bags:
         return [str(number) for number in range(len(self))] if self.names is None else self.names.tolist()
 
     @check_arguments
-    def with_other_labels(self, labels: Mapping[str, str]) -> Bags:
-        """Return the same bags, those that are named here with another label. A runner-up of such a bag is left out.
+    def with_other_labels(self, labels: Mapping[int, str]) -> Bags:
+        """Return the same bags, those with these numbers with another label. A runner-up of such a bag is left out.
 
-        >>> bags = Bags.from_lists([np.ones((2, 3))] * 2, labels=["oak", "pine"], names=["north", "south"])
-        >>> bags.with_other_labels({"south": "oak", "elsewhere": "oak"}).labels.tolist()
+        >>> bags = Bags.from_lists([np.ones((2, 3))] * 2, labels=["oak", "pine"])
+        >>> bags.with_other_labels({1: "oak"}).labels.tolist()
         [0, 0]
         """
         texts, seconds = self.bag_labels.texts(self.classes), self.bag_labels.second_texts(self.classes)
-        for bag, name in enumerate(self.bag_names()):
-            if name in labels:
-                texts[bag], seconds[bag] = labels[name], ""
+        for bag, label in labels.items():
+            texts[bag], seconds[bag] = label, ""
         bag_labels, _ = encode_bag_labels(texts, seconds, self.classes, self.sizes, self.describe)
         if self.background is not None and bag_labels.naming(self.background).any():
             bag = int(np.argmax(bag_labels.naming(self.background)))

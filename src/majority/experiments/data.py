@@ -6,6 +6,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from ..data.bags import Bags
 from ..data.scenarios import LABELS
 from ..errors import InputError
 from ..methods import sees_instance_labels
@@ -113,7 +114,7 @@ def _correct(parts: Parts, corrections: dict[str, str], file: str) -> Parts:
     if missing:
         raise InputError(f"{file}: there is no bag {missing[0]}: name the bags as in the source")
     try:
-        corrected = {part: bags.with_other_labels(corrections) for part, bags in present.items()}
+        corrected = {part: bags.with_other_labels(_by_number(bags, corrections)) for part, bags in present.items()}
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     train, before = (bags.bag_labels.named_classes() for bags in (corrected["train"], parts.train))
@@ -121,6 +122,10 @@ def _correct(parts: Parts, corrections: dict[str, str], file: str) -> Parts:
         name = parts.train.classes[min(before - train)]
         raise InputError(f"{file}: no training bag is left with the label {name}: leave one of its bags as it was")
     return Parts(corrected["train"], corrected["val"], corrected.get("test"))
+
+
+def _by_number(bags: Bags, corrections: dict[str, str]) -> dict[int, str]:
+    return {bag: corrections[name] for bag, name in enumerate(bags.bag_names()) if name in corrections}
 
 
 def fingerprints(parts: Parts, method: str) -> list[str | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ..data.bags import Bags
@@ -46,6 +48,32 @@ def label_log_probs(
         return scores, of_labels
 
     return max(map(log_probs, SHARPNESS), key=lambda found: float(found[1].mean()))
+
+
+class Judged(NamedTuple):
+    """What predicted shares say about labels."""
+
+    wrong: np.ndarray  # (b,) probability that the label is wrong
+    winner: np.ndarray  # (b,) the class that has probably won
+    winner_probability: np.ndarray  # (b,)
+    contradicted: np.ndarray  # (b,) whether the label is probably wrong
+
+
+def judge_labels(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray, wrong: float) -> Judged:
+    """The probability that each label is wrong, by Bayes' rule, if the share `wrong` of all labels is.
+
+    A label that names several classes is wrong if none of them has won.
+
+    >>> shares = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8], [0.9, 0.1]])
+    >>> judged = judge_labels(shares, BagLabels(np.array([0, 0, 1, 1, 1])), np.array([2, 3]), wrong=0.2)
+    >>> judged.contradicted.tolist(), judged.winner.tolist()
+    ([False, False, False, False, True], [0, 0, 1, 1, 0])
+    """
+    log_probs, likelihoods = label_log_probs(shares, labels, label_counts, wrong)
+    doubt = 1 - (1 - wrong) * np.exp(labels.log_probs(log_probs) - likelihoods)
+    winner = log_probs.argmax(axis=1)
+    contradicted = (doubt >= 0.5) & ~labels.allows(winner)
+    return Judged(doubt, winner, np.exp(log_probs.max(axis=1)), contradicted)
 
 
 def voting_shares(shares: np.ndarray, bags: Bags) -> tuple[np.ndarray, BagLabels]:

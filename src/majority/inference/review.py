@@ -11,11 +11,10 @@ import numpy as np
 
 from ..data.joining import join_labels
 from .classified_bags import ClassifiedBags
-from .label_likelihood import label_log_probs, voting_shares
+from .label_likelihood import judge_labels, label_log_probs, voting_shares
 from .prediction_files import instance_ids, write_rows
 
 WRONG_SHARES = np.geomspace(0.01, 0.45, 24)  # that are tried; the lowest is assumed if no label seems to be wrong
-LEAST_PROBABILITY = 0.5  # that a label is wrong, from which a bag is listed
 MOST_INSTANCES = 1_000  # that are listed
 
 
@@ -43,9 +42,8 @@ class Review:
 def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
     """The bags whose label is probably wrong.
 
-    How likely each class is to have won follows from the counts, as in `label_log_probs`; the sharpness and the share
-    of wrong labels are those that make all labels together most likely. The probability that a label is wrong follows
-    by Bayes' rule. A label that names several classes is wrong if none of them has won.
+    How likely each class is to have won follows from the counts; the share of wrong labels is the one that makes all
+    labels together most likely: see `judge_labels`.
     """
     known = {part: np.flatnonzero(of.bags.bag_labels.known) for part, of in parts.items()}
     places = [(part, bag) for part, numbers in known.items() for bag in numbers.tolist()]
@@ -62,20 +60,19 @@ def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)  # all 0 if no instance votes
     given = join_labels(labels, shares.shape[1])
     frequencies = given.counts(shares.shape[1])
-    tried = [(wrong, *label_log_probs(shares, given, frequencies, wrong)) for wrong in WRONG_SHARES.tolist()]
-    wrong, log_probs, likelihoods = max(tried, key=lambda one: float(one[2].mean()))
-    right = (1 - wrong) * np.exp(given.log_probs(log_probs) - likelihoods)  # (b,) probability
-    best = log_probs.argmax(axis=1)
-    doubtful = np.flatnonzero((1 - right >= LEAST_PROBABILITY) & ~given.allows(best))
+    likelihoods = [label_log_probs(shares, given, frequencies, wrong)[1].mean() for wrong in WRONG_SHARES.tolist()]
+    wrong = float(WRONG_SHARES[int(np.argmax(likelihoods))])
+    judged = judge_labels(shares, given, frequencies, wrong)
+    doubtful = np.flatnonzero(judged.contradicted)
     suspicions = [
         Suspicion(
             part=places[i][0],
             bag=places[i][1],
-            suggested=int(columns[0, best[i]]),
-            probability=float(1 - right[i]),
-            suggested_probability=float(np.exp(log_probs[i, best[i]])),
+            suggested=int(columns[0, judged.winner[i]]),
+            probability=float(judged.wrong[i]),
+            suggested_probability=float(judged.winner_probability[i]),
         )
-        for i in doubtful[np.argsort(right[doubtful], kind="stable")].tolist()
+        for i in doubtful[np.argsort(-judged.wrong[doubtful], kind="stable")].tolist()
     ]
     return Review(dict(parts), suspicions, len(places), 0.0 if wrong == WRONG_SHARES[0] else wrong)
 

@@ -42,10 +42,6 @@ class Head(nn.Module):
         """One loss per bag: the negative log-likelihood of its label."""
         return -winner_log_probs(output.bag_log_probs, target)
 
-    def prior(self, output: BagOutput) -> Tensor | float:
-        """The part of every loss that does not depend on the label of the bag."""
-        return 0.0
-
 
 def winner_log_probs(log_probs: Tensor, target: Target) -> Tensor:  # (b, C) -> (b,)
     """The log-probability of what each label says of the winner: that it is this class, or one of several."""

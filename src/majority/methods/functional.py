@@ -117,22 +117,6 @@ def runner_up_log_probs(log_probs: Tensor, first: Tensor, second: Tensor) -> Ten
     return others.gather(1, second.unsqueeze(1)).squeeze(1)
 
 
-def assume_wrong_labels(log_likelihoods: Tensor, share: float, n_classes: int) -> Tensor:
-    """(b,) log-probabilities of labels -> (b,) the same if this share of all labels is wrong.
-
-    A wrong label is each of the other classes equally often: P' = (1 - share) P + share (1 - P) / (n_classes - 1). The
-    gradient of a label that the model finds impossible is 0: labels that are contradicted count less.
-
-    >>> assume_wrong_labels(torch.tensor([0.9, 0.1, 0.0]).log(), share=0.2, n_classes=3).exp()
-    tensor([0.7300, 0.1700, 0.1000])
-    """
-    if share == 0:
-        return log_likelihoods
-    by_chance = share / (n_classes - 1)
-    right = log_likelihoods.clamp(max=0) + math.log(1 - share - by_chance)
-    return torch.logaddexp(right, torch.full_like(right, math.log(by_chance)))
-
-
 def expected_shares(label_shares: Tensor, winner_share: Tensor | float) -> Tensor:
     """(..., C) share of bags with each label -> (..., C) expected share of instances of each class.
 

@@ -50,13 +50,10 @@ class Voting(Head):
             given = target.seconds >= 0
             first, second = (numbers.clamp(min=0) for numbers in (target.labels, target.seconds))
             losses = losses - torch.where(given, self.runner_up(output, segments, first, second), 0.0)
-        return losses + self.prior(output)
-
-    def prior(self, output: BagOutput) -> Tensor | float:
         background = self.background
         if background is None or background.share is None:
-            return 0.0
-        return share_divergence(output.instance_log_probs, background.index, background.share)
+            return losses
+        return losses + share_divergence(output.instance_log_probs, background.index, background.share)
 
     def runner_up(self, output: BagOutput, segments: Segments, first: Tensor, second: Tensor) -> Tensor:
         """(b,) winners and runners-up -> (b,) log-probability of the runner-up, given the winner."""

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ from .losses import explained, weigh
 from .patches import PATCHES, on_patches
 from .plan import Plan, TaskInfo
 from .single import resnet_for
-from .stages import ROBUST, Run, Trained, choose_assumed_wrong
+from .stages import Run, Trained
 from .views import MIXED_EPOCHS, additions_for, describe, search_views, views_of, with_views
 
 SMALLEST_PROBABILITY = 1e-8
@@ -221,40 +220,34 @@ def _train_method(run: Run) -> Trained:
     """With the loss of one method."""
     own: CensusSettings = run.plan.own
     stages: dict[str, Fitted] = {}
-    about: dict[str, Any] = {}
     network = run.fresh_model()
     starts: dict[str, Callable[[int], Model]] = {"teacher": run.fresh_model}
-    has_head = False
     if own.pretrain is not None:
         stages["pretrain"] = run.stage("pretrain", network.backbone, partial(_pretrain, run, network))
         if own.head is not None:
-            has_head = True
-            run, heads, about = _train_heads(run, {"head": network}, stages)
-            (network,) = heads.values()
+            stages["head"] = run.stage("head", network.head, partial(_train_head, run, network))
         starts = {"teacher": lambda number: deepcopy(network)}
     elif _starts_from_discriminants(run):
-        has_head = True
-        run, heads, about = _train_heads(run, {"head": network}, stages)
-        stages["distilled"] = run.stage("distilled", network, partial(_distill, run, network, [*heads.values()], [1]))
+        linear = linear_model(run, network)
+        stages["head"] = run.stage("head", linear, partial(head_on_discriminants, run, linear))
+        stages["distilled"] = run.stage("distilled", network, partial(_distill, run, network, [linear], [1]))
         starts["distilled-teacher"] = lambda number: deepcopy(network)
 
-    def train_teacher(kind: str, number: int, run: Run) -> dict[str, Model]:
-        teacher, name = starts[kind](number), _name(run, f"{kind}-{number}")
+    def train_teacher(kind: str, number: int) -> Model:
+        teacher, name = starts[kind](number), f"{kind}-{number}"
         stages[name] = run.stage(name, teacher, partial(_train_teacher, run, teacher, number))
-        return {kind: teacher}
+        return teacher
 
-    if not has_head:  # the first teacher shows whether labels are wrong
-        run, firsts, about = _with_assumed_wrong(run, partial(train_teacher, "teacher", 1))
-    else:
-        if run.chosen is not None and len(starts) > 1:
-            about |= {"start": run.chosen.about["start"]}
-            starts = {about["start"]: starts[about["start"]]}
-        firsts = {kind: train_teacher(kind, 1, run)[kind] for kind in starts}
-    kind = min(firsts, key=lambda kind: stages[_name(run, f"{kind}-1")].best_loss)
+    about: dict[str, Any] = {}
+    if run.chosen is not None and len(starts) > 1:
+        about = {"start": run.chosen.about["start"]}
+        starts = {about["start"]: starts[about["start"]]}
+    firsts = {kind: train_teacher(kind, 1) for kind in starts}
+    kind = min(firsts, key=lambda kind: stages[f"{kind}-1"].best_loss)
     if len(firsts) > 1:
-        about |= {"start": kind}
+        about = {"start": kind}
         run.log(f"{kind}-1 has the lower validation loss: the other teachers start like it")
-    teachers = [firsts[kind], *(train_teacher(kind, number, run)[kind] for number in range(2, own.teachers + 1))]
+    teachers = [firsts[kind], *(train_teacher(kind, number) for number in range(2, own.teachers + 1))]
     student = starts[kind](0)
     student.head.load_state_dict(dict(teachers[-1].head.named_buffers()), strict=False)  # running statistics
     stages["student"] = run.stage("student", student, partial(_distill, run, student, teachers, [1] * len(teachers)))
@@ -266,23 +259,23 @@ def _train_losses(run: Run) -> Trained:
     own: CensusSettings = run.plan.own
     stages: dict[str, Fitted] = {}
     about_heads: dict[str, Any] = {}
-    about: dict[str, Any] = {}
-    heads: dict[str, Model] = {}
     networks = {loss: run.fresh_model(method=loss) for loss in run.losses}
-    first, named = networks[run.losses[0]], {f"head-{loss}": network for loss, network in networks.items()}
+    first = networks[run.losses[0]]
     starts: dict[str, Callable[[str, int], Model]] = {
         "teacher": lambda loss, number: run.fresh_model(number, method=loss)
     }
     if own.pretrain is not None:
         stages["pretrain"] = run.stage("pretrain", first.backbone, partial(_pretrain, run, first))
-        for network in networks.values():
+        for loss, network in networks.items():
             network.backbone = deepcopy(first.backbone)
-        if own.head is not None:
-            run, heads, about = _train_heads(run, named, stages)
-            networks = dict(zip(networks, heads.values(), strict=True))
+            if own.head is not None:
+                name = f"head-{loss}"
+                stages[name] = run.stage(name, network.head, partial(_train_head, run, network))
         starts = {"teacher": lambda loss, number: deepcopy(networks[loss])}
     elif _starts_from_discriminants(run):
-        run, heads, about = _train_heads(run, named, stages)
+        heads = {f"head-{loss}": linear_model(run, network) for loss, network in networks.items()}
+        for name, head in heads.items():
+            stages[name] = run.stage(name, head, partial(head_on_discriminants, run, head))
         weights, explained_by_heads = _weigh(run, heads)
         about_heads = _members(weights, explained_by_heads)
         learn = partial(_distill, run, first, [*heads.values()], [*weights.values()])
@@ -292,20 +285,14 @@ def _train_losses(run: Run) -> Trained:
             network.head.load_state_dict(dict(first.head.named_parameters()), strict=False)
         starts["distilled-teacher"] = lambda loss, number: deepcopy(networks[loss])
 
-    def train_teacher(kind: str, number: int, run: Run) -> dict[str, Model]:
-        loss = run.losses[(number - 1) % len(run.losses)]
-        name, teacher = _name(run, f"{kind}-{number}-{loss}"), starts[kind](loss, number)
-        stages[name] = run.stage(name, teacher, partial(_train_teacher, run, teacher, number))
-        places[name] = (kind, loss)
-        return {name: teacher}
-
-    places: dict[str, tuple[str, str]] = {}  # start and loss of each teacher
     teachers: dict[str, Model] = {}
-    if not heads:  # the first teacher shows whether labels are wrong
-        run, teachers, about = _with_assumed_wrong(run, partial(train_teacher, "teacher", 1))
-    for kind, number in product(starts, range(1, own.teachers + 1)):
-        if heads or number > 1:
-            teachers |= train_teacher(kind, number, run)
+    places: dict[str, tuple[str, str]] = {}  # start and loss of each teacher
+    for kind, start in starts.items():
+        for number in range(1, own.teachers + 1):
+            loss = run.losses[(number - 1) % len(run.losses)]
+            name = f"{kind}-{number}-{loss}"
+            teachers[name], places[name] = start(loss, number), (kind, loss)
+            stages[name] = run.stage(name, teachers[name], partial(_train_teacher, run, teachers[name], number))
 
     weights, log_likelihoods = _weigh(run, teachers)
     by_loss = {loss: sum(weights[name] for name in teachers if places[name][1] == loss) for loss in run.losses}
@@ -317,46 +304,9 @@ def _train_losses(run: Run) -> Trained:
     student.head.load_state_dict(dict(teachers[best].head.named_buffers()), strict=False)  # running statistics
     learn = partial(_distill, run, student, [*teachers.values()], [*weights.values()])
     stages["student"] = run.stage("student", student, learn)
-    of_losses = {"weights": by_loss, "teachers": _members(weights, log_likelihoods), "validation_bags": len(run.val)}
-    of_losses |= {"chosen": chosen, **({"heads": about_heads} if about_heads else {})}
-    return Trained(student, stages["student"], stages, {"losses": of_losses} | about)
-
-
-def _with_assumed_wrong(
-    run: Run, train_models: Callable[[Run], dict[str, Model]]
-) -> tuple[Run, dict[str, Model], dict[str, Any]]:
-    """Train models; if labels of the validation bags seem to be wrong, train them again with losses that assume so."""
-    if run.chosen is not None:
-        run, about = choose_assumed_wrong(run, [])
-        return run, train_models(run), about
-    models = train_models(run)
-    again, about = choose_assumed_wrong(run, models.values())
-    return again, models if again.assumed_wrong == run.assumed_wrong else train_models(again), about
-
-
-def _train_heads(
-    run: Run, networks: dict[str, Model], stages: dict[str, Fitted]
-) -> tuple[Run, dict[str, Model], dict[str, Any]]:
-    """A head of the method of each network: on its features after pretraining, otherwise on discriminants."""
-
-    def train_heads(run: Run) -> dict[str, Model]:
-        models: dict[str, Model] = {}
-        for name, network in networks.items():
-            if run.plan.own.pretrain is not None:
-                model, train = deepcopy(network), _train_head
-            else:
-                model, train = linear_model(run, network), head_on_discriminants
-            trained = model.head if train is _train_head else model
-            models[_name(run, name)] = model
-            stages[_name(run, name)] = run.stage(_name(run, name), trained, partial(train, run, model))
-        return models
-
-    return _with_assumed_wrong(run, train_heads)
-
-
-def _name(run: Run, stage: str) -> str:
-    """The name of a stage that learns bag labels."""
-    return f"{ROBUST}-{stage}" if run.assumed_wrong else stage
+    about = {"weights": by_loss, "teachers": _members(weights, log_likelihoods), "validation_bags": len(run.val)}
+    about |= {"chosen": chosen, **({"heads": about_heads} if about_heads else {})}
+    return Trained(student, stages["student"], stages, {"losses": about})
 
 
 def _weigh(run: Run, models: dict[str, Model]) -> tuple[dict[str, float], dict[str, float]]:
@@ -366,8 +316,7 @@ def _weigh(run: Run, models: dict[str, Model]) -> tuple[dict[str, float], dict[s
         members = {name: (about["teachers"] | about.get("heads", {}))[name] for name in models}
         weights = {name: member["weight"] for name, member in members.items()}
         return weights, {name: member["log_likelihood"] for name, member in members.items()}
-    given = (run.train, run.val, run.device, run.assumed_wrong)
-    found = {name: explained(model, *given) for name, model in models.items()}
+    found = {name: explained(model, run.train, run.val, run.device) for name, model in models.items()}
     methods = {name: model.spec.method for name, model in models.items()}
     return weigh(found, methods, len(run.val)), found
 
@@ -420,7 +369,7 @@ def _train_teacher(run: Run, model: Model, number: int, folder: Path, title: str
     planned, own = run.plan.training, run.plan.own
     epochs = min(planned.epochs, own.teacher_epochs)
     settings = replace(planned, seed=run.seed_of(number), epochs=epochs)
-    objective = Averaged(model, own.momentum, run.assumed_wrong)
+    objective = Averaged(model, own.momentum)
     return run.fit(model, folder, title, settings=settings, objective=objective)
 
 

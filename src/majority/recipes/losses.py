@@ -3,14 +3,12 @@
 No single loss is right for all bags. `adjusted-mean` predicts too many instances of rare classes if the instances that
 winners leave are not shared evenly; `soft-count` and `vote` learn little from bags with a large majority. Losses of
 different methods are on different scales, so they cannot be compared. What can be compared is how well the shares of
-the classes that a classifier predicts in a bag explain the label of the bag: see
-`inference/label_likelihood.py`.
+the classes that a classifier predicts in a bag explain the label of the bag: see `label_log_probs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -25,8 +23,6 @@ from ..training.distributed import gather_pass
 
 LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer
 PRIOR = {"adjusted-mean": 0.5}  # of the weights, others 1: it assumes more, and bag labels cannot show all of it
-WRONG_SHARES = (0.0, 0.1, 0.2, 0.4)  # that are tried
-LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which a share of wrong labels is assumed
 DISCOUNT = 0.15  # of the validation labels' evidence: they are few, and have chosen the epochs as well
 
 
@@ -41,33 +37,12 @@ def predicted_shares(model: Model, bags: Bags, device: str = "auto") -> np.ndarr
     return gather_pass(bags, shares_of).double().cpu().numpy()
 
 
-def explained(model: Model, train: Bags, val: Bags, device: str = "auto", wrong: float = 0.0) -> float:
-    """The mean log-likelihood of the labels of the validation bags, given what the model predicts for instances, if the
-    share `wrong` of the labels is wrong."""
-    return _log_likelihood(predicted_shares(model, val, device), train, val, wrong)
-
-
-def _log_likelihood(shares: np.ndarray, train: Bags, val: Bags, wrong: float) -> float:
-    voting, labels = voting_shares(shares, val)
+def explained(model: Model, train: Bags, val: Bags, device: str = "auto") -> float:
+    """The mean log-likelihood of the labels of the validation bags, given what the model predicts for instances."""
+    shares, labels = voting_shares(predicted_shares(model, val, device), val)
     _, train_labels = voting_shares(np.empty((0, len(train.classes))), train)
-    counts = train_labels.counts(voting.shape[1])
-    return float(label_log_probs(voting, labels, counts, wrong)[1].mean())
-
-
-def choose_wrong_share(
-    models: Iterable[Model], train: Bags, val: Bags, device: str = "auto"
-) -> tuple[float, dict[str, float]]:
-    """The share of wrong labels that explains the validation labels best, given the mean predictions of the models,
-    and the log-likelihood of these labels for each share that is tried.
-
-    The validation labels are wrong as often as the training labels, and their likelihood takes that into account. It
-    is 0 unless another share makes them far more likely: a label that is merely hard to predict is no wrong label.
-    """
-    shares: Any = np.mean([predicted_shares(model, val, device) for model in models], axis=0)
-    found = {share: len(val) * _log_likelihood(shares, train, val, share) for share in WRONG_SHARES}
-    best = max(found, key=lambda share: found[share])
-    chosen = best if found[best] - found[0.0] >= LEAST_EVIDENCE else 0.0
-    return chosen, {f"{share:g}": value for share, value in found.items()}
+    counts = train_labels.counts(shares.shape[1])
+    return float(label_log_probs(shares, labels, counts)[1].mean())
 
 
 def weigh(log_likelihoods: Mapping[str, float], methods: Mapping[str, str], bags: int) -> dict[str, float]:

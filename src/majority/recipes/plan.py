@@ -56,7 +56,7 @@ class Plan:
     pixels: str = "data"
     training: Settings = field(default_factory=Settings)  # of the network that is kept
     own: Any = None  # settings that only this recipe has: a frozen dataclass, or None
-    assumed_wrong: float | None = 0.0  # the share of wrong bag labels that losses assume; None: validation bags choose
+    assumed_wrong: float | None = 0.0  # share of the bag labels that may be wrong; None: the bags show it
 
     def __post_init__(self) -> None:
         if not isinstance(self.backbone, str):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,14 @@ from ..records import Epoch, Outcome
 from ..training.callbacks import Callback
 from ..training.distributed import from_first
 from ..training.loop import fit
-from ..training.objectives import BagLoss
 from ..training.run_files import CHECKPOINT, METRICS
 from ..training.settings import Settings
 from ..training.state import Fitted
-from .losses import choose_wrong_share
 from .plan import Plan
 
 SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not choose seeds this far apart
 STAGES, OUTCOME, WEIGHTS = "stages", "outcome.json", "weights.safetensors"
-ROBUST = "robust"  # a training that assumes wrong labels
+ROBUST = "robust"  # the folder of a second training, without labels that seem to be wrong
 REFIT = "refit"  # the folder of a second training, on all bags
 AGAIN = "remove it and run again, which trains this stage again"
 ALL_AGAIN = "remove the folder of this stage and run again"
@@ -45,6 +42,7 @@ class Trained:
     fitted: Fitted  # the training of this model
     stages: dict[str, Fitted] = field(default_factory=dict)  # every stage, if the recipe has several
     about: dict[str, Any] = field(default_factory=dict)  # the recipe's own entry in result.json
+    first: Trained | None = None  # the training that showed which labels are wrong
 
     def summary(self) -> dict[str, Any]:
         """Best epoch and epochs of the model; seconds of all stages."""
@@ -55,6 +53,9 @@ class Trained:
             "seconds": round(sum(fitted.seconds for fitted in trainings), 3),
             "capture_seconds": round(sum(fitted.capture_seconds for fitted in trainings), 3),
         }
+        if self.first is not None:
+            before = self.first.summary()
+            summary |= {name: round(summary[name] + before[name], 3) for name in ("seconds", "capture_seconds")}
         if self.stages:
             summary["stages"] = {
                 name: {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, fitted.loss_name: fitted.best_loss}
@@ -108,7 +109,6 @@ class Run:
             assert folder is not None
             stage = "" if folder == self.folder else folder.name
             val, settings = None, replace(settings, epochs=self.chosen.epochs[stage])
-        options.setdefault("objective", BagLoss(self.assumed_wrong))
         return fit(
             model,
             train,
@@ -121,11 +121,6 @@ class Run:
             callbacks=self.callbacks,
             **options,
         )
-
-    @property
-    def assumed_wrong(self) -> float:
-        """The share of wrong bag labels that losses assume: 0 as long as none was chosen."""
-        return self.plan.assumed_wrong or 0.0
 
     def seed_of(self, number: int) -> int:
         """The seed of training `number` in this run."""
@@ -184,39 +179,12 @@ def _read_stage(folder: Path) -> tuple[Fitted, Weights]:
 
 
 def train_once(run: Run) -> Trained:
-    """A recipe of one training, in the run folder itself; and of another one if some labels seem to be wrong."""
-    if run.chosen is not None and ROBUST in run.chosen.epochs:
-        return _train_robust(run, {}, run.chosen.about)
+    """A recipe of one training, in the run folder itself."""
     model = run.fresh_model()
-    first = Trained(model, run.fit(model, run.folder, run.title))
-    again, about = choose_assumed_wrong(run, [model])
-    if again.assumed_wrong == run.assumed_wrong:
-        return replace(first, about=about)
-    return _train_robust(again, {"first": first.fitted}, about)
-
-
-def _train_robust(run: Run, stages: dict[str, Fitted], about: dict[str, Any]) -> Trained:
-    model = run.fresh_model()
-    fitted = run.stage(ROBUST, model, partial(run.fit, model))
-    return Trained(model, fitted, stages | {ROBUST: fitted}, about)
-
-
-def choose_assumed_wrong(run: Run, models: Collection[Model]) -> tuple[Run, dict[str, Any]]:
-    """The run with the share of wrong labels that the validation bags choose, given the predictions of these models,
-    and the recipe's entry in result.json about it. A share that is set, or that was chosen before, stays."""
-    if run.plan.assumed_wrong is not None or any(model.head.sees_instance_labels for model in models):
-        return run, {}
-    if run.chosen is not None:
-        about = run.chosen.about["assumed_wrong"]
-        return replace(run, plan=replace(run.plan, assumed_wrong=about["chosen"])), {"assumed_wrong": about}
-    share, tried = choose_wrong_share(models, run.train, run.val, run.device)
-    about = {"chosen": share, "log_likelihoods": tried, "validation_bags": len(run.val)}
-    if share:
-        run.log(f"{len(run.val)} validation bags: about {share:.0%} of the labels seem wrong; losses assume so")
-    return replace(run, plan=replace(run.plan, assumed_wrong=share)), {"assumed_wrong": about}
+    return Trained(model, run.fit(model, run.folder, run.title))
 
 
 def temporary_files(folder: Path) -> list[Path]:
     """Files that a run folder holds only until the run is finished: its checkpoint, and the weights of its stages."""
-    places = (folder, folder / REFIT)
+    places = (folder, folder / ROBUST, folder / REFIT)
     return [file for place in places for name in (CHECKPOINT, f"{STAGES}/*/*.safetensors") for file in place.glob(name)]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..data.bags import Bags
+from ..errors import count_noun
 from ..files import flatten, write_text
 from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
@@ -207,7 +208,7 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "method": config["method"],
         "bag losses": _bag_losses(result),
         "views": _views(result),
-        "wrong labels": _assumed_wrong(result),
+        "wrong labels": _wrong_labels(result),
         "recipe": plan["recipe"],
         "trained again": _refit(result),
         "backbone": spec.backbone or "custom module",
@@ -235,20 +236,23 @@ def _bag_losses(result: dict[str, Any]) -> str | None:
     return f"{shown} (weights, by how well instance predictions explain the labels of {bags} validation bags)"
 
 
-def _assumed_wrong(result: dict[str, Any]) -> str | None:
-    """The share of wrong labels that the validation bags chose.
+def _wrong_labels(result: dict[str, Any]) -> str | None:
+    """What a first training showed about the labels.
 
-    >>> _assumed_wrong({"assumed_wrong": {"chosen": 0.2, "validation_bags": 50}})
-    'about 20 % are assumed, chosen by 50 validation bags'
-    >>> _assumed_wrong({"assumed_wrong": {"chosen": 0.0, "validation_bags": 50}})
-    'none are assumed: 50 validation bags show none'
+    >>> _wrong_labels({"wrong_labels": {"share": 0.2, "bags": 250, "corrections": {"3": "oak", "7": ""}}})
+    'about 20 % of 250: the last training had other labels of 1 bag, and left out those of 1'
+    >>> _wrong_labels({"wrong_labels": {"share": 0.0, "bags": 250, "corrections": {}}})
+    'none are assumed among 250'
     """
-    if "assumed_wrong" not in result:
+    if "wrong_labels" not in result:
         return None
-    share, bags = result["assumed_wrong"]["chosen"], result["assumed_wrong"]["validation_bags"]
-    if share == 0:
-        return f"none are assumed: {bags} validation bags show none"
-    return f"about {100 * share:.0f} % are assumed, chosen by {bags} validation bags"
+    found = result["wrong_labels"]
+    if not found["corrections"]:
+        return f"none are assumed among {found['bags']:,}"
+    other = sum(label != "" for label in found["corrections"].values())
+    left_out = len(found["corrections"]) - other
+    used = f"the last training had other labels of {count_noun(other, 'bag')}, and left out those of {left_out:,}"
+    return f"about {100 * found['share']:.0f} % of {found['bags']:,}: {used}"
 
 
 def _refit(result: dict[str, Any]) -> str | None:

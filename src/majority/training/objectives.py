@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from ..backbones.norm import BatchNorm1d
 from ..data.batches import Batch
-from ..methods import BagOutput
-from ..methods.functional import assume_wrong_labels
 from ..model import ImageTransform, Model, in_float32
 from .contrastive import contrastive_losses, mixed_contrastive_losses
 
@@ -33,10 +31,6 @@ class Objective(nn.Module):
         """
         raise NotImplementedError
 
-    def bag_losses(self, model: Model, output: BagOutput, batch: Batch) -> Tensor:  # (b,)
-        """The losses of the labels of bags, by which epochs are compared."""
-        return model.head.losses(output, batch.segments, batch.target)
-
     def after_step(self, model: Model) -> None:
         """Called after every step of the optimizer."""
 
@@ -46,26 +40,15 @@ class Objective(nn.Module):
 
 
 class BagLoss(Objective):
-    """The method's own loss, or, if a share of the labels is assumed to be wrong, that of `assume_wrong_labels`."""
+    """The method's own loss."""
 
     uses_bag_labels = True
-
-    def __init__(self, assumed_wrong: float = 0.0):
-        super().__init__()
-        self.assumed_wrong = assumed_wrong
 
     def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
         output = model(batch.instances, batch.segments, augment)
         with in_float32(output.bag_log_probs):
-            losses = self.bag_losses(model, output, batch)
+            losses = model.head.losses(output, batch.segments, batch.target)
         return losses, batch.target.allows(output.bag_log_probs.argmax(dim=1))
-
-    def bag_losses(self, model: Model, output: BagOutput, batch: Batch) -> Tensor:
-        losses = super().bag_losses(model, output, batch)
-        if self.assumed_wrong == 0 or model.head.sees_instance_labels:  # such a head learns no bag labels
-            return losses
-        prior, winners = model.head.prior(output), len(model.spec.classes) - (model.spec.background is not None)
-        return prior - assume_wrong_labels(prior - losses, self.assumed_wrong, winners)
 
 
 class Contrastive(Objective):
@@ -109,8 +92,8 @@ class Averaged(BagLoss):
 
     steps: Tensor
 
-    def __init__(self, model: Model, momentum: float = 0.99, assumed_wrong: float = 0.0):
-        super().__init__(assumed_wrong)
+    def __init__(self, model: Model, momentum: float = 0.99):
+        super().__init__()
         self.momentum = momentum
         self.mean = deepcopy(model).requires_grad_(False)
         self.register_buffer("steps", torch.tensor(0.0))
