@@ -21,6 +21,7 @@ from majority.study import Study, aggregate, as_csv
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
+NOTICED_SOON = {"RAY_health_check_period_ms": "300", "RAY_health_check_initial_delay_ms": "300"}  # that a node died
 WAIT = 180  # seconds: the machine may be busy
 
 
@@ -31,7 +32,7 @@ def nodes():
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in cluster.DRIVER_VARIABLES.items():
+        for name, value in (cluster.DRIVER_VARIABLES | NOTICED_SOON).items():
             patch.setenv(name, value)
         patch.setenv("OMP_NUM_THREADS", "1")
         started = Cluster(initialize_head=True, head_node_args=NODE | {"include_dashboard": False})

@@ -16,7 +16,7 @@ def write_in_place(path, write):
     write(path)
 
 majority.files.write_atomically = majority.inference.weights.write_atomically = write_in_place
-sys.argv = ["kills.py", "--only", "quick", "--faults", "half", "--points", "4"]
+sys.argv = ["kills.py", "--only", "quick", "--faults", "half", "--points", "2"]
 runpy.run_path({str(SCRIPT)!r}, run_name="__main__")
 """
 
@@ -27,12 +27,12 @@ def run_script(words):
 
 
 def test_commands_end_with_the_same_files_after_a_fault(tmp_path):
-    words = [SCRIPT, "--only", "quick,mpem,census,study", "--points", "3", "--out", tmp_path / "counts.json"]
+    words = [SCRIPT, "--only", "quick,mpem,census,study", "--points", "2", "--out", tmp_path / "counts.json"]
     ended = run_script(words)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     counts = json.loads((tmp_path / "counts.json").read_text())["commands"]
     assert set(counts) == {"quick", "mpem", "census", "study"}
-    assert all(sum(command["faults"].values()) == 3 for command in counts.values())
+    assert all(sum(command["faults"].values()) == 2 for command in counts.values())
     assert counts["census"]["writes"] > counts["quick"]["writes"] > 20
 
 

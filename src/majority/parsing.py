@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import reprlib
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType, UnionType
@@ -79,12 +80,18 @@ def parse_record(kind: type[T], value: Any, name: str | Path, cure: str = CURE, 
 
 def check_fields(record: Any) -> None:
     """Check the fields of a dataclass that a caller has made. The message names the class and the field."""
-    hints = get_type_hints(type(record), include_extras=True)
+    kind: Any = type(record)
+    hints = _hints(kind)
     for item in fields(record):
         try:
             _convert(hints[item.name], getattr(record, item.name), item.name)
         except _WrongField as error:
             raise InputError(f"{type(record).__name__}: {error}: correct the call") from None
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind, include_extras=True)
 
 
 # ---------------------------------------------------------------------- values
@@ -152,7 +159,7 @@ def _convert_record(kind: Any, value: Any, field: str) -> Any:
     if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, kind):  # made by a caller
         return value
     _checked(value, isinstance(value, dict), field, "a group of fields")
-    hints = get_type_hints(kind, include_extras=True)
+    hints = _hints(kind)
     if is_dataclass(kind):
         hints = {item.name: hints[item.name] for item in fields(kind) if item.init}
     for name in sorted(_required(kind, hints)):

@@ -218,8 +218,8 @@ def test_pretraining_mixes_views_as_planned(tmp_path):
     def start(most):
         return replace(WITH_PRETRAIN, mixed_views=most)
 
-    runs = [run_of(tmp_path / str(most), digits(), settings=start(most)) for most in (0.0, 0.1, 0.5)]
-    assert len({census.train(run).stages["pretrain"].best_loss for run in runs}) == 3
+    runs = [run_of(tmp_path / str(most), digits(), settings=start(most)) for most in (0.0, 0.5)]
+    assert len({census.train(run).stages["pretrain"].best_loss for run in runs}) == 2
 
 
 def test_every_stage_is_trained_and_reported(tmp_path):

@@ -5,6 +5,7 @@ import pytest
 
 from majority.recipes import RECIPES, TaskInfo
 from majority.study import FinishedCell, workers
+from majority.training.trackers import create_trackers
 
 
 class InProcessWorker:
@@ -13,9 +14,10 @@ class InProcessWorker:
     def __init__(self, environment, device):
         self.folder, self.device = None, device
 
-    def start_cell(self, folder, experiment):
+    def start_cell(self, folder, experiment, trackers=()):
         self.folder, self.answer = folder, Future()
-        self.answer.set_result(FinishedCell(folder, experiment.run(folder, self.device)))
+        callbacks = create_trackers(trackers)
+        self.answer.set_result(FinishedCell(folder, experiment.run(folder, self.device, callbacks=callbacks)))
 
     def end_cell(self):
         self.folder = None

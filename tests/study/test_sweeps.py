@@ -263,3 +263,61 @@ def test_values_of_vary():
         "backbone": ("mlp", "cnn"),
         "training.learning_rate": (1e-3, 3e-4),
     }
+
+
+# ---------------------------------------------------------------- options of one method, trackers
+
+
+def test_an_option_may_be_that_of_one_method(majority, tmp_path):
+    out = tmp_path / "study"
+    words = ("--methods", "count,vote", "--option", "count.of=counts", *SMALL, "--out", out)
+    assert majority("study", "digits", *words)[0] == 0
+    options = {
+        method: json.loads((out / f"digits/large/{method}/fold0/config.json").read_text())["method_options"]
+        for method in ("count", "vote")
+    }
+    assert options == {"count": {"of": "counts"}, "vote": {}}
+    assert table_of(out).set_index("method")["changed"].str.contains("of counts").to_dict() == {
+        "count": True,
+        "vote": False,
+    }
+    assert "--option count.of=counts" in study_command(out)
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        (["count.off=counts"], ["count", "off"]),
+        (["naive.of=counts"], ["naive.of", "count, vote"]),
+        (["of=counts"], ["vote", "of"]),
+    ],
+)
+def test_options_that_no_method_takes_are_refused(majority, tmp_path, options, facts):
+    words = [word for option in options for word in ("--option", option)]
+    out = tmp_path / "study"
+    code, _, err = majority("study", "digits", "--methods", "count,vote", *words, *SMALL, "--out", out)
+    assert code == 2
+    assert all(fact in err for fact in facts)
+    assert not out.exists()
+
+
+def test_every_cell_is_logged(majority, tmp_path):
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    out = tmp_path / "study"
+    words = ("--methods", "naive,vote", "--log", "tensorboard", *SMALL, "--out", out)
+    assert majority("study", "digits", *words)[0] == 0
+    logged = {path.parents[2].name for path in out.rglob("tensorboard/events.*")}
+    assert logged == {"naive", "vote"}
+    code, _, err = majority("study", "digits", *words[:2], "--log", "wandb", *SMALL, "--out", tmp_path / "other")
+    assert code == 2
+    assert "tensorboard" in err
+    assert not (tmp_path / "other").exists()
+
+
+def test_scenarios_are_refused_for_bags_of_your_own(majority, tmp_path):
+    own, out = write_bags(tmp_path / "own.csv"), tmp_path / "study"
+    code, _, err = majority("study", own, "--methods", "vote", "--scenarios", "small", "--out", out)
+    assert code == 2
+    assert "--scenarios" in err
+    assert "own.csv" in err
+    assert not out.exists()

@@ -83,6 +83,9 @@ Shard = Annotated[
     str | None, typer.Option(metavar="I/N", help="Do only part I of N parts, e.g. 2/8: for job arrays of a scheduler.")
 ]
 On = Annotated[str, typer.Option(metavar="PLACE", help="local (this machine), or ray: the Ray cluster at RAY_ADDRESS.")]
+Trackers = Annotated[
+    list[str] | None, typer.Option("--log", help="Also log to tensorboard or mlflow; may be repeated.")
+]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
 Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
 

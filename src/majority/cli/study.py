@@ -60,6 +60,7 @@ def study(
     jobs: Annotated[int | None, typer.Option(help=JOBS_HELP)] = None,
     shard: options.Shard = None,
     on: options.On = "local",
+    trackers: options.Trackers = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs, table.md and table.csv.")] = Path("runs/study"),
 ) -> None:
     """Train every method on every scenario, fold and seed, and print one table.
@@ -70,6 +71,7 @@ def study(
     from ..experiments.experiment import Experiment
     from ..methods import METHODS
     from ..sharding import Shard
+    from ..sources import is_custom_source
     from ..study import Study, difficulty, join_ranges
 
     chosen = tuple(METHODS) if methods == "all" else options.split_names(methods)
@@ -108,8 +110,7 @@ def study(
     common = Experiment(
         data,
         chosen[0],
-        options.parse_method_options(option),
-        recipe,
+        recipe=recipe,
         settings=options.parse_settings(settings, shorthands),
     )
     grid = Study(
@@ -121,9 +122,12 @@ def study(
         options.parse_folds(seeds, "--seeds"),
         options.parse_vary(vary),
         reference,
+        options.parse_method_options(option),
     )
+    if _is_given(context, "scenarios") and all(map(is_custom_source, sources)):
+        raise InputError(f"--scenarios makes bags from labelled sets, and {sources[0]} has its own bags: leave it out")
     with tell_how_to_continue(out):
-        done = grid.run(out, device, jobs, log, part, on)
+        done = grid.run(out, device, jobs, log, part, on, trackers or [])
     end_study(done, out, part)
 
 

@@ -85,9 +85,7 @@ def train(
     eager: Annotated[
         bool, typer.Option("--eager", help="On a GPU, launch every step from Python (for debugging).")
     ] = False,
-    trackers: Annotated[
-        list[str] | None, typer.Option("--log", help="Also log to tensorboard or mlflow; may be repeated.")
-    ] = None,
+    trackers: options.Trackers = None,
     out: Annotated[Path | None, typer.Option(help="Run folder [default: runs/SOURCE[-SCENARIO]-METHOD-foldF].")] = None,
 ) -> None:
     """Train an instance classifier from majority labels, in a run folder.

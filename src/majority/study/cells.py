@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ..files import retry_while_busy
 from ..plugins import load_plugins
 from ..recipes.plan import lists_as_tuples
 from ..sources import Source
+from ..training.trackers import create_trackers
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,10 @@ class State:
     started: float = field(default_factory=time.monotonic)
 
 
-def cell_order(folder: Path, experiment: Experiment, device: str) -> dict[str, Any]:
+def cell_order(folder: Path, experiment: Experiment, device: str, trackers: Sequence[str]) -> dict[str, Any]:
     """A cell as JSON."""
-    return {"folder": str(folder), "device": device, "experiment": asdict(experiment)}
+    chosen = {"folder": str(folder), "device": device, "trackers": list(trackers)}
+    return chosen | {"experiment": asdict(experiment)}
 
 
 def read_order(order: dict[str, Any]) -> Experiment:
@@ -62,7 +65,8 @@ class CellTrainer:
         if self.opened != (wanted := (data.source, data.image_size, data.features)):
             self.opened, self.source = None, None  # free the memory of one source before the next is read
             self.opened, self.source = wanted, data.open()
-        experiment.run(order["folder"], order["device"], source=self.source)
+        callbacks = create_trackers(order["trackers"])
+        experiment.run(order["folder"], order["device"], source=self.source, callbacks=callbacks)
 
 
 def train_on_node(order: dict[str, Any]) -> tuple[str | None, str]:

@@ -23,6 +23,7 @@ from ..methods import sees_instance_labels
 from ..sharding import Shard
 from ..sources import CustomBags, is_custom_source, load, names
 from ..sources.benchmarks.labelled import N_FOLDS
+from ..training.trackers import create_trackers
 from .cells import FinishedCell
 from .live import show_cells
 from .results import row_name
@@ -42,6 +43,7 @@ class Study:
     seeds: tuple[int, ...] = (0,)
     vary: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # by setting: the values to compare
     reference: str | None = None  # the row that others are compared with in the report
+    method_options: dict[str, Any] = field(default_factory=dict)  # OPTION: of all methods; METHOD.OPTION: of one
 
     def cells(self, out: Path) -> Iterator[tuple[Path, Experiment]]:
         for source in self.sources:
@@ -51,6 +53,7 @@ class Study:
                         self.common,
                         data=data,
                         method=method,
+                        method_options=self._options_of(method),
                         seed=seed,
                         settings=self.common.settings | variant,
                         varied=tuple(variant),
@@ -68,6 +71,11 @@ class Study:
         for scenario, fold in product(self.scenarios, self.folds):
             yield replace(self.common.data, source=source, scenario=scenario, fold=fold)
 
+    def _options_of(self, method: str) -> dict[str, Any]:
+        named = [(*name.rpartition("."), value) for name, value in self.method_options.items()]
+        of_all = {name: value for of, _, name, value in named if not of}
+        return self.common.method_options | of_all | {name: value for of, _, name, value in named if of == method}
+
     def _variants(self) -> list[dict[str, Any]]:
         """Every combination of the values that vary; one without any if none does."""
         return [dict(zip(self.vary, values, strict=True)) for values in product(*self.vary.values())]
@@ -80,6 +88,7 @@ class Study:
         log: Log = no_log,
         shard: Shard | None = None,
         on: str = LOCAL,
+        trackers: Sequence[str] = (),
     ) -> list[FinishedCell]:
         """Train every cell that is not finished and write the tables; return how each cell ended, in their order.
 
@@ -89,6 +98,7 @@ class Study:
         check_on(on)
         if on == LOCAL:
             choose_device(device)
+        create_trackers(trackers)  # raises if one cannot be used
         self._check_names()
         if (out / CONFIG).exists():
             raise InputError(f"{out} holds a run: choose another folder with --out")
@@ -99,7 +109,7 @@ class Study:
         with run_lock(out, shard_lock(shard)):
             write_shared_json(out / STUDY, self.request())
             with show_cells(log) as watch:
-                finished = run_cells(cells, out, device, jobs, watch, shard, on)
+                finished = run_cells(cells, out, device, jobs, watch, shard, on, trackers)
             _check_data(cells)
             if shard is None:
                 write_tables([cell.result for cell in finished if cell.result], out)
@@ -110,6 +120,7 @@ class Study:
         """The content of study.json: the grid, the recipe, and every setting that is not the default."""
         plain = Experiment(Data(self.common.data.source), self.common.method, recipe=self.common.recipe)
         settings, defaults = ({**asdict(one), **asdict(one.data)} for one in (self.common, plain))
+        settings["method_options"] = self.common.method_options | self.method_options
         changes = {name: value for name, value in settings.items() if name != "data" and value != defaults[name]}
         grid = {name: list(getattr(self, name)) for name in ("sources", "scenarios", "methods", "folds", "seeds")}
         vary = {name: list(values) for name, values in self.vary.items()}
@@ -130,8 +141,14 @@ class Study:
             raise InputError(f"there is no fold {fold}: folds are numbered from 0 to {N_FOLDS - 1}")
         for name in self.vary.keys() & self.common.settings.keys():
             raise InputError(f"--vary {name} and --set {name} (or its short form) are the same setting: give it once")
+        for name in self.method_options:
+            method = name.rpartition(".")[0]
+            if method and method not in self.methods:
+                known = ", ".join(self.methods)
+                raise InputError(f"--option {name}: this study has no method {method}: it has {known}")
         for method, variant in product(self.methods, self._variants()):
-            replace(self.common, method=method, settings=self.common.settings | variant)  # raises if these are wrong
+            settings, options = self.common.settings | variant, self._options_of(method)
+            replace(self.common, method=method, method_options=options, settings=settings)  # raises if these are wrong
         rows = [
             row_name({"method": name, "varied": variant}) for name, variant in product(self.methods, self._variants())
         ]

@@ -86,6 +86,8 @@ def study_command(study: Path) -> str:
     words = ["majority", "study", *request["sources"]]
     grid: dict[str, Any] = {name: request.get(name) for name in (*GRID[1:], "recipe", "reference")}
     grid = {name: value for name, value in grid.items() if value and (name, value) != ("seeds", [0])}
+    if all(map(is_custom_source, request["sources"])):
+        grid.pop("scenarios", None)
     changes: dict[str, Any] = dict(request.get("changes", {}))
     for name, value in changes.pop("settings", {}).items():
         words += ["--set", f"{name}={json.dumps(value)}"]

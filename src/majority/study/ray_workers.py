@@ -43,8 +43,8 @@ class RayWorker:
         self.cluster, self.share, self.device = cluster, share, device
         self.folder: Path | None = None  # of the cell in training
 
-    def start_cell(self, folder: Path, experiment: Experiment) -> None:
-        order = cell_order(Path(os.path.abspath(folder)), experiment, self.device)
+    def start_cell(self, folder: Path, experiment: Experiment, trackers: Sequence[str] = ()) -> None:
+        order = cell_order(Path(os.path.abspath(folder)), experiment, self.device, trackers)
         self.folder = folder
         self.answer: Future[Any] = self.cluster.start(train_on_node, order, share=self.share)
 

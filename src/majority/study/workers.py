@@ -55,6 +55,7 @@ def run_cells(
     watch: Watch = no_watch,
     shard: Shard | None = None,
     on: str = LOCAL,
+    trackers: Sequence[str] = (),
 ) -> list[FinishedCell]:
     """Train every cell that is not finished; return how each one ended, in the order given.
 
@@ -78,7 +79,7 @@ def run_cells(
             for worker in workers:
                 if worker.folder is None and waiting:
                     folder = waiting.popleft()
-                    worker.start_cell(folder, state.cells[folder])
+                    worker.start_cell(folder, state.cells[folder], trackers)
                     state.running[folder] = time.monotonic()
             watch(state, None)
             busy = [worker for worker in workers if worker.folder]
@@ -132,13 +133,13 @@ class _Worker:
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
-    def start_cell(self, folder: Path, experiment: Experiment) -> None:
+    def start_cell(self, folder: Path, experiment: Experiment, trackers: Sequence[str] = ()) -> None:
         if self.process.poll() is not None:  # it died, with the last cell or without one
             self.kill()
             self._start_process()
         self.stderr.seek(0)  # the process shares this position: details belong to one cell
         self.stderr.truncate()
-        order = cell_order(folder, experiment, self.device)
+        order = cell_order(folder, experiment, self.device, trackers)
         with suppress(BrokenPipeError):  # `end_cell` reports it
             self.stdin.write(json.dumps(order).encode() + b"\n")
             self.stdin.flush()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from numbers import Real
 from pathlib import Path
@@ -155,7 +155,7 @@ class MLflowLog(Callback):
 TRACKERS: dict[str, type[TensorBoardLog] | type[MLflowLog]] = {"tensorboard": TensorBoardLog, "mlflow": MLflowLog}
 
 
-def create_trackers(names: list[str]) -> list[Callback]:
+def create_trackers(names: Sequence[str]) -> list[Callback]:
     """The callbacks of these trackers, each once."""
     for name in names:
         if name not in TRACKERS:

@@ -85,8 +85,10 @@ def test_tensors_that_require_gradients_are_read(tmp_path, make):
     assert np.array_equal(load_source(tmp_path / "slides").bags.store, load_source(tmp_path / "plain").bags.store)
 
 
-@pytest.mark.parametrize("other", [".NPY", ".Npz", ".H5", ".hdf5", ".HDF5", ".PT", ".pth"])
-@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize(
+    ("other", "in_memory"),
+    [(".NPY", True), (".Npz", False), (".H5", True), (".hdf5", False), (".HDF5", True), (".PT", False), (".pth", True)],
+)
 def test_suffixes_in_capitals_and_synonyms(tmp_path, make, monkeypatch, other, in_memory):
     monkeypatch.setattr(store_module, "IN_MEMORY_BYTES", 2**30 if in_memory else 0)
     kind = {".hdf5": ".h5", ".pth": ".pt"}.get(other.lower(), other.lower())

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from ...data.feature_files import SUFFIXES as FEATURE_SUFFIXES
 from ...data.feature_files import lower_suffix
 from ...files import check_expansion, check_regular
 from .names import column_names
 from .read_options import Block
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class RowGroup(NamedTuple):
@@ -56,6 +58,8 @@ def row_groups(source: Path) -> list[RowGroup]:
 
 
 def read_parquet(path: Path, block: Block | None) -> pd.DataFrame:
+    import pandas as pd
+
     if block is None:
         frames = [_parquet_frame(file) for file in parquet_files(path)]
     else:
@@ -69,6 +73,7 @@ def read_parquet(path: Path, block: Block | None) -> pd.DataFrame:
 
 def _parquet_frame(path: Path, numbers: list[int] | None = None) -> pd.DataFrame:
     """All rows of a file, or those of these row groups."""
+    import pandas as pd
     import pyarrow.parquet as pq
 
     check_regular(path)
