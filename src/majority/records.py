@@ -170,8 +170,9 @@ class ChosenViews(TypedDict):
 class WrongLabels(TypedDict):
     """Labels that the counts of a first training contradict."""
 
+    share: Share
+    log_likelihoods: dict[str, float]
     bags: Count
-    contradicted: Count
     corrections: dict[str, str]
 
 

@@ -1,8 +1,8 @@
 """Wrong bag labels: a first training shows which labels its counts contradict, a second one learns without them.
 
 Labels are judged by the classes that the classifier of the first training predicts in all training and validation bags.
-The likelihood of a label takes into account that some labels are wrong: see `judge_labels`. If hardly any are
-contradicted, which is the usual case, there is no second training. Instance labels are not used.
+How large a share of them is wrong is chosen by the likelihood of the labels, which takes into account that labels are
+wrong. If none are, which is the usual case, there is no second training. Instance labels are not used.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from ..data.bags import Bags
 from ..data.device import choose_device
 from ..data.joining import join_labels
 from ..inference.evaluate import all_batches, outputs
-from ..inference.label_likelihood import judge_labels, voting_shares
+from ..inference.label_likelihood import judge_labels, label_log_probs, voting_shares
 from ..model import Model
 from ..training.distributed import from_first, gather_pass
 from .stages import ROBUST, STAGES, Run, Trained
 
-LEAST_BAGS, LEAST_SHARE = 3, 0.03  # of labels that are contradicted, from which there is a second training
+SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
+LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which labels are thought to be wrong
 SURE = 0.8  # probability from which the class that seems to have won becomes the label; below, the bag has none
 LABEL_FREE = ("pretrain", "patches")  # stages that use no labels, which the second training takes from the first
 
@@ -48,36 +49,47 @@ def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Tra
         return replace(first, about=first.about | {"wrong_labels": about})
     n, relabelled = len(run.train), sum(label != "" for label in corrections.values())
     run.log(
-        f"{len(corrections)} of {about['bags']} labels seem to be wrong: training again with other labels of "
-        f"{relabelled} bags and without the labels of the others"
+        f"about {about['share']:.0%} of the labels seem to be wrong: training again with other labels of {relabelled} "
+        f"bags and without the labels of {len(corrections) - relabelled}"
     )
     val = _correct(run.val, {str(int(bag) - n): label for bag, label in corrections.items() if int(bag) >= n})
-    again = _with_labels(run, _correct(run.train, corrections), val.with_labels())
+    val = val.with_labels() if val.bag_labels.known.any() else run.val
+    again = _with_labels(run, _correct(run.train, corrections), val)
     from_first(lambda: _copy_label_free_stages(run, again))
     second = train(again)
     return replace(second, first=first, about=second.about | {"wrong_labels": about})
 
 
-def find_wrong_labels(model: Model, train: Bags, val: Bags, assumed: float, device: str = "auto") -> dict[str, Any]:
+def find_wrong_labels(
+    model: Model, train: Bags, val: Bags, share: float | None = None, device: str = "auto"
+) -> dict[str, Any]:
     """What the counts of a model say about the labels: the recipe's entry in result.json.
 
     `corrections` has the bags whose label is probably wrong, by their number, with validation bags after the training
-    bags: the label that they get, or an empty text. It is empty if there are only a few: they are hard to classify
-    rather than wrong.
+    bags: the label that they get, or an empty text.
     """
-    known = [np.flatnonzero(bags.bag_labels.known) for bags in (train, val)]
-    parts = [bags.subset(numbers) for bags, numbers in zip((train, val), known, strict=True)]
-    shares, labels = zip(*(voting_shares(counted_shares(model, part, device), part) for part in parts), strict=True)
-    numbers, votes = np.concatenate([known[0], len(train) + known[1]]), np.concatenate(shares)
-    given = join_labels(labels, votes.shape[1])
-    judged = judge_labels(votes, given, given.counts(votes.shape[1]), assumed)
-    found = np.flatnonzero(judged.contradicted)
+    votes, labels = [], []
+    for bags in (train, val):
+        known = np.flatnonzero(bags.bag_labels.known)
+        of_part = voting_shares(counted_shares(model, bags.subset(known), device), bags.subset(known))
+        votes.append(of_part[0])
+        labels.append(of_part[1])
+    numbers = np.concatenate([np.flatnonzero(train.bag_labels.known), len(train) + np.arange(len(val))])
+    shares, given = np.concatenate(votes), join_labels(labels, votes[0].shape[1])
+    frequencies = given.counts(shares.shape[1])
+    tried = {one: float(label_log_probs(shares, given, frequencies, one)[1].sum()) for one in SHARES}
+    if share is None:
+        share = max(tried, key=lambda one: tried[one])
+        share = share if tried[share] - tried[0.0] >= LEAST_EVIDENCE else 0.0
+    about: dict[str, Any] = {"share": share, "log_likelihoods": {f"{one:g}": value for one, value in tried.items()}}
+    about |= {"bags": len(numbers), "corrections": {}}
+    if share == 0:
+        return about
+    judged = judge_labels(shares, given, frequencies, share)
     names = [name for number, name in enumerate(train.classes) if number != train.background]
-    about: dict[str, Any] = {"bags": len(numbers), "contradicted": len(found), "corrections": {}}
-    if len(found) >= max(LEAST_BAGS, LEAST_SHARE * len(numbers)):
-        for i in found.tolist():
-            sure = judged.winner_probability[i] >= SURE
-            about["corrections"][str(numbers[i])] = names[judged.winner[i]] if sure else ""
+    for i in np.flatnonzero(judged.contradicted).tolist():
+        sure = judged.winner_probability[i] >= SURE
+        about["corrections"][str(numbers[i])] = names[judged.winner[i]] if sure else ""
     return about
 
 

@@ -239,21 +239,20 @@ def _bag_losses(result: dict[str, Any]) -> str | None:
 def _wrong_labels(result: dict[str, Any]) -> str | None:
     """What a first training showed about the labels.
 
-    >>> _wrong_labels({"wrong_labels": {"bags": 50, "contradicted": 2, "corrections": {"3": "oak", "7": ""}}})
-    '2 of 50 seem to be wrong: trained again with other labels of 1 bag, and without those of 1'
-    >>> _wrong_labels({"wrong_labels": {"bags": 250, "contradicted": 1, "corrections": {}}})
-    '1 of 250 seems to be wrong: all were used'
+    >>> _wrong_labels({"wrong_labels": {"share": 0.2, "bags": 250, "corrections": {"3": "oak", "7": ""}}})
+    'about 20 % of 250: the last training had other labels of 1 bag, and left out those of 1'
+    >>> _wrong_labels({"wrong_labels": {"share": 0.0, "bags": 250, "corrections": {}}})
+    'none are assumed among 250'
     """
     if "wrong_labels" not in result:
         return None
     found = result["wrong_labels"]
-    verb = "seems" if found["contradicted"] == 1 else "seem"
-    seen = f"{found['contradicted']:,} of {found['bags']:,} {verb} to be wrong"
     if not found["corrections"]:
-        return f"{seen}: all were used"
+        return f"none are assumed among {found['bags']:,}"
     other = sum(label != "" for label in found["corrections"].values())
     left_out = len(found["corrections"]) - other
-    return f"{seen}: trained again with other labels of {count_noun(other, 'bag')}, and without those of {left_out:,}"
+    used = f"the last training had other labels of {count_noun(other, 'bag')}, and left out those of {left_out:,}"
+    return f"about {100 * found['share']:.0f} % of {found['bags']:,}: {used}"
 
 
 def _refit(result: dict[str, Any]) -> str | None:
