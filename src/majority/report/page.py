@@ -19,6 +19,7 @@ from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
 from ..inference.figure_files import summary_with_intervals
 from ..inference.metrics import coverage_note
+from ..inference.review import review_labels
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
 from ..recipes.views import describe
 from ..sources import Source, names
@@ -83,7 +84,11 @@ def write_page(
     """
     part = "test" if "test" in parts else "val"
     classified = classified or classify_bags(classifier, parts[part], opened)
+    others = {name: bags for name, bags in parts.items() if name != part and source is None}
+    reviewed = {name: classify_bags(classifier, bags, opened) for name, bags in others.items()} | {part: classified}
     content = _content(facts, classifier, parts, part, classified, source)
+    content["suspicious"] = sections.suspicious(review_labels(reviewed))
+    content["part_names"] = PART_NAMES | ({} if source is None else {part: content["part"]})
     filters = {"percent": _percent, "signed": _signed, "number": _number}
     page = fill("template.html.jinja", content | _script(), filters=filters)
     path = folder / REPORT if source is None else _page_path(folder, source)
