@@ -58,6 +58,7 @@ def test_the_page_of_another_source_shows_the_bags_of_the_training(majority, tmp
     assert cells[1][2].startswith(f"{tmp_path.name}/new.csv (this page)")
 
 
+@pytest.mark.usefixtures("registries")
 def test_a_backbone_and_an_augmentation_of_the_docs(majority, tmp_path, monkeypatch):
     page = (DOCS / "how-to/custom-method.md").read_text()
     (block,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Augmentation(" in code]

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 COMMAND = """
 import sys
@@ -37,6 +38,7 @@ def test_list_and_check_do_not_import_torch(table):
         assert not {"torch", "scipy", "sklearn", "jinja2", *others} & modules
 
 
+@pytest.mark.skipif(torch.__version__ < (2, 13), reason="older versions of PyTorch and Typer import more themselves")
 def test_predict_imports_neither_training_nor_the_compiler(table, tmp_path, majority):
     run = tmp_path / "run"
     assert majority("train", table, "--recipe", "quick", "--epochs", 1, "--out", run)[0] == 0

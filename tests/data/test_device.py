@@ -1,5 +1,7 @@
 """Devices by name, and what differs between them. MPS is imitated: no test runs on it."""
 
+import platform
+
 import numpy as np
 import pytest
 import torch
@@ -133,3 +135,30 @@ def test_fewer_large_images_go_through_the_network_together(monkeypatch):
     assert instances_per_pass((256, 256, 3), on_gpu=False) == 16
     monkeypatch.setattr(device_module, "BATCH_PIXELS", 10)
     assert instances_per_pass((256, 256, 3)) == 1
+
+
+TOUCH_TWICE = """
+import ctypes, resource, sys
+from majority.data.device import keep_freed_memory
+if sys.argv[1] == "kept":
+    keep_freed_memory()
+libc, size = ctypes.CDLL(None), 24 * 2**20
+libc.malloc.restype = ctypes.c_void_p
+libc.memset.argtypes, libc.free.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t), (ctypes.c_void_p,)
+def faults_of_a_step():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    blocks = [libc.malloc(ctypes.c_size_t(size)) for _ in range(8)]
+    for block in blocks:
+        libc.memset(block, 1, size)
+    for block in blocks:
+        libc.free(block)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+print([faults_of_a_step() for _ in range(3)][-1])
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+def test_freed_memory_is_used_again(run_program):
+    returned, kept = (int(run_program(TOUCH_TWICE, how)) for how in ("returned", "kept"))
+    assert returned > 50
+    assert kept < returned / 10

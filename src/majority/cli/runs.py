@@ -81,6 +81,7 @@ def predict(
     SOURCE is classified in blocks, and each gets its own file. If it is interrupted, repeat the command to continue.
     With --bags, the folder gets bags.parquet after the last block.
     """
+    from ..data.device import keep_freed_memory
     from ..experiments.reopen import open_bags
     from ..experiments.run_folder import first_run, read_config, source_of
     from ..inference.classifier import check_threshold
@@ -96,6 +97,8 @@ def predict(
         run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
     )
     note_trained_on(run, source)
+    if classifier.model.spec.images:
+        keep_freed_memory()
     if by_bag:
         log(f"{count_noun(write_bag_predictions(out, classifier, bags, abstain_below), 'bag')}: {out}")
     else:

@@ -7,8 +7,11 @@ graphs to capture.
 
 from __future__ import annotations
 
+import ctypes
 import math
+import os
 import re
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -21,6 +24,8 @@ from ..errors import InputError
 BATCH_INSTANCES = 8_192  # the most instances that go through the network together,
 BATCH_PIXELS = BATCH_INSTANCES * 32 * 32  # and the most pixels of larger images;
 CPU_PIXELS = 1024 * 32 * 32  # on a CPU: more are slower there and take gigabytes
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
+KEPT_BLOCK, KEPT_BYTES = 32 * 2**20, 2**30  # the largest block that glibc keeps; unused memory at the end of the heap
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -45,6 +50,19 @@ def choose_device(name: str = "auto") -> torch.device:
         numbers = f"only cuda:0 to cuda:{found - 1}" if found > 1 else "only cuda:0" if found else "no CUDA GPU"
         raise InputError(f"device {name}: torch finds {numbers} on this machine; use --device cpu or auto")
     return device
+
+
+def keep_freed_memory() -> None:
+    """Keep the memory that a step frees for the next one, in this process, where the C library is glibc.
+
+    Otherwise every block above 128 KiB (the activations of images on a CPU) is returned to the system and cleared again
+    in each step. A user's own settings of the allocator are left alone.
+    """
+    if sys.platform == "linux" and not any(name.startswith("MALLOC_") for name in os.environ):
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:  # other C libraries have none
+            mallopt(M_MMAP_THRESHOLD, KEPT_BLOCK)
+            mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def make_current(device: torch.device) -> AbstractContextManager[object]:

@@ -12,7 +12,7 @@ import torch
 
 from .. import __version__
 from ..backbones import check_backbone
-from ..data.device import choose_device
+from ..data.device import choose_device, keep_freed_memory
 from ..data.joining import join
 from ..errors import InputError, unknown_name
 from ..files import flatten, remove_leftovers, write_json, write_lines
@@ -170,6 +170,8 @@ class Experiment:
             log(f"warning: {warning}")
         parts = data.parts(source)
         task = TaskInfo(self.like or source.kind, parts.train.store.shape[1:], on_gpu)
+        if not task.vectors and not on_gpu:
+            keep_freed_memory()
         if self.like is not None and task.vectors:
             raise InputError(f"--like {self.like} is for images, and these instances are vectors: leave it out")
         plan, reason = choose(self.recipe, task)

@@ -113,7 +113,8 @@ def wrap_option_errors(name: str, options: dict[str, Any]) -> Iterator[None]:
             raise
         given = ", ".join(f"{key}={value!r}" for key, value in options.items())
         cure = "check each value (`majority --debug` shows the traceback)"
-        raise InputError(f"method {name} cannot take {given} ({type(error).__name__}: {error}): {cure}") from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split())  # PyTorch lists what it takes on many lines
+        raise InputError(f"method {name} cannot take {given} ({reason}): {cure}") from error
 
 
 @check_arguments
