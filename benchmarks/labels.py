@@ -116,7 +116,7 @@ def train(
     seconds = sum(fitted.seconds for fitted in trained.stages.values()) or trained.fitted.seconds
     return {
         "instance_accuracy": round(figures["instance_accuracy"], 4),
-        "bag_accuracy_by_count": round(figures["bag_accuracy_by_count"], 4),
+        "bag_accuracy": round(figures["bag_accuracy"], 4),
         "recipe": plan.recipe,
         "seconds": round(seconds, 1),
         **found,

@@ -17,10 +17,12 @@ from .arguments import check_arguments
 from .backbones import count_features, create_backbone
 from .data.background import Background
 from .data.bags import Bags
+from .data.batches import Target
 from .data.segments import Segments
 from .data.stores import Store, iterate_chunks
 from .errors import InputError
 from .methods import DEFAULT_METHOD, BagOutput, Head, create_head, wrap_option_errors
+from .methods.base import counted_winners
 from .parsing import parse_record
 
 # Channel means and standard deviations that the paper's program uses for every data set.
@@ -131,6 +133,11 @@ class Model(nn.Module):
         self.head: Head = create_head(
             spec.method, self.n_features, len(spec.classes), spec.background, **spec.method_options
         )
+
+    def bags_right(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:  # (b,)
+        """Whether the label of each bag allows the class that most of its instances are predicted as."""
+        background = None if self.spec.background is None else self.spec.background.index
+        return target.allows(counted_winners(output, segments, background))
 
     def forward(self, instances: Tensor, segments: Segments, augment: ImageTransform | None = None) -> BagOutput:
         """Stored instances (n, ...) -> instance and bag log-probabilities."""

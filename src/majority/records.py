@@ -111,8 +111,8 @@ class Figures(TypedDict, total=False):
     calibration_error: Share | None
     overestimation: Figure | None
     overestimation_quantiles: Annotated[list[Figure], Between(5, 5)] | None
-    bag_accuracy: Share | None
-    bag_accuracy_by_count: Share | None
+    bag_accuracy: Share | None  # by the counts of the predicted classes of instances
+    method_bag_accuracy: Share | None  # by the method's own prediction of bags
     runner_up_accuracy: Share | None
     labelled_bags: Count
     most_frequent_label: Share
@@ -134,11 +134,15 @@ class StageResult(TypedDict):
 
 
 class Curve(TypedDict):
+    """Bag accuracy is by count; in lines of older versions, by the method's own prediction."""
+
     epoch: list[Count]
     train_loss: list[float]
     val_loss: list[float]
-    train_bag_accuracy: list[Share]
-    val_bag_accuracy: list[Share]
+    train_bag_accuracy: NotRequired[list[Share]]
+    val_bag_accuracy: NotRequired[list[Share]]
+    train_method_bag_accuracy: NotRequired[list[Share]]
+    val_method_bag_accuracy: NotRequired[list[Share]]
 
 
 class DataRecord(TypedDict):
@@ -176,6 +180,21 @@ class WrongLabels(TypedDict):
     corrections: dict[str, str]
 
 
+class TriedShare(TypedDict):
+    share: Share
+    bag_accuracy: Share
+
+
+class BackgroundShare(TypedDict):
+    """The share of the background that the bags chose."""
+
+    share: Share
+    prior: Share
+    tried: list[TriedShare]
+    validation_bags: Count
+    warning: NotRequired[str]
+
+
 class ResultBase(TypedDict):
     source: str
     method: str
@@ -196,6 +215,7 @@ class ResultBase(TypedDict):
     losses: NotRequired[LossWeights]
     views: NotRequired[ChosenViews]
     wrong_labels: NotRequired[WrongLabels]
+    background: NotRequired[BackgroundShare]
     refit_bags: NotRequired[Count]
 
 

@@ -219,7 +219,7 @@ def test_figures_of_bags_are_over_labelled_bags():
     model = build_model(bags, "log-mean")
     figures, labelled = (evaluate(model, part, "cpu").summary() for part in (bags, bags.with_labels()))
     assert (figures["bags"], figures["labelled_bags"], labelled["bags"]) == (30, 20, 20)
-    for name in ("bag_accuracy", "bag_accuracy_by_count", "runner_up_accuracy", "most_frequent_label"):
+    for name in ("method_bag_accuracy", "bag_accuracy", "runner_up_accuracy", "most_frequent_label"):
         assert figures[name] == labelled[name]
 
 

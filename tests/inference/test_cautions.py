@@ -7,7 +7,7 @@ from majority.data.labels import BagLabels
 from majority.inference.cautions import Doubt, cautions, find_doubts, no_learning
 from majority.inference.metrics import Outcome
 
-GOOD = {"bag_accuracy": 0.9, "bag_accuracy_by_count": 0.88, "most_frequent_label": 0.2, "bags": 100}
+GOOD = {"method_bag_accuracy": 0.9, "bag_accuracy": 0.88, "most_frequent_label": 0.2, "bags": 100}
 
 
 def test_figures_that_agree_give_no_warning():
@@ -28,7 +28,7 @@ def test_bags_without_labels_give_no_warning():
     ],
 )
 def test_instances_that_contradict_the_bags(own, counted, bags, warned):
-    figures = GOOD | {"bag_accuracy": own, "bag_accuracy_by_count": counted, "bags": bags}
+    figures = GOOD | {"method_bag_accuracy": own, "bag_accuracy": counted, "bags": bags}
     found = [warning for warning in cautions(figures) if "contradict" in warning]
     assert bool(found) == warned
     if warned:
@@ -72,5 +72,5 @@ def test_a_model_that_predicts_one_class_everywhere_is_doubted_in_its_figures():
 
 
 def test_no_learning_is_the_first_warning():
-    figures = GOOD | {"bag_accuracy": 0.2, "bag_accuracy_by_count": 0.2}
+    figures = GOOD | {"method_bag_accuracy": 0.2, "bag_accuracy": 0.2}
     assert cautions(figures) == [no_learning(figures)]

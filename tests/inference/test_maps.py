@@ -210,7 +210,7 @@ def test_model_card_has_figures_with_n_and_limits(run):
         assert f"\n## {title}\n" in card
     test = result["test"]
     assert f"On {test['bags']} test bags with {test['instances']} instances, 0 of known class" in card
-    assert f"{test['bag_accuracy_by_count']:.3f}" in card
+    assert f"{test['bag_accuracy']:.3f}" in card
     assert "- a\n- b\n" in card
     assert str(run.parent) not in card
 
@@ -225,7 +225,7 @@ def test_exported_model_has_the_same_facts(run, majority, tmp_path):
     assert about["classes"] == ["a", "b"]
     assert about["source"] == "tiles.csv"
     assert about["figures"]["n_bags"] == result["test"]["bags"]
-    assert about["figures"]["bag_accuracy_by_count"] == result["test"]["bag_accuracy_by_count"]
+    assert about["figures"]["bag_accuracy"] == result["test"]["bag_accuracy"]
 
 
 def test_maps_from_python(run):

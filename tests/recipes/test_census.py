@@ -308,9 +308,19 @@ def test_other_methods_use_the_same_stages(tmp_path, method):
     assert "teacher-1" in trained.stages
 
 
-def test_bags_may_have_a_background(tmp_path):
+@pytest.mark.parametrize("settings", [WITH_PRETRAIN, replace(WITH_PRETRAIN, pretrain=None, head=None)])
+def test_bags_may_have_a_background(tmp_path, monkeypatch, settings):
+    """Its share is estimated with heads on the pretrained network, or with whole networks if there is none."""
+    monkeypatch.setattr("majority.recipes.background.SHARES", (0.1, 0.3))
     parts = load_source("digits").make_parts(scenario="large", bags=24, bag_size=8, background="3")
-    assert census.train(run_of(tmp_path, parts, "adjusted-mean")).fitted.epochs == 2
+
+    def fresh(number=0, method=None):
+        return build_model(parts.train, method or "adjusted-mean", "tiny", seed=number)
+
+    trained = census.train(replace(run_of(tmp_path, parts, settings=settings), fresh_model=fresh))
+    assert trained.fitted.epochs == 2
+    assert trained.model.spec.background.share == trained.about["background"]["share"]
+    assert {"share-0.1", "share-0.3"} <= trained.stages.keys()
 
 
 def test_the_student_has_the_running_statistics_of_the_last_teacher(tmp_path):

@@ -73,7 +73,7 @@ def test_shares_are_shown_with_their_counts(run, report):
         round(figures[name] * total) for name, total in (("bag_accuracy", 20), ("instance_accuracy", 160))
     )
     page = report.read_text()
-    assert f"{bags} of 20 bags whose label" in page
+    assert f"{bags} of 20 bags whose most frequent predicted class is the label" in page
     assert f"{instances} of 160 instances classified correctly" in page
 
 

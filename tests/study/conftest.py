@@ -54,11 +54,11 @@ def cell():
         options = {"epochs": "training.epochs", "patience": "training.patience", "backbone": "backbone"}
         settings = {name: more.pop(option) for option, name in options.items() if option in more}
         plan = RECIPES["paper"].plan(TaskInfo(source)).with_seed(seed).with_settings(settings).as_dict()
-        test = {"instance_accuracy": accuracy, "consistency_rate": more.pop("rate", 0.8), "bag_accuracy": 0.9}
+        test = {"instance_accuracy": accuracy, "consistency_rate": more.pop("rate", 0.8), "method_bag_accuracy": 0.9}
         test |= {"overestimation": 0.0, "overestimation_quantiles": [-4.0, -1.0, 0.0, 1.0, 3.0]}
         names = {"source": source, "scenario": scenario, "method": method, "recipe": "paper", "fold": fold}
         data = {"source": source, "scenario": scenario, "fold": fold, "ties": "lowest", **more}
-        figures = {"test": test, "val": {"bag_accuracy_by_count": val}}
+        figures = {"test": test, "val": {"bag_accuracy": val}}
         return (
             names | figures | {"seed": seed, "seconds": 2.0, "epochs": 9, "best_epoch": 3, "plan": plan, "data": data}
         )

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from majority.recipes import RECIPES, TaskInfo
+from majority.study.figures import small_curves
 from majority.study.results import read_results, setting_of, with_current_names
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -86,3 +87,22 @@ def test_old_lines_keep_their_settings(name, settings):
 def test_a_stage_that_is_missing_in_an_old_line_has_its_current_name():
     changes = {setting_of(result).changed for result in read_results(RESULTS / "recipes/images-cpu.jsonl")}
     assert any("no census.pretrain, no census.head" in change for change in changes)
+
+
+def test_older_lines_have_the_bag_accuracy_of_the_method_under_its_name(tmp_path):
+    """Before, `bag_accuracy` was by the method's own prediction, in figures, intervals and learning curves."""
+    old = {"source": "digits", "method": "count", "recipe": "quick", "best_epoch": 0, "epochs": 1}
+    figures = {"bag_accuracy": 0.9, "bag_accuracy_by_count": 0.8, "intervals": {"bag_accuracy": [0.8, 1.0]}}
+    curve = {"epoch": [0], "train_loss": [1.0], "val_loss": [1.0], "train_bag_accuracy": [0.5]}
+    line = old | {"test": figures, "curve": curve | {"val_bag_accuracy": [0.6]}}
+    (tmp_path / "results.jsonl").write_text(json.dumps(line) + "\n")
+    (read,) = read_results(tmp_path)
+    assert (read["test"]["bag_accuracy"], read["test"]["method_bag_accuracy"]) == (0.8, 0.9)
+    assert read["test"]["intervals"] == {"method_bag_accuracy": [0.8, 1.0]}
+    assert read["curve"]["val_method_bag_accuracy"] == [0.6]
+    assert "val_bag_accuracy" not in read["curve"]
+    drawing = small_curves("count", [read])
+    assert "bags right by the method" in drawing
+    assert "bag accuracy" not in drawing
+    both = small_curves("count", [read, read | {"curve": curve | {"val_bag_accuracy": [0.6]}}])
+    assert "bag accuracy" in both

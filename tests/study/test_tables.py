@@ -123,15 +123,15 @@ def test_consistency_is_compared_only_if_all_four_sets_are_measured(cell):
 def test_bag_accuracy_comes_first_if_no_instance_is_labelled(cell):
     cells = [cell(fold=fold) for fold in (0, 1)]
     assert Comparison(cells).bag_accuracy() == []
-    assert not any(table.name == "Test bag accuracy by count" for table in Comparison(cells).tables())
+    assert not any(table.name == "Test bag accuracy" for table in Comparison(cells).tables())
     for one, accuracy in zip(cells, (0.7, 0.9), strict=True):
-        one["test"] = {"bag_accuracy_by_count": accuracy, "consistency_rate": 0.8}
+        one["test"] = {"bag_accuracy": accuracy, "consistency_rate": 0.8}
     tables = Comparison(cells).tables()
-    assert [table.name for table in tables[:2]] == ["Test bag accuracy by count", "Table 3: consistency rate"]
+    assert [table.name for table in tables[:2]] == ["Test bag accuracy", "Table 3: consistency rate"]
     assert entry(tables[:1], "count", "cifar10").measured == "0.800 ± 0.141 (n=2)"
-    others = [cell("vote", fold=fold) | {"test": {"bag_accuracy_by_count": 0.6}} for fold in (0, 1)]
+    others = [cell("vote", fold=fold) | {"test": {"bag_accuracy": 0.6}} for fold in (0, 1)]
     (differences,) = Comparison([*cells, *others], "vote").differences()
-    assert differences.name == "Bag accuracy by count minus that of vote"
+    assert differences.name == "Bag accuracy minus that of vote"
     assert entry([differences], "count", "cifar10").mean == pytest.approx(0.2)
 
 

@@ -23,7 +23,7 @@ from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
 from .data import Data
 
-SCHEMA = 4
+SCHEMA = 5
 LOCK = ".lock"
 CONFIG, RESULT = "config.json", "result.json"
 SHOWN = 3  # differences between two runs, in a message

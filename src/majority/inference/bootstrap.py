@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.background import majority_of
 from .metrics import CALIBRATION_BINS, Outcome, background_rates, calibration_errors, class_rates, confusion_rates
 
 CONFIDENCE = 0.95
@@ -60,10 +59,10 @@ def _figures_of(outcome: Outcome, weights: np.ndarray) -> dict[str, np.ndarray]:
     counts = outcome.hard_counts
     if outcome.labels is not None:
         labelled, right = outcome.labels.known, outcome.labels.allows(outcome.predicted)
-        counted = majority_of(counts, outcome.background)
+        counted = outcome.counted
         figures |= {
-            "bag_accuracy": _share(weights, right, labelled),
-            "bag_accuracy_by_count": _share(weights, outcome.labels.allows(counted), labelled),
+            "bag_accuracy": _share(weights, outcome.labels.allows(counted), labelled),
+            "method_bag_accuracy": _share(weights, right, labelled),
             "consistency_rate": _share(weights, counted == outcome.predicted, right),
         }
         if outcome.ranked is not None:

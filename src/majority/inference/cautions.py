@@ -25,7 +25,7 @@ class Doubt(NamedTuple):
 def cautions(figures: Mapping[str, Any], doubts: Sequence[Doubt] = ()) -> list[str]:
     """All warnings about labelled bags, the most important first.
 
-    >>> figures = {"bag_accuracy": 0.85, "bag_accuracy_by_count": 0.8, "most_frequent_label": 0.2, "bags": 100}
+    >>> figures = {"bag_accuracy": 0.8, "method_bag_accuracy": 0.85, "most_frequent_label": 0.2, "bags": 100}
     >>> print(*cautions(figures, [Doubt("pine", 6, 40)]))
     too many instances seem to be predicted as pine: it is the label of 6 of 100 bags and has the most instances in ...
     """
@@ -36,8 +36,8 @@ def cautions(figures: Mapping[str, Any], doubts: Sequence[Doubt] = ()) -> list[s
 def no_learning(figures: Mapping[str, Any]) -> str | None:
     """A warning if the bags do not show that the model has learned anything.
 
-    The share of bags that are predicted correctly, by the method or by counting instances, must exceed the share of
-    the most frequent label by two standard errors.
+    The share of bags that are predicted correctly, by counting instances or by the method itself, must exceed the
+    share of the most frequent label by two standard errors.
 
     >>> no_learning({"bag_accuracy": 0.23, "most_frequent_label": 0.15, "bags": 100})
     >>> print(no_learning({"bag_accuracy": 0.22, "most_frequent_label": 0.15, "bags": 100}))
@@ -46,12 +46,12 @@ def no_learning(figures: Mapping[str, Any]) -> str | None:
     if "most_frequent_label" not in figures:
         return None
     accuracy, baseline, bags = figures["bag_accuracy"], figures["most_frequent_label"], figures["bags"]
-    by_count = figures.get("bag_accuracy_by_count", accuracy)
+    own = figures.get("method_bag_accuracy", accuracy)
     needed = baseline + 2 * (baseline * (1 - baseline) / bags) ** 0.5
-    if max(accuracy, by_count) > needed:
+    if max(accuracy, own) > needed:
         return None
-    counted = f" ({by_count:.0%} by counting instances)" if by_count > accuracy else ""
-    predicted = f"{accuracy:.0%} of {bags:,} {'bag is' if bags == 1 else 'bags are'} predicted correctly{counted}"
+    by_method = f" ({own:.0%} by the method itself)" if own > accuracy else ""
+    predicted = f"{accuracy:.0%} of {bags:,} {'bag is' if bags == 1 else 'bags are'} predicted correctly{by_method}"
     shares = f"{predicted}, and {baseline:.0%} by always predicting the most frequent label".replace("%", " %")
     cure = "more bags, or bags with clearer majorities, help most"
     if baseline < 1 <= needed:
@@ -61,7 +61,7 @@ def no_learning(figures: Mapping[str, Any]) -> str | None:
 
 def _contradiction(figures: Mapping[str, Any]) -> str | None:
     """A warning if far fewer bags are right by their instances than by the method's own prediction."""
-    own, counted, bags = (figures.get(name) for name in ("bag_accuracy", "bag_accuracy_by_count", "bags"))
+    own, counted, bags = (figures.get(name) for name in ("method_bag_accuracy", "bag_accuracy", "bags"))
     if own is None or counted is None or bags is None:
         return None
     error = sqrt((own * (1 - own) + counted * (1 - counted)) / bags)

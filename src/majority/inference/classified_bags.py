@@ -29,8 +29,8 @@ class ClassifiedBags:
     source: Source | None = None  # of the bags, if it is known
 
     @property
-    def right(self) -> np.ndarray:  # (b,) False in bags without a label
-        return self.bags.bag_labels.allows(self.predicted)
+    def right(self) -> np.ndarray:  # (b,) by count; False in bags without a label
+        return self.bags.bag_labels.allows(self.counted)
 
     @cached_property
     def counted(self) -> np.ndarray:  # (b,) the class with the highest count
@@ -85,10 +85,10 @@ class ClassifiedBags:
         return np.zeros(len(self.guess), bool) if true is None else (true != UNKNOWN) & (self.guess != true)
 
     def confusion(self) -> np.ndarray:  # (true classes, true classes)
-        """Of the instances with a known class. If there are none, of bags: their label by their predicted class."""
+        """Of the instances with a known class. If there are none, of bags: their label by the class that they count."""
         true, predicted = self.bags.instance_labels, self.guess
         if true is None:
-            true, predicted = self.bags.labels, self.predicted
+            true, predicted = self.bags.labels, self.counted
         known = true != UNKNOWN
         return confusion_matrix(true[known], predicted[known], len(self.true_classes))
 

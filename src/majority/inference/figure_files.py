@@ -43,7 +43,7 @@ def describe_outcome(outcome: Outcome, classes: Sequence[str]) -> dict[str, Any]
     matrix, unit = outcome.confusion, "instances"
     if matrix is None and outcome.labels is not None:
         named, n_classes = outcome.labels.named, outcome.hard_counts.shape[1]
-        labels, predicted = outcome.labels.winners[named], outcome.predicted[named]
+        labels, predicted = outcome.labels.winners[named], outcome.counted[named]
         matrix, unit = confusion_matrix(labels, predicted, n_classes), "bags"
     if matrix is not None:
         names = [str(name) for name in classes[: len(matrix)]]

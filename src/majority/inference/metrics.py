@@ -66,14 +66,18 @@ class Outcome:
             **({} if self.background is None else background_figures(self.confusion, self.background)),
         }
 
+    @property
+    def counted(self) -> np.ndarray:  # (b,) the class with the most predicted instances
+        return majority_of(self.hard_counts, self.background)
+
     def _bag_figures(self) -> dict[str, Any]:
         if self.labels is None:
             return {}
         labels, known, named = self.labels, self.labels.known, self.labels.named
-        by_count = majority_of(self.hard_counts, self.background)
+        by_count = self.counted
         figures: dict[str, Any] = {
-            "bag_accuracy": float(np.mean(labels.allows(self.predicted)[known])),
-            "bag_accuracy_by_count": float(np.mean(labels.allows(by_count)[known])),
+            "bag_accuracy": float(np.mean(labels.allows(by_count)[known])),
+            "method_bag_accuracy": float(np.mean(labels.allows(self.predicted)[known])),
             "most_frequent_label": labels.most_frequent(),
             "consistency_rate": consistency_rate(labels, self.predicted, self.hard_counts, self.background),
         }
@@ -95,9 +99,8 @@ class Outcome:
     def runner_up_right(self) -> np.ndarray:  # (b,) whether winner and runner-up have the highest counts, in this order
         assert self.labels is not None
         assert self.labels.seconds is not None
-        by_count = majority_of(self.hard_counts, self.background)
         second = runner_up_of(self.hard_counts, self.background)
-        return (by_count == self.labels.winners) & (second == self.labels.seconds)
+        return (self.counted == self.labels.winners) & (second == self.labels.seconds)
 
     def _fully_known(self, true_counts: np.ndarray) -> np.ndarray:  # (b,) whether all instances of the bag are known
         return true_counts.sum(axis=1) == self.hard_counts.sum(axis=1)

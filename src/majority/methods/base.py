@@ -18,6 +18,24 @@ class BagOutput(NamedTuple):
     bag_scores: Tensor | None = None  # (b, C) unnormalised, for losses that need them
 
 
+def counted_winners(output: BagOutput, segments: Segments, background: int | None = None) -> Tensor:  # (b,)
+    """The class with the most instances that are predicted as it; the first one wins ties.
+
+    It may differ from the method's own prediction, the highest of the bag log-probabilities. A background does not
+    vote; it is the answer only if no instance votes.
+
+    >>> probs = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]])
+    >>> output = BagOutput(probs.log(), probs.mean(dim=0, keepdim=True).log())
+    >>> counted_winners(output, Segments([3])).tolist(), output.bag_log_probs.argmax(dim=1).tolist()
+    ([1], [0])
+    """
+    classes = output.instance_log_probs.detach().argmax(dim=1, keepdim=True)
+    votes = segments.sum(torch.zeros_like(output.instance_log_probs).scatter_(1, classes, 1.0))  # (b, C)
+    if background is not None:
+        votes[:, background] = 0.5  # more than no vote, less than one
+    return votes.argmax(dim=1)
+
+
 class Head(nn.Module):
     """Predicts the class of each instance and of each bag from the features of the instances."""
 

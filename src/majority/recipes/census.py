@@ -14,6 +14,8 @@ lowest loss of the validation bags. Pretrain, distilled and student do not learn
 
 If no method is named, there are several losses: heads and teachers of each, and the soft labels that are learned are
 means with weights by `losses.weigh`. Then there is no choice of a start: teachers of both starts are weighted.
+
+If there is a background class whose share is not given, it is estimated first (`background.find_share`).
 """
 
 from __future__ import annotations
@@ -41,6 +43,7 @@ from ..training.objectives import Averaged, Contrastive, Distill
 from ..training.settings import Settings
 from ..training.state import Fitted
 from ..training.validation import takes_views
+from .background import SHARES, find_share, with_share
 from .discriminants import discriminants, is_applicable
 from .features import bags_of_features, one_bag_per_instance
 from .label_preserving import known_source, label_preserving
@@ -151,6 +154,10 @@ def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
         epochs += max(losses, 1) * own.head.epochs
     teachers = own.teachers * (1 + distills) if losses else own.teachers + distills
     teacher_epochs = min(plan.training.epochs, own.teacher_epochs)
+    if train.background is not None:  # unless its share is given
+        on_heads = own.head is not None and (own.pretrain is not None or distills)
+        trial_epochs = own.head.epochs if own.head and on_heads else teacher_epochs
+        epochs += len(SHARES) * max(losses, 1) * trial_epochs
     return epochs + teachers * teacher_epochs + (1 + distills) * plan.training.epochs
 
 
@@ -187,7 +194,47 @@ def train(run: Run) -> Trained:
 
 
 def _train_stages(run: Run) -> Trained:
-    return _train_losses(run) if run.losses else _train_method(run)
+    if run.train.background is None or _share_is_given(run):
+        return _train_losses(run) if run.losses else _train_method(run)
+    stages: dict[str, Fitted] = {}
+    about = _find_share(run, stages) if run.chosen is None else run.chosen.about["background"]
+
+    def fresh_model(number: int = 0, method: str | None = None) -> Model:
+        return with_share(run.fresh_model(number, method=method), about["share"])
+
+    known = replace(run, fresh_model=fresh_model)
+    trained = _train_losses(known) if run.losses else _train_method(known)
+    return replace(trained, stages=stages | trained.stages, about={"background": about} | trained.about)
+
+
+def _share_is_given(run: Run) -> bool:
+    background = run.fresh_model().spec.background
+    return background is not None and background.share is not None
+
+
+def _find_share(run: Run, stages: dict[str, Fitted]) -> dict[str, Any]:
+    """Estimate the share of the background with heads or, where there are none, with teachers."""
+    own: CensusSettings = run.plan.own
+    losses = run.losses or (None,)
+    pretrained = run.fresh_model()
+    if own.pretrain is not None:
+        train_network = partial(_pretrain, run, pretrained)
+        stages["pretrain"] = run.stage("pretrain", pretrained.backbone, train_network)
+
+    def train(share: float, loss: str | None) -> Model:
+        network = with_share(run.fresh_model(method=loss), share)
+        name = "-".join(filter(None, [f"share-{share:g}", loss]))
+        if own.pretrain is not None and own.head is not None:
+            network.backbone = pretrained.backbone
+            stages[name] = run.stage(name, network.head, partial(_train_head, run, network))
+        elif _starts_from_discriminants(run):
+            network = linear_model(run, network)
+            stages[name] = run.stage(name, network, partial(head_on_discriminants, run, network))
+        else:
+            stages[name] = run.stage(name, network, partial(_train_teacher, run, network, 0))
+        return network
+
+    return find_share(lambda share: [train(share, loss) for loss in losses], run.val, run.device, run.log)
 
 
 def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,8 +18,9 @@ MAX_SCALE = 100  # features whose deviations differ by more than this factor are
 
 
 def is_applicable(bags: Bags, width: int | None) -> bool:
-    """Whether the features are vectors of moderate width, every class is a label, and some label has two bags."""
-    counts = bags.bag_labels.counts(len(bags.classes))
+    """Whether the features are vectors of moderate width, every class but a background is a label, and some label has
+    two bags."""
+    counts = bags.bag_labels.counts(len(bags.classes))[_voters(bags)]
     is_narrow = width is not None and width <= MAX_FEATURES
     return bool(is_narrow and counts.min() > 0 and counts.sum() > len(counts))
 
@@ -26,7 +28,7 @@ def is_applicable(bags: Bags, width: int | None) -> bool:
 @torch.no_grad()
 def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (C, d) float32
     """One weight vector per label, for features as the model normalises them: how the mean of its bags differs from
-    that of other bags, in units of the variation of instances.
+    that of other bags, in units of the variation of instances. That of a background, which is no label, is 0.
 
     This is Fisher's linear discriminant on bag means. Labelled bags are few, but the covariance of instances is
     estimated from all of them. Differences that chance would explain are shrunk (empirical Bayes): in each direction,
@@ -76,16 +78,24 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     varies = variances > SMALLEST_VARIANCE * variances[-1]
     whitening = (directions[:, varies] / variances[varies].sqrt()).flip(1)  # (d, k), largest variance first
 
-    counts = torch.from_numpy(bags.bag_labels.counts(classes)).to(label_sums)
-    label_means = label_sums / counts.unsqueeze(1)
-    within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (named - classes)
+    voters = torch.from_numpy(_voters(bags)).to(chosen)
+    counts = torch.from_numpy(bags.bag_labels.counts(classes)).to(label_sums)[voters]
+    label_means = label_sums[voters] / counts.unsqueeze(1)
+    within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (named - len(voters))
     by_chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) variance of a label's mean
     apart = (label_means - label_means.mean(dim=0)) @ whitening  # (C, k)
-    observed = apart.square().sum(dim=0) / (classes - 1)
+    observed = apart.square().sum(dim=0) / (len(voters) - 1)
     by_chance, observed = _mean_of_neighbours(by_chance), _mean_of_neighbours(observed)
     apart = apart * torch.where(observed > by_chance, 1 - by_chance / observed, 0)  # 0 if all bags are equal
     size = apart.square().sum(dim=1).mean().sqrt().clamp(min=1e-12)  # outputs have a deviation of about 1
-    return (apart / size @ whitening.T * scale).float()
+    weights = zeros(classes, width)
+    weights[voters] = apart / size @ whitening.T * scale
+    return weights.float()
+
+
+def _voters(bags: Bags) -> np.ndarray:
+    """The numbers of the classes that can be a label: all but a background."""
+    return np.flatnonzero(np.arange(len(bags.classes)) != bags.background)
 
 
 def _mean_of_neighbours(values: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from ..data.bags import Bags
 from ..data.stores import iterate_chunks
 from ..log import Log, no_log
 from ..model import Model, Normalise, standardisation
+from .background import with_share
 from .features import bags_of_features
 from .stages import Run
 
@@ -55,6 +56,8 @@ def on_patches(run: Run) -> tuple[Run, Callable[[Model], Model]]:
     def as_one_network(trained: Model) -> Model:
         trained = trained.cpu()
         network = run.fresh_model(**({"method": trained.spec.method} if run.losses else {}))
+        if trained.spec.background is not None and trained.spec.background.share is not None:
+            network = with_share(network, trained.spec.background.share)
         backbone = _backbone(network)
         backbone.features.load_state_dict(features.cpu().state_dict())
         backbone.features.mean += trained.normalise.mean.float() @ backbone.features.components

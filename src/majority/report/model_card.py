@@ -18,7 +18,7 @@ MODEL_CARD = "model-card.md"
 FIGURES = {
     "instance_accuracy": "instance accuracy",
     "macro_f1": "macro F1 over instances",
-    "bag_accuracy_by_count": "bags whose most frequent predicted class is the label",
+    "bag_accuracy": "bag accuracy: bags whose most frequent predicted class is the label",
     "most_frequent_label": "the same by always predicting the most frequent label",
     "calibration_error": "calibration error of the probabilities",
 }
@@ -70,7 +70,8 @@ def write_model_card(
 ) -> Path:
     facts = card_facts(config, result, classifier)
     figures = result.get("test") or result.get("val") or {}
-    notes = [note for note in (*figures.get("warnings", ()), coverage_note(figures)) if note]
+    share_warning = result.get("background", {}).get("warning")
+    notes = [note for note in (*figures.get("warnings", ()), share_warning, coverage_note(figures)) if note]
     sections = {
         "Use": _use(facts),
         "Data": _data(facts, parts),

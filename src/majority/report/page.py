@@ -35,11 +35,11 @@ FIGURES = {  # of a result: title, format, explanation
     "voter_accuracy": ("voter accuracy", "percent", "the same without the background's instances"),
     "macro_f1": ("macro F1", "percent", "mean F1 score over classes"),
     "mean_iou": ("mean IoU", "percent", "mean intersection over union over classes"),
-    "bag_accuracy": ("bag accuracy", "percent", "bags whose label the method predicts correctly"),
-    "bag_accuracy_by_count": (
-        "bag accuracy by count",
+    "bag_accuracy": ("bag accuracy", "percent", "bags whose most frequent predicted class is the label"),
+    "method_bag_accuracy": (
+        "bags right by the method itself",
         "percent",
-        "bags whose most frequent predicted class is the label",
+        "bags whose label the method predicts correctly; it need not count predicted classes",
     ),
     "runner_up_accuracy": (
         "winner and runner-up by count",
@@ -47,14 +47,18 @@ FIGURES = {  # of a result: title, format, explanation
         "bags whose two most frequent predicted classes are the winner and the runner-up, of those with a runner-up",
     ),
     "most_frequent_label": ("most frequent label", "percent", "bag accuracy of always predicting it"),
-    "consistency_rate": ("consistency", "percent", "bags whose count agrees, of those predicted correctly"),
+    "consistency_rate": (
+        "consistency",
+        "percent",
+        "bags whose count agrees, of those right by the method itself",
+    ),
     "overestimation": ("overestimation", "signed", "mean surplus of instances predicted as the bag's class"),
     "background_share": ("background", "percent", "instances predicted as background"),
     "background_precision": ("background precision", "percent", "background instances, of those predicted as it"),
     "background_recall": ("background recall", "percent", "background instances that are predicted as it"),
     "calibration_error": ("calibration error", "percent", "mean gap between confidence and accuracy"),
 }
-COUNTED = {"instance_accuracy": "instances", "bag_accuracy": "bags", "bag_accuracy_by_count": "bags"}
+COUNTED = {"instance_accuracy": "instances", "bag_accuracy": "bags", "method_bag_accuracy": "bags"}
 PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
 
 
@@ -136,7 +140,7 @@ def _content(
         "parts": [*_rows_of_the_run(result, source), *part_rows(parts, part_names)],
         "figures": _figures(figures),
         "coverage": coverage_note(figures),
-        "warnings": figures.get("warnings", []),
+        "warnings": [*figures.get("warnings", []), *_share_warnings(result)],
         "curves": _curves(facts.history, result["best_epoch"]),
         "kept": _why_kept(result),
         "classes": sections.class_keys(classes),
@@ -214,6 +218,7 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "bag losses": _bag_losses(result),
         "views": _views(result),
         "wrong labels": _wrong_labels(result),
+        "background share": _background_share(result, config),
         "recipe": plan["recipe"],
         "trained again": _refit(result),
         "backbone": spec.backbone or "custom module",
@@ -284,6 +289,24 @@ def _views(result: dict[str, Any]) -> str | None:
     losses = ", ".join(f"{describe(one['views'])} {one['val_loss']:.3f}" for one in views["tried"])
     bags = f"loss of {views['validation_bags']} validation bags after a short pretraining"
     return f"{describe(views['chosen'])} ({bags}: {losses})"
+
+
+def _background_share(result: dict[str, Any], config: dict[str, Any]) -> str | None:
+    """
+    >>> tried = [{"share": 0.06, "bag_accuracy": 0.9}, {"share": 0.25, "bag_accuracy": 0.8}]
+    >>> _background_share({"background": {"share": 0.06, "tried": tried, "validation_bags": 50}}, {})
+    '0.06, estimated (of 50 validation bags, right by count with each share: 0.06 90 %, 0.25 80 %)'
+    """
+    given, found = config.get("background_share"), result.get("background")
+    if found is None:
+        return None if given is None else f"{given:g}, given"
+    tried = ", ".join(f"{one['share']:g} {100 * one['bag_accuracy']:.0f} %" for one in found["tried"])
+    bags = f"of {found['validation_bags']} validation bags, right by count with each share"
+    return f"{found['share']:g}, estimated ({bags}: {tried})"
+
+
+def _share_warnings(result: dict[str, Any]) -> list[str]:
+    return [result["background"]["warning"]] if "warning" in result.get("background", {}) else []
 
 
 def _kept_epoch(training: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from .statistics import mean_by_fold
 PREFERRED = "log-mean"
 DIGITS = 9  # means that agree in so many digits are equal: sums may be taken in a different order
 RULE = (
-    "The methods that use no instance labels are compared by their validation bag accuracy by count. In each fold, the "
+    "The methods that use no instance labels are compared by their validation bag accuracy. In each fold, the "
     "method with the highest one is chosen; over several folds, the method with the highest mean. If methods are "
     "equal, log-mean is chosen, or else the first by name. The cost of a choice is the test instance accuracy of the "
     "best method in a fold minus that of the chosen one; computing it needs instance labels."

@@ -15,8 +15,8 @@ from .statistics import held_out_ratio, holm, mean_by_fold, paired_difference, s
 from .tables import RowKey, group_results
 
 AVERAGE = "average"
-CRITERION = "bag_accuracy_by_count"  # of validation bags: methods are chosen by it
-DIFFERENCES = {"instance_accuracy": "Instance accuracy", CRITERION: "Bag accuracy by count"}
+CRITERION = "bag_accuracy"  # of validation bags: methods are chosen by it
+DIFFERENCES = {"instance_accuracy": "Instance accuracy", CRITERION: "Bag accuracy"}
 REFERENCES = ("count", "log-mean")
 TEMPERATURES = {"0.1": ("count", "count-only"), "1": ("soft-count", "log-mean")}  # by T1: with T2 = 0.1, without T2
 SCENARIOS = ("small", "various", "large")
@@ -166,15 +166,15 @@ class Comparison:
         return self._by_method("Table 1: instance accuracy", self._accuracies)
 
     def bag_accuracy(self) -> list[Table]:
-        """The accuracy by count on test bags if no test instance has a label; empty if any has."""
-        return [] if self.accuracy() else self._by_method("Test bag accuracy by count", self._bag_accuracies)
+        """The accuracy on test bags if no test instance has a label; empty if any has."""
+        return [] if self.accuracy() else self._by_method("Test bag accuracy", self._bag_accuracies)
 
     def consistency(self) -> list[Table]:
         return self._by_method("Table 3: consistency rate", self._consistency_rates)
 
     def validation(self) -> list[Table]:
         """The criterion by which methods are chosen: it needs no instance label."""
-        return self._by_method("Validation bag accuracy by count", self._criteria)
+        return self._by_method("Validation bag accuracy", self._criteria)
 
     def temperatures(self) -> list[Table]:
         """The two temperatures of the counting formula, with and without each."""

@@ -13,7 +13,12 @@ from .comparison import Gap
 from .results import thin_out
 
 MAX_POINTS = 50  # per curve
-PLOTS = {"loss": ("train_loss", "val_loss"), "bag accuracy": ("train_bag_accuracy", "val_bag_accuracy")}
+LOSS, BAGS, METHOD = "loss", "bag accuracy", "bags right by the method"
+PLOTS = {
+    LOSS: ("train_loss", "val_loss"),
+    BAGS: ("train_bag_accuracy", "val_bag_accuracy"),
+    METHOD: ("train_method_bag_accuracy", "val_method_bag_accuracy"),  # results of older versions have these instead
+}
 
 
 def interval_plot(gaps: Sequence[Gap], label: str) -> str:
@@ -42,13 +47,19 @@ def interval_plot(gaps: Sequence[Gap], label: str) -> str:
 
 
 def small_curves(method: str, runs: Sequence[dict]) -> str:
-    """Loss and bag accuracy by epoch, for training and validation bags; the curves of all runs overlap."""
+    """Loss and bag accuracy by epoch, for training and validation bags; the curves of all runs overlap.
+
+    Runs of older versions have the accuracy of the method's own prediction: it is shown if no run has the other.
+    """
     width, height, left, gap = 640, 250, 60, 60
     plot_width = (width - left - 20 - gap) / 2
     last = max(run["curve"]["epoch"][-1] for run in runs)
     parts = [text(method, x=8, y=24, font_size=26, font_weight=600, fill=INK)]
-    for number, (title, names) in enumerate(PLOTS.items()):
-        values = [value for run in runs for name in names for value in run["curve"][name]]
+    by_count = any(name in run["curve"] for run in runs for name in PLOTS[BAGS])
+    for number, title in enumerate((LOSS, BAGS if by_count else METHOD)):
+        names = PLOTS[title]
+        shown = [run for run in runs if all(name in run["curve"] for name in names)]
+        values = [value for run in shown for name in names for value in run["curve"][name]]
         ends = (0.0, 1.0) if number else (min(0.0, *values), max(values) or 1.0)
         start = left + number * (plot_width + gap)
         axes = Axes(start, start + plot_width, 64, height - 40, (0, last or 1), ends)
@@ -56,7 +67,7 @@ def small_curves(method: str, runs: Sequence[dict]) -> str:
         parts += axes.horizontal_grid(((end, f"{end:.3g}") for end in ends), font_size=20, stroke_width=2)
         below = {"x": axes.right, "y": height - 8, "text_anchor": "end", "font_size": 20, "fill": FAINT}
         parts.append(text(f"epoch {last + 1}", **below))
-        for run in runs:
+        for run in shown:
             for name, (stroke, dashes) in zip(names, SERIES.values(), strict=True):
                 look = {"fill": "none", "stroke": stroke, "stroke_width": 3, "opacity": 0.7}
                 look |= {} if dashes == "none" else {"stroke_dasharray": "8 5"}

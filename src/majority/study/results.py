@@ -20,6 +20,7 @@ Result = dict[str, Any]  # the content of one result.json
 RESULTS = "results.jsonl"
 MAX_CURVE_POINTS = 100  # per learning curve
 CURVE_NAMES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
+BAG_FIGURES = {"bag_accuracy": "method_bag_accuracy", "bag_accuracy_by_count": "bag_accuracy"}  # of older versions
 NOT_COMPARED = ("recipe", "seed", "compile")  # settings that change results no more than chance does
 CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
 
@@ -43,7 +44,7 @@ def with_current_names(line: Result) -> Result:
     >>> with_current_names(old)
     {'plan': {'mpem': {'ratios': [0.5]}}, 'stages': {'distilled-teacher-2': {}, 'student': {}}}
     """
-    line = {RENAMED.get(key, key): value for key, value in line.items()}
+    line = _with_bag_accuracy_by_count({RENAMED.get(key, key): value for key, value in line.items()})
     if isinstance(line.get("plan"), dict):
         plan = dict(line["plan"])
         ratios, census = plan.pop("ratios", None), plan.pop("census", None)
@@ -59,6 +60,32 @@ def with_current_names(line: Result) -> Result:
         names = {name: words.sub(lambda word: RENAMED.get(word[0], word[0]), name) for name in line["stages"]}
         line["stages"] = {names[name]: stage for name, stage in line["stages"].items()}
     return line
+
+
+def _with_bag_accuracy_by_count(line: Result) -> Result:
+    """In older versions, `bag_accuracy` was that of the method's own prediction, also in learning curves.
+
+    >>> _with_bag_accuracy_by_count({"test": {"bag_accuracy": 0.9, "bag_accuracy_by_count": 0.8}})
+    {'test': {'method_bag_accuracy': 0.9, 'bag_accuracy': 0.8}}
+    """
+    parts = [figures for part in ("test", "val") if isinstance(figures := line.get(part), dict)]
+    if not any("bag_accuracy_by_count" in figures for figures in parts):
+        return line
+    line = dict(line)
+    for part in ("test", "val"):
+        if isinstance(line.get(part), dict):
+            figures = _rename(line[part], BAG_FIGURES)
+            intervals = figures.get("intervals")
+            line[part] = figures | ({"intervals": _rename(intervals, BAG_FIGURES)} if intervals else {})
+    if isinstance(line.get("curve"), dict):
+        line["curve"] = _rename(
+            line["curve"], {f"{part}_bag_accuracy": f"{part}_method_bag_accuracy" for part in ("train", "val")}
+        )
+    return line
+
+
+def _rename(record: Result, names: dict[str, str]) -> Result:
+    return {names.get(name, name): value for name, value in record.items()}
 
 
 def _rename_settings(settings: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Objective(nn.Module):
     keeps_last: ClassVar[bool] = False  # True: the last epoch is kept, whatever the validation loss
 
     def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
-        """(b,) one loss per bag, and (b,) whether the class of the bag was predicted correctly.
+        """(b,) one loss per bag, and (b,) whether most of its instances are predicted as its class.
 
         `augment` draws new random numbers at each call.
         """
@@ -48,7 +48,7 @@ class BagLoss(Objective):
         output = model(batch.instances, batch.segments, augment)
         with in_float32(output.bag_log_probs):
             losses = model.head.losses(output, batch.segments, batch.target)
-        return losses, batch.target.allows(output.bag_log_probs.argmax(dim=1))
+        return losses, model.bags_right(output, batch.segments, batch.target)
 
 
 class Contrastive(Objective):
@@ -137,7 +137,7 @@ class Distill(Averaged):
         output = model.aggregate(model.backbone(instances).float(), batch.segments)
         with in_float32(output.bag_log_probs):
             losses = batch.segments.mean(-(soft_labels * output.instance_log_probs).sum(dim=1))
-        return losses, batch.target.allows(output.bag_log_probs.argmax(dim=1))
+        return losses, model.bags_right(output, batch.segments, batch.target)
 
 
 def mix(instances: Tensor, most: float) -> tuple[Tensor, Tensor, Tensor]:

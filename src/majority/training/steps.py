@@ -44,7 +44,7 @@ class Steps:
         self.model, self.objective, self.state, self.device, self.val = model, objective, state, device, val
         self.bf16 = settings.precision == "bf16" and device.type == "cuda"
         self.augment = _seeded_augment(settings.augment, device)
-        self.sums = torch.zeros(4, device=device)  # training loss, bags right; validation loss, bags right
+        self.sums = torch.zeros(4, device=device)  # training loss, bags right by count; the same of validation
         self.val_batches: list[Batch] | None = None  # made once if the instances are on the device
         self.val_has_few_shapes = val is not None and val.bags.sizes.min() == val.bags.sizes.max()
         if isinstance(val, ResidentLoader):
@@ -78,7 +78,7 @@ class Steps:
             for batch, output in outputs(model, self.val_batches or _in_order(self.val)):
                 with in_float32(output.bag_log_probs):
                     self.sums[2] += model.head.losses(output, batch.segments, batch.target).sum()
-                self.sums[3] += batch.target.allows(output.bag_log_probs.argmax(dim=1)).sum()
+                self.sums[3] += model.bags_right(output, batch.segments, batch.target).sum()
 
     def running(self) -> AbstractContextManager[object]:
         """The context for all epochs of a training."""

@@ -1,0 +1,167 @@
+"""The share of a background class, estimated from the bags: the choice, its report, and that no instance label takes
+part in it."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import majority
+from majority import Bags, Settings, build_model
+from majority.recipes import Chosen, Plan, Run, census
+from majority.recipes.background import SHARES, choose_share, expected_share
+from majority.recipes.census import CensusSettings
+from majority.recipes.discriminants import discriminants, is_applicable
+from majority.sources import Parts
+
+SETTINGS = CensusSettings(head=Settings(epochs=30, batch_bags=16, learning_rate=0.05), teachers=1, teacher_epochs=2)
+TRAINING = Settings(epochs=2, batch_bags=16)
+
+
+def make_parts(share=0.4, bags=90, background="z", seed=0):
+    """Three classes that vote and a background that holds this share of the instances."""
+    rng = np.random.default_rng(seed)
+    names = sorted(["a", "b", "c", background])
+    voters = [number for number, name in enumerate(names) if name != background]
+    means = 4 * np.eye(4, 8)
+    means[names.index(background)] += 0.7 * means[voters[0]]  # it looks like one of the classes
+
+    def part(bags):
+        labels = [voters[i % 3] for i in range(bags)]
+        which = [
+            np.where(
+                rng.random(20) < share,
+                names.index(background),
+                np.where(rng.random(20) < 0.35, label, rng.choice(voters, size=20)),
+            )
+            for label in labels
+        ]
+        lists = [(means[numbers] + rng.normal(size=(20, 8))).astype(np.float32) for numbers in which]
+        made = Bags.from_lists(lists, [names[label] for label in labels], names, instance_labels=[
+            [names[number] for number in numbers] for numbers in which
+        ])  # fmt: skip
+        return made.with_background(background)
+
+    return Parts(part(bags), part(bags), part(bags))
+
+
+def run_of(folder, parts, share=None, chosen=None):
+    def fresh(number=0, method=None):
+        return build_model(parts.train, method or "soft-count", "mlp", seed=number, background_share=share)
+
+    plan = Plan("census", "mlp", training=TRAINING, own=SETTINGS)
+    return Run(folder, parts.train, parts.val, plan, fresh, None, "cpu", chosen=chosen)
+
+
+def scrambled(bags, seed=1):
+    return bags._with(instance_labels=np.random.default_rng(seed).permutation(bags.instance_labels))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_shares():
+    """Three shares are enough to see a choice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("majority.recipes.background.SHARES", (0.06, 0.25, 0.6))
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return census.train(run_of(tmp_path_factory.mktemp("whole"), make_parts()))
+
+
+# ---------------------------------------------------------------- the choice
+
+
+def test_bags_that_are_right_by_count_choose_the_share():
+    right = dict.fromkeys(SHARES, 0.7)
+    assert choose_share(right | {0.4: 0.9}, 60, prior=0.05)["share"] == 0.4
+    assert choose_share(right | {0.03: 0.9}, 60, prior=0.3)["share"] == 0.03
+
+
+def test_few_bags_leave_the_choice_to_the_prior():
+    right = dict.fromkeys(SHARES, 0.8)
+    for prior, share in ((0.055, 0.06), (0.27, 0.25)):
+        found = choose_share(right | {0.6: 0.81}, 10, prior)
+        assert found["share"] == share
+        assert all(word in found["warning"] for word in ("0.03 to 0.6", "10 validation bags", "--background-share"))
+
+
+def test_no_warning_where_the_bags_exclude_other_shares():
+    right = {0.03: 0.6, 0.06: 0.7, 0.12: 0.9, 0.25: 0.9, 0.4: 0.7, 0.6: 0.5}
+    assert "warning" not in choose_share(right, 80, prior=0.05)
+
+
+def test_the_prior_is_what_winners_leave_for_each_other_class():
+    assert expected_share(0.7, 4) == pytest.approx(0.1)
+    assert expected_share(1.0, 4) == 0.01
+
+
+# ---------------------------------------------------------------- discriminants
+
+
+@pytest.mark.parametrize("background", ["0", "b0", "z"])
+def test_discriminants_leave_the_background_out(background):
+    """Those of the voters are as if the background were no class; its own is 0."""
+    marked = make_parts(background=background).train
+    number = marked.background
+    plain = Bags.from_lists(
+        [marked.store[marked.index[a:b]] for a, b in zip(marked.offsets, marked.offsets[1:], strict=False)],
+        [marked.classes[label] for label in marked.labels],
+        "abc",
+    )
+    assert is_applicable(marked, 8)
+    found, expected = (discriminants(build_model(bags, "soft-count", "mlp"), bags, "cpu") for bags in (marked, plain))
+    assert torch.equal(found[number], torch.zeros(8))
+    torch.testing.assert_close(found[[i for i in range(4) if i != number]], expected)
+
+
+# ---------------------------------------------------------------- in the recipe
+
+
+def test_a_frequent_background_is_found_without_its_share(whole):
+    assert whole.about["background"]["share"] == 0.25
+    assert whole.model.spec.background.share == whole.about["background"]["share"]
+    assert len([name for name in whole.stages if name.startswith("share-")]) == 3
+
+
+def test_a_background_of_little_share_is_not_made_large(tmp_path):
+    trained = census.train(run_of(tmp_path, make_parts(share=0.05)))
+    assert trained.about["background"]["share"] == 0.06
+
+
+def test_instance_labels_change_neither_choice_nor_weights(tmp_path, whole, same):
+    parts = make_parts()
+    other = census.train(run_of(tmp_path, parts._replace(train=scrambled(parts.train), val=scrambled(parts.val))))
+    assert other.about["background"] == whole.about["background"]
+    assert same(other.model, whole.model)
+
+
+def test_a_given_share_is_used_as_it_is(tmp_path):
+    trained = census.train(run_of(tmp_path, make_parts(), share=0.3))
+    assert "background" not in trained.about
+    assert not any(name.startswith("share-") for name in trained.stages)
+    assert trained.model.spec.background.share == 0.3
+
+
+def test_a_second_training_on_all_bags_has_the_share_that_was_chosen(tmp_path, whole):
+    chosen = Chosen(whole.chosen.epochs, whole.about)
+    again = census.train(run_of(tmp_path, make_parts(), chosen=chosen))
+    assert again.model.spec.background.share == whole.about["background"]["share"]
+    assert not any(name.startswith("share-") for name in again.stages)
+
+
+def test_a_share_that_cannot_be_found_is_reported(tmp_path):
+    parts = make_parts(share=0.05, bags=9)
+    settings = {"training.epochs": 1, "census.head.epochs": 2, "census.teachers": 1}
+    run = majority.train(
+        tuple(parts), method="soft-count", recipe="census", settings=settings, out=tmp_path, device="cpu", verbose=False
+    )
+    found = json.loads((tmp_path / "result.json").read_text())["background"]
+    assert "do not tell its share" in found["warning"]
+    page = run.report.read_text()
+    assert "do not tell its share" in page
+    assert f"{found['share']:g}, estimated" in page
+    assert "do not tell its share" in (tmp_path / "model-card.md").read_text()
+    assert run.classifier.model.spec.background.share == found["share"]
