@@ -350,7 +350,9 @@ def main() -> None:
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
             finished = [row for row in read_lines(runs) if key.items() <= row.items()]
             asked = _as_read(cell.plan_of(line).as_dict())
-            if any(with_current_names(row).get("plan", asked) != asked for row in finished):
+            del asked["assumed_wrong"]  # wrong labels are not looked for here
+            plans = [with_current_names(row).get("plan", asked) for row in finished]
+            if any({name: plan[name] for name in plan if name != "assumed_wrong"} != asked for plan in plans):
                 what = f"{line} of {source} {scenario} fold {fold}"
                 raise SystemExit(f"{runs} has {what} by another plan: choose another --out")
             if finished:

@@ -8,12 +8,19 @@
     python benchmarks/labels.py unlabelled cifar10 --folds 2-4 --out results/labels/unlabelled.jsonl
     python benchmarks/labels.py top2 cifar10 --folds 2-4 --scenarios small --out results/labels/top2.jsonl
 
+    OMP_NUM_THREADS=1 python benchmarks/labels.py wrong digits crops.csv --scenarios various --folds 2-4 \\
+        --out results/labels/wrong.jsonl
+    python benchmarks/labels.py wrong cifar10 --scenarios various --folds 2-4 --out results/labels/wrong.jsonl
+
 unlabelled: of 400 training bags, 40, 100 or 200 keep their label, and a quarter as many validation bags are used; the
 other training bags have no label (line `with`), or are left out (`without`). `all` has 400 labelled bags.
 top2: the same bags with their winners, with winners and runners-up, and with their class proportions.
 instances: the same bags, beside them the classes of 0, 1, 5 or 20 training instances per class.
 weights: your own bags with true classes. Each instance gets a random weight, and the label of a bag is the class with
 the largest sum. The weights are given (line `weighted`), or left out (`ignored`); `plain` has the labels of the file.
+wrong: 0, 10, 20 and 40 % of the training and validation bags have a wrong label. `found` has the training and
+validation bags that `majority review` lists, and the share of wrong labels among the first of them, half as many as
+there are wrong labels. Bags of your own are divided into five folds.
 
 Test bags are the same on all lines. Bags of digits have 32 instances; for top2 and instances there are 200. A training
 that has a line in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
@@ -35,19 +42,40 @@ from majority import evaluate
 from majority.cli.options import parse_folds
 from majority.data.device import choose_device
 from majority.data.labels import BagLabels
+from majority.data.scenarios import make_labels_wrong
 from majority.data.training_labels import use_instance_labels
+from majority.inference.classified_bags import classify_bags
+from majority.inference.classifier import Classifier
+from majority.inference.review import review_labels
 from majority.methods import AUTO
+from majority.model import Model
 from majority.recipes import TaskInfo, choose, model_builder, train_by_plan
-from majority.sources import CustomBags, LabelledSet, Parts, load
+from majority.sources import CustomBags, Parts, Source, load
 
 BAGS, LABELLED = 400, (40, 100, 200)
+WRONG = (0.0, 0.1, 0.2, 0.4)
 PER_CLASS = (1, 5, 20)  # labelled instances of each class
 SPREAD, FOLDS = 1.5, 5  # standard deviation of the logarithm of weights; folds of your own bags
 BAG_SIZES = {"digits": 32}
 
 
-def make_lines(what: str, source: LabelledSet, bags: int, **choices: object) -> Iterator[tuple[dict, Parts, str]]:
+def make_lines(what: str, source: Source, bags: int | None, **choices: object) -> Iterator[tuple[dict, Parts, str]]:
     """What tells a line apart, its bags, and the method (auto unless it is given more than bag labels)."""
+    if what == "weights":
+        yield from make_weighted_lines(source, choices["fold"])
+        return
+    if isinstance(source, CustomBags):
+        parts = source.make_parts(fold=choices["fold"], folds=5)
+        for share in WRONG:
+            rngs = (np.random.default_rng([0, choices["fold"], number]) for number in (3, 4))
+            train, val = (make_labels_wrong(part, share, rng) for part, rng in zip(parts[:2], rngs, strict=True))
+            yield {"line": "wrong", "wrong": share}, Parts(train, val, parts.test), AUTO
+        return
+    assert bags is not None
+    if what == "wrong":
+        for share in WRONG:
+            yield {"line": "wrong", "wrong": share}, source.make_parts(bags=bags, wrong_labels=share, **choices), AUTO
+        return
     choices |= {"bags": bags, "bag_size": BAG_SIZES.get(source.name)}
     if what == "top2":
         parts = source.make_parts(**choices)
@@ -94,7 +122,15 @@ def with_few_labels(parts: Parts, labelled: int, others: bool) -> Parts:
 
 
 def train(
-    parts: Parts, source: str, method: str, recipe: str, folder: Path, shared: Path, device: str, seed: int
+    parts: Parts,
+    source: str,
+    method: str,
+    recipe: str,
+    folder: Path,
+    shared: Path,
+    device: str,
+    seed: int,
+    truth: Parts | None = None,
 ) -> dict:
     """Train by the recipe; the pretraining is taken from `shared`, or put there."""
     task = TaskInfo(source, parts.train.store.shape[1:], choose_device(device).type == "cuda")
@@ -110,12 +146,32 @@ def train(
         shutil.copytree(stage, shared)
     shutil.rmtree(folder)
     figures = evaluate(trained.model, parts.test, device).summary()
+    found = {} if truth is None else {"found": review(trained.model, parts, truth, device)}
     seconds = sum(fitted.seconds for fitted in trained.stages.values()) or trained.fitted.seconds
     return {
         "instance_accuracy": round(figures["instance_accuracy"], 4),
         "bag_accuracy": round(figures["bag_accuracy"], 4),
         "recipe": plan.recipe,
         "seconds": round(seconds, 1),
+        **found,
+    }
+
+
+def review(model: Model, parts: Parts, truth: Parts, device: str) -> dict:
+    """How many labels are wrong, how many bags are listed, and the precision of the first half."""
+    bags, true = {"train": parts.train, "val": parts.val}, {"train": truth.train, "val": truth.val}
+    classifier = Classifier(model, device)
+    listed = review_labels({part: classify_bags(classifier, of_part) for part, of_part in bags.items()}).suspicions
+    wrong = sum(int((of_part.labels != true[part].labels).sum()) for part, of_part in bags.items())
+    right = [bags[one.part].labels[one.bag] != true[one.part].labels[one.bag] for one in listed]
+    half = right[: (wrong + 1) // 2]
+    precision = round(sum(half) / len(half), 4) if half else None
+    return {
+        "wrong": wrong,
+        "listed": len(listed),
+        "right": int(sum(right)),
+        "of_half": len(half),
+        "precision": precision,
     }
 
 
@@ -130,7 +186,7 @@ def read(path: Path) -> list[dict]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("unlabelled", "top2", "instances", "weights"))
+    parser.add_argument("what", choices=("unlabelled", "top2", "instances", "weights", "wrong"))
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--scenarios", default="small,various")
     parser.add_argument("--folds", type=parse_folds, default="2-4")
@@ -142,6 +198,7 @@ def main() -> None:
     )
     parser.add_argument("--lines", help="only these, such as all,with,without or winner,top2")
     parser.add_argument("--labelled", type=parse_folds, help="only these numbers of labelled bags")
+    parser.add_argument("--wrong", type=float, nargs="*", help="only these shares of wrong labels")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--work", type=Path, default=Path("runs/labels"))
     parser.add_argument("--out", type=Path, required=True)
@@ -149,24 +206,25 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for source, fold, scenario in product(options.sources, options.folds, options.scenarios.split(",")):
         opened = load(source)
-        if isinstance(opened, CustomBags):
-            bags, scenario, lines = len(opened.bags), "own", make_weighted_lines(opened, fold)
-        else:
-            bags = options.bags or (BAGS if options.what == "unlabelled" else opened.bags)
-            lines = make_lines(options.what, opened, bags, scenario=scenario, fold=fold)
-        for line, parts, method in lines:
+        custom = isinstance(opened, CustomBags)
+        scenario = None if custom else scenario
+        bags = None if custom else options.bags or (BAGS if options.what == "unlabelled" else opened.bags)
+        truth = None
+        for line, parts, method in make_lines(options.what, opened, bags, scenario=scenario, fold=fold):
+            truth = parts if line.get("wrong") == 0 else truth
             key = {"source": opened.name, "scenario": scenario, "fold": fold, **line}
             method = options.method if method == AUTO else method
             key |= {"method": method, "seed": options.seed, "bags": bags}
             key |= {} if options.recipe == "default" else {"recipe": options.recipe}
             wanted = not options.lines or line["line"] in options.lines.split(",")
             wanted = wanted and (not options.labelled or line.get("labelled") in options.labelled)
+            wanted = wanted and (not options.wrong or line.get("wrong") in options.wrong)
             if not wanted or any(key.items() <= row.items() for row in read(options.out)):
                 continue
             used = len(np.unique(parts.train.index))
             shared = options.work / f"{opened.name}-{scenario}-{fold}-{options.seed}-{used}"
             folder, chosen = options.work / "run", (method, options.recipe)
-            row = key | train(parts, opened.kind, *chosen, folder, shared, options.device, options.seed)
+            row = key | train(parts, opened.kind, *chosen, folder, shared, options.device, options.seed, truth)
             row["commit"] = commit()
             with options.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")

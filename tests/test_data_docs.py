@@ -53,6 +53,12 @@ def test_the_page_about_labels(monkeypatch, capsys):
     assert Path("ranked-run/report.html").exists()
 
 
+def test_the_page_about_wrong_labels(monkeypatch, capsys):
+    run_page("wrong-labels.md", monkeypatch, capsys)
+    assert pd.read_csv("review.csv")["corrected_label"].isna().all()
+    assert len(pd.read_csv("review-instances.csv")) == 1_000
+
+
 def test_the_page_about_known_classes(monkeypatch, capsys):
     run_page("known-classes.md", monkeypatch, capsys)
     assert Path("labelled-run/result.json").exists()

@@ -172,6 +172,15 @@ class ChosenViews(TypedDict):
     validation_bags: Count
 
 
+class WrongLabels(TypedDict):
+    """Labels that the counts of a first training contradict."""
+
+    share: Share
+    log_likelihoods: dict[str, float]
+    bags: Count
+    corrections: dict[str, str]
+
+
 class TriedShare(TypedDict):
     share: Share
     bag_accuracy: Share
@@ -206,6 +215,7 @@ class ResultBase(TypedDict):
     curve: NotRequired[Curve | None]
     losses: NotRequired[LossWeights]
     views: NotRequired[ChosenViews]
+    wrong_labels: NotRequired[WrongLabels]
     background: NotRequired[BackgroundShare]
     refit_bags: NotRequired[Count]
     used_instance_labels: NotRequired[Count]

@@ -40,7 +40,14 @@ WinnerRatio = Annotated[
     float | None, typer.Option(help="How many times as often the first class is the bag label as the last class.")
 ]
 Labels = Annotated[
-    str | None, typer.Option(help="What labels of benchmark bags say: winner (default), or top2: also the runner-up.")
+    str | None,
+    typer.Option(
+        help="Of benchmark bags: winner (default), or top2 (also the runner-up). Of your own bags: a file of `majority "
+        "review` with corrected labels."
+    ),
+]
+WrongLabels = Annotated[
+    float | None, typer.Option(help="Give this share of the training and validation bags of a benchmark a wrong label.")
 ]
 Classes = Annotated[int | None, typer.Option(help="Use only the first N classes of a labelled data set.")]
 Seed = Annotated[int, typer.Option(help="Seed of weights and order of bags.")]

@@ -1,4 +1,4 @@
-"""Commands on a run folder: evaluate, predict, map, export, report."""
+"""Commands on a run folder: evaluate, predict, review, map, export, report."""
 
 from __future__ import annotations
 
@@ -152,6 +152,38 @@ def _predict_parts(
         log(f"{written}{done.done} of {count_noun(done.blocks, 'block')} done: {out}")
         if by_bag:
             log("After all shards, repeat the command without --shard: it adds the counts of all blocks")
+
+
+@app.command()
+def review(
+    run: options.RunFolder,
+    source: options.OtherSource = None,
+    out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("review.csv"),
+    bag_column: options.BagColumn = None,
+    label_column: options.LabelColumn = None,
+    path_column: options.PathColumn = None,
+    device: options.Device = "auto",
+) -> None:
+    """List the bags whose label the counts contradict, the most certain first, and the least certain instances.
+
+    Look at these bags, write the right labels into the column corrected_label, and train again with `majority train
+    SOURCE --labels review.csv`. RUN may be the folder of a cross-validation: each bag is then classified by the
+    classifier that has not seen its label.
+    """
+    from ..experiments.review_run import instances_path, review_run, write_review
+    from ..experiments.run_folder import first_run, read_config, source_of
+    from ..inference.prediction_files import check_output_path
+
+    sources = [*filter(None, [source, source_of(read_config(first_run(run)))])]
+    for path in (out, instances_path(out)):
+        check_output_path(path, sources)
+    names = _column_names(bag_column, label_column, path_column)
+    found = review_run(run, source, names=names, device=device, log=log)
+    instances = write_review(out, found)
+    listed = f"{len(found):,} of {count_noun(found.labelled, 'labelled bag')}"
+    log(f"the counts contradict the labels of {listed}: {out}")
+    log(f"estimated share of wrong labels: {found.wrong_share:.1%}".replace("%", " %"))
+    log(f"the least certain instances: {instances}")
 
 
 @app.command()

@@ -51,6 +51,7 @@ def study(
     classes: options.Classes = None,
     winner_ratio: options.WinnerRatio = None,
     labels: options.Labels = None,
+    wrong_labels: options.WrongLabels = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
     data_seed: options.DataSeed = 0,
@@ -94,6 +95,7 @@ def study(
         classes=classes,
         winner_ratio=winner_ratio,
         labels=labels,
+        wrong_labels=wrong_labels,
     )
     shorthands = {
         "backbone": backbone,

@@ -79,6 +79,7 @@ def train(
     labels: options.Labels = None,
     use_instance_labels: Annotated[bool, typer.Option("--use-instance-labels", help=INSTANCE_HELP)] = False,
     instance_labels: Annotated[int | None, typer.Option(help=PER_CLASS_HELP)] = None,
+    wrong_labels: options.WrongLabels = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,
     seed: options.Seed = 0,
@@ -125,6 +126,7 @@ def train(
         labels=labels,
         use_instance_labels=use_instance_labels,
         instance_labels=instance_labels,
+        wrong_labels=wrong_labels,
     ).with_defaults()
     shorthands = {
         "backbone": backbone,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -385,6 +385,27 @@ class Bags:
             true_classes=true_classes,
             instance_labels=instance_labels,
         )
+
+    def bag_names(self) -> list[str]:
+        """The name of each bag, or its number if bags have no names."""
+        return [str(number) for number in range(len(self))] if self.names is None else self.names.tolist()
+
+    @check_arguments
+    def with_other_labels(self, labels: Mapping[int, str]) -> Bags:
+        """Return the same bags, those with these numbers with another label. A runner-up of such a bag is left out.
+
+        >>> bags = Bags.from_lists([np.ones((2, 3))] * 2, labels=["oak", "pine"])
+        >>> bags.with_other_labels({1: "oak"}).labels.tolist()
+        [0, 0]
+        """
+        texts, seconds = self.bag_labels.texts(self.classes), self.bag_labels.second_texts(self.classes)
+        for bag, label in labels.items():
+            texts[bag], seconds[bag] = label, ""
+        bag_labels, _ = encode_bag_labels(texts, seconds, self.classes, self.sizes, self.describe)
+        if self.background is not None and bag_labels.naming(self.background).any():
+            bag = int(np.argmax(bag_labels.naming(self.background)))
+            raise InputError(f"{self.describe(bag)} gets the label {texts[bag]}, the background: give another class")
+        return self._with(bag_labels=bag_labels)
 
     @check_arguments
     def subset(self, bags: Column) -> Bags:

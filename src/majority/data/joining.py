@@ -35,7 +35,7 @@ def join(parts: Sequence[Bags]) -> Bags:
         store=store,
         index=index,
         offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
-        bag_labels=_join_labels([part.bag_labels for part in parts], len(first.classes)),
+        bag_labels=join_labels([part.bag_labels for part in parts], len(first.classes)),
         instance_labels=_join_codes([part.instance_labels for part in parts], parts),
         training_labels=_join_codes([part.training_labels for part in parts], parts),
         weights=_join_weights(parts),
@@ -59,7 +59,7 @@ def _join_weights(parts: Sequence[Bags]) -> np.ndarray | None:
     return np.concatenate([np.ones(len(part.index)) if part.weights is None else part.weights for part in parts])
 
 
-def _join_labels(labels: Sequence[BagLabels], n_classes: int) -> BagLabels:
+def join_labels(labels: Sequence[BagLabels], n_classes: int) -> BagLabels:
     seconds = [np.full(len(some), UNKNOWN) if some.seconds is None else some.seconds for some in labels]
     named = np.eye(n_classes + 1, n_classes, dtype=bool)  # the last row, which -1 finds, has no class
     allowed = [named[some.winners] if some.allowed is None else some.allowed for some in labels]

@@ -16,6 +16,7 @@ from ..errors import InputError
 from .background import runner_up_of
 from .bags import Bags
 from .instance_labels import UNKNOWN
+from .labels import BagLabels
 from .stores import Store
 from .validation import Column, as_integers, as_weights, check_lengths, encode_labels
 
@@ -219,6 +220,33 @@ def make_bags(
     given = {"second_labels": seconds, "instance_labels": codes[index.ravel()], "weights": drawn_weights}
     bags = Bags(store, index.ravel(), offsets, bag_labels, classes, **given)
     return bags if background is None else bags.with_background(background)
+
+
+@check_arguments
+def make_labels_wrong(bags: Bags, share: float, rng: np.random.Generator) -> Bags:
+    """Return the same bags, this share of them with another label, each of the other classes equally often.
+
+    The number of bags is rounded. The runner-up of a bag whose label is changed is left out. A background is no label.
+
+    >>> bags = Bags.from_lists([np.zeros((1, 2))] * 10, labels=["a", "b"] * 5)
+    >>> wrong = make_labels_wrong(bags, 0.3, np.random.default_rng(0))
+    >>> int((wrong.labels != bags.labels).sum())
+    3
+    """
+    if not 0 <= share <= 1:
+        raise InputError(f"a share of {share:g} wrong labels: give a number from 0 to 1")
+    if not bags.bag_labels.named.all():
+        raise InputError(f"{bags.describe(int(np.argmin(bags.bag_labels.named)))} has no label of one class to change")
+    winners = np.delete(np.arange(len(bags.classes)), [] if bags.background is None else bags.background)
+    which = rng.permutation(len(bags))[: round(share * len(bags))]
+    labels = bags.labels.copy()
+    places = np.searchsorted(winners, labels[which]) + rng.integers(1, len(winners), len(which))
+    labels[which] = winners[places % len(winners)]
+    seconds = bags.bag_labels.seconds
+    if seconds is not None:
+        seconds = seconds.copy()
+        seconds[which] = UNKNOWN
+    return bags._with(bag_labels=BagLabels(labels, seconds).take(np.arange(len(bags))))
 
 
 def _fixed_sum_points(sums: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:

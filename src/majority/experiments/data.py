@@ -8,12 +8,14 @@ from pathlib import Path
 
 from ..data.bags import Bags
 from ..data.joining import join
+from ..data.scenarios import LABELS
 from ..data.training_labels import has_usable_labels, use_instance_labels, used_instances, without_labels_of
 from ..errors import InputError
 from ..methods import sees_instance_labels
 from ..parsing import check_fields
 from ..sources import Parts, Source, is_custom_source, load, names
 from ..sources.base import IN_MEMORY
+from ..sources.custom.corrections import read_corrections
 
 MAXIMA = {  # what is too low is refused where it is used, which knows more about it
     "fold": 10**6,
@@ -43,8 +45,8 @@ NO_CHOICES_OF_BAGS = (  # fields that say how a source is read, or what training
 class Data:
     """Which bags to use: the same for every method, so that comparisons are paired.
 
-    `scenario` to `with_replacement`, `classes`, `winner_ratio` and `labels` say how bags are made from a labelled set;
-    custom bags are used as they are.
+    `scenario` to `with_replacement`, `classes`, `winner_ratio`, `labels` and `wrong_labels` say how bags are made from
+    a labelled set; custom bags are used as they are, or with corrected labels.
     """
 
     source: str
@@ -64,7 +66,9 @@ class Data:
     background: str | None = None  # a class that does not vote
     classes: int | None = None  # use only the first N classes of a labelled data set; None: all
     winner_ratio: float | None = None  # the first class is the label this many times as often as the last; None: 1
-    labels: str | None = None  # what bag labels say: winner (None), or top2, the winner and the runner-up
+    labels: str | None = None  # winner (None), or top2; of custom bags: a file of corrected labels
+    wrong_labels: float | None = None  # share of training and validation bags that get a wrong label; None: 0
+    corrections: dict[str, str] | None = None  # the content of the file of corrected labels: by bag
     use_instance_labels: bool = False  # training sees known labels of instances in training bags
     instance_labels: int | None = None  # so many of them per class, drawn by the data seed; None: all that are known
 
@@ -86,10 +90,13 @@ class Data:
         return os.path.abspath(Path(self.source).expanduser()) if is_file else None
 
     def with_defaults(self) -> Data:
-        """The same data with the defaults for its kind of source filled in."""
+        """The same data with the defaults for its kind of source filled in, and its corrected labels."""
+        custom = self.source == IN_MEMORY or is_custom_source(self.source)
+        if custom and self.labels is not None and self.labels not in LABELS and self.corrections is None:
+            return replace(self, corrections=read_corrections(Path(self.labels).expanduser())).with_defaults()
         if self.source == IN_MEMORY:
             return self
-        if is_custom_source(self.source):
+        if custom:
             if self.folds is not None and self.folds < 3:
                 raise InputError(f"--folds {self.folds}: give 3 or more (one for testing, one for validation)")
             return self
@@ -114,7 +121,11 @@ class Data:
         choices = asdict(self.with_defaults())
         for name in NO_CHOICES_OF_BAGS:
             choices.pop(name)
-        parts = source.make_parts(**choices)
+        corrections = choices.pop("corrections")
+        if corrections is None:
+            parts = source.make_parts(**choices)
+        else:
+            parts = _correct(source.make_parts(**choices | {"labels": None}), corrections, str(self.labels))
         return self._with_training_labels(parts) if self.use_instance_labels else parts
 
     def join(self, parts: Parts) -> Bags:
@@ -130,6 +141,28 @@ class Data:
         val, test = (bags and without_labels_of(bags, train.store, used) for bags in (parts.val, parts.test))
         assert val is not None
         return Parts(train, val, test)
+
+
+def _correct(parts: Parts, corrections: dict[str, str], file: str) -> Parts:
+    """The same parts with other labels of some bags. Every bag stays in its part."""
+    present = parts.present()
+    known = {name for bags in present.values() for name in bags.bag_names()}
+    missing = [name for name in corrections if name not in known]
+    if missing:
+        raise InputError(f"{file}: there is no bag {missing[0]}: name the bags as in the source")
+    try:
+        corrected = {part: bags.with_other_labels(_by_number(bags, corrections)) for part, bags in present.items()}
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    train, before = (bags.bag_labels.named_classes() for bags in (corrected["train"], parts.train))
+    if before - train:
+        name = parts.train.classes[min(before - train)]
+        raise InputError(f"{file}: no training bag is left with the label {name}: leave one of its bags as it was")
+    return Parts(corrected["train"], corrected["val"], corrected.get("test"))
+
+
+def _by_number(bags: Bags, corrections: dict[str, str]) -> dict[int, str]:
+    return {bag: corrections[name] for bag, name in enumerate(bags.bag_names()) if name in corrections}
 
 
 def fingerprints(parts: Parts, method: str) -> list[str | None]:

@@ -43,7 +43,7 @@ from ..sources.base import IN_MEMORY
 from ..training.callbacks import Callback
 from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.memory import memory_warning
-from ..training.run_files import METRICS
+from ..training.run_files import CHECKPOINT, METRICS
 from ..training.validation import (
     check_all_known,
     check_bags_per_process,
@@ -270,6 +270,8 @@ class Experiment:
     def _finish(self, folder: Path, prepared: Prepared, trained: Trained, device: str) -> dict[str, Any]:
         """Write the classifier, the figures and the report page."""
         source, parts = prepared.source, prepared.parts
+        if trained.first is not None:
+            (folder / CHECKPOINT).unlink(missing_ok=True)  # of the first training, whose epochs are replaced
         write_lines(folder / METRICS, trained.fitted.history)  # of the model that is kept, whichever stage made it
         classifier = Classifier(trained.model, device, source.columns)
         classifier.save(folder / CLASSIFIER, about={"source": self.data.source})

@@ -96,6 +96,7 @@ def train(
     labels: str | None = None,
     use_instance_labels: bool = False,
     instance_labels: int | None = None,
+    wrong_labels: float | None = None,
 ) -> TrainedRun:
     """Train as `majority train` does: choose a recipe, train all its stages, evaluate, and write the report.
 
@@ -139,6 +140,7 @@ def train(
         labels=labels,
         use_instance_labels=use_instance_labels,
         instance_labels=instance_labels,
+        wrong_labels=wrong_labels,
     )
     experiment = Experiment(
         data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like, refit

@@ -26,6 +26,7 @@ from .losses import LOSSES
 from .patches import PATCHES
 from .plan import Plan, TaskInfo
 from .stages import Chosen, Run, Trained, temporary_files, train_once
+from .wrong_labels import train_without_wrong_labels
 
 __all__ = [
     "DEFAULT",
@@ -184,7 +185,7 @@ def train_by_plan(
 
     losses = recipe.losses if recipe.method(method) == AUTO else ()
     run = Run(folder, train, val, plan, fresh_model, title, device, eager, log, callbacks, losses, chosen)
-    return recipe.train(run)
+    return train_without_wrong_labels(run, recipe.train)
 
 
 def _default_recipe(task: TaskInfo) -> tuple[str, str]:

@@ -94,11 +94,11 @@ class CensusSettings:
 def plan(task: TaskInfo) -> Plan:
     if task.vectors or not (task.tiny or task.on_gpu):
         head = Settings(epochs=100, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
-        return Plan("census", "mlp" if task.vectors else PATCHES, own=CensusSettings(head=head))
+        return Plan("census", "mlp" if task.vectors else PATCHES, own=CensusSettings(head=head), assumed_wrong=None)
     if task.tiny:
         views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
         training = Settings(epochs=30, learning_rate=4e-3, warmup_epochs=3, augment=views)
-        return Plan("census", "tiny", training=training, own=CensusSettings())
+        return Plan("census", "tiny", training=training, own=CensusSettings(), assumed_wrong=None)
     height, width = map(_three_quarters, task.shape[:2])
     pretrain = Settings(
         epochs=200,
@@ -122,7 +122,8 @@ def plan(task: TaskInfo) -> Plan:
         augment=("crop", "cutout"),
         precision="bf16",
     )
-    plan = Plan("census", resnet_for(task), training=training, own=CensusSettings(pretrain, head, teacher_epochs=20))
+    own = CensusSettings(pretrain, head, teacher_epochs=20)
+    plan = Plan("census", resnet_for(task), training=training, own=own, assumed_wrong=None)
     known = known_source(task.source)
     if known is not None:
         return with_views(plan, views_of(known))

@@ -3,7 +3,7 @@
 No single loss is right for all bags. `adjusted-mean` predicts too many instances of rare classes if the instances that
 winners leave are not shared evenly; `soft-count` and `vote` learn little from bags with a large majority. Losses of
 different methods are on different scales, so they cannot be compared. What can be compared is how well the shares of
-the classes that a classifier predicts in a bag explain the label of the bag: see `label_log_likelihoods`.
+the classes that a classifier predicts in a bag explain the label of the bag: see `label_log_probs`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from torch import Tensor
 
 from ..data.bags import Bags
 from ..data.device import choose_device
-from ..data.labels import BagLabels
 from ..inference.evaluate import all_batches, outputs
+from ..inference.label_likelihood import label_log_probs, voting_shares
 from ..model import Model
 from ..training.distributed import gather_pass
 
 LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer
 PRIOR = {"adjusted-mean": 0.5}  # of the weights, others 1: it assumes more, and bag labels cannot show all of it
-SHARPNESS = np.geomspace(0.1, 100, 61)  # values that are tried
 DISCOUNT = 0.15  # of the validation labels' evidence: they are few, and have chosen the epochs as well
 
 
@@ -40,46 +39,12 @@ def predicted_shares(model: Model, bags: Bags, device: str = "auto") -> np.ndarr
     return gather_pass(bags, shares_of).double().cpu().numpy()
 
 
-def label_log_likelihoods(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray) -> np.ndarray:
-    """(b, C) predicted shares, labels, (C,) training bags with each label -> (b,) log-likelihood of each label.
-
-    P(label = y) is proportional to f_y exp(s (share_y - mean share of y over the bags)), with f the share of training
-    bags with label y, each count plus one. The sharpness s is the same for all bags and has the value with the highest
-    likelihood, so that classifiers with soft and with nearly one-hot probabilities can be compared. As f gives the base
-    rates and shares are compared with their means, a classifier gains nothing by predicting frequent labels more often:
-    it must predict more instances of a class where this class is the label.
-
-    >>> labels, counts = BagLabels(np.array([0, 1, 0, 1])), np.array([2, 2])
-    >>> good, none = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]]), np.full((4, 2), 0.5)
-    >>> label_log_likelihoods(good, labels, counts).round(2) + 0.0
-    array([0., 0., 0., 0.])
-    >>> label_log_likelihoods(none, labels, counts).round(2)
-    array([-0.69, -0.69, -0.69, -0.69])
-    """
-    base = np.log((label_counts + 1) / (label_counts + 1).sum())
-    lead = shares - shares.mean(axis=0)
-
-    def log_likelihoods(sharpness: float) -> np.ndarray:
-        scores = sharpness * lead + base
-        scores = scores - scores.max(axis=1, keepdims=True)
-        return labels.log_probs(scores) - np.log(np.exp(scores).sum(axis=1))
-
-    return max(map(log_likelihoods, SHARPNESS), key=lambda values: float(values.mean()))
-
-
-def voting_shares(shares: np.ndarray, bags: Bags) -> tuple[np.ndarray, BagLabels]:
-    """The shares and the labels without the background, which no bag has as its label."""
-    if bags.background is None:
-        return shares, bags.bag_labels
-    return np.delete(shares, bags.background, axis=1), bags.bag_labels.without_class(bags.background)
-
-
 def explained(model: Model, train: Bags, val: Bags, device: str = "auto") -> float:
     """The mean log-likelihood of the labels of the validation bags, given what the model predicts for instances."""
     shares, labels = voting_shares(predicted_shares(model, val, device), val)
     _, train_labels = voting_shares(np.empty((0, len(train.classes))), train)
     counts = train_labels.counts(shares.shape[1])
-    return float(label_log_likelihoods(shares, labels, counts).mean())
+    return float(label_log_probs(shares, labels, counts)[1].mean())
 
 
 def weigh(log_likelihoods: Mapping[str, float], methods: Mapping[str, str], bags: int) -> dict[str, float]:

@@ -23,6 +23,7 @@ SHORTHANDS = {  # options of the command that are short for one setting of the p
     "compile": "training.compile",
     "ratios": "mpem.ratios",
 }
+MOST_WRONG = 0.45  # share of wrong labels: with two classes, labels of which half are wrong say nothing
 VALUE_TYPES: dict[type, tuple[type, str]] = {  # by the type of a setting: the type of new values, and its name
     bool: (bool, "true or false"),
     int: (Integral, "a whole number"),
@@ -55,10 +56,14 @@ class Plan:
     pixels: str = "data"
     training: Settings = field(default_factory=Settings)  # of the network that is kept
     own: Any = None  # settings that only this recipe has: a frozen dataclass, or None
+    assumed_wrong: float | None = 0.0  # share of the bag labels that may be wrong; None: the bags show it
 
     def __post_init__(self) -> None:
         if not isinstance(self.backbone, str):
             raise InputError(f"backbone is {self.backbone!r}: give a name, or auto")
+        wrong = self.assumed_wrong
+        if wrong is not None and not (_is_real(wrong) and 0 <= wrong <= MOST_WRONG):
+            raise InputError(f"assumed_wrong is {wrong!r}: give a share from 0 to {MOST_WRONG}, or null")
 
     @property
     def all_settings(self) -> list[Settings]:
@@ -127,6 +132,10 @@ class Plan:
             settings = getattr(self.own, item.name)
             if isinstance(settings, Settings):
                 yield item.name, settings
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> Any:

@@ -28,6 +28,7 @@ from .plan import Plan
 
 SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not choose seeds this far apart
 STAGES, OUTCOME, WEIGHTS = "stages", "outcome.json", "weights.safetensors"
+ROBUST = "robust"  # the folder of a second training, without labels that seem to be wrong
 REFIT = "refit"  # the folder of a second training, on all bags
 AGAIN = "remove it and run again, which trains this stage again"
 ALL_AGAIN = "remove the folder of this stage and run again"
@@ -41,6 +42,7 @@ class Trained:
     fitted: Fitted  # the training of this model
     stages: dict[str, Fitted] = field(default_factory=dict)  # every stage, if the recipe has several
     about: dict[str, Any] = field(default_factory=dict)  # the recipe's own entry in result.json
+    first: Trained | None = None  # the training that showed which labels are wrong
 
     def summary(self) -> dict[str, Any]:
         """Best epoch and epochs of the model; seconds of all stages."""
@@ -51,6 +53,9 @@ class Trained:
             "seconds": round(sum(fitted.seconds for fitted in trainings), 3),
             "capture_seconds": round(sum(fitted.capture_seconds for fitted in trainings), 3),
         }
+        if self.first is not None:
+            before = self.first.summary()
+            summary |= {name: round(summary[name] + before[name], 3) for name in ("seconds", "capture_seconds")}
         if self.stages:
             summary["stages"] = {
                 name: {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, fitted.loss_name: fitted.best_loss}
@@ -181,5 +186,5 @@ def train_once(run: Run) -> Trained:
 
 def temporary_files(folder: Path) -> list[Path]:
     """Files that a run folder holds only until the run is finished: its checkpoint, and the weights of its stages."""
-    places = (folder, folder / REFIT)
+    places = (folder, folder / ROBUST, folder / REFIT)
     return [file for place in places for name in (CHECKPOINT, f"{STAGES}/*/*.safetensors") for file in place.glob(name)]

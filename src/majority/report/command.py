@@ -20,7 +20,8 @@ def train_command(config: dict[str, Any]) -> str | None:
     "majority train 'my bags.csv' --method count --fold 1"
     """
     plan, data = config.get("plan", {}), dict(config["data"])
-    data.pop("fingerprint", None)
+    for name in ("fingerprint", "corrections"):  # corrections are in the file of --labels
+        data.pop(name, None)
     if data["source"] == IN_MEMORY:
         return None
     words = ["majority", "train", str(data.pop("source"))]

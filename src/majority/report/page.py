@@ -19,6 +19,7 @@ from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
 from ..inference.figure_files import summary_with_intervals
 from ..inference.metrics import coverage_note
+from ..inference.review import review_labels
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
 from ..recipes.views import describe
 from ..sources import Source, names
@@ -92,7 +93,11 @@ def write_page(
     """
     part = "test" if "test" in parts else "val"
     classified = classified or classify_bags(classifier, parts[part], opened)
+    others = {name: bags for name, bags in parts.items() if name != part and source is None}
+    reviewed = {name: classify_bags(classifier, bags, opened) for name, bags in others.items()} | {part: classified}
     content = _content(facts, classifier, parts, part, classified, source)
+    content["suspicious"] = sections.suspicious(review_labels(reviewed))
+    content["part_names"] = PART_NAMES | ({} if source is None else {part: content["part"]})
     filters = {"percent": _percent, "signed": _signed, "number": _number}
     page = fill("template.html.jinja", content | _script(), filters=filters)
     path = folder / REPORT if source is None else _page_path(folder, source)
@@ -218,6 +223,7 @@ def _about(config: dict[str, Any], result: dict[str, Any], classifier: Classifie
         "method": config["method"],
         "bag losses": _bag_losses(result),
         "views": _views(result),
+        "wrong labels": _wrong_labels(result),
         "background share": _background_share(result, config),
         "recipe": plan["recipe"],
         "trained again": _refit(result),
@@ -245,6 +251,25 @@ def _bag_losses(result: dict[str, Any]) -> str | None:
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
     bags = result["losses"]["validation_bags"]
     return f"{shown} (weights, by how well instance predictions explain the labels of {bags} validation bags)"
+
+
+def _wrong_labels(result: dict[str, Any]) -> str | None:
+    """What a first training showed about the labels.
+
+    >>> _wrong_labels({"wrong_labels": {"share": 0.2, "bags": 250, "corrections": {"3": "oak", "7": ""}}})
+    'about 20 % of 250: the last training had other labels of 1 bag, and left out those of 1'
+    >>> _wrong_labels({"wrong_labels": {"share": 0.0, "bags": 250, "corrections": {}}})
+    'none are assumed among 250'
+    """
+    if "wrong_labels" not in result:
+        return None
+    found = result["wrong_labels"]
+    if not found["corrections"]:
+        return f"none are assumed among {found['bags']:,}"
+    other = sum(label != "" for label in found["corrections"].values())
+    left_out = len(found["corrections"]) - other
+    used = f"the last training had other labels of {count_noun(other, 'bag')}, and left out those of {left_out:,}"
+    return f"about {100 * found['share']:.0f} % of {found['bags']:,}: {used}"
 
 
 def _refit(result: dict[str, Any]) -> str | None:

@@ -10,6 +10,7 @@ import numpy as np
 from ..data.instance_labels import UNKNOWN
 from ..inference.classified_bags import ClassifiedBags
 from ..inference.metrics import overestimation
+from ..inference.review import Review
 from ..plots.colours import colour, text_colour
 from ..plots.figures import Box, instance_map
 from ..plots.pictures import Tile, mosaic
@@ -18,6 +19,7 @@ from ..plots.pictures import Tile, mosaic
 MAX_BARS, MAX_SEGMENTS = 200, 12  # bags, and classes in the bar of one bag
 MAX_MOSAICS, MAX_MOSAIC_TILES, MOSAIC_COLUMNS, MOSAIC_SIDE = 24, 48, 8, 32
 MAX_GALLERY_TILES, GALLERY_COLUMNS, GALLERY_SIDE = 360, 8, 44
+MAX_SUSPICIOUS = 100
 MAX_MAPS, MAX_MAP_INSTANCES = 24, 2_000
 MAX_BOXES = 30
 MAX_CONFUSIONS = 10
@@ -117,17 +119,34 @@ def bars(classified: ClassifiedBags) -> Section:
 
 
 def mosaics(classified: ClassifiedBags) -> Section:
-    bags, names, wrong = classified.bags, without_common_prefix(classified.classes), classified.wrong_instances()
+    wrong = classified.wrong_instances()
+    bags = classified.order[:MAX_MOSAICS].tolist()
+    shown = [_bag_summary(classified, bag) | _mosaic(classified, bag, wrong) for bag in bags]
+    return Section(shown, len(classified.bags))
+
+
+def _mosaic(classified: ClassifiedBags, bag: int, wrong: np.ndarray) -> dict[str, Any]:
+    """Some images of a bag; `wrong` (n,) says which instances are marked."""
+    bags, names = classified.bags, without_common_prefix(classified.classes)
+    positions = _evenly_spaced(classified.instances_of(bag), MAX_MOSAIC_TILES)
+    tiles = [_tile(classified, i, names[classified.guess[i]], wrong[i]) for i in positions.tolist()]
+    label = f"{len(tiles)} instances of bag {classified.bag_name(bag)}"
+    images = bags.store[bags.index[positions]]
+    drawing = mosaic(images, tiles, MOSAIC_COLUMNS, MOSAIC_SIDE, label)
+    return {"drawing": drawing, "drawn": len(tiles), "descriptions": _descriptions(tiles)}
+
+
+def suspicious(review: Review) -> Section:
+    """The bags whose label the counts contradict, the most certain first; the first ones with their images."""
     shown = []
-    for bag in classified.order[:MAX_MOSAICS].tolist():
-        positions = _evenly_spaced(classified.instances_of(bag), MAX_MOSAIC_TILES)
-        tiles = [_tile(classified, i, names[classified.guess[i]], wrong[i]) for i in positions.tolist()]
-        summary = _bag_summary(classified, bag)
-        label = f"{len(tiles)} instances of bag {summary['name']}"
-        images = bags.store[bags.index[positions]]
-        drawing = mosaic(images, tiles, MOSAIC_COLUMNS, MOSAIC_SIDE, label)
-        shown.append(summary | {"drawing": drawing, "drawn": len(tiles), "descriptions": _descriptions(tiles)})
-    return Section(shown, len(bags))
+    for place, one in enumerate(review.suspicions[:MAX_SUSPICIOUS]):
+        classified = review.parts[one.part]
+        about = _bag_summary(classified, one.bag) | {"part": one.part, "suggested": one.suggested}
+        about |= {"wrong": one.probability, "suggested_count": int(classified.counts[one.bag, one.suggested])}
+        if classified.bags.store.ndim == 4 and place < MAX_MOSAICS:
+            about |= _mosaic(classified, one.bag, np.zeros(len(classified.guess), bool))
+        shown.append(about)
+    return Section(shown, len(review))
 
 
 def maps(classified: ClassifiedBags) -> Section:

@@ -88,6 +88,7 @@ class Source(Protocol):
         winner_prior: Sequence[float] | None = None,
         winner_ratio: float | None = None,
         labels: str | None = None,
+        wrong_labels: float | None = None,
         background: str | None = None,
     ) -> Parts:
         """Training, validation and test bags, the same for the same arguments."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...arguments import check_arguments
-from ...data.scenarios import BACKGROUND_SHARES, make_bags, winner_weights
+from ...data.scenarios import BACKGROUND_SHARES, make_bags, make_labels_wrong, winner_weights
 from ...data.validation import as_integers, check_lengths, check_store, encode_labels, is_sized
 from ...errors import InputError
 from ..base import Parts
@@ -116,6 +116,7 @@ class LabelledSet:
         with_replacement: bool = False,
         ties: str | None = None,  # None: lowest
         labels: str | None = None,  # None: winner; or top2
+        wrong_labels: float | None = None,  # None: 0
         classes: int | None = None,
         winner_prior: Sequence[float] | np.ndarray | None = None,
         winner_ratio: float | None = None,
@@ -129,7 +130,9 @@ class LabelledSet:
         the data seed, the fold and these arguments, so every method gets the same bags. `classes` is the number
         of classes to use, the first ones of the set; the folds do not change. `winner_ratio` is short for a geometric
         `winner_prior`: how many times as often the first class is the bag label as the last class. `folds` is refused:
-        their number is fixed. With `labels="top2"`, bags also have a second label: the runner-up.
+        their number is fixed. With `labels="top2"`, bags also have a second label: the runner-up. With `wrong_labels`,
+        this share of the training bags and of the validation bags has another label than the most common class; the
+        test bags do not change.
 
         >>> from majority import sources
         >>> train, val, test = sources.load("digits").make_parts(fold=2)
@@ -175,6 +178,8 @@ class LabelledSet:
             )
             for number, part in enumerate(Parts._fields)
         ]
+        for number, part in enumerate(parts[:2] if wrong_labels else []):
+            parts[number] = make_labels_wrong(part, wrong_labels or 0, _generator(data_seed, fold, len(parts) + number))
         return Parts(*parts)
 
     def _first_classes(self, n: int | None) -> tuple[str, ...]:

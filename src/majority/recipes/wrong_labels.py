@@ -1,0 +1,138 @@
+"""Wrong bag labels: a first training shows which labels its counts contradict, a second one learns without them.
+
+Labels are judged by the classes that the classifier of the first training predicts in all training and validation bags.
+How large a share of them is wrong is chosen by the likelihood of the labels, which takes into account that labels are
+wrong. If none are, which is the usual case, there is no second training. Instance labels are not used.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from ..data.bags import Bags
+from ..data.device import choose_device
+from ..data.joining import join_labels
+from ..inference.evaluate import all_batches, outputs
+from ..inference.label_likelihood import judge_labels, label_log_probs, voting_shares
+from ..model import Model
+from ..training.distributed import from_first, gather_pass
+from .stages import ROBUST, STAGES, Run, Trained
+
+SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
+LEAST_EVIDENCE = 1.0  # difference of log-likelihoods from which labels are thought to be wrong
+SURE = 0.8  # probability from which the class that seems to have won becomes the label; below, the bag has none
+LABEL_FREE = ("pretrain", "patches")  # stages that use no labels, which the second training takes from the first
+
+
+def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Trained:
+    """Train; if labels seem to be wrong, train again without them."""
+    if run.plan.assumed_wrong == 0:
+        return train(run)
+    if run.chosen is not None:
+        about = run.chosen.about.get("wrong_labels", {})
+        trained = train(_with_labels(run, _correct(run.train, about.get("corrections", {})), run.val))
+        return replace(trained, about=trained.about | ({"wrong_labels": about} if about else {}))
+    first = train(run)
+    if first.model.head.sees_instance_labels:
+        return first
+    about = find_wrong_labels(first.model, run.train, run.val, run.plan.assumed_wrong, run.device)
+    corrections: dict[str, str] = about["corrections"]
+    if not corrections:
+        return replace(first, about=first.about | {"wrong_labels": about})
+    n, relabelled = len(run.train), sum(label != "" for label in corrections.values())
+    run.log(
+        f"about {about['share']:.0%} of the labels seem to be wrong: training again with other labels of {relabelled} "
+        f"bags and without the labels of {len(corrections) - relabelled}"
+    )
+    val = _correct(run.val, {str(int(bag) - n): label for bag, label in corrections.items() if int(bag) >= n})
+    val = val.with_labels() if val.bag_labels.known.any() else run.val
+    again = _with_labels(run, _correct(run.train, corrections), val)
+    from_first(lambda: _copy_label_free_stages(run, again))
+    second = train(again)
+    return replace(second, first=first, about=second.about | {"wrong_labels": about})
+
+
+def find_wrong_labels(
+    model: Model, train: Bags, val: Bags, share: float | None = None, device: str = "auto"
+) -> dict[str, Any]:
+    """What the counts of a model say about the labels: the recipe's entry in result.json.
+
+    `corrections` has the bags whose label is probably wrong, by their number, with validation bags after the training
+    bags: the label that they get, or an empty text.
+    """
+    votes, labels = [], []
+    for bags in (train, val):
+        known = np.flatnonzero(bags.bag_labels.known)
+        of_part = voting_shares(counted_shares(model, bags.subset(known), device), bags.subset(known))
+        votes.append(of_part[0])
+        labels.append(of_part[1])
+    numbers = np.concatenate([np.flatnonzero(train.bag_labels.known), len(train) + np.arange(len(val))])
+    shares, given = np.concatenate(votes), join_labels(labels, votes[0].shape[1])
+    frequencies = given.counts(shares.shape[1])
+    tried = {one: float(label_log_probs(shares, given, frequencies, one)[1].sum()) for one in SHARES}
+    if share is None:
+        share = max(tried, key=lambda one: tried[one])
+        share = share if tried[share] - tried[0.0] >= LEAST_EVIDENCE else 0.0
+    about: dict[str, Any] = {"share": share, "log_likelihoods": {f"{one:g}": value for one, value in tried.items()}}
+    about |= {"bags": len(numbers), "corrections": {}}
+    if share == 0:
+        return about
+    judged = judge_labels(shares, given, frequencies, share)
+    names = [name for number, name in enumerate(train.classes) if number != train.background]
+    for i in np.flatnonzero(judged.contradicted).tolist():
+        sure = judged.winner_probability[i] >= SURE
+        about["corrections"][str(numbers[i])] = names[judged.winner[i]] if sure else ""
+    return about
+
+
+def counted_shares(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:  # (b, C)
+    """The share of the instances of each bag that is predicted as each class."""
+    chosen = choose_device(device)
+
+    def shares_of(part: Bags) -> Tensor:
+        batches = outputs(model.to(chosen), all_batches(part.without_instance_labels(), chosen))
+        return torch.cat(
+            [
+                batch.segments.mean(one_hot(output.instance_log_probs.argmax(dim=1), len(bags.classes)).float())
+                for batch, output in batches
+            ]
+        )
+
+    return gather_pass(bags, shares_of).double().cpu().numpy()
+
+
+def _correct(bags: Bags, corrections: Mapping[str, str]) -> Bags:
+    """The bags with these labels; bags of other numbers keep theirs."""
+    numbers = {int(bag): label for bag, label in corrections.items() if 0 <= int(bag) < len(bags)}
+    return bags.with_other_labels(numbers) if numbers else bags
+
+
+def _with_labels(run: Run, train: Bags, val: Bags) -> Run:
+    """The run in a folder of its own, with these bags; new heads see their labels."""
+    if train is run.train:
+        return run
+    counts = torch.from_numpy(train.bag_labels.counts(len(train.classes)))
+
+    def fresh_model(*args: Any, **options: Any) -> Model:
+        model = run.fresh_model(*args, **options)
+        model.head.see_labels(counts)
+        return model
+
+    folder = run.folder if run.chosen is not None else run.folder / ROBUST
+    title = None if run.title is None else f"{run.title}, again"
+    return replace(run, folder=folder, train=train, val=val, fresh_model=fresh_model, title=title)
+
+
+def _copy_label_free_stages(run: Run, again: Run) -> None:
+    for name in LABEL_FREE:
+        place, copy = (one.folder / STAGES / name for one in (run, again))
+        if place.exists() and not copy.exists():
+            shutil.copytree(place, copy)

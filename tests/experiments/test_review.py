@@ -1,0 +1,142 @@
+"""`majority review`, corrected labels, and benchmark bags with wrong labels."""
+
+import csv
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from majority import load_source
+from majority.cli.app import app
+from majority.errors import InputError
+from majority.experiments.data import Data
+
+QUICK = ["--recipe", "quick", "--method", "log-mean", "--epochs", "20", "--device", "cpu", "--set", "assumed_wrong=0"]
+WRONG = {"bag3": "b", "bag10": "c", "bag20": "a"}  # given instead of a, b, c
+
+
+def write_table(path):
+    """48 bags of three well separated classes; three labels are wrong."""
+    rng = np.random.default_rng(0)
+    rows = ["bag,bag_label,u,v,w"]
+    for bag in range(48):
+        name, label = f"bag{bag}", bag % 3
+        votes = 12 - bag % 4 * 2
+        true = np.append(np.repeat(label, votes), (label + 1 + np.arange(12 - votes) % 2) % 3)
+        for instance in true:
+            values = ",".join(f"{value:.4f}" for value in 4 * np.eye(3)[instance] + rng.normal(size=3))
+            rows.append(f"{name},{WRONG.get(name, 'abc'[label])},{values}")
+    path.write_text("\n".join(rows) + "\n")
+
+
+def command(*words):
+    return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("review")
+    write_table(place / "bags.csv")
+    assert command("train", place / "bags.csv", *QUICK, "--out", place / "run").exit_code == 0
+    assert command("review", place / "run", "--out", place / "review.csv", "--device", "cpu").exit_code == 0
+    return place
+
+
+def test_the_bags_with_wrong_labels_are_listed_first(folder):
+    rows = read(folder / "review.csv")
+    assert {row["bag"] for row in rows[:3]} == set(WRONG)
+    assert all(row["suggested_label"] == "abc"[int(row["bag"][3:]) % 3] for row in rows[:3])
+    certainty = [float(row["p(wrong)"]) for row in rows]
+    assert certainty == sorted(certainty, reverse=True)
+    assert all(row["corrected_label"] == "" for row in rows)
+    instances = read(folder / "review-instances.csv")
+    lowest = [float(row["probability"]) for row in instances]
+    assert lowest == sorted(lowest)
+    assert len(instances) == 48 * 12
+
+
+def test_the_page_shows_them(folder):
+    page = (folder / "run" / "report.html").read_text()
+    assert 'id="suspicious"' in page
+    assert all(f"<b>bag {name}</b>" in page.split('id="suspicious"')[1] for name in WRONG)
+
+
+def test_each_bag_of_a_cross_validation_is_judged_by_the_fold_that_tests_it(folder):
+    out = folder / "folds"
+    assert command("train", folder / "bags.csv", *QUICK, "--folds", 3, "--out", out).exit_code == 0
+    assert command("review", out, "--out", folder / "by-fold.csv", "--device", "cpu").exit_code == 0
+    rows = read(folder / "by-fold.csv")
+    assert {*WRONG} <= {row["bag"] for row in rows}
+    for row in rows:
+        data = Data(str(folder / "bags.csv"), folds=3, fold=int(row["part"].removeprefix("fold")))
+        assert row["bag"] in data.parts(data.open()).test.names
+
+
+def test_corrected_labels_go_back_into_training(folder):
+    rows = read(folder / "review.csv")
+    for row in rows:
+        row["corrected_label"] = row["suggested_label"] if row["bag"] in WRONG else ""
+    with (folder / "corrected.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    train = ("train", folder / "bags.csv", *QUICK, "--labels", folder / "corrected.csv", "--out", folder / "again")
+    assert command(*train).exit_code == 0
+    (folder / "corrected.csv").rename(folder / "moved.csv")  # the run knows the corrections
+    assert command("review", folder / "again", "--out", folder / "second.csv", "--device", "cpu").exit_code == 0
+    assert not {*WRONG} & {row["bag"] for row in read(folder / "second.csv")}
+    (folder / "moved.csv").rename(folder / "corrected.csv")
+    before, after = (
+        Data(str(folder / "bags.csv"), labels=labels).parts(load_source(folder / "bags.csv"))
+        for labels in (None, str(folder / "corrected.csv"))
+    )
+    for part in ("train", "val", "test"):  # every bag stays in its part
+        one, other = getattr(before, part), getattr(after, part)
+        assert one.names.tolist() == other.names.tolist()
+        changed = {one.names[bag] for bag in np.flatnonzero(one.labels != other.labels)}
+        assert changed == {*WRONG} & {*one.names.tolist()}
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("bag,corrected_label\nbag3,a\nnowhere,b\n", ["nowhere"]),
+        ("bag,corrected_label\nbag3,oak\n", ["oak", "bag3"]),
+        ("bag,bag_label\nbag3,a\n", ["corrected_label"]),
+        ("bag,corrected_label\nbag3,\n", ["corrects nothing"]),
+        ("bag,corrected_label\nbag3,a\nbag3,c\n", ["row 3", "bag3", "twice"]),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(folder, tmp_path, text, facts):
+    (tmp_path / "labels.csv").write_text(text)
+    data = Data(str(folder / "bags.csv"), labels=str(tmp_path / "labels.csv"))
+    with pytest.raises(InputError) as error:
+        data.parts(data.open())
+    for fact in ["labels.csv", *facts]:
+        assert fact in str(error.value)
+
+
+def test_a_file_of_labels_is_not_for_benchmark_bags(tmp_path):
+    data = Data("digits", labels=str(tmp_path / "labels.csv"))
+    with pytest.raises(InputError, match=r"labels\.csv.*winner"):
+        data.parts(data.open())
+
+
+def test_benchmark_bags_with_wrong_labels():
+    source = load_source("digits")
+    plain, wrong = source.make_parts(bags=80), source.make_parts(bags=80, wrong_labels=0.25)
+    again = source.make_parts(bags=80, wrong_labels=0.25)
+    for part, changed in {"train": 20, "val": 5, "test": 0}.items():
+        one, other = getattr(plain, part), getattr(wrong, part)
+        assert (one.labels != other.labels).sum() == changed
+        assert np.array_equal(one.index, other.index)
+        assert np.array_equal(other.labels, getattr(again, part).labels)
+    ranked = source.make_parts(bags=80, wrong_labels=0.25, labels="top2").train
+    assert (ranked.bag_labels.seconds[ranked.labels != plain.train.labels] == -1).all()
+    with pytest.raises(InputError, match="wrong labels"):
+        source.make_parts(wrong_labels=1.5)

@@ -1,0 +1,112 @@
+"""Wrong bag labels: how recipes find them and train without them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from majority import Bags, Settings, build_model, evaluate
+from majority.data.scenarios import make_labels_wrong
+from majority.recipes import Chosen, Plan, TaskInfo, choose, model_builder, train_by_plan
+from majority.recipes.wrong_labels import find_wrong_labels
+
+TRAINING = Settings(epochs=20, batch_bags=8, learning_rate=2e-2)
+
+
+def make_parts(wrong=0.0, seed=0):
+    """Bags of three well separated classes; a share of training and validation labels is wrong."""
+    rng = np.random.default_rng(seed)
+
+    def make(n):
+        labels, true = np.arange(n) % 3, []
+        for bag, label in enumerate(labels):
+            votes = 12 - bag % 8 // 2 * 2  # 6 to 12 of 12: the likelihood needs clear and less clear majorities
+            others = (np.arange(12 - votes) + bag) % 2 + 1
+            true.append(rng.permutation(np.append(np.repeat(label, votes), (label + others) % 3)))
+        instances = [3 * np.eye(3)[of_bag] + rng.normal(size=(12, 3)) for of_bag in true]
+        return Bags.from_lists(instances, labels, ["a", "b", "c"], instance_labels=true)
+
+    train, val, test = make(60), make(24), make(24)
+    return make_labels_wrong(train, wrong, rng), make_labels_wrong(val, wrong, rng), test, (train, val)
+
+
+def run(folder, train, val, *, chosen=None, recipe="quick", assumed=None, log=lambda line: None, method="log-mean"):
+    plan = Plan(recipe, "linear", training=TRAINING, assumed_wrong=assumed)
+    build = model_builder(plan, method, train, pixels="data")
+    return train_by_plan(plan, method, train, val, build, folder, device="cpu", log=log, chosen=chosen)
+
+
+def test_labels_that_are_wrong_are_found_and_corrected(tmp_path):
+    train, val, test, (true_train, true_val) = make_parts(0.15)
+    trained = run(tmp_path, train, val)
+    about = trained.about["wrong_labels"]
+    given, true = (np.concatenate([a.labels, b.labels]) for a, b in ((train, val), (true_train, true_val)))
+    corrected = {int(bag) for bag in about["corrections"]}
+    assert about["share"] > 0
+    assert corrected == set(np.flatnonzero(given != true).tolist())
+    assert all(label in ("", "abc"[true[int(bag)]]) for bag, label in about["corrections"].items())
+    assert trained.first is not None
+    assert trained.summary()["seconds"] > trained.first.summary()["seconds"]
+    accuracies = [
+        evaluate(one, test, "cpu").summary()["instance_accuracy"] for one in (trained.first.model, trained.model)
+    ]
+    assert accuracies[1] >= accuracies[0]
+
+
+def test_right_labels_change_nothing(tmp_path):
+    train, val, *_ = make_parts(0.0)
+    looked, plain = run(tmp_path / "looked", train, val), run(tmp_path / "plain", train, val, assumed=0.0)
+    assert looked.about["wrong_labels"]["corrections"] == {}
+    assert looked.first is None
+    assert "wrong_labels" not in plain.about
+    for name, weights in plain.model.state_dict().items():
+        assert weights.equal(looked.model.state_dict()[name])
+    assert not (tmp_path / "looked" / "robust").exists()
+
+
+def test_an_interrupted_second_training_continues_with_the_same_result(tmp_path):
+    train, val, *_ = make_parts(0.15)
+    whole = run(tmp_path / "whole", train, val)
+
+    def stop(line):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut", train, val, log=stop)
+    again = run(tmp_path / "cut", train, val)
+    for name, weights in whole.model.state_dict().items():
+        assert weights.equal(again.model.state_dict()[name])
+
+
+def test_a_training_on_all_bags_uses_the_labels_that_were_chosen(tmp_path):
+    train, val, *_ = make_parts(0.15)
+    first = run(tmp_path / "first", train, val)
+    refitted = run(tmp_path / "refit", train, val, chosen=first.chosen)
+    assert refitted.about["wrong_labels"] == first.about["wrong_labels"]
+    uncorrected = run(tmp_path / "other", train, val, chosen=Chosen(first.chosen.epochs, {}))
+    weights = (one.model.state_dict()["head.classifier.weight"] for one in (refitted, uncorrected))
+    assert not next(weights).equal(next(weights))
+
+
+def test_instance_labels_have_no_influence():
+    train, val, *_ = make_parts(0.15)
+    model = build_model(train, "log-mean", "linear", seed=1)
+    rng = np.random.default_rng(5)
+    shuffled = [bags._with(instance_labels=rng.permutation(bags.instance_labels)) for bags in (train, val)]
+    bare = [bags.without_instance_labels() for bags in (train, val)]
+    found = [find_wrong_labels(model, *parts, 0.2, "cpu") for parts in ((train, val), shuffled, bare)]
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize(("recipe", "looks"), [("quick", True), ("census", True), ("paper", False), ("mpem", False)])
+def test_which_recipes_look_for_wrong_labels(recipe, looks):
+    for shape in ((8, 8, 1), (32, 32, 3), (20,)):
+        plan, _ = choose(recipe, TaskInfo("digits", shape, True))
+        assert (plan.assumed_wrong is None) == looks
+        assert looks or plan.assumed_wrong == 0
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.5, "many", True])
+def test_an_impossible_share_is_refused(share):
+    with pytest.raises(ValueError, match="assumed_wrong"):
+        replace(Plan("quick"), assumed_wrong=share)
