@@ -96,7 +96,7 @@ def main() -> None:
         alone["python"] = [sys.executable, "-c", "pass"]
         if options.tiny:
             commands, alone, options.repeats = {"list": commands["list"]}, {}, 1
-        for source in sources.values():
+        for source in [] if options.tiny else sources.values():
             for command in commands.values():  # compiles the modules
                 cpu_seconds(command, PYTHONPATH=source)
         seconds: dict[tuple[str, str], list[float]] = defaultdict(list)

@@ -40,6 +40,17 @@ def _session(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def onnx_operators():
+    """PyTorch's exporter lists the operators of ONNX once, not in every export, which takes a second."""
+    registration = pytest.importorskip("torch.onnx._internal.exporter._registration")
+    registry = getattr(registration, "ONNXRegistry", None)
+    with pytest.MonkeyPatch.context() as patch:
+        if hasattr(registry, "from_torchlib"):
+            patch.setattr(registry, "from_torchlib", staticmethod(cache(registry.from_torchlib)))
+        yield
+
+
+@pytest.fixture(scope="session")
 def majority():
     """Run the command in this process: exit code, standard output, standard error."""
 

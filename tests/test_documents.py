@@ -57,6 +57,7 @@ def write_colour_manifest(path: Path, names: tuple[str, str], folder: str, heigh
 # ---------------------------------------------------------------------- commands and code
 
 
+@pytest.mark.usefixtures("onnx_operators")
 def test_the_commands_of_the_readme_lead_from_a_csv_to_predictions(tmp_path, majority, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -73,6 +74,7 @@ def test_the_commands_of_the_readme_lead_from_a_csv_to_predictions(tmp_path, maj
     assert Path("model.onnx").exists()
 
 
+@pytest.mark.usefixtures("onnx_operators")
 def test_the_tutorial_runs_from_images_to_a_report(tmp_path, majority, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
@@ -112,11 +114,12 @@ def run_tutorial_snippets() -> list[str]:
     return outputs
 
 
+@pytest.mark.usefixtures("onnx_operators")
 def test_the_python_code_of_the_tutorial_takes_colour_images_of_any_size(tmp_path, majority, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     write_colour_manifest(Path("bags.csv"), ("red", "blue"), "digits/test0", heights=(20, 21, 22))
-    words = ("--recipe", "quick", "--image-size", 16, "--epochs", 10, "--out", "run")
+    words = ("--recipe", "quick", "--image-size", 8, "--epochs", 10, "--out", "run")
     assert majority("train", "bags.csv", *words)[0] == 0
     assert majority("export", "run")[0] == 0
     assert run_tutorial_snippets() == ["red", "['red']"]
@@ -172,6 +175,10 @@ def test_examples_run(script, tmp_path, monkeypatch, capsys):
         return fit(model, train, val, majority.Settings(epochs=2), **more)
 
     monkeypatch.setattr(majority, "fit", fit_two_epochs, raising=False)
+    make_parts = majority.LabelledSet.make_parts
+    monkeypatch.setattr(  # fewer files
+        majority.LabelledSet, "make_parts", lambda self, **choices: make_parts(self, **choices | {"bag_size": 6})
+    )
     runpy.run_path(str(ROOT / "examples" / script), run_name="__main__")
     assert capsys.readouterr().out.strip()
 

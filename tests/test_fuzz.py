@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-INPUTS = 130
+INPUTS = 80
 
 
 def test_changed_files_end_in_a_result_or_a_message(tmp_path, monkeypatch):

@@ -196,10 +196,11 @@ def test_debug_shows_where_a_file_fails(tmp_path):
     assert 'mine.py", line 3' in shown.stderr
 
 
-def test_processes_that_others_start_know_the_method():
+def test_processes_that_others_start_know_the_method(run_program):
     """As those of scikit-learn with n_jobs: nobody imports the file there."""
+    given = f"import os; os.environ[{PLUGINS!r}] = {str(EXAMPLE)!r}"
     create = "import majority; print(type(majority.create_head('entropy', 3, 2)).__name__)"
-    assert python("-c", create, plugins=EXAMPLE).stdout == "Entropy\n"
+    assert run_program(f"{given}; {create}") == "Entropy\n"
 
 
 @pytest.mark.usefixtures("registries")

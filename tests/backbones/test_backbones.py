@@ -12,10 +12,8 @@ from majority.backbones import BACKBONES, count_features, create_backbone
 from majority.errors import InputError
 
 
-@pytest.mark.parametrize("name", sorted(BACKBONES.keys() - {"linear"}))
-@pytest.mark.parametrize(
-    ("channels", "height", "width"), [(1, 8, 8), (3, 8, 8), (1, 9, 13), (1, 28, 28), (3, 32, 32), (3, 64, 64)]
-)
+@pytest.mark.parametrize("name", sorted(BACKBONES.keys() - {"linear", "resnet18", "resnet18-small"}))
+@pytest.mark.parametrize(("channels", "height", "width"), [(3, 8, 8), (1, 9, 13), (1, 28, 28), (3, 64, 64)])
 def test_backbones_of_images(name, channels, height, width):
     backbone = create_backbone(name, (channels, height, width))
     with torch.no_grad():

@@ -1,9 +1,12 @@
 """The code of the benchmarks runs: small, on any machine. The measured values are not tested here."""
 
+import importlib
 import json
 import runpy
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +29,22 @@ def run(monkeypatch, capsys):
     return run
 
 
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Benchmark bags are few and small, unless a test asks for more."""
+    make_parts = LabelledSet.make_parts
+
+    def use(bags=40, bag_size=16):
+        def made(self, **choices):
+            given = {name: value for name, value in choices.items() if value is not None}
+            return make_parts(self, **{"bags": bags, "bag_size": bag_size} | given)
+
+        monkeypatch.setattr(LabelledSet, "make_parts", made)
+
+    use()
+    return use
+
+
 def test_speed_runs_small(run, tmp_path):
     out = tmp_path / "speed.json"
     run("speed.py", "--tiny", "--out", out, "--commit", "abc")
@@ -37,9 +56,22 @@ def test_speed_runs_small(run, tmp_path):
     assert all(rates["stream"] > 0 and rates["forward"] > 0 for rates in result["prediction"].values())
 
 
-def test_scale_runs_small(run, tmp_path):
-    out = tmp_path / "scale.json"
-    run("scale.py", tmp_path / "work", "--only", "bags", "--scale", "0.001", "--out", out)
+def test_scale_runs_small(monkeypatch, majority, run_program, tmp_path):
+    """Starting Python takes seconds: most processes are copies of one that has imported the package."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    scale, out = importlib.import_module("scale"), tmp_path / "scale.json"
+    measured = scale.measure("--version")
+    assert measured["wall"] > 0
+    assert measured["peak_mb"] > 1
+    monkeypatch.setattr(scale, "measure", lambda *words: majority(*words))
+
+    def run_copy(words, **options):
+        return subprocess.CompletedProcess(words, 0, run_program(*words[2:]))
+
+    monkeypatch.setattr(scale, "subprocess", SimpleNamespace(run=run_copy))
+    words = ["--only", "bags", "--scale", "0.001", "--out", out]
+    monkeypatch.setattr(sys, "argv", ["scale.py", str(tmp_path / "work"), *map(str, words)])
+    scale.main()
     result = json.loads(out.read_text())["bags"]
     assert result["bags"] == 1_000
     assert result["cpu"] > 0
@@ -54,7 +86,7 @@ def test_startup_runs_small(run, tmp_path):
     assert "typer" in result["imports"]["list"]
 
 
-def test_same_accuracy_runs_small_and_continues(run, tmp_path):
+def test_same_accuracy_runs_small_and_continues(run, small_parts, tmp_path):
     out = tmp_path / "same.jsonl"
     command = ["same_accuracy.py", "digits", "--backbone", "mlp", "--epochs", "1"]
     command += ["--methods", "count,attention", "--out", out]
@@ -72,13 +104,11 @@ def test_same_accuracy_runs_small_and_continues(run, tmp_path):
 
 
 @pytest.fixture
-def census(tmp_path, monkeypatch):
+def census(tmp_path, small_parts):
     """The command for a small census of custom images, with pretraining."""
-    make_parts = LabelledSet.make_parts
-    monkeypatch.setattr(LabelledSet, "make_parts", lambda self, **choices: make_parts(self, bags=60, **choices))
     rng = np.random.default_rng(0)
-    labels = np.arange(1_500, dtype=np.uint16)[:, None] % 3
-    images = rng.integers(0, 100, (1_500, 13, 13, 3), dtype=np.uint8)
+    labels = np.arange(600, dtype=np.uint16)[:, None] % 3
+    images = rng.integers(0, 100, (600, 13, 13, 3), dtype=np.uint8)
     np.savez(tmp_path / "own.npz", train_images=images, train_labels=labels)
     command = ["census.py", tmp_path / "own.npz", "--scenarios", "large"]
     command += ["--folds", "0", "--plan", "gpu", "--seeds", "1", "--commit", "abc", "--set", 'backbone="mlp"']
@@ -143,7 +173,8 @@ def test_census_refuses_files_of_another_plan(run, census, tmp_path):
         run(*same, "--lines", "supervised")
 
 
-def test_vectors_runs_and_continues(run, tmp_path):
+def test_vectors_runs_and_continues(run, small_parts, tmp_path):
+    small_parts(bags=100, bag_size=20)
     command = ["vectors.py", "digits", "--scenarios", "large", "--folds", "0"]
     command += ["--out", tmp_path / "vectors.jsonl"]
     printed = run(*command, "--recipes", "quick")
@@ -155,7 +186,7 @@ def test_vectors_runs_and_continues(run, tmp_path):
     assert again == ""
 
 
-def test_embed_runs_and_continues(run, tmp_path):
+def test_embed_runs_and_continues(run, small_parts, tmp_path):
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     info, number = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT

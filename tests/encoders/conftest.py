@@ -27,7 +27,7 @@ def network():
 
 
 @pytest.fixture(scope="session")
-def onnx_file(network, tmp_path_factory):
+def onnx_file(network, onnx_operators, tmp_path_factory):
     """The network as a user exports it."""
     pytest.importorskip("onnxscript")
     path = tmp_path_factory.mktemp("model") / "small.onnx"

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -102,33 +100,37 @@ def test_features_of_another_model_are_refused(embedded, majority, manifest, onn
     assert "mean" in err
 
 
-def kill_when(condition, *words):
-    """Run the command in a new process and kill -9 it as soon as the condition holds."""
-    process = subprocess.Popen([sys.executable, "-m", "majority", *map(str, words)], stdout=subprocess.DEVNULL)
+SLOWLY = """
+import os, sys, time
+from majority.cli import main
+from majority.encoders import embed
+sys.stdout = open(os.devnull, "w")
+embed.instances_per_pass = lambda *given: 1
+write = embed._write_npy
+embed._write_npy = lambda *given: (write(*given), time.sleep(0.2))
+sys.argv = {words!r}
+main()
+"""
+
+
+def kill_when(condition, processes, *words):
+    """Run the command, slowly, in a new process and kill -9 it as soon as the condition holds."""
+    process = processes.Process(target=exec, args=(SLOWLY.format(words=["majority", *map(str, words)]), {}))
+    process.start()
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None and not condition():
+    while time.monotonic() < deadline and process.is_alive() and not condition():
         time.sleep(0.001)
-    ended = process.poll() is not None
+    ended = not process.is_alive()
     process.kill()
-    process.wait()
+    process.join()
     assert not ended, "it ended before it could be killed"
 
 
-def test_resumes_after_kill(majority, onnx_file, manifest, embedded, tmp_path, monkeypatch, says):
+def test_resumes_after_kill(majority, processes, onnx_file, manifest, embedded, tmp_path, says):
     """A killed command leaves whole files and no folder that could be trained on; repeated, it adds the rest."""
     out = tmp_path / "features"
-    slow = tmp_path / "slow.py"
-    slow.write_text(
-        "import time\n"
-        "from majority.encoders import embed\n"
-        "embed.instances_per_pass = lambda *_: 1\n"
-        "write = embed._write_npy\n"
-        "embed._write_npy = lambda *words: (write(*words), time.sleep(0.2))\n"
-    )
-    monkeypatch.setenv("MAJORITY_PLUGINS", str(slow))
     words = ("embed", manifest, "--model", onnx_file, *OPTIONS, "--out", out)
-    kill_when(lambda: len(list(out.glob("*.npy"))) >= 3, *words)
-    monkeypatch.delenv("MAJORITY_PLUGINS")
+    kill_when(lambda: len(list(out.glob("*.npy"))) >= 3, processes, *words)
     kept = {path: path.stat().st_mtime_ns for path in out.glob("*.npy")}
     assert 3 <= len(kept) < 20
     code, _, err = majority("train", out, "--out", tmp_path / "run")

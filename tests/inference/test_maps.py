@@ -215,6 +215,7 @@ def test_model_card_has_figures_with_n_and_limits(run):
     assert str(run.parent) not in card
 
 
+@pytest.mark.usefixtures("onnx_operators")
 def test_exported_model_has_the_same_facts(run, majority, tmp_path):
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")

@@ -9,11 +9,14 @@ import torch
 from torch import nn
 
 from majority import Bags, Classifier, InputError, build_model, export_onnx, load_source
+from majority.backbones import resnet
 from majority.cli import main
 from majority.inference import onnx
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="pip install onnx onnxscript onnxruntime")
 pytest.importorskip("onnxscript", reason="pip install onnx onnxscript onnxruntime")
+
+pytestmark = pytest.mark.usefixtures("onnx_operators")
 
 CLASSES = ("owl", "ant", "bée")  # not in the order of the alphabet
 
@@ -39,6 +42,18 @@ def session_of(path):
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 
 
+@pytest.fixture
+def fewer_blocks(monkeypatch):
+    """One residual block per stage, for resnet18: the exporter takes seconds for all eight."""
+    sequential = resnet.nn.Sequential
+    monkeypatch.setattr(
+        resnet.nn,
+        "Sequential",
+        lambda *modules: sequential(*modules[:1]) if isinstance(modules[0], resnet.Block) else sequential(*modules),
+    )
+
+
+@pytest.mark.usefixtures("fewer_blocks")
 @pytest.mark.parametrize(
     ("shape", "backbone", "more"),
     [

@@ -169,7 +169,7 @@ COLD = {"instance_temperature": 1e-3, "bag_temperature": 1e-3}
         ("count-only", {**COLD, "bag_temperature": None}),
     ],
 )
-@pytest.mark.parametrize("sizes", [[1], [1, 1], [3, 1, 7, 2], [100_000], [100_000, 1]], ids=str)
+@pytest.mark.parametrize("sizes", [[1], [3, 1, 7, 2], [100_000, 1]], ids=str)
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e6])
 def test_outputs_losses_and_gradients_are_finite(name, options, sizes, scale):
     torch.manual_seed(0)
@@ -286,7 +286,7 @@ def test_large_majorities_are_enough_to_classify_instances(name):
 
 def test_small_majorities_separate_counting_from_naive():
     """Naive fits the mixture of its bags: at majorities of 40 to 50 % it is underconfident and wrong more often."""
-    figures = {name: trained(name, (0.4, 0.5), n_bags=100) for name in ("count", "vote", "log-mean", "naive")}
+    figures = {name: trained(name, (0.4, 0.5), n_bags=100) for name in ("count", "vote", "naive")}
     naive = figures.pop("naive")
     assert naive["calibration_error"] > 0.4
     for name, figures_of_method in figures.items():

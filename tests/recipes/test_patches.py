@@ -88,11 +88,11 @@ def test_large_images_are_reduced():
     assert features.reduced(torch.zeros(1, 3, 40, 63)).shape[2:] == (40, 63)
 
 
-def test_census_learns_textures_from_bags_and_the_classifier_takes_images(tmp_path):
+def test_census_learns_textures_from_bags_and_the_classifier_takes_images(tmp_path, onnx_operators):
     train, val, test = textures(), textures(20, seed=1), textures(20, seed=2)
     plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
     assert plan.backbone == "patches"
-    plan = plan.with_settings({"training.epochs": 10, "census.head.epochs": 10, "census.teachers": 1})
+    plan = plan.with_settings({"training.epochs": 8, "census.head.epochs": 10, "census.teachers": 1})
     build = model_builder(plan, "auto", train)
     hidden = [bags.without_instance_labels() for bags in (train, val)]
     logged = []

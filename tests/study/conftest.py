@@ -3,6 +3,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from majority.errors import InputError, TrainingError
 from majority.recipes import RECIPES, TaskInfo
 from majority.study import FinishedCell, workers
 from majority.training.trackers import create_trackers
@@ -16,8 +17,11 @@ class InProcessWorker:
 
     def start_cell(self, folder, experiment, trackers=()):
         self.folder, self.answer = folder, Future()
-        callbacks = create_trackers(trackers)
-        self.answer.set_result(FinishedCell(folder, experiment.run(folder, self.device, callbacks=callbacks)))
+        try:
+            callbacks = create_trackers(trackers)
+            self.answer.set_result(FinishedCell(folder, experiment.run(folder, self.device, callbacks=callbacks)))
+        except (InputError, TrainingError) as error:
+            self.answer.set_result(FinishedCell(folder, failure=str(error)))
 
     def end_cell(self):
         self.folder = None

@@ -5,8 +5,6 @@ import io
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -29,24 +27,34 @@ TINY = Data("digits", "large", bags=20, bag_size=8)
 WAIT = 180  # seconds: the machine may be busy
 
 
+COMMAND = """
+import os, signal, sys
+os.setsid()
+os.environ["OMP_NUM_THREADS"] = {threads!r}
+signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored in a shell's background
+sys.stdout, sys.stderr = (open(f"{folder}/{{name}}", "w", buffering=1) for name in ("stdout", "stderr"))
+from majority.cli import main
+sys.argv = ["majority", *{words!r}]
+main()
+"""
+
+
 @pytest.fixture
-def start(monkeypatch):
-    """Start the command in its own process group."""
-    monkeypatch.setenv("OMP_NUM_THREADS", str(torch.get_num_threads()))  # the same order of sums in all processes
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored in a shell's background
+def start(processes, tmp_path):
+    """Start the command in its own process group; it writes into tmp_path/stdout and tmp_path/stderr."""
     started = []
 
     def start(*words):
-        command = [sys.executable, "-m", "majority", *map(str, words)]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        started.append(subprocess.Popen(command, text=True, start_new_session=True, **pipes))
+        threads = str(torch.get_num_threads())  # the same order of sums in all processes
+        program = COMMAND.format(threads=threads, folder=tmp_path, words=[*map(str, words)])
+        started.append(processes.Process(target=exec, args=(program, {})))
+        started[-1].start()
         return started[-1]
 
     yield start
-    signal.signal(signal.SIGINT, before)
     for process in started:
         process.kill()
-        process.communicate()
+        process.join()
 
 
 def wait_for(condition, seconds=WAIT):
@@ -95,7 +103,7 @@ def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
     workers = children(study.pid)
     assert len(workers) == 2
     study.kill()
-    study.wait()
+    study.join()
     wait_for(lambda: not alive(workers), seconds=10)
     kept = {folder: (folder / "best.safetensors").stat().st_mtime_ns for folder in finished(out)}
     assert 0 < len(kept) < 4
@@ -120,14 +128,15 @@ def test_an_interrupted_study_says_how_to_continue(start, labelled_set, tmp_path
     wait_for(lambda: running(out))
     workers = children(study.pid)
     os.killpg(study.pid, signal.SIGINT)
-    printed, err = study.communicate(timeout=WAIT)
-    assert study.returncode == 130
-    assert "repeat the same command" in printed
-    assert "Traceback" not in err
+    study.join(WAIT)
+    assert study.exitcode == 130
+    assert "repeat the same command" in (tmp_path / "stdout").read_text()
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
     assert not alive(workers)
 
 
-def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, labelled_set, tmp_path, request):
+@pytest.mark.usefixtures("one_process")
+def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, labelled_set, tmp_path):
     own = labelled_set(classes=2)  # small is an empty range for two classes
     out = tmp_path / "out"
     command = ["study", own, labelled_set("other.npz"), "--methods", "naive", "--scenarios", "small,large", *BAGS]
@@ -144,7 +153,6 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, labelle
     assert len(rows_of(out)) == len((out / "results.jsonl").read_text().splitlines()) == 2
 
     labelled_set()
-    request.getfixturevalue("one_process")
     code, printed, err = majority(*command)
     assert (code, err) == (0, "")
     assert len([line for line in printed.splitlines() if line.startswith("[")]) == 2
@@ -164,31 +172,37 @@ def test_only_one_command_works_in_a_study(majority, tmp_path, options):
         assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
-def test_after_an_unexpected_error_or_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path):
-    wrong, victim, right = (tmp_path / name / "fold0" for name in ("wrong", "victim", "right"))
+def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path):
+    refused, wrong, right = (tmp_path / name / "fold0" for name in ("refused", "wrong", "right"))
     data = replace(TINY, source=labelled_set())
     unexpected = replace(data)
     object.__setattr__(unexpected, "data_seed", "many")  # past the check of its fields
     cells = [
+        (refused, Experiment(replace(data, fold=99), recipe="quick")),
         (wrong, Experiment(unexpected, recipe="quick")),
-        (victim, Experiment(data, recipe="quick", settings={"training.epochs": 10_000})),
         (right, Experiment(data, recipe="quick", settings={"training.epochs": 1})),
     ]
-
-    def watch(state, cell):
-        if victim in state.running and (victim / "config.json").exists():
-            for pid in children(os.getpid()):  # others belong to a browser or to a compiler
-                if "run_worker" in Path(f"/proc/{pid}/cmdline").read_text():
-                    os.kill(int(pid), signal.SIGKILL)
-
-    ended = run_cells(cells, tmp_path, "cpu", jobs=1, watch=watch)
-    assert [cell.folder for cell in ended] == [wrong, victim, right]
-    assert "data_seed" in ended[0].failure
+    ended = run_cells(cells, tmp_path, "cpu", jobs=1)
+    assert [cell.folder for cell in ended] == [refused, wrong, right]
+    assert "fold 99" in ended[0].failure
+    assert "Traceback" not in ended[0].details
+    assert "data_seed" in ended[1].failure
     assert "Traceback" in (tmp_path / "failures.txt").read_text()
-    assert "killed (signal 9)" in ended[1].failure
-    assert "memory" in ended[1].failure
-    assert "--jobs" in ended[1].failure
     assert ended[2].result["epochs"] == 1
+
+
+def test_after_a_kill_the_next_cell_gets_a_fresh_process(tmp_path, monkeypatch):
+    """The program stands for the worker's, whose imports take seconds."""
+    started = tmp_path / "started"
+    note = f"print(os.getpid(), file=open({str(started)!r}, 'a'), flush=True)"
+    program = f"import os, sys; {note}; sys.stdin.readline(); os.kill(os.getpid(), 9)"
+    monkeypatch.setattr(workers, "PROGRAM", program)
+    cells = [(tmp_path / name / "fold0", Experiment(TINY)) for name in ("one", "two")]
+    for cell in run_cells(cells, tmp_path, "cpu", jobs=1):
+        assert "killed (signal 9)" in cell.failure
+        assert "memory" in cell.failure
+        assert "--jobs" in cell.failure
+    assert len(set(started.read_text().split())) == 2
 
 
 def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):

@@ -46,7 +46,7 @@ def images_table(folder, bags=12, size=3, pixels=(8, 8), suffix=".png", grey=Fal
     return pd.DataFrame(rows)
 
 
-def feature_folder(folder, bags=30, seed=0, suffix=".npy", write=None, table=None):
+def feature_folder(folder, bags=12, seed=0, suffix=".npy", write=None, table=None):
     folder.mkdir(exist_ok=True)
     rng = np.random.default_rng(seed)
     rows = []
