@@ -68,7 +68,7 @@ def test_the_wheel_works_outside_the_checkout(wheel, tmp_path):
     dependencies = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
     (packages / "dependencies.pth").write_text("\n".join(dependencies))  # those of these tests: nothing is downloaded
 
-    rows = ["bag,bag_label,height,weight"]
+    rows = ["bag,bag_label,height,length"]
     rows += [f"{bag},{'ab'[bag % 2]},{bag % 2 + i / 10},{i}" for bag in range(20) for i in range(3)]
     (tmp_path / "bags.csv").write_text("\n".join(rows))
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -60,8 +60,9 @@ def test_the_bags_with_wrong_labels_are_listed_first(folder):
     assert len(instances) == 48 * 12
 
 
-def test_the_page_shows_them(folder):
-    page = (folder / "run" / "report.html").read_text()
+def test_the_page_of_these_bags_shows_them(folder):
+    assert command("report", folder / "run", folder / "bags.csv", "--device", "cpu").exit_code == 0
+    page = (folder / "run" / "report-bags.html").read_text()
     assert 'id="suspicious"' in page
     assert all(f"<b>bag {name}</b>" in page.split('id="suspicious"')[1] for name in WRONG)
 

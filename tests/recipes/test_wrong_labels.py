@@ -98,7 +98,7 @@ def test_instance_labels_have_no_influence():
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.parametrize(("recipe", "looks"), [("quick", True), ("census", True), ("paper", False), ("mpem", False)])
+@pytest.mark.parametrize(("recipe", "looks"), [("quick", False), ("census", True), ("paper", False), ("mpem", False)])
 def test_which_recipes_look_for_wrong_labels(recipe, looks):
     for shape in ((8, 8, 1), (32, 32, 3), (20,)):
         plan, _ = choose(recipe, TaskInfo("digits", shape, True))

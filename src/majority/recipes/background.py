@@ -78,7 +78,7 @@ def choose_share(right: Mapping[float, float], bags: int, prior: float) -> dict[
     0.12
     >>> choose_share({0.03: 0.6, 0.12: 0.7, 0.4: 0.9}, bags=100, prior=0.1)["share"]
     0.4
-    >>> choose_share({0.03: 0.9, 0.12: 0.9, 0.4: 0.89}, bags=100, prior=0.1)["warning"]
+    >>> choose_share({0.03: 0.9, 0.12: 0.9, 0.4: 0.89}, bags=50, prior=0.1)["warning"]
     'the bags do not tell its share: any from 0.03 to 0.4 ...'
     """
     shares, accuracies = np.array([*right]), np.array([*right.values()])

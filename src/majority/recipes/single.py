@@ -10,7 +10,7 @@ SMALL_STEM = 64  # largest image side, in pixels, for which the small stem is us
 
 
 def quick(task: TaskInfo) -> Plan:
-    return Plan("quick", assumed_wrong=None)
+    return Plan("quick")
 
 
 def paper(task: TaskInfo) -> Plan:

@@ -93,10 +93,8 @@ def write_page(
     """
     part = "test" if "test" in parts else "val"
     classified = classified or classify_bags(classifier, parts[part], opened)
-    others = {name: bags for name, bags in parts.items() if name != part and source is None}
-    reviewed = {name: classify_bags(classifier, bags, opened) for name, bags in others.items()} | {part: classified}
     content = _content(facts, classifier, parts, part, classified, source)
-    content["suspicious"] = sections.suspicious(review_labels(reviewed))
+    content["suspicious"] = sections.suspicious(review_labels({part: classified}))
     content["part_names"] = PART_NAMES | ({} if source is None else {part: content["part"]})
     filters = {"percent": _percent, "signed": _signed, "number": _number}
     page = fill("template.html.jinja", content | _script(), filters=filters)

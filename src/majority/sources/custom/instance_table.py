@@ -68,7 +68,9 @@ def read_weights(frame: pd.DataFrame, path: Path, findings: Findings) -> np.ndar
     weights = as_numbers(frame["weight"])
     wrong = as_text(frame["weight"][~is_weight(weights)])
     for row, cell in zip(wrong.index, wrong, strict=True):
-        findings.add_problem(path, row, f"weight is {cell or 'empty'}", WEIGHT_CURE)
+        findings.add_problem(
+            path, row, f"weight is {cell or 'empty'}", f"{WEIGHT_CURE}; rename the column if it is a feature"
+        )
     findings.warn(
         "column weight is how much each instance counts: the label of a bag is the class with the largest sum of "
         "weights; rename the column if it is a feature"
