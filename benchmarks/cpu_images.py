@@ -31,7 +31,7 @@ from majority.experiments.run_folder import environment
 from majority.files import write_json
 
 CLASSES, SIDE, SIZE, BATCH_BAGS = 5, 32, 32, 16
-BACKBONES = {"cnn": (64, (1, 4)), "resnet18-small": (16, (1, 2))}  # training bags; epochs or passes: fewer, more
+BACKBONES = {"cnn": (32, (1, 4)), "resnet18-small": (2, (1, 3))}  # training bags; epochs or passes: fewer, more
 LOOPS = ("plain", "fit", "command")
 
 
