@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from majority import Bags, Settings, build_model, evaluate
 from majority.data.scenarios import make_labels_wrong
 from majority.recipes import Chosen, Plan, TaskInfo, choose, model_builder, train_by_plan
+from majority.recipes.losses import predicted_shares
 from majority.recipes.wrong_labels import find_wrong_labels
 
 TRAINING = Settings(epochs=20, batch_bags=8, learning_rate=2e-2)
@@ -110,3 +112,17 @@ def test_which_recipes_look_for_wrong_labels(recipe, looks):
 def test_an_impossible_share_is_refused(share):
     with pytest.raises(ValueError, match="assumed_wrong"):
         replace(Plan("quick"), assumed_wrong=share)
+
+
+def test_labels_of_weighted_bags_are_judged_by_weight():
+    """In every bag one heavy instance outweighs three of another class."""
+    instances = [np.eye(3)[[label, *[(label + 1) % 3] * 3]] for label in np.arange(30) % 3]
+    weights = [[9.0, 1.0, 1.0, 1.0]] * 30
+    bags = Bags.from_lists(instances, np.arange(30) % 3, ["a", "b", "c"], weights=weights)
+    model = build_model(bags, "log-mean", "linear")
+    with torch.no_grad():
+        model.head.classifier.weight.copy_(10 * torch.eye(3))
+        model.head.classifier.bias.zero_()
+    shares = predicted_shares(model, bags, "cpu", hard=True)
+    expected = np.array([[0.75, 0.25, 0], [0, 0.75, 0.25], [0.25, 0, 0.75]])[np.arange(30) % 3]
+    np.testing.assert_allclose(shares, expected, rtol=1e-6)

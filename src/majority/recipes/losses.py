@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from ..data.bags import Bags
 from ..data.device import choose_device
@@ -26,15 +27,19 @@ PRIOR = {"adjusted-mean": 0.5}  # of the weights, others 1: it assumes more, and
 DISCOUNT = 0.15  # of the validation labels' evidence: they are few, and have chosen the epochs as well
 
 
-def predicted_shares(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:  # (b, C)
-    """The (weighted) mean probability of each class over the instances of each bag."""
+def predicted_shares(model: Model, bags: Bags, device: str = "auto", hard: bool = False) -> np.ndarray:  # (b, C)
+    """The (weighted) mean probability of each class over the instances of each bag; `hard`: the (weighted) share of the
+    instances that are predicted as it."""
     chosen = choose_device(device)
 
     def shares_of(part: Bags) -> Tensor:
-        batches = outputs(model.to(chosen), all_batches(part.without_instance_labels(), chosen))
-        return torch.cat(
-            [batch.segments.mean(batch.segments.weigh(output.instance_log_probs.exp())) for batch, output in batches]
-        )
+        shares = []
+        for batch, output in outputs(model.to(chosen), all_batches(part.without_instance_labels(), chosen)):
+            votes = output.instance_log_probs.exp()
+            if hard:
+                votes = one_hot(votes.argmax(dim=1), votes.shape[1]).float()
+            shares.append(batch.segments.mean(batch.segments.weigh(votes)))
+        return torch.cat(shares)
 
     return gather_pass(bags, shares_of).double().cpu().numpy()
 

@@ -14,16 +14,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn.functional import one_hot
 
 from ..data.bags import Bags
-from ..data.device import choose_device
 from ..data.joining import join_labels
-from ..inference.evaluate import all_batches, outputs
 from ..inference.label_likelihood import judge_labels, label_log_probs, voting_shares
 from ..model import Model
-from ..training.distributed import from_first, gather_pass
+from ..training.distributed import from_first
+from .losses import predicted_shares
 from .stages import ROBUST, STAGES, Run, Trained
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
@@ -71,10 +68,10 @@ def find_wrong_labels(
     votes, labels = [], []
     for bags in (train, val):
         known = np.flatnonzero(bags.bag_labels.known)
-        of_part = voting_shares(counted_shares(model, bags.subset(known), device), bags.subset(known))
+        of_part = voting_shares(predicted_shares(model, bags.subset(known), device, hard=True), bags.subset(known))
         votes.append(of_part[0])
         labels.append(of_part[1])
-    numbers = np.concatenate([np.flatnonzero(train.bag_labels.known), len(train) + np.arange(len(val))])
+    numbers = np.flatnonzero(np.concatenate([train.bag_labels.known, val.bag_labels.known]))
     shares, given = np.concatenate(votes), join_labels(labels, votes[0].shape[1])
     frequencies = given.counts(shares.shape[1])
     tried = {one: float(label_log_probs(shares, given, frequencies, one)[1].sum()) for one in SHARES}
@@ -91,22 +88,6 @@ def find_wrong_labels(
         sure = judged.winner_probability[i] >= SURE
         about["corrections"][str(numbers[i])] = names[judged.winner[i]] if sure else ""
     return about
-
-
-def counted_shares(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:  # (b, C)
-    """The share of the instances of each bag that is predicted as each class."""
-    chosen = choose_device(device)
-
-    def shares_of(part: Bags) -> Tensor:
-        batches = outputs(model.to(chosen), all_batches(part.without_instance_labels(), chosen))
-        return torch.cat(
-            [
-                batch.segments.mean(one_hot(output.instance_log_probs.argmax(dim=1), len(bags.classes)).float())
-                for batch, output in batches
-            ]
-        )
-
-    return gather_pass(bags, shares_of).double().cpu().numpy()
 
 
 def _correct(bags: Bags, corrections: Mapping[str, str]) -> Bags:
