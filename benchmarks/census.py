@@ -340,7 +340,7 @@ def main() -> None:
     for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
         parts = load(source).make_parts(scenario=scenario, fold=fold)
         source = Path(source).stem
-        task = TaskInfo.of(parts.train, "" if options.unknown else source, on_gpu)
+        task = TaskInfo("" if options.unknown else source, parts.train.store.shape[1:], on_gpu)
         of_both = {name: value for name, value in settings.items() if not name.startswith("census.")}
         plan = RECIPES["census"].plan(task).with_settings(settings)
         augmented = RECIPES["augmented"].plan(task).with_settings(of_both)

@@ -133,7 +133,7 @@ def train(
     truth: Parts | None = None,
 ) -> dict:
     """Train by the recipe; the pretraining is taken from `shared`, or put there."""
-    task = TaskInfo.of(parts.train, source, choose_device(device).type == "cuda")
+    task = TaskInfo(source, parts.train.store.shape[1:], choose_device(device).type == "cuda")
     plan = choose(recipe, task)[0].with_seed(seed)
     build = model_builder(plan, method, parts.train, pixels=plan.pixels)
     stage = folder / "stages" / "pretrain"

@@ -48,7 +48,7 @@ def own_and_test(source: str, bags: int, fold: int) -> tuple[Bags, Bags]:
 
 
 def train(parts: Parts, recipe: str, kind: str, folder: Path, device: str, chosen: Chosen | None = None) -> Trained:
-    task = TaskInfo.of(parts.train, kind, choose_device(device).type == "cuda")
+    task = TaskInfo(kind, parts.train.store.shape[1:], choose_device(device).type == "cuda")
     plan = choose(recipe, task)[0]
     build = model_builder(plan, AUTO, parts.train, pixels=plan.pixels)
     shutil.rmtree(folder, ignore_errors=True)

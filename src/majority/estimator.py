@@ -198,7 +198,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         chosen = {name: value for name, value in settings.items() if value is not None}
         for name in chosen.keys() & (self.settings or {}).keys():
             raise InputError(f"settings: {name} is also a parameter of this estimator: give it once")
-        task = TaskInfo.of(train, "", choose_device(self.device).type == "cuda")
+        task = TaskInfo("", train.store.shape[1:], choose_device(self.device).type == "cuda")
         plan, _ = choose(self.recipe, task)
         find_recipe(plan.recipe).check_method(self.method)
         check_options(self.method, dict(self.method_options or {}))

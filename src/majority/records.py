@@ -78,8 +78,6 @@ class TaskRecord(TypedDict):
     source: str
     shape: Annotated[list[AtLeastOne], Between(1, 3)]
     on_gpu: bool
-    bags: NotRequired[Count]
-    instances: NotRequired[Count]
 
 
 class Config(TypedDict):

@@ -43,30 +43,6 @@ def test_default_chooses_by_data_and_hardware_and_says_so(source, shape, on_gpu,
     assert ("--like SOURCE" in reason) == ((source, shape, on_gpu) == ("mine", (32, 32, 3), True))
 
 
-@pytest.mark.parametrize(
-    ("bags", "instances", "on_gpu", "per_step"),
-    [
-        (400, 400 * 64, True, 64),  # as in the paper
-        (25_600, 25_600, True, 512),  # bags of one: 512 instances
-        (25_600, 25_600, False, 64),
-        (6_400, 6_400, True, 200),  # still 32 steps per epoch
-        (6_400, 6_400 * 4, True, 128),
-        (640, 640, True, 64),  # never fewer than the recipe has
-        (0, 0, True, 64),  # not known
-    ],
-)
-def test_steps_of_small_bags_hold_more_bags_on_a_gpu(bags, instances, on_gpu, per_step):
-    task = TaskInfo("", (32, 32, 3), on_gpu, bags, instances)
-    assert RECIPES["paper"].plan_for(task).training.batch_bags == per_step
-    assert RECIPES["paper"].plan_for(task).with_settings({"training.batch_bags": 7}).training.batch_bags == 7
-
-
-def test_every_stage_holds_more_small_bags():
-    plan = RECIPES["census"].plan_for(TaskInfo("", (32, 32, 3), True, 25_600, 2 * 25_600))
-    assert {settings.batch_bags for settings in (plan.training, plan.own.head)} == {256}
-    assert plan.own.pretrain.batch_bags == 512  # bags of one instance, as for large bags
-
-
 def test_augmentation_follows_the_source():
     assert choose("augmented", TaskInfo("cifar10"))[0].training.augment == ("flip", "crop")
     assert choose("augmented", TaskInfo("svhn28"))[0].training.augment == ("crop",)

@@ -158,7 +158,7 @@ class Experiment:
         config = read_config(folder)
         recipe = config["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
         task = parse_record(TaskInfo, config["task"], CONFIG, field="task")
-        plan = self._adapt(find_recipe(recipe).plan_for(task))
+        plan = self._adapt(find_recipe(recipe).plan(task))
         requested = self._config(self.data.with_defaults(), plan, config["data"]["fingerprint"])
         check_same_settings(folder, config, config | requested)
         complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not temporary_files(folder)
@@ -177,7 +177,7 @@ class Experiment:
         for warning in source.warnings_for(data.background):
             log(f"warning: {warning}")
         parts = data.parts(source)
-        task = TaskInfo.of(parts.train, self.like or source.kind, on_gpu)
+        task = TaskInfo(self.like or source.kind, parts.train.store.shape[1:], on_gpu)
         if not task.vectors and not on_gpu:
             keep_freed_memory()
         if self.like is not None and task.vectors:

@@ -67,7 +67,7 @@ class Recipe:
         plan = self.plan(task)
         if plan.recipe != self.name:
             raise InputError(f"recipe {self.name} gives a plan of {plan.recipe!r}: give Plan({self.name!r}, ...)")
-        return plan.with_fuller_steps(task)
+        return plan
 
     def epochs(self, plan: Plan, train: Bags, method: str) -> int:
         """The number of epochs in all stages."""

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
-from ..data.bags import Bags
 from ..errors import InputError
 from ..files import flatten
 from ..model import TINY_IMAGE
@@ -24,8 +23,6 @@ SHORTHANDS = {  # options of the command that are short for one setting of the p
     "compile": "training.compile",
     "ratios": "mpem.ratios",
 }
-STEP_INSTANCES = 512  # on a GPU, a step of small bags holds more bags, up to this many instances
-FEWEST_STEPS = 32  # per epoch of such steps
 MOST_WRONG = 0.45  # share of wrong labels: with two classes, labels of which half are wrong say nothing
 VALUE_TYPES: dict[type, tuple[type, str]] = {  # by the type of a setting: the type of new values, and its name
     bool: (bool, "true or false"),
@@ -42,12 +39,6 @@ class TaskInfo(NamedTuple):
     source: str  # the name of a known source with such images; "" for custom bags of an unknown kind
     shape: tuple[int, ...] = (32, 32, 3)  # of one instance
     on_gpu: bool = True
-    bags: int = 0  # training bags; 0: not known
-    instances: int = 0  # in these bags
-
-    @classmethod
-    def of(cls, train: Bags, source: str, on_gpu: bool) -> TaskInfo:
-        return cls(source, train.store.shape[1:], on_gpu, len(train), len(train.index))
 
     @property
     def vectors(self) -> bool:
@@ -101,19 +92,6 @@ class Plan:
         for name, value in settings.items():
             plan = plan._with_setting(name, value)
         return plan
-
-    def with_fuller_steps(self, task: TaskInfo) -> Plan:
-        """This plan with more bags per step if the bags are small and many: a GPU is idle in steps of few instances."""
-        if task.bags == 0 or not task.on_gpu:
-            return self
-        wanted = min(STEP_INSTANCES * task.bags // task.instances, task.bags // FEWEST_STEPS)
-
-        def fuller(settings: Settings) -> Settings:
-            return replace(settings, batch_bags=max(settings.batch_bags, wanted))
-
-        stages = {name: fuller(settings) for name, settings in self._stage_settings()}
-        own = replace(self.own, **stages) if stages else self.own
-        return replace(self, training=fuller(self.training), own=own)
 
     def _with_setting(self, name: str, value: Any) -> Plan:
         first, *rest = name.split(".")

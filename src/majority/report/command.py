@@ -51,7 +51,7 @@ def _settings_to_repeat(config: dict[str, Any]) -> dict[str, Any]:
     plan = config.get("plan", {})
     if "task" not in config or plan.get("recipe") not in RECIPES:
         return dict(config.get("settings", {}))
-    planned = settings_by_name(RECIPES[plan["recipe"]].plan_for(TaskInfo(**config["task"])).as_dict())
+    planned = settings_by_name(RECIPES[plan["recipe"]].plan(TaskInfo(**config["task"])).as_dict())
     used = settings_by_name(plan)
     changed = {name: value for name, value in used.items() if planned.get(name, value) != value}
     left_out = {name: None for name in used if used[name] is None and any(n.startswith(f"{name}.") for n in planned)}

@@ -186,10 +186,7 @@ def _changes_of_plan(result: Result) -> list[str]:
         return ["settings not recorded", *([f"{epochs:,} epochs run"] if epochs else [])]
     noted = result.get("task", {"source": source_name(result)})
     task = TaskInfo(**{name: noted[name] for name in TaskInfo._fields if name in noted})
-    planned = {}
-    if recipe:
-        on_gpu = recipe.plan(task._replace(on_gpu=True))
-        planned = settings_by_name(on_gpu.with_fuller_steps(task).as_dict())
+    planned = settings_by_name(recipe.plan(task._replace(on_gpu=True)).as_dict()) if recipe else {}
     changes = []
     for name, value in settings_by_name(plan).items():
         before = planned.get(name)
