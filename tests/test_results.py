@@ -173,13 +173,19 @@ def test_the_full_length_table_of_the_paper_is_that_of_the_raw_file():
         assert shown == cells(of_method, range(5)), method
 
 
-def test_the_full_length_table_of_pathmnist_is_that_of_the_raw_file():
-    accuracy = {(row["method"], row["scenario"]): row["test"]["instance_accuracy"] for row in full_length("pathmnist")}
-    page = (DOCS / "benchmarks/paper.md").read_text().split("PathMNIST (28x28), 1,500 epochs")[1]
-    rows = re.findall(r"\| `([a-z-]+)`[^|]*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", page)[:4]
-    assert len({method for method, *_ in rows}) == 4
-    for method, *shown in rows:
-        assert shown == [f"{accuracy[method, scenario]:.3f}" for scenario in SCENARIOS], method
+@pytest.mark.parametrize(
+    ("source", "title", "rows"),
+    [("pathmnist", "PathMNIST (28x28), 1,500", 5), ("svhn28.npz", "SVHN (28x28, 50,000", 4)],
+)
+def test_the_full_length_tables_of_other_sets_are_those_of_the_raw_file(source, title, rows):
+    accuracy = {
+        (row["method"], row["fold"], row["scenario"]): row["test"]["instance_accuracy"] for row in full_length(source)
+    }
+    page = (DOCS / "benchmarks/paper.md").read_text().split(title)[1].split("\n\n")[1]
+    shown = re.findall(r"\| `([a-z-]+)`(?:, fold (\d))?[^|]*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|", page)
+    assert len(shown) == rows
+    for method, fold, *cells in shown:
+        assert cells == [f"{accuracy[method, int(fold or 0), scenario]:.3f}" for scenario in SCENARIOS], method
 
 
 def test_the_consistency_table_of_the_paper_is_that_of_the_raw_file():
@@ -260,15 +266,38 @@ def test_the_table_of_unknown_images_is_that_of_its_runs(monkeypatch, tmp_path):
         assert f"| {' | '.join(cells)} |" in page
 
 
+def test_the_ratios_of_ragged_bags_are_those_of_the_raw_file():
+    stages = json.loads((RESULTS / "speed/h200.json").read_text())["ragged_over_equal"]
+    page = (DOCS / "benchmarks/performance.md").read_text().split("## Bags of different sizes")[1].split("\n## ")[0]
+    rows = dict(re.findall(r"^\| (`[a-z]+`[^(|]*) \([\d.]+ s[^|]*\| (.*) \|$", page, re.MULTILINE))
+    assert len(rows) == len(stages)
+    for stage, cases in stages.items():
+        ratios = [f"{case['ragged_over_equal']:.2f}" for name, case in cases.items() if name != "equal"]
+        recipe, _, part = stage.partition(", ")
+        assert rows[f"`{recipe}`, {part}" if part else f"`{recipe}`"].split(" | ") == ratios, stage
+
+
+def test_the_accuracies_with_more_bags_per_step_are_those_of_the_raw_file():
+    found = defaultdict(list)
+    for row in read("speed/same-accuracy-small-bags.jsonl"):
+        found[row["loop"]].append(row["instance_accuracy"])
+    page = " ".join((DOCS / "benchmarks/performance.md").read_text().split())
+    for values in found.values():
+        assert len(values) == 3
+        assert f"{mean(values):.3f} ± {stdev(values):.3f}" in page
+
+
 def test_the_table_of_images_on_a_cpu_is_that_of_its_runs():
     section = (DOCS / "benchmarks/recipes.md").read_text().split("## Images on a CPU")[1].split("\n## ")[0]
     titles = {"cifar10": "CIFAR-10", "svhn28.npz": "SVHN (28x28)", "pathmnist": "PathMNIST"}
-    found = defaultdict(dict)
+    found = defaultdict(lambda: defaultdict(list))
     for row in read("recipes/images-patches.jsonl"):
-        found[row["source"], row["data"]["bags"]][row["recipe"]] = f"{row['test']['instance_accuracy']:.3f}"
+        found[row["source"], row["data"]["bags"]][row["recipe"]].append(row["test"]["instance_accuracy"])
     for (source, bags), of in found.items():
+        assert {len(accuracies) for accuracies in of.values()} == {3 if bags == 100 else 1}  # folds
         size = "100 of 32" if bags == 100 else "400 of 64"
-        cells = [titles[source], size, of.get("quick", "not run"), of["census"]]
+        means = {recipe: f"{mean(accuracies):.3f}" for recipe, accuracies in of.items()}
+        cells = [titles[source], size, means.get("quick", "not run"), means["census"]]
         assert f"| {' | '.join(cells)} |" in section.replace("**", ""), cells
 
 
