@@ -348,7 +348,7 @@ def main() -> None:
             trials = Trials(case, Path(name))
             points = trials.points(options.faults.split(","))
             for i in range(options.points or len(points)):
-                trials.try_fault(*points[i * len(points) // (options.points or len(points))])
+                trials.try_fault(*points[(2 * i + 1) * len(points) // (2 * (options.points or len(points)))])
             counts = trials.counts
             failures += counts.failures
             tried = {"faults": dict(counts.tried), "faults by file": dict(counts.files)}

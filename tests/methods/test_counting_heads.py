@@ -169,7 +169,7 @@ COLD = {"instance_temperature": 1e-3, "bag_temperature": 1e-3}
         ("count-only", {**COLD, "bag_temperature": None}),
     ],
 )
-@pytest.mark.parametrize("sizes", [[1], [3, 1, 7, 2], [100_000, 1]], ids=str)
+@pytest.mark.parametrize("sizes", [[1], [3, 1, 7, 2], [20_000, 1]], ids=str)
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e6])
 def test_outputs_losses_and_gradients_are_finite(name, options, sizes, scale):
     torch.manual_seed(0)
