@@ -16,7 +16,13 @@ import typer
 from majority import plugins
 from majority.cli.app import main
 
-collect_ignore = ["fuzz.py", "fuzzing", "kills.py", "process_groups.py"]  # scripts, which tests run
+collect_ignore = [
+    "forked_process.py",
+    "fuzz.py",
+    "fuzzing",
+    "kills.py",
+    "process_groups.py",
+]  # scripts, which tests run
 
 GROUPS, PROCESS_SECONDS = Path(__file__).with_name("process_groups.py"), 300  # a process that takes longer hangs
 

@@ -4,10 +4,12 @@ import csv
 import io
 import json
 import os
+import runpy
 import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,13 +29,16 @@ TINY = Data("digits", "large", bags=20, bag_size=8)
 WAIT = 180  # seconds: the machine may be busy
 
 
+FORKED = Path(__file__).parents[1] / "forked_process.py"
 COMMAND = """
-import os, signal, sys
+import os, runpy, signal, sys, types
 os.setsid()
 os.environ["OMP_NUM_THREADS"] = {threads!r}
 signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored in a shell's background
 sys.stdout, sys.stderr = (open(f"{folder}/{{name}}", "w", buffering=1) for name in ("stdout", "stderr"))
 from majority.cli import main
+from majority.study import workers
+workers.subprocess = types.SimpleNamespace(Popen=runpy.run_path({forked!r})["ForkedWorker"], PIPE=None)
 sys.argv = ["majority", *{words!r}]
 main()
 """
@@ -46,7 +51,7 @@ def start(processes, tmp_path):
 
     def start(*words):
         threads = str(torch.get_num_threads())  # the same order of sums in all processes
-        program = COMMAND.format(threads=threads, folder=tmp_path, words=[*map(str, words)])
+        program = COMMAND.format(threads=threads, folder=tmp_path, forked=str(FORKED), words=[*map(str, words)])
         started.append(processes.Process(target=exec, args=(program, {})))
         started[-1].start()
         return started[-1]
@@ -172,7 +177,14 @@ def test_only_one_command_works_in_a_study(majority, tmp_path, options):
         assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
-def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path):
+def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path, monkeypatch):
+    started, start = [], runpy.run_path(str(FORKED))["ForkedWorker"]
+
+    def start_process(*given, **more):
+        started.append(start(*given, **more))
+        return started[-1]
+
+    monkeypatch.setattr(workers, "subprocess", SimpleNamespace(Popen=start_process, PIPE=None))
     refused, wrong, right = (tmp_path / name / "fold0" for name in ("refused", "wrong", "right"))
     data = replace(TINY, source=labelled_set())
     unexpected = replace(data)
@@ -189,6 +201,7 @@ def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_s
     assert "data_seed" in ended[1].failure
     assert "Traceback" in (tmp_path / "failures.txt").read_text()
     assert ended[2].result["epochs"] == 1
+    assert [process.wait() for process in started] == [1, -signal.SIGKILL], "the first ended by itself"
 
 
 def test_after_a_kill_the_next_cell_gets_a_fresh_process(tmp_path, monkeypatch):
