@@ -15,6 +15,7 @@ import typer
 
 from majority import plugins
 from majority.cli.app import main
+from majority.recipes import census
 
 collect_ignore = [
     "forked_process.py",
@@ -30,6 +31,19 @@ CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 
 
+# Set-ups that take seconds. Files with tests that need them come first, one after the other: one test worker then runs
+# most of them.
+SHARED = ("nodes", "processes", "onnx_operators", "browser")
+
+
+def pytest_collection_modifyitems(items):
+    ranks = {}
+    for item in items:
+        needed = [SHARED.index(name) for name in getattr(item, "fixturenames", ()) if name in SHARED]
+        ranks[item.path] = min([ranks.get(item.path, len(SHARED)), *needed])
+    items.sort(key=lambda item: ranks[item.path])
+
+
 @pytest.fixture
 def gpu():
     if not torch.cuda.is_available():
@@ -43,6 +57,12 @@ def _session(tmp_path_factory):
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
         yield
+
+
+@pytest.fixture
+def short_heads(monkeypatch):
+    """Heads of census have ten epochs by default, not a hundred."""
+    monkeypatch.setattr(census, "HEAD_EPOCHS", 10)
 
 
 @pytest.fixture(scope="session")

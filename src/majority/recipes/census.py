@@ -59,6 +59,7 @@ from .stages import Run, Trained
 from .views import MIXED_EPOCHS, additions_for, describe, search_views, views_of, with_views
 
 SMALLEST_PROBABILITY = 1e-8
+HEAD_EPOCHS = 100
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
 
 
@@ -93,7 +94,7 @@ class CensusSettings:
 
 def plan(task: TaskInfo) -> Plan:
     if task.vectors or not (task.tiny or task.on_gpu):
-        head = Settings(epochs=100, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
+        head = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
         return Plan("census", "mlp" if task.vectors else PATCHES, own=CensusSettings(head=head), assumed_wrong=None)
     if task.tiny:
         views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
@@ -112,7 +113,7 @@ def plan(task: TaskInfo) -> Plan:
         precision="bf16",
         compile=True,
     )
-    head = Settings(epochs=100, batch_bags=64, warmup_epochs=5)
+    head = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5)
     training = Settings(
         epochs=80,
         batch_bags=16,
