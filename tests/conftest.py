@@ -1,3 +1,5 @@
+"""What all tests share. The controller of the test workers reads this file too, so large imports are in fixtures."""
+
 import io
 import multiprocessing
 import pickle
@@ -8,14 +10,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-import typer
-
-from majority import plugins
-from majority.cli.app import main
-from majority.recipes import census
 
 collect_ignore = [
     "forked_process.py",
@@ -46,6 +41,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def gpu():
+    import torch
+
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")
 
@@ -53,6 +50,8 @@ def gpu():
 @pytest.fixture(scope="session", autouse=True)
 def _session(tmp_path_factory):
     """Decoded images stay out of the user's cache; the command's parsers are built once."""
+    import typer
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
@@ -62,6 +61,8 @@ def _session(tmp_path_factory):
 @pytest.fixture
 def short_heads(monkeypatch):
     """Heads of census have ten epochs by default, not a hundred."""
+    from majority.recipes import census
+
     monkeypatch.setattr(census, "HEAD_EPOCHS", 10)
 
 
@@ -79,6 +80,7 @@ def onnx_operators():
 @pytest.fixture(scope="session")
 def majority():
     """Run the command in this process: exit code, standard output, standard error."""
+    from majority.cli.app import main
 
     def run(*words):
         out, err = io.StringIO(), io.StringIO()
@@ -148,6 +150,7 @@ def run_program(processes, tmp_path):
 @pytest.fixture
 def labelled_set(tmp_path):
     """Write a small set of images; a process reads it without scikit-learn, whose import takes a second."""
+    import numpy as np
 
     def write(name="own.npz", classes=3):
         rng = np.random.default_rng(0)
@@ -162,6 +165,8 @@ def labelled_set(tmp_path):
 @pytest.fixture
 def registries():
     """What a test registers is removed after it."""
+    from majority import plugins
+
     before = [dict(registry) for registry in plugins._REGISTRIES]
     yield
     for registry, entries in zip(plugins._REGISTRIES, before, strict=True):
