@@ -52,3 +52,15 @@ def test_checkpoints_are_a_second_apart_and_on_a_gpu_half_a_minute(
     assert epochs_in(tmp_path / CHECKPOINT) == last
     lines = (tmp_path / METRICS).read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in lines] == [0, 1, 2, 3, 4], "one line after every epoch"
+
+
+def test_the_line_of_an_epoch_is_written_before_its_checkpoint(tmp_path, monkeypatch):
+    """A kill between the two leaves a line too many, which is dropped; one too few would be refused."""
+    lines, files = [], RunFiles(tmp_path, new_state(), torch.device("cpu"))
+    files.resume()
+    monkeypatch.setattr(
+        run_files, "save_checkpoint", lambda *given: lines.append(len((tmp_path / METRICS).read_text().splitlines()))
+    )
+    for epoch in range(3):
+        files.on_epoch_end({"epoch": epoch})
+    assert lines == [1, 2, 3]
