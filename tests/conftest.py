@@ -69,6 +69,7 @@ def short_heads(monkeypatch):
 @pytest.fixture(scope="session")
 def onnx_operators():
     """PyTorch's exporter lists the operators of ONNX once, not in every export, which takes a second."""
+    pytest.importorskip("onnxscript", reason="pip install onnx onnxscript onnxruntime")
     registration = pytest.importorskip("torch.onnx._internal.exporter._registration")
     registry = getattr(registration, "ONNXRegistry", None)
     with pytest.MonkeyPatch.context() as patch:
