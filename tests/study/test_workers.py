@@ -19,7 +19,7 @@ from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.run_folder import run_lock
 from majority.study import FinishedCell, Study, aggregate, as_csv, live, run_cells, workers
-from majority.study.cells import State
+from majority.study.cells import CellTrainer, State
 from majority.study.live import finished_line, progress_table, seconds_left, show_cells
 from majority.study.workers import _worker_environments
 
@@ -184,24 +184,35 @@ def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_s
         started.append(start(*given, **more))
         return started[-1]
 
+    def train(self, experiment, order):
+        if "failing" in order["folder"]:
+            raise ZeroDivisionError("of this test")
+        plain(self, experiment, order)
+
+    plain = CellTrainer.train
+    monkeypatch.setattr(CellTrainer, "train", train)
     monkeypatch.setattr(workers, "subprocess", SimpleNamespace(Popen=start_process, PIPE=None))
-    refused, wrong, right = (tmp_path / name / "fold0" for name in ("refused", "wrong", "right"))
+    names = ("refused", "wrong", "failing", "right")
+    refused, wrong, failing, right = (tmp_path / name / "fold0" for name in names)
     data = replace(TINY, source=labelled_set())
     unexpected = replace(data)
     object.__setattr__(unexpected, "data_seed", "many")  # past the check of its fields
     cells = [
         (refused, Experiment(replace(data, fold=99), recipe="quick")),
         (wrong, Experiment(unexpected, recipe="quick")),
+        (failing, Experiment(data, recipe="quick")),
         (right, Experiment(data, recipe="quick", settings={"training.epochs": 1})),
     ]
     ended = run_cells(cells, tmp_path, "cpu", jobs=1)
-    assert [cell.folder for cell in ended] == [refused, wrong, right]
+    assert [cell.folder for cell in ended] == [refused, wrong, failing, right]
     assert "fold 99" in ended[0].failure
     assert "Traceback" not in ended[0].details
     assert "data_seed" in ended[1].failure
     assert "Traceback" in (tmp_path / "failures.txt").read_text()
-    assert ended[2].result["epochs"] == 1
-    assert [process.wait() for process in started] == [1, -signal.SIGKILL], "the first ended by itself"
+    assert ended[2].failure == "ZeroDivisionError: of this test"
+    assert "Traceback" in ended[2].details
+    assert ended[3].result["epochs"] == 1
+    assert [process.wait() for process in started] == [1, 1, -signal.SIGKILL], "two ended by themselves"
 
 
 def test_after_a_kill_the_next_cell_gets_a_fresh_process(tmp_path, monkeypatch):
