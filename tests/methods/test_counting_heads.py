@@ -272,7 +272,7 @@ def blobs(n_bags, scenario, seed, n_classes=4):
 def trained(name, scenario, n_bags):
     train, val, test = (blobs(n, scenario, seed=i) for i, n in enumerate((n_bags, 30, 60)))
     model = build_model(train, name, "mlp")
-    fit(model, train, val, Settings(epochs=20, batch_bags=10, learning_rate=3e-3), device="cpu")
+    fit(model, train, val, Settings(epochs=12, batch_bags=10, learning_rate=5e-3), device="cpu")
     return evaluate(model, test, "cpu").summary()
 
 
