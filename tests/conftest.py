@@ -1,5 +1,6 @@
 """What all tests share. The controller of the test workers reads this file too, so large imports are in fixtures."""
 
+import importlib
 import io
 import multiprocessing
 import pickle
@@ -61,9 +62,7 @@ def _session(tmp_path_factory):
 @pytest.fixture
 def short_heads(monkeypatch):
     """Heads of census have ten epochs by default, not a hundred."""
-    from majority.recipes import census
-
-    monkeypatch.setattr(census, "HEAD_EPOCHS", 10)
+    monkeypatch.setattr(importlib.import_module("majority.recipes.census.plan"), "HEAD_EPOCHS", 10)
 
 
 @pytest.fixture(scope="session")
