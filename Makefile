@@ -12,10 +12,10 @@ run: $(VENV)/installed
 test: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory -j 2 types tests
 
 types: $(VENV)/installed-dev
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
 # Compiled test modules are kept, whatever the environment says: to compile all of them takes each process ten seconds.

@@ -1,3 +1,6 @@
+"""What all tests share. The controller of the test workers reads this file too, so large imports are in fixtures."""
+
+import importlib
 import io
 import multiprocessing
 import pickle
@@ -8,15 +11,15 @@ from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-import typer
 
-from majority import plugins
-from majority.cli.app import main
-
-collect_ignore = ["fuzz.py", "fuzzing", "kills.py", "process_groups.py"]  # scripts, which tests run
+collect_ignore = [
+    "forked_process.py",
+    "fuzz.py",
+    "fuzzing",
+    "kills.py",
+    "process_groups.py",
+]  # scripts, which tests run
 
 GROUPS, PROCESS_SECONDS = Path(__file__).with_name("process_groups.py"), 300  # a process that takes longer hangs
 
@@ -24,8 +27,23 @@ CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
 
 
+# Set-ups that take seconds. Files with tests that need them come first, one after the other: one test worker then runs
+# most of them.
+SHARED = ("nodes", "processes", "onnx_operators", "browser")
+
+
+def pytest_collection_modifyitems(items):
+    ranks = {}
+    for item in items:
+        needed = [SHARED.index(name) for name in getattr(item, "fixturenames", ()) if name in SHARED]
+        ranks[item.path] = min([ranks.get(item.path, len(SHARED)), *needed])
+    items.sort(key=lambda item: ranks[item.path])
+
+
 @pytest.fixture
 def gpu():
+    import torch
+
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")
 
@@ -33,15 +51,24 @@ def gpu():
 @pytest.fixture(scope="session", autouse=True)
 def _session(tmp_path_factory):
     """Decoded images stay out of the user's cache; the command's parsers are built once."""
+    import typer
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
         yield
 
 
+@pytest.fixture
+def short_heads(monkeypatch):
+    """Heads of census have ten epochs by default, not a hundred."""
+    monkeypatch.setattr(importlib.import_module("majority.recipes.census.plan"), "HEAD_EPOCHS", 10)
+
+
 @pytest.fixture(scope="session")
 def onnx_operators():
     """PyTorch's exporter lists the operators of ONNX once, not in every export, which takes a second."""
+    pytest.importorskip("onnxscript", reason="pip install onnx onnxscript onnxruntime")
     registration = pytest.importorskip("torch.onnx._internal.exporter._registration")
     registry = getattr(registration, "ONNXRegistry", None)
     with pytest.MonkeyPatch.context() as patch:
@@ -53,6 +80,7 @@ def onnx_operators():
 @pytest.fixture(scope="session")
 def majority():
     """Run the command in this process: exit code, standard output, standard error."""
+    from majority.cli.app import main
 
     def run(*words):
         out, err = io.StringIO(), io.StringIO()
@@ -122,6 +150,7 @@ def run_program(processes, tmp_path):
 @pytest.fixture
 def labelled_set(tmp_path):
     """Write a small set of images; a process reads it without scikit-learn, whose import takes a second."""
+    import numpy as np
 
     def write(name="own.npz", classes=3):
         rng = np.random.default_rng(0)
@@ -136,6 +165,8 @@ def labelled_set(tmp_path):
 @pytest.fixture
 def registries():
     """What a test registers is removed after it."""
+    from majority import plugins
+
     before = [dict(registry) for registry in plugins._REGISTRIES]
     yield
     for registry, entries in zip(plugins._REGISTRIES, before, strict=True):

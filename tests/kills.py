@@ -124,6 +124,7 @@ def finish(child: int, output: Any, log: Any) -> Ended:
 def _be_the_command(words: list[str], output: Any, fault: _Fault) -> None:
     """Never returns."""
     from majority.cli.app import main
+    from majority.training import run_files
 
     code = 70
     try:
@@ -131,6 +132,7 @@ def _be_the_command(words: list[str], output: Any, fault: _Fault) -> None:
         os.dup2(output.fileno(), 2)
         sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
         time.perf_counter = lambda: 0.0
+        run_files.CHECKPOINT_SECONDS = 0  # a checkpoint after every epoch, in every run
         sys.argv = ["majority", *words]
         sys.addaudithook(fault)
         main()
@@ -346,7 +348,7 @@ def main() -> None:
             trials = Trials(case, Path(name))
             points = trials.points(options.faults.split(","))
             for i in range(options.points or len(points)):
-                trials.try_fault(*points[i * len(points) // (options.points or len(points))])
+                trials.try_fault(*points[(2 * i + 1) * len(points) // (2 * (options.points or len(points)))])
             counts = trials.counts
             failures += counts.failures
             tried = {"faults": dict(counts.tried), "faults by file": dict(counts.files)}

@@ -26,6 +26,20 @@ def test_a_second_writer_of_a_file_is_refused(tmp_path):
     assert path.read_text() == "third\n"
 
 
+def test_a_file_is_replaced_in_one_step(tmp_path):
+    """The draft itself becomes the file: a copy of it could be read, or left behind by a kill, when it is half done."""
+    path, drafts = tmp_path / "table.csv", []
+    path.write_text("before")
+
+    def write(draft):
+        draft.write_text("after")
+        drafts.append(os.stat(draft).st_ino)
+
+    write_atomically(path, write)
+    assert [os.stat(path).st_ino] == drafts
+    assert path.read_text() == "after"
+
+
 def test_leftovers_of_a_killed_writer_are_replaced_and_a_failure_leaves_nothing(tmp_path):
     path = tmp_path / "report.html"
     (tmp_path / ".report.html.unfinished").write_text("half of a longer p")

@@ -33,6 +33,7 @@ from .files import CURE, read_json, read_lines
 T = TypeVar("T")
 
 WHOLE_NUMBERS, NUMBERS = 2**63, 1e100  # limits of numbers that have no closer ones
+EXPECTED = {int: "a whole number", float: "a number", str: "text", bool: "true or false", NoneType: "null"}
 
 
 class Between(NamedTuple):
@@ -99,9 +100,11 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 def _convert(kind: Any, value: Any, field: str) -> Any:
     """The value as this type. JSON has no tuples, so lists become tuples where the type says so."""
-    origin, arguments = get_origin(kind), get_args(kind)
+    if type(kind) is type and kind in EXPECTED:
+        return _convert_scalar(kind, value, field)
     if kind is Any:
         return value
+    origin, arguments = get_origin(kind), get_args(kind)
     if origin is NotRequired:
         return _convert(arguments[0], value, field)
     if origin in (Union, UnionType):
@@ -117,20 +120,20 @@ def _convert(kind: Any, value: Any, field: str) -> Any:
         return {key: _convert(of_values, item, _join(field, key)) for key, item in value.items()}
     if (origin or kind) in (list, tuple):
         return _convert_list(origin or kind, arguments, value, field)
-    if is_typeddict(kind) or is_dataclass(kind) or hasattr(kind, "_fields"):
-        return _convert_record(kind, value, field)
-    return _convert_scalar(kind, value, field)
+    return _convert_record(kind, value, field)
 
 
 def _convert_scalar(kind: Any, value: Any, field: str) -> Any:
-    number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
-    if kind is int:
-        is_whole = isinstance(value, Integral) and -WHOLE_NUMBERS <= number < WHOLE_NUMBERS
-        return _checked(value, is_whole, field, "a whole number")
-    if kind is float:
-        return _checked(value, bool(abs(number) <= NUMBERS), field, "a number")
-    expected = {str: "text", bool: "true or false", NoneType: "null"}
-    return _checked(value, isinstance(value, kind), field, expected[kind])
+    if kind is int or kind is float:
+        is_number = type(value) is float or (isinstance(value, Real) and not isinstance(value, bool))
+        number: Any = value if is_number else math.nan
+        if kind is float:
+            is_valid = bool(abs(number) <= NUMBERS)
+        else:
+            is_valid = isinstance(value, Integral) and -WHOLE_NUMBERS <= number < WHOLE_NUMBERS
+    else:
+        is_valid = isinstance(value, kind)
+    return _checked(value, is_valid, field, EXPECTED[kind])
 
 
 def _convert_union(kinds: tuple[Any, ...], value: Any, field: str) -> Any:

@@ -34,7 +34,7 @@ def small_parts(monkeypatch):
     """Benchmark bags are few and small, unless a test asks for more."""
     make_parts = LabelledSet.make_parts
 
-    def use(bags=40, bag_size=16):
+    def use(bags=20, bag_size=8):
         def made(self, **choices):
             given = {name: value for name, value in choices.items() if value is not None}
             return make_parts(self, **{"bags": bags, "bag_size": bag_size} | given)

@@ -302,7 +302,7 @@ def test_wrong_subsets_are_errors(chosen, message):
 fraction_lists = st.sampled_from([[1.0], [0.5, 0.5], [0.6, 0.2, 0.2], [0.9, 0.1], [0.5, 0.25, 0.25], [0.25] * 4])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(labels=st.lists(st.integers(0, 3), min_size=1, max_size=60), fractions=fraction_lists, seed=seeds)
 def test_split_has_every_label_within_one_bag_of_its_fraction(labels, fractions, seed):
     try:

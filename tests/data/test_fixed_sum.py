@@ -85,7 +85,7 @@ def test_sampler_distribution_does_not_depend_on_the_chunks(monkeypatch):
 edges = st.one_of(st.floats(0, 1), st.floats(0, 1e-6), st.floats(0, 1e-300), st.just(0.0), st.just(1.0))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(n_classes=st.integers(2, 120), where=st.lists(edges, min_size=1, max_size=8), from_top=st.booleans(), seed=seeds)
 def test_proportions_sum_to_one_and_stay_below_the_majority(n_classes, where, from_top, seed):
     low, where = 1 / n_classes, np.array(where)

@@ -78,7 +78,7 @@ def test_wrong_ranges_are_errors(scenario, n_classes, size, message):
         majority_range(scenario, n_classes, size)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(n_classes=st.integers(2, 40), size=st.integers(1, 500), where=st.floats(0, 1), seed=seeds)
 def test_counts_are_the_largest_remainder_rounding(n_classes, size, where, seed):
     m = min(1, 1 / n_classes + (1 - 1 / n_classes) * where)
@@ -107,7 +107,7 @@ def test_counts_of_wrong_proportions_are_errors(row):
         round_counts(np.array([row]), 10)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     n_classes=st.integers(2, 12),
     size=st.integers(1, 60),

@@ -92,7 +92,8 @@ def test_parts_of_a_table_have_the_rows_of_one_file(majority, runs, new_table, t
         for i, start in enumerate(range(0, 100, 30)):
             new_table[start : start + 30].to_parquet(source / f"part-{i}.parquet", row_group_size=20)
     command = ["predict", runs / "table-run", source, "--device", "cpu"]
-    for options in ([], ["--bags"], ["--bags", "--abstain-below", "0.6"], ["--abstain-below", "0.6"]):
+    several = ([], ["--bags"], ["--bags", "--abstain-below", "0.6"], ["--abstain-below", "0.6"])
+    for options in several if kind == "parquet" else several[:2]:
         out, whole = tmp_path / f"parts{len(options)}{options[:1]}", tmp_path / "whole.parquet"
         assert majority(*command, *options, "--out", whole)[0] == 0
         code, _, err = majority(*command, *options, "--block-rows", "20", "--out", out)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 
@@ -136,6 +137,7 @@ def _predict_other(run: Path) -> Callable[[Path], int]:
 def _interrupt(experiment: Any, folder: Path, epochs: int = 0, stages: int = 0) -> None:
     """Leave the run folder of a training that was interrupted."""
     from majority import Callback
+    from majority.training import run_files
 
     left = {"epochs": epochs or 10**9, "stages": stages or 10**9}
 
@@ -152,7 +154,8 @@ def _interrupt(experiment: Any, folder: Path, epochs: int = 0, stages: int = 0) 
                 raise KeyboardInterrupt
 
     try:
-        experiment.run(folder, "cpu", callbacks=[Interrupt()])
+        with mock.patch.object(run_files, "CHECKPOINT_SECONDS", 0):  # a checkpoint after every epoch
+            experiment.run(folder, "cpu", callbacks=[Interrupt()])
     except KeyboardInterrupt:
         return
     raise AssertionError(f"{folder} ended before it could be interrupted")

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from majority.data.labels import BagLabels
-from majority.inference.label_likelihood import SHARPNESS, judge_labels, label_log_probs
+from majority.inference.label_likelihood import SHARPNESS, judge_labels, label_log_probs, mean_log_likelihoods
 
 
 def reference(shares, labels, counts, wrong):
@@ -35,6 +35,14 @@ def test_likelihood_and_judgement_equal_sums_over_all_winners(wrong):
     right = (1 - wrong) * winners[np.arange(25), labels] / likelihoods
     assert judged.wrong == pytest.approx(1 - right, abs=1e-9)
     assert judged.winner.tolist() == winners.argmax(axis=1).tolist()
+
+
+def test_mean_likelihoods_of_several_shares_are_those_of_each():
+    rng = np.random.default_rng(0)
+    shares, labels, counts = rng.dirichlet(np.ones(4), 25), BagLabels(rng.integers(4, size=25)), np.array([9, 4, 6, 6])
+    wrong = np.array([0.01, 0.1, 0.4])
+    expected = [label_log_probs(shares, labels, counts, one)[1].mean() for one in wrong.tolist()]
+    assert mean_log_likelihoods(shares, labels, counts, wrong).tolist() == expected
 
 
 def test_a_label_of_several_classes_is_wrong_only_if_none_of_them_has_won():

@@ -14,7 +14,6 @@ from majority.cli import main
 from majority.inference import onnx
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="pip install onnx onnxscript onnxruntime")
-pytest.importorskip("onnxscript", reason="pip install onnx onnxscript onnxruntime")
 
 pytestmark = pytest.mark.usefixtures("onnx_operators")
 

@@ -169,7 +169,7 @@ COLD = {"instance_temperature": 1e-3, "bag_temperature": 1e-3}
         ("count-only", {**COLD, "bag_temperature": None}),
     ],
 )
-@pytest.mark.parametrize("sizes", [[1], [3, 1, 7, 2], [100_000, 1]], ids=str)
+@pytest.mark.parametrize("sizes", [[1], [3, 1, 7, 2], [20_000, 1]], ids=str)
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e6])
 def test_outputs_losses_and_gradients_are_finite(name, options, sizes, scale):
     torch.manual_seed(0)
@@ -272,7 +272,7 @@ def blobs(n_bags, scenario, seed, n_classes=4):
 def trained(name, scenario, n_bags):
     train, val, test = (blobs(n, scenario, seed=i) for i, n in enumerate((n_bags, 30, 60)))
     model = build_model(train, name, "mlp")
-    fit(model, train, val, Settings(epochs=20, batch_bags=10, learning_rate=3e-3), device="cpu")
+    fit(model, train, val, Settings(epochs=12, batch_bags=10, learning_rate=5e-3), device="cpu")
     return evaluate(model, test, "cpu").summary()
 
 

@@ -117,7 +117,7 @@ KINDS = {
 
 @every_formula
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
-@pytest.mark.parametrize("sizes", [[1], [1, 1], [3, 1, 8], [100_000], [100_000, 1]], ids=str)
+@pytest.mark.parametrize("sizes", [[1], [1, 1], [3, 1, 8], [30_000], [30_000, 1]], ids=str)
 def test_values_and_gradients_are_finite(formula, kind, sizes):
     logits = kind(sum(sizes)).clone().requires_grad_()
     out = formula(logits.log_softmax(dim=1), Segments(sizes))

@@ -88,9 +88,9 @@ def test_vote_is_near_the_chance_of_the_ranking_over_all_outcomes():
     head, segments = create_head("vote", 6, 3), Segments([len(probs)])
     bags, scores = head.count(probs.log(), segments)
     output = BagOutput(probs.log(), bags, scores)
-    chances = {}
+    chances, votes = {}, probs.tolist()
     for outcome in product(range(3), repeat=len(probs)):
-        chance = math.prod(probs[i, c].item() for i, c in enumerate(outcome))
+        chance = math.prod(votes[i][c] for i, c in enumerate(outcome))
         counts = [outcome.count(c) for c in range(3)]
         tied = [order for order in permutations(range(3)) if sorted(counts, reverse=True) == [counts[c] for c in order]]
         for order in tied:

@@ -2,6 +2,7 @@
 part in it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from majority.recipes.census import CensusSettings
 from majority.recipes.discriminants import discriminants, is_applicable
 from majority.sources import Parts
 
-SETTINGS = CensusSettings(head=Settings(epochs=30, batch_bags=16, learning_rate=0.05), teachers=1, teacher_epochs=2)
+HEAD = Settings(epochs=15, batch_bags=16, learning_rate=0.05)
+SETTINGS = CensusSettings(head=HEAD, teachers=1, teacher_epochs=2)
 TRAINING = Settings(epochs=2, batch_bags=16)
 
 
@@ -46,11 +48,11 @@ def make_parts(share=0.4, bags=90, background="z", seed=0):
     return Parts(part(bags), part(bags), part(bags))
 
 
-def run_of(folder, parts, share=None, chosen=None):
+def run_of(folder, parts, share=None, chosen=None, settings=SETTINGS):
     def fresh(number=0, method=None):
         return build_model(parts.train, method or "soft-count", "mlp", seed=number, background_share=share)
 
-    plan = Plan("census", "mlp", training=TRAINING, own=SETTINGS)
+    plan = Plan("census", "mlp", training=TRAINING, own=settings)
     return Run(folder, parts.train, parts.val, plan, fresh, None, "cpu", chosen=chosen)
 
 
@@ -127,7 +129,8 @@ def test_a_frequent_background_is_found_without_its_share(whole):
 
 
 def test_a_background_of_little_share_is_not_made_large(tmp_path):
-    trained = census.train(run_of(tmp_path, make_parts(share=0.05)))
+    settings = replace(SETTINGS, head=replace(HEAD, epochs=30))
+    trained = census.train(run_of(tmp_path, make_parts(share=0.05), settings=settings))
     assert trained.about["background"]["share"] == 0.06
 
 

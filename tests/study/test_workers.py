@@ -4,10 +4,12 @@ import csv
 import io
 import json
 import os
+import runpy
 import signal
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,7 +19,7 @@ from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.run_folder import run_lock
 from majority.study import FinishedCell, Study, aggregate, as_csv, live, run_cells, workers
-from majority.study.cells import State
+from majority.study.cells import CellTrainer, State
 from majority.study.live import finished_line, progress_table, seconds_left, show_cells
 from majority.study.workers import _worker_environments
 
@@ -27,13 +29,16 @@ TINY = Data("digits", "large", bags=20, bag_size=8)
 WAIT = 180  # seconds: the machine may be busy
 
 
+FORKED = Path(__file__).parents[1] / "forked_process.py"
 COMMAND = """
-import os, signal, sys
+import os, runpy, signal, sys, types
 os.setsid()
 os.environ["OMP_NUM_THREADS"] = {threads!r}
 signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored in a shell's background
 sys.stdout, sys.stderr = (open(f"{folder}/{{name}}", "w", buffering=1) for name in ("stdout", "stderr"))
 from majority.cli import main
+from majority.study import workers
+workers.subprocess = types.SimpleNamespace(Popen=runpy.run_path({forked!r})["ForkedWorker"], PIPE=None)
 sys.argv = ["majority", *{words!r}]
 main()
 """
@@ -46,7 +51,7 @@ def start(processes, tmp_path):
 
     def start(*words):
         threads = str(torch.get_num_threads())  # the same order of sums in all processes
-        program = COMMAND.format(threads=threads, folder=tmp_path, words=[*map(str, words)])
+        program = COMMAND.format(threads=threads, folder=tmp_path, forked=str(FORKED), words=[*map(str, words)])
         started.append(processes.Process(target=exec, args=(program, {})))
         started[-1].start()
         return started[-1]
@@ -172,23 +177,42 @@ def test_only_one_command_works_in_a_study(majority, tmp_path, options):
         assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
-def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path):
-    refused, wrong, right = (tmp_path / name / "fold0" for name in ("refused", "wrong", "right"))
+def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path, monkeypatch):
+    started, start = [], runpy.run_path(str(FORKED))["ForkedWorker"]
+
+    def start_process(*given, **more):
+        started.append(start(*given, **more))
+        return started[-1]
+
+    def train(self, experiment, order):
+        if "failing" in order["folder"]:
+            raise ZeroDivisionError("of this test")
+        plain(self, experiment, order)
+
+    plain = CellTrainer.train
+    monkeypatch.setattr(CellTrainer, "train", train)
+    monkeypatch.setattr(workers, "subprocess", SimpleNamespace(Popen=start_process, PIPE=None))
+    names = ("refused", "wrong", "failing", "right")
+    refused, wrong, failing, right = (tmp_path / name / "fold0" for name in names)
     data = replace(TINY, source=labelled_set())
     unexpected = replace(data)
     object.__setattr__(unexpected, "data_seed", "many")  # past the check of its fields
     cells = [
         (refused, Experiment(replace(data, fold=99), recipe="quick")),
         (wrong, Experiment(unexpected, recipe="quick")),
+        (failing, Experiment(data, recipe="quick")),
         (right, Experiment(data, recipe="quick", settings={"training.epochs": 1})),
     ]
     ended = run_cells(cells, tmp_path, "cpu", jobs=1)
-    assert [cell.folder for cell in ended] == [refused, wrong, right]
+    assert [cell.folder for cell in ended] == [refused, wrong, failing, right]
     assert "fold 99" in ended[0].failure
     assert "Traceback" not in ended[0].details
     assert "data_seed" in ended[1].failure
     assert "Traceback" in (tmp_path / "failures.txt").read_text()
-    assert ended[2].result["epochs"] == 1
+    assert ended[2].failure == "ZeroDivisionError: of this test"
+    assert "Traceback" in ended[2].details
+    assert ended[3].result["epochs"] == 1
+    assert [process.wait() for process in started] == [1, 1, -signal.SIGKILL], "two ended by themselves"
 
 
 def test_after_a_kill_the_next_cell_gets_a_fresh_process(tmp_path, monkeypatch):

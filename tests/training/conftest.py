@@ -1,6 +1,7 @@
 import pytest
 
 from majority import Callback
+from majority.training import run_files
 
 
 class StopAfter(Callback):
@@ -12,6 +13,12 @@ class StopAfter(Callback):
     def on_epoch_end(self, record):
         if record["epoch"] + 1 == self.epochs:
             raise KeyboardInterrupt
+
+
+@pytest.fixture(autouse=True)
+def _checkpoint_after_every_epoch(monkeypatch):
+    """Otherwise the short trainings of tests would leave none."""
+    monkeypatch.setattr(run_files, "CHECKPOINT_SECONDS", 0)
 
 
 @pytest.fixture

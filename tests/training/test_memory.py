@@ -1,6 +1,7 @@
 """The memory that a training step needs, estimated before the training starts."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -110,11 +111,13 @@ def test_a_step_that_is_too_large_is_warned_of_with_the_cure(majority, tmp_path,
     assert code == 0
     assert "memory" not in out
     monkeypatch.setattr(memory, "free_bytes", lambda: 2**16)
+    monkeypatch.setattr(memory, "GIB", 2**10)
     code, out, _ = majority(*words, "--out", tmp_path / "too little")
     assert code == 0
     out = " ".join(out.split())
-    assert "warning: a step of 128 instances needs about 0." in out
-    assert "GiB of memory" in out
+    assert "warning: a step of 128 instances needs about " in out
+    needed, free = re.search(r"about ([\d,.]+) GiB of memory, and ([\d,.]+) GiB are free", out).groups()
+    assert float(needed.replace(",", "")) > float(free) == 64
     assert "may be killed" in out
     assert "--batch-bags" in out
     assert "memory" not in majority(*words, "--max-instances", 1, "--batch-bags", 1, "--out", tmp_path / "part")[1]

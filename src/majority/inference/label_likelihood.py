@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -34,20 +35,47 @@ def label_log_probs(
     >>> label_log_probs(none, labels, counts)[1].round(2)
     array([-0.69, -0.69, -0.69, -0.69])
     """
+    found = (
+        (log_probs, _with_wrong(of_labels, wrong, shares.shape[1]) if wrong else of_labels)
+        for log_probs, of_labels in _by_sharpness(shares, labels, label_counts)
+    )
+    return max(found, key=lambda one: float(one[1].mean()))
+
+
+def mean_log_likelihoods(
+    shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray, wrong: np.ndarray
+) -> np.ndarray:  # (w,) shares of wrong labels -> (w,)
+    """The mean log-likelihood of the labels by `label_log_probs` for each of several shares of wrong labels.
+
+    >>> labels, counts = BagLabels(np.array([0, 1, 0, 1])), np.array([2, 2])
+    >>> good = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]])
+    >>> mean_log_likelihoods(good, labels, counts, np.array([0.1, 0.2])).round(2)
+    array([-0.11, -0.22])
+    """
+    best = np.full(len(wrong), -np.inf)
+    for _, of_labels in _by_sharpness(shares, labels, label_counts):
+        best = np.maximum(best, _with_wrong(of_labels, wrong[:, None], shares.shape[1]).mean(axis=1))
+    return best
+
+
+def _by_sharpness(
+    shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(b, C) log-probabilities of winners and (b,) of labels, none of which is wrong, by each sharpness."""
     base = np.log((label_counts + 1) / (label_counts + 1).sum())
     lead = shares - shares.mean(axis=0)
-    by_chance = wrong / max(shares.shape[1] - 1, 1)
-
-    def log_probs(sharpness: float) -> tuple[np.ndarray, np.ndarray]:
+    for sharpness in SHARPNESS:
         scores = sharpness * lead + base
         scores = scores - scores.max(axis=1, keepdims=True)
         scores = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-        of_labels = labels.log_probs(scores)
-        if wrong:
-            of_labels = np.log((1 - wrong - by_chance) * np.exp(of_labels) + by_chance)
-        return scores, of_labels
+        yield scores, labels.log_probs(scores)
 
-    return max(map(log_probs, SHARPNESS), key=lambda found: float(found[1].mean()))
+
+def _with_wrong(of_labels: np.ndarray, wrong: float | np.ndarray, n_classes: int) -> np.ndarray:
+    """The log-likelihoods of labels if a share of them, above 0, is wrong."""
+    by_chance = wrong / max(n_classes - 1, 1)
+    mixed: np.ndarray = np.log((1 - wrong - by_chance) * np.exp(of_labels) + by_chance)
+    return mixed
 
 
 class Judged(NamedTuple):

@@ -28,6 +28,10 @@ def counted_winners(output: BagOutput, segments: Segments, background: int | Non
     >>> output = BagOutput(probs.log(), probs.mean(dim=0, keepdim=True).log())
     >>> counted_winners(output, Segments([3])).tolist(), output.bag_log_probs.argmax(dim=1).tolist()
     ([1], [0])
+    >>> counted_winners(BagOutput(torch.eye(2).log(), torch.zeros(1, 2)), Segments([2])).tolist()
+    [0]
+    >>> [counted_winners(output, Segments(sizes), background=1).tolist() for sizes in ([3], [1, 2])]
+    [[0], [0, 1]]
     """
     classes = output.instance_log_probs.detach().argmax(dim=1, keepdim=True)
     cast = torch.zeros_like(output.instance_log_probs).scatter_(1, classes, 1.0)

@@ -207,7 +207,7 @@ class _Loop:
                 for callback in callbacks:
                     callback.on_epoch_end(dict(record))
         if files is not None:
-            files.save_checkpoint()  # of the last epoch, before the model gets the weights of the best one
+            files.save_last_checkpoint()
         self.model.load_state_dict(self.state.best_weights or self._model_to_keep.state_dict())
         self.steps.release()
         self.next_batches = None

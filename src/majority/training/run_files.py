@@ -17,11 +17,12 @@ from .checkpoint import load_checkpoint, save_checkpoint
 from .state import TrainingState
 
 CHECKPOINT, METRICS = "checkpoint.safetensors", "metrics.jsonl"
-GPU_CHECKPOINT_SECONDS = 30.0
+CHECKPOINT_SECONDS, GPU_CHECKPOINT_SECONDS = 1.0, 30.0  # a checkpoint of a short epoch takes longer than the epoch
 
 
 class RunFiles(Callback):
-    """Writes both files after every epoch. On a GPU, checkpoints are at least GPU_CHECKPOINT_SECONDS apart."""
+    """Writes a line after every epoch, and the checkpoint if the last one is old enough: a kill loses the seconds since
+    then."""
 
     def __init__(self, folder: Path, state: TrainingState, device: torch.device):
         self.folder, self.state, self.device = folder, state, device
@@ -44,9 +45,13 @@ class RunFiles(Callback):
 
     def on_epoch_end(self, record: dict[str, Any]) -> None:
         append_line(self.folder / METRICS, record)
-        if self.device.type != "cuda" or time.monotonic() - self.saved_at >= GPU_CHECKPOINT_SECONDS:
-            self.save_checkpoint()
+        self._save_checkpoint_after(GPU_CHECKPOINT_SECONDS if self.device.type == "cuda" else CHECKPOINT_SECONDS)
 
-    def save_checkpoint(self) -> None:
-        save_checkpoint(self.folder / CHECKPOINT, self.state)
-        self.saved_at = time.monotonic()
+    def save_last_checkpoint(self) -> None:
+        """That of the last epoch, before the model gets the weights of the best one."""
+        self._save_checkpoint_after(CHECKPOINT_SECONDS)
+
+    def _save_checkpoint_after(self, seconds: float) -> None:
+        if time.monotonic() - self.saved_at >= seconds:
+            save_checkpoint(self.folder / CHECKPOINT, self.state)
+            self.saved_at = time.monotonic()

@@ -68,10 +68,10 @@ def test_a_path_of_a_null_character_is_a_problem(tmp_path, majority, make, says)
 
 
 def test_a_header_of_more_than_131072_characters_is_read(tmp_path):
-    names = [f"{'a' * 60}{i}" for i in range(2_200)]
+    names = [f"{'a' * 700}{i}" for i in range(200)]
     rows = [f"{bag},{'xy'[bag % 2]}" + f",{bag}.5" * len(names) for bag in range(12)]
     (tmp_path / "bags.csv").write_text("\n".join([",".join(["bag", "bag_label", *names]), *rows]) + "\n")
-    assert load_source(tmp_path / "bags.csv").bags.store.shape == (12, 2_200)
+    assert load_source(tmp_path / "bags.csv").bags.store.shape == (12, 200)
 
 
 def test_none_and_na_are_valid_names(tmp_path, make):
@@ -288,7 +288,7 @@ def test_all_problems_are_reported(tmp_path, majority, make):
 
 
 def test_very_many_mistakes_are_reported_briefly(tmp_path, majority):
-    rows = 50_000
+    rows = 20_000
     columns = {"bag": np.arange(rows) // 10, "bag_label": np.arange(rows) // 10 % 2, "a": 1.0, "b": 0.0}
     table = pd.DataFrame(columns | {"x": "left", "y": np.arange(rows)})
     table.loc[::2, "a"] = np.nan
@@ -296,9 +296,9 @@ def test_very_many_mistakes_are_reported_briefly(tmp_path, majority):
     code, out, _ = majority("check", tmp_path / "bags.csv")
     assert code == 1
     assert out.count("problem: ") == 2
-    assert "rows 2, 4, 6, 8, 10, ..., 49992, 49994, 49996, 49998, 50000: feature a is empty" in out
-    assert "rows 2 to 50001: x is left (50,000 times)" in out
-    assert "\n75,000 problems, " in out
+    assert "rows 2, 4, 6, 8, 10, ..., 19992, 19994, 19996, 19998, 20000: feature a is empty" in out
+    assert "rows 2 to 20001: x is left (20,000 times)" in out
+    assert "\n30,000 problems, " in out
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from ..plan import Plan, TaskInfo
 from ..single import resnet_for
 from ..views import MIXED_EPOCHS, additions_for, views_of, with_views
 
+HEAD_EPOCHS = 100
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
 
 
@@ -51,7 +52,7 @@ class CensusSettings:
 
 def plan(task: TaskInfo) -> Plan:
     if task.vectors or not (task.tiny or task.on_gpu):
-        head = Settings(epochs=100, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
+        head = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
         return Plan("census", "mlp" if task.vectors else PATCHES, own=CensusSettings(head=head), assumed_wrong=None)
     if task.tiny:
         views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
@@ -70,7 +71,7 @@ def plan(task: TaskInfo) -> Plan:
         precision="bf16",
         compile=True,
     )
-    head = Settings(epochs=100, batch_bags=64, warmup_epochs=5)
+    head = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5)
     training = Settings(
         epochs=80,
         batch_bags=16,
