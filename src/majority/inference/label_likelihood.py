@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -34,20 +35,54 @@ def label_log_probs(
     >>> label_log_probs(none, labels, counts)[1].round(2)
     array([-0.69, -0.69, -0.69, -0.69])
     """
-    base = np.log((label_counts + 1) / (label_counts + 1).sum())
-    lead = shares - shares.mean(axis=0)
-    by_chance = wrong / max(shares.shape[1] - 1, 1)
+    found = _with_wrong_labels(_log_likelihoods(shares, labels, label_counts), wrong, shares.shape[1])
+    best = int(found.mean(axis=1).argmax())
+    scores = SHARPNESS[best] * (shares - shares.mean(axis=0)) + _log_base_rates(label_counts)
+    scores -= scores.max(axis=1, keepdims=True)
+    scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    return scores, found[best]
 
-    def log_probs(sharpness: float) -> tuple[np.ndarray, np.ndarray]:
-        scores = sharpness * lead + base
-        scores = scores - scores.max(axis=1, keepdims=True)
-        scores = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-        of_labels = labels.log_probs(scores)
-        if wrong:
-            of_labels = np.log((1 - wrong - by_chance) * np.exp(of_labels) + by_chance)
-        return scores, of_labels
 
-    return max(map(log_probs, SHARPNESS), key=lambda found: float(found[1].mean()))
+def mean_log_likelihoods(
+    shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray, wrong_shares: Iterable[float]
+) -> list[float]:
+    """The mean log-likelihood of the labels for each of these shares of wrong labels: see `label_log_probs`."""
+    found = _log_likelihoods(shares, labels, label_counts)
+    of_shares = (_with_wrong_labels(found, wrong, shares.shape[1]) for wrong in wrong_shares)
+    return [float(of_share.mean(axis=1).max()) for of_share in of_shares]
+
+
+def _log_base_rates(label_counts: np.ndarray) -> np.ndarray:  # (C,)
+    rates: np.ndarray = np.log((label_counts + 1) / (label_counts + 1).sum())
+    return rates
+
+
+def _log_likelihoods(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray) -> np.ndarray:
+    """(sharpness values, b) log-likelihood of each label if none is wrong.
+
+    P(winner = y) is proportional to w_y exp(s share_y), where w_y = f_y exp(-s mean share of y) is the same in all
+    bags. So sums over the classes are sums of w, and only shares above 0 are added to them: with thousands of classes,
+    few are.
+    """
+    bags, classes = np.nonzero(shares)
+    values, base, mean = shares[bags, classes], _log_base_rates(label_counts), shares.mean(axis=0)
+    named = classes == labels.winners[bags] if labels.allowed is None else labels.allowed[bags, classes]
+    found = np.empty((len(SHARPNESS), len(shares)))
+    for i, sharpness in enumerate(SHARPNESS):
+        weights = np.exp(base - sharpness * mean)  # (C,)
+        more = weights[classes] * np.expm1(sharpness * values)
+        of_all = weights.sum() + np.bincount(bags, more, len(shares))
+        of_labels = weights[labels.winners] if labels.allowed is None else labels.allowed @ weights
+        found[i] = np.log((of_labels + np.bincount(bags[named], more[named], len(shares))) / of_all)
+    return found
+
+
+def _with_wrong_labels(log_likelihoods: np.ndarray, wrong: float, n_classes: int) -> np.ndarray:
+    if wrong == 0:
+        return log_likelihoods
+    by_chance = wrong / max(n_classes - 1, 1)
+    likelihoods: np.ndarray = np.log((1 - wrong - by_chance) * np.exp(log_likelihoods) + by_chance)
+    return likelihoods
 
 
 class Judged(NamedTuple):

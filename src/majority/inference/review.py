@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.joining import join_labels
 from .classified_bags import ClassifiedBags
-from .label_likelihood import judge_labels, label_log_probs, voting_shares
+from .label_likelihood import judge_labels, mean_log_likelihoods, voting_shares
 from .prediction_files import instance_ids, write_rows
 
 WRONG_SHARES = np.geomspace(0.01, 0.45, 24)  # that are tried; the lowest is assumed if no label seems to be wrong
@@ -61,7 +61,7 @@ def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
     shares = counts / np.where(total > 0, total, 1)  # all 0 if no instance votes
     given = join_labels(labels, shares.shape[1])
     frequencies = given.counts(shares.shape[1])
-    likelihoods = [label_log_probs(shares, given, frequencies, wrong)[1].mean() for wrong in WRONG_SHARES.tolist()]
+    likelihoods = mean_log_likelihoods(shares, given, frequencies, WRONG_SHARES.tolist())
     wrong = float(WRONG_SHARES[int(np.argmax(likelihoods))])
     judged = judge_labels(shares, given, frequencies, wrong)
     doubtful = np.flatnonzero(judged.contradicted)
