@@ -203,6 +203,7 @@ def main() -> None:
         result["csv"] = in_a_process(compare_readers, options.folder, options.scale)
         print("csv", result["csv"], flush=True)
     start = measure(write_start, options.folder, options.scale)
+    print("start", json.dumps(start), flush=True)
     cases = result.setdefault("cases", {})
     for name in [name for name in CASES if name in chosen]:
         sizes = []
