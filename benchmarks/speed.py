@@ -11,8 +11,8 @@ floor      the network's forward and backward alone (and the validation images' 
            random float images on the device: no gather, no normalisation, no bag loss, no optimizer
 
 An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags. Also
-measured: the shipped loop by number and size of bags; ragged bags beside equal ones, for every stage that trains on
-bags, as the ratio of seconds per instance; and the speed of predictions. The file is written after every case, so that
+measured: the shipped loop by number and size of bags; ragged bags beside equal ones, for every stage, as
+the ratio of seconds per instance; and the speed of predictions. The file is written after every case, so that
 an interrupted run keeps what it has measured. `--parts ragged` measures one part only.
 """
 
@@ -42,15 +42,16 @@ from majority.files import write_json
 from majority.model import Model
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census import head_alone
-from majority.recipes.features import bags_of_features
+from majority.recipes.features import bags_of_features, one_bag_per_instance
 from majority.recipes.plan import Plan
 from majority.training.cuda_graphs import compiled
 from majority.training.loop import COMPILED_FROM
-from majority.training.objectives import Averaged, Distill
+from majority.training.objectives import Averaged, Contrastive, Distill
 from majority.training.settings import Settings
 from majority.training.state import Fitted
 
 N_CLASSES = 10
+PRETRAIN = "census, pretrain"  # has no validation
 PARTS = ("loops", "ladder", "ragged", "prediction", "growth")
 
 
@@ -255,10 +256,10 @@ def _median_seconds(work: Callable[[], object], times: int) -> float:
     return statistics.median(seconds[1:])
 
 
-def grown(name: str, sizes: np.ndarray, side: int, backbone: str, epochs: int) -> dict:
+def grown(name: str, sizes: np.ndarray, side: int, backbone: str, epochs: int, bags_per_step: int) -> dict:
     """The shipped loop over another number or size of bags."""
     train, val = random_bags(sizes, side, 0), random_bags(sizes[: max(len(sizes) // 4, 1)], side, 1)
-    batch_bags = max(1, min(64, 65_536 // int(sizes.max())))
+    batch_bags = max(1, min(bags_per_step, 65_536 // int(sizes.max())))
     row = epoch_of_fit(train, val, backbone, as_shipped(train, epochs, batch_bags=batch_bags), eager=False)
     row |= {"case": name, "bags": len(sizes), "instances": int(sizes.sum()), "batch_bags": batch_bags}
     row["images_per_second"] = (len(train.index) + len(val.index)) / row["seconds"]
@@ -286,12 +287,19 @@ def stages_of_recipes(tiny: bool) -> dict[str, Callable[[Bags, Bags], Fitted]]:
     paper, augmented, census = (RECIPES[name].plan(task) for name in ("paper", "augmented", "census"))
     epochs = 2 if tiny else 10
 
-    def model_of(plan: Plan, train: Bags, method: str) -> Model:
-        return build_model(train, method, "tiny" if tiny else plan.backbone, pixels=plan.pixels)
+    def model_of(plan: Plan, train: Bags, method: str, tiny_backbone: str = "tiny") -> Model:
+        return build_model(train, method, tiny_backbone if tiny else plan.backbone, pixels=plan.pixels)
 
     def whole(plan: Plan, method: str, train: Bags, val: Bags) -> Fitted:
         settings = replace(plan.training, epochs=epochs, compile=_is_compiled(plan.training, train))
         return fit(model_of(plan, train, method), train, val, settings)
+
+    def pretrain(train: Bags, val: Bags) -> Fitted:
+        model = model_of(census, train, "adjusted-mean", tiny_backbone="cnn")  # it takes views of another size
+        objective = Contrastive(model.n_features, census.own.temperature, census.own.mixed_views)
+        return fit(
+            model, one_bag_per_instance(train), None, replace(census.own.pretrain, epochs=epochs), objective=objective
+        )
 
     def head(train: Bags, val: Bags) -> Fitted:
         model = model_of(census, train, "adjusted-mean")
@@ -312,6 +320,7 @@ def stages_of_recipes(tiny: bool) -> dict[str, Callable[[Bags, Bags], Fitted]]:
     return {
         "paper": partial(whole, paper, "count"),
         "augmented": partial(whole, augmented, "adjusted-mean"),
+        PRETRAIN: pretrain,
         "census, head": head,
         "census, teacher": teacher,
         "census, student": student,
@@ -333,7 +342,8 @@ def ragged_beside_equal(side: int, tiny: bool) -> dict:
             fitted = train_stage(train, val)
             seconds = statistics.median(record["seconds"] for record in fitted.history[1:])
             row = rows[stage][name] = {"seconds": seconds, "capture_seconds": fitted.capture_seconds}
-            row |= {"instances": len(train.index) + len(val.index), "peak_gib": _peak_gib()}
+            validated = 0 if stage == PRETRAIN else len(val.index)
+            row |= {"instances": len(train.index) + validated, "peak_gib": _peak_gib()}
             equal = rows[stage]["equal"]
             row["ragged_over_equal"] = seconds / row["instances"] * equal["instances"] / equal["seconds"]
             if row["peak_gib"] is not None:
@@ -397,8 +407,9 @@ def main() -> None:
         result["prediction"][f"{side}x{side} {backbone}"] = rates
         write_json(options.out, result)
     for name, sizes in growth_cases(options.tiny).items() if "growth" in options.parts else []:
-        result["growth"].append(grown(name, sizes, sides[0], backbones[0], max(epochs // 3, 2)))
-        write_json(options.out, result)
+        for bags_per_step in (64, 512) if sizes.max() == 1 else (64,):  # 64 as in the paper
+            result["growth"].append(grown(name, sizes, sides[0], backbones[0], max(epochs // 3, 2), bags_per_step))
+            write_json(options.out, result)
     print(json.dumps({name: round(seconds, 4) for name, seconds in result["epoch_seconds"].items()}))
 
 

@@ -15,6 +15,7 @@ from majority.training.loop import _Loop
 from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
 
 gpu = pytest.mark.usefixtures("gpu")
+ROUNDING = 1e-4  # float32 sums in another order, over three epochs
 
 
 def bags(n_bags=10, size=4, seed=0):
@@ -57,10 +58,10 @@ def test_captured_training_is_plain_training(method, monkeypatch):
     fitted = fit(plain, train, val, settings, device="cpu")
     again = run_captured(fast, train, val, settings)
     for one, other in zip(fitted.history, again.history, strict=True):
-        assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-6)
-        assert other["val_loss"] == pytest.approx(one["val_loss"], rel=1e-6)
+        assert other["train_loss"] == pytest.approx(one["train_loss"], rel=ROUNDING)
+        assert other["val_loss"] == pytest.approx(one["val_loss"], rel=ROUNDING)
     for name, value in plain.state_dict().items():
-        torch.testing.assert_close(fast.state_dict()[name], value)
+        torch.testing.assert_close(fast.state_dict()[name], value, rtol=ROUNDING, atol=ROUNDING)
     step = Replayed.made[-1]
     assert len(step.shapes) == 2, "ten bags, four per step: one shape for full steps, one for the last step"
 
@@ -100,12 +101,12 @@ def test_captured_training_on_ragged_bags_is_plain_training(method, monkeypatch)
     fitted = fit(plain, train, val, settings, device="cpu")
     again = run_captured(fast, train, val, settings)
     for one, other in zip(fitted.history, again.history, strict=True):
-        assert other["train_loss"] == pytest.approx(one["train_loss"], rel=1e-5)
+        assert other["train_loss"] == pytest.approx(one["train_loss"], rel=ROUNDING)
         assert other["train_bag_accuracy"] == one["train_bag_accuracy"]
-        assert other["val_loss"] == pytest.approx(one["val_loss"], rel=1e-5)
+        assert other["val_loss"] == pytest.approx(one["val_loss"], rel=ROUNDING)
     for name, value in plain.state_dict().items():
         if (method, value.shape) != ("attention", (1,)):  # no output depends on the bias of its softmax
-            torch.testing.assert_close(fast.state_dict()[name], value)
+            torch.testing.assert_close(fast.state_dict()[name], value, rtol=ROUNDING, atol=ROUNDING)
 
 
 @pytest.mark.parametrize("objective", [Averaged, Distill])
