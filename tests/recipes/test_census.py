@@ -245,7 +245,7 @@ def test_the_head_stage_leaves_the_network_alone(tmp_path):
     run = run_of(tmp_path, parts)
     model = run.fresh_model()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    census._train_head(run, model, tmp_path / "head", "head")
+    census.train_head(run, model, tmp_path / "head", "head")
     changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
     assert changed == {"head.classifier.weight", "head.classifier.bias"}
 
@@ -355,7 +355,7 @@ def test_no_instance_label_reaches_any_stage(tmp_path, whole, same):
 
 
 def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, check_going_on):
-    stages = ["_pretrain", "_train_head", "_train_teacher", "_distill"]
+    stages = ["pretrain", "train_head", "train_teacher", "distill"]
     check_going_on(run_of(tmp_path, digits()), whole, stages, "instance_probabilities")
 
 

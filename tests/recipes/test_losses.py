@@ -131,7 +131,7 @@ def test_the_student_learns_the_weighted_mean(tmp_path, monkeypatch, vectors):
     monkeypatch.setattr(Run, "fit", fit)
     given = iter(np.eye(3)[[0, 1, 2]])
     monkeypatch.setattr(
-        census,
+        census.stages,
         "instance_probabilities",
         lambda model, bags, device: build_tensor(next(given), len(bags.index)),
     )
@@ -176,7 +176,7 @@ def test_no_instance_label_reaches_the_weights(tmp_path, whole, same, vectors):
 
 def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, check_going_on, vectors):
     run = run_of(tmp_path, vectors())
-    check_going_on(run, whole, ["head_on_discriminants", "_train_teacher", "_distill"], "discriminants")
+    check_going_on(run, whole, ["head_on_discriminants", "train_teacher", "distill"], "discriminants")
     assert census.train(run).summary()["losses"] == whole.summary()["losses"]
 
 

@@ -10,7 +10,8 @@ from ..errors import count_noun
 from ..files import write_text
 from ..log import Log, no_log
 from ..plots.figures import Box, box_plot
-from ..report.page import REPORT, SURPLUS, format_seconds
+from ..report.about import format_seconds
+from ..report.page import REPORT, SURPLUS
 from ..report.templates import fill
 from . import writing
 from .choosing import RULE, choices

@@ -1,0 +1,136 @@
+"""The settings of census, and its plan for the instances and the device."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from ...backbones.patches import COMPONENTS
+from ...data.bags import Bags
+from ...errors import InputError
+from ...training.settings import Settings
+from ..background import SHARES
+from ..discriminants import is_applicable
+from ..label_preserving import known_source, label_preserving
+from ..patches import PATCHES
+from ..plan import Plan, TaskInfo
+from ..single import resnet_for
+from ..views import MIXED_EPOCHS, additions_for, views_of, with_views
+
+SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
+
+
+@dataclass(frozen=True)
+class CensusSettings:
+    pretrain: Settings | None = None  # contrastive pretraining on the bags' own instances; None: no such stage
+    head: Settings | None = None  # training of the head alone; None: no such stage
+    search_epochs: int = 0  # of pretraining for each choice of views; 0: the views are not chosen by the bags
+    temperature: float = 0.2  # of the contrastive loss
+    momentum: float = 0.99  # of the running mean of weights that teachers and student keep
+    teachers: int = 3
+    teacher_epochs: int = 40  # the smaller of this and training.epochs is used
+    sharpness: float = 2.0  # the power to which the teachers' mean probabilities are raised
+    mixup: float = 0.5  # largest share of another instance that is mixed in where soft labels are learned
+    mixed_views: float = 0.0  # the same for the first views of pretraining
+
+    def __post_init__(self) -> None:
+        allowed = {
+            "teachers": (1 <= self.teachers <= 1_000, "1 or more, up to 1,000"),
+            "teacher_epochs": (1 <= self.teacher_epochs <= 10**6, "1 or more, up to 1,000,000"),
+            "search_epochs": (0 <= self.search_epochs <= 10**6, "0 or more, up to 1,000,000"),
+            "momentum": (0 <= self.momentum < 1, "0 or more and below 1"),
+            "mixup": (0 <= self.mixup <= 1, "between 0 and 1"),
+            "mixed_views": (0 <= self.mixed_views <= 1, "between 0 and 1"),
+            "temperature": (0 < self.temperature < math.inf, "a number above 0"),
+            "sharpness": (0 < self.sharpness < math.inf, "a number above 0"),
+        }
+        for name, (valid, rule) in allowed.items():
+            if not valid:
+                raise InputError(f"census.{name} is {getattr(self, name)}: it must be {rule}")
+
+
+def plan(task: TaskInfo) -> Plan:
+    if task.vectors or not (task.tiny or task.on_gpu):
+        head = Settings(epochs=100, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
+        return Plan("census", "mlp" if task.vectors else PATCHES, own=CensusSettings(head=head), assumed_wrong=None)
+    if task.tiny:
+        views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
+        training = Settings(epochs=30, learning_rate=4e-3, warmup_epochs=3, augment=views)
+        return Plan("census", "tiny", training=training, own=CensusSettings(), assumed_wrong=None)
+    height, width = map(_three_quarters, task.shape[:2])
+    pretrain = Settings(
+        epochs=200,
+        batch_bags=512,
+        drop_last=True,
+        optimizer="muon",
+        learning_rate=6e-3,
+        weight_decay=1e-3,
+        warmup_epochs=10,
+        augment=(("resized-crop", {"side": height if height == width else (height, width)}),),
+        precision="bf16",
+        compile=True,
+    )
+    head = Settings(epochs=100, batch_bags=64, warmup_epochs=5)
+    training = Settings(
+        epochs=80,
+        batch_bags=16,
+        optimizer="muon",
+        learning_rate=3e-3,
+        weight_decay=5e-2,
+        augment=("crop", "cutout"),
+        precision="bf16",
+    )
+    own = CensusSettings(pretrain, head, teacher_epochs=20)
+    plan = Plan("census", resnet_for(task), training=training, own=own, assumed_wrong=None)
+    known = known_source(task.source)
+    if known is not None:
+        return with_views(plan, views_of(known))
+    return replace(plan, own=replace(plan.own, search_epochs=SEARCH_EPOCHS))
+
+
+def _allowed(task: TaskInfo, *augmentations: str) -> tuple[str, ...]:
+    """Those of the augmentations that keep the classes of the task's images."""
+    return tuple(name for name in augmentations if name in label_preserving(task.source))
+
+
+def _three_quarters(length: int) -> int:
+    """About three quarters, as a multiple of 8 (of 4 below 24 pixels), because networks halve it several times.
+
+    >>> [_three_quarters(length) for length in (13, 16, 24, 28, 32, 224)]
+    [8, 12, 16, 24, 24, 168]
+    """
+    unit = 8 if length >= 24 else 4
+    return unit * round(3 / 4 * length / unit)
+
+
+def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
+    """In all stages; `losses` is their number if no method is named."""
+    own: CensusSettings = plan.own
+    width = COMPONENTS if plan.backbone == PATCHES else width_of(train)
+    distills = int(has_head_on_discriminants(own, train, width))  # the network learns the soft labels of heads
+    epochs = own.pretrain.epochs if own.pretrain is not None else 0
+    if searches_views(own) and own.head is not None:
+        choices = 1 + len(additions_for(plan, train.store.shape[-1]))
+        epochs = MIXED_EPOCHS * epochs + choices * (own.search_epochs + own.head.epochs)  # at most
+    if own.head is not None and (own.pretrain is not None or distills):
+        epochs += max(losses, 1) * own.head.epochs
+    teachers = own.teachers * (1 + distills) if losses else own.teachers + distills
+    teacher_epochs = min(plan.training.epochs, own.teacher_epochs)
+    if train.background is not None:  # unless its share is given
+        on_heads = own.head is not None and (own.pretrain is not None or distills)
+        trial_epochs = own.head.epochs if own.head and on_heads else teacher_epochs
+        epochs += len(SHARES) * max(losses, 1) * trial_epochs
+    return epochs + teachers * teacher_epochs + (1 + distills) * plan.training.epochs
+
+
+def width_of(bags: Bags) -> int | None:
+    """Of vectors; None for images."""
+    return bags.store.shape[1] if bags.store.ndim == 2 else None
+
+
+def has_head_on_discriminants(own: CensusSettings, train: Bags, width: int | None) -> bool:
+    return own.pretrain is None and own.head is not None and is_applicable(train, width)
+
+
+def searches_views(own: CensusSettings) -> bool:
+    return own.search_epochs > 0 and own.pretrain is not None and own.head is not None
