@@ -203,9 +203,13 @@ def main() -> None:
         result["csv"] = in_a_process(compare_readers, options.folder, options.scale)
         print("csv", result["csv"], flush=True)
     start = measure(write_start, options.folder, options.scale)
+    print("start", json.dumps(start), flush=True)
     cases = result.setdefault("cases", {})
     for name in [name for name in CASES if name in chosen]:
-        sizes = [measure(CASES[name], options.folder, scale * options.scale) for scale in SCALES]
+        sizes = []
+        for scale in SCALES:
+            sizes.append(measure(CASES[name], options.folder, scale * options.scale))
+            print(name, scale, json.dumps(sizes[-1]), flush=True)
         cases[name] = {"summary": summarise(start, sizes), "start": start, "sizes": sizes}
         print(name, json.dumps(cases[name]["summary"]), flush=True)
         if options.out:

@@ -7,6 +7,7 @@ import json
 import random
 import struct
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,28 @@ def change_npz(content: bytes, rng: random.Random) -> bytes:
     return out.getvalue()
 
 
+def change_mat(content: bytes, rng: random.Random) -> bytes:
+    """Change a word or some bytes within an element, which may be compressed; the sizes of elements stay right."""
+    place, elements = 128, []
+    while place + 8 <= len(content):
+        kind, size = struct.unpack_from("<II", content, place)
+        data = content[place + 8 : place + 8 + size]
+        elements.append((kind, zlib.decompress(data) if kind == 15 else data))
+        place += 8 + size
+    chosen = rng.randrange(len(elements))
+    out = content[:128]
+    for i, (kind, data) in enumerate(elements):
+        if i == chosen and rng.random() < 0.7:
+            word = 4 * rng.randrange(min(16, len(data) // 4))  # type, size, class, shape and name are here
+            value = rng.choice([0, 1, 2, 5, 14, 15, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1, rng.randrange(2**32)])
+            data = data[:word] + struct.pack("<I", value) + data[word + 4 :]
+        elif i == chosen:
+            data = change_bytes(data, rng)
+        packed = zlib.compress(data) if kind == 15 else data
+        out += struct.pack("<II", kind, len(packed)) + packed
+    return out
+
+
 STRUCTURED = {
     ".json": change_json,
     ".jsonl": change_lines,
@@ -212,4 +235,5 @@ STRUCTURED = {
     ".csv": change_table,
     ".npy": change_npy,
     ".npz": change_npz,
+    ".mat": change_mat,
 }

@@ -175,6 +175,7 @@ def _study_targets(folder: Path, rng: Any, experiment: Any, data: Any, study: An
 
     digits = {"X": rng.integers(0, 256, (4, 4, 3, 60)).astype(np.uint8), "y": (np.arange(60) % 3 + 1)[:, None]}
     savemat(folder / "sets/set.mat", digits)
+    savemat(folder / "sets/compressed.mat", digits, do_compression=True)
     common = experiment(
         data(str(source), bags=8, bag_size=4), "log-mean", recipe="quick", settings={"training.epochs": 2}
     )
@@ -217,7 +218,7 @@ def _study_targets(folder: Path, rng: Any, experiment: Any, data: Any, study: An
         ),
         *(
             Target(f"{name}: check", "sets", name, lambda work, name=name: command("check", work / name))
-            for name in ("set.npz", "set.mat")
+            for name in ("set.npz", "set.mat", "compressed.mat")
         ),
     ]
 

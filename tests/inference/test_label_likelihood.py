@@ -37,12 +37,26 @@ def test_likelihood_and_judgement_equal_sums_over_all_winners(wrong):
     assert judged.winner.tolist() == winners.argmax(axis=1).tolist()
 
 
-def test_mean_likelihoods_of_several_shares_are_those_of_each():
-    rng = np.random.default_rng(0)
-    shares, labels, counts = rng.dirichlet(np.ones(4), 25), BagLabels(rng.integers(4, size=25)), np.array([9, 4, 6, 6])
-    wrong = np.array([0.01, 0.1, 0.4])
-    expected = [label_log_probs(shares, labels, counts, one)[1].mean() for one in wrong.tolist()]
-    assert mean_log_likelihoods(shares, labels, counts, wrong).tolist() == expected
+@pytest.mark.parametrize("several", [False, True])
+def test_counts_with_many_zeros(several):
+    """Bags of two instances and more classes than a bag can have; some labels allow two classes."""
+    rng = np.random.default_rng(1)
+    shares, winners, counts = rng.multinomial(2, np.ones(9) / 9, 30) / 2, rng.integers(9, size=30), np.arange(9)
+    allowed = np.eye(9, dtype=bool)[winners]
+    if several:
+        allowed[:10, 3] = allowed[:10, 4] = True
+        winners[:10] = -1
+    labels = BagLabels(winners, None, allowed if several else None)
+    found = label_log_probs(shares, labels, counts)
+    sums = []
+    for sharpness in SHARPNESS:
+        scores = (counts + 1) * np.exp(sharpness * (shares - shares.mean(axis=0)))
+        sums.append(np.log((scores * allowed).sum(axis=1) / scores.sum(axis=1)))
+    assert found[1] == pytest.approx(max(sums, key=np.mean))
+    assert found[1] == pytest.approx(labels.log_probs(found[0]))
+    tried = [0.0, 0.1, 0.3]
+    expected = [label_log_probs(shares, labels, counts, wrong)[1].mean() for wrong in tried]
+    assert mean_log_likelihoods(shares, labels, counts, tried) == pytest.approx(expected)
 
 
 def test_a_label_of_several_classes_is_wrong_only_if_none_of_them_has_won():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,47 +35,54 @@ def label_log_probs(
     >>> label_log_probs(none, labels, counts)[1].round(2)
     array([-0.69, -0.69, -0.69, -0.69])
     """
-    found = (
-        (log_probs, _with_wrong(of_labels, wrong, shares.shape[1]) if wrong else of_labels)
-        for log_probs, of_labels in _by_sharpness(shares, labels, label_counts)
-    )
-    return max(found, key=lambda one: float(one[1].mean()))
+    found = _with_wrong_labels(_log_likelihoods(shares, labels, label_counts), wrong, shares.shape[1])
+    best = int(found.mean(axis=1).argmax())
+    scores = SHARPNESS[best] * (shares - shares.mean(axis=0)) + _log_base_rates(label_counts)
+    scores -= scores.max(axis=1, keepdims=True)
+    scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
+    return scores, found[best]
 
 
 def mean_log_likelihoods(
-    shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray, wrong: np.ndarray
-) -> np.ndarray:  # (w,) shares of wrong labels -> (w,)
-    """The mean log-likelihood of the labels by `label_log_probs` for each of several shares of wrong labels.
+    shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray, wrong_shares: Iterable[float]
+) -> list[float]:
+    """The mean log-likelihood of the labels for each of these shares of wrong labels: see `label_log_probs`."""
+    found = _log_likelihoods(shares, labels, label_counts)
+    of_shares = (_with_wrong_labels(found, wrong, shares.shape[1]) for wrong in wrong_shares)
+    return [float(of_share.mean(axis=1).max()) for of_share in of_shares]
 
-    >>> labels, counts = BagLabels(np.array([0, 1, 0, 1])), np.array([2, 2])
-    >>> good = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]])
-    >>> mean_log_likelihoods(good, labels, counts, np.array([0.1, 0.2])).round(2)
-    array([-0.11, -0.22])
+
+def _log_base_rates(label_counts: np.ndarray) -> np.ndarray:  # (C,)
+    rates: np.ndarray = np.log((label_counts + 1) / (label_counts + 1).sum())
+    return rates
+
+
+def _log_likelihoods(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray) -> np.ndarray:
+    """(sharpness values, b) log-likelihood of each label if none is wrong.
+
+    P(winner = y) is proportional to w_y exp(s share_y), where w_y = f_y exp(-s mean share of y) is the same in all
+    bags. So sums over the classes are sums of w, and only shares above 0 are added to them: with thousands of classes,
+    few are.
     """
-    best = np.full(len(wrong), -np.inf)
-    for _, of_labels in _by_sharpness(shares, labels, label_counts):
-        best = np.maximum(best, _with_wrong(of_labels, wrong[:, None], shares.shape[1]).mean(axis=1))
-    return best
+    bags, classes = np.nonzero(shares)
+    values, base, mean = shares[bags, classes], _log_base_rates(label_counts), shares.mean(axis=0)
+    named = classes == labels.winners[bags] if labels.allowed is None else labels.allowed[bags, classes]
+    found = np.empty((len(SHARPNESS), len(shares)))
+    for i, sharpness in enumerate(SHARPNESS):
+        weights = np.exp(base - sharpness * mean)  # (C,)
+        more = weights[classes] * np.expm1(sharpness * values)
+        of_all = weights.sum() + np.bincount(bags, more, len(shares))
+        of_labels = weights[labels.winners] if labels.allowed is None else labels.allowed @ weights
+        found[i] = np.log((of_labels + np.bincount(bags[named], more[named], len(shares))) / of_all)
+    return found
 
 
-def _by_sharpness(
-    shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """(b, C) log-probabilities of winners and (b,) of labels, none of which is wrong, by each sharpness."""
-    base = np.log((label_counts + 1) / (label_counts + 1).sum())
-    lead = shares - shares.mean(axis=0)
-    for sharpness in SHARPNESS:
-        scores = sharpness * lead + base
-        scores = scores - scores.max(axis=1, keepdims=True)
-        scores = scores - np.log(np.exp(scores).sum(axis=1, keepdims=True))
-        yield scores, labels.log_probs(scores)
-
-
-def _with_wrong(of_labels: np.ndarray, wrong: float | np.ndarray, n_classes: int) -> np.ndarray:
-    """The log-likelihoods of labels if a share of them, above 0, is wrong."""
+def _with_wrong_labels(log_likelihoods: np.ndarray, wrong: float, n_classes: int) -> np.ndarray:
+    if wrong == 0:
+        return log_likelihoods
     by_chance = wrong / max(n_classes - 1, 1)
-    mixed: np.ndarray = np.log((1 - wrong - by_chance) * np.exp(of_labels) + by_chance)
-    return mixed
+    likelihoods: np.ndarray = np.log((1 - wrong - by_chance) * np.exp(log_likelihoods) + by_chance)
+    return likelihoods
 
 
 class Judged(NamedTuple):

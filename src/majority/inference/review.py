@@ -61,7 +61,7 @@ def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
     shares = counts / np.where(total > 0, total, 1)  # all 0 if no instance votes
     given = join_labels(labels, shares.shape[1])
     frequencies = given.counts(shares.shape[1])
-    likelihoods = mean_log_likelihoods(shares, given, frequencies, WRONG_SHARES)
+    likelihoods = mean_log_likelihoods(shares, given, frequencies, WRONG_SHARES.tolist())
     wrong = float(WRONG_SHARES[int(np.argmax(likelihoods))])
     judged = judge_labels(shares, given, frequencies, wrong)
     doubtful = np.flatnonzero(judged.contradicted)

@@ -17,7 +17,7 @@ import torch
 
 from ..data.bags import Bags
 from ..data.joining import join_labels
-from ..inference.label_likelihood import judge_labels, label_log_probs, voting_shares
+from ..inference.label_likelihood import judge_labels, mean_log_likelihoods, voting_shares
 from ..model import Model
 from ..training.distributed import from_first
 from .losses import predicted_shares
@@ -74,7 +74,8 @@ def find_wrong_labels(
     numbers = np.flatnonzero(np.concatenate([train.bag_labels.known, val.bag_labels.known]))
     shares, given = np.concatenate(votes), join_labels(labels, votes[0].shape[1])
     frequencies = given.counts(shares.shape[1])
-    tried = {one: float(label_log_probs(shares, given, frequencies, one)[1].sum()) for one in SHARES}
+    means = mean_log_likelihoods(shares, given, frequencies, SHARES)
+    tried = {one: mean * len(shares) for one, mean in zip(SHARES, means, strict=True)}
     if share is None:
         share = max(tried, key=lambda one: tried[one])
         share = share if tried[share] - tried[0.0] >= LEAST_EVIDENCE else 0.0

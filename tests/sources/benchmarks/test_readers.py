@@ -151,8 +151,10 @@ BAD_MATS = [
     ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 11, 1, 2])}, r"y\[3\] is 11.* 1 to 10"),
     ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 0, 1, 2])}, r"y\[3\] is 0"),
     ({"X": images(4, 5, 3, 6), "y": np.array([1, 2.5, 3, np.nan, 1, 2])}, r"y\[1\] is 2.5"),
-    ({"X": images(4, 5, 3, 6), "y": np.array([{"a": 1}] * 6, object)}, "y has dtype object"),
-    ({"X": images(4, 5, 3, 6), "y": "labels"}, "y has dtype"),
+    ({"X": images(4, 5, 3, 6), "y": np.array([{"a": 1}] * 6, object)}, "y is not an array of real numbers"),
+    ({"X": images(4, 5, 3, 6), "y": "labels"}, "y is not an array of real numbers"),
+    ({"X": images(4, 5, 3, 6), "y": np.ones(6) * 1j}, "y is not an array of real numbers"),
+    ({"X": images(4, 5, 3, 6), "y": np.ones((0, 1))}, r"y has the shape \(0, 1\)"),
     ({"X": images(4, 5, 3, 6), "y": np.ones(6)}, "only the class 1"),
 ]
 

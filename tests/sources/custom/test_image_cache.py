@@ -163,6 +163,19 @@ def test_damaged_pixels_are_decoded_again(content, cache, place):
     assert np.array_equal(load_source(place).bags.store, before)
 
 
+@pytest.mark.parametrize("values", [[None, -1], [5, None], [9, 5], [0, 2**16]])
+def test_damaged_values_of_16_bits_in_a_note_are_found_again(values, cache, place):
+    load_source(place)
+    (note,) = cache.glob("*.json")
+    content = json.loads(note.read_text())
+    for fields in content["images"].values():
+        fields[-2:] = values
+    note.write_text(json.dumps(content))
+    load_source(place)
+    (note,) = cache.glob("*.json")
+    assert all(fields[-2:] == [None, None] for fields in json.loads(note.read_text())["images"].values())
+
+
 def test_an_image_replaced_by_one_of_the_same_size_is_read_again(tmp_path, cache, make):
     place, image = tmp_path / "bags.csv", tmp_path / "images/0-0.tif"
     make.images(tmp_path, bags=4, suffix=".tif").to_csv(place, index=False)

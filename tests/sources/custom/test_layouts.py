@@ -177,3 +177,12 @@ def test_a_missing_package_is_one_problem(tmp_path, majority, make, monkeypatch,
     assert code == 1
     assert says(out, "1 problem, ")
     assert says(out, "pip install h5py")
+
+
+def test_many_classes_with_few_bags_are_one_warning(tmp_path, majority, says):
+    rows = pd.DataFrame({"bag": range(60), "bag_label": [f"c{i // 2:02}" for i in range(60)], "a": range(60)})
+    rows["a"] = rows["a"] * 0.37 % 1
+    rows.to_csv(tmp_path / "bags.csv", index=False)
+    out = majority("check", tmp_path / "bags.csv")[1]
+    assert says(out, "warning: 30 classes are the label of fewer than ten bags each (c00 to c29)")
+    assert says(out, "0 problems, 1 warning")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import numpy as np
 
 from ...errors import InputError
-from ...files import check_expansion
 from .array_checks import check_images, describe_array, flatten_column, number_labels
 from .catalogue import NamedSource
 from .fetch import fetch
 from .labelled import LabelledSet
+from .mat_file import read_arrays
 
 CLASSES = tuple("0123456789")
-MAT_BYTES = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "single": 4, "uint32": 4, "int32": 4}  # others: 8
 FILES = ("train_32x32.mat", "test_32x32.mat")
 
 
@@ -32,28 +30,13 @@ def load_mat(path: Path) -> LabelledSet:
 
 
 def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    from scipy.io import loadmat, whosmat
-
-    try:
-        for name, shape, kind in whosmat(path, appendmat=False):
-            if name in ("X", "y"):
-                check_expansion(path, math.prod(shape) * MAT_BYTES.get(kind, 8))
-        content = loadmat(path, appendmat=False, variable_names=["X", "y"])
-    except InputError:
-        raise
-    except Exception as error:  # scipy's parser raises many kinds of exceptions
-        raise InputError(
-            f"{path} cannot be read as a .mat file ({error}): "
-            "it is damaged, or has another format; download it or save it again"
-        ) from error
+    content = read_arrays(path, ("X", "y"))
     missing = [key for key in ("X", "y") if key not in content]
     if missing:
         raise InputError(f"{path} has no {' and no '.join(missing)}: SVHN's layout is X (h, w, 3, n) and y (n, 1)")
     images, labels = content["X"], content["y"]
     if images.ndim != 4:
         raise InputError(f"{path}: X has {describe_array(images)}: save it as uint8 of shape (h, w, 3, n)")
-    if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "iuf":
-        raise InputError(f"{path}: y has {describe_array(labels)}: save one number for each image")
     images = np.ascontiguousarray(images.transpose(3, 0, 1, 2))  # (n, h, w, 3)
     check_images(path, "the images X", images)
     labels = flatten_column(path, "the labels y", labels, len(images))

@@ -13,7 +13,8 @@ import pandas as pd
 from ...data.labels import SEPARATOR, find_wrong_label, split_label
 from ...errors import count_noun
 from .custom_bags import SPLITS
-from .findings import Findings
+from .findings import MAX_EXAMPLES, Findings
+from .names import abbreviate_names
 from .read_options import ReadOptions
 from .tables import MISSING
 
@@ -171,12 +172,14 @@ def _check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
     if len(counts.index.union([*seconds - {""}])) == 1 and not only_together:
         what = f"all bags have the label {counts.index[0]!r}"
         findings.add_problem(file, None, what, "give bags of two or more classes")
-    for label, count in counts.sort_index().items():
-        if count < FEW_BAGS:
-            findings.warn(
-                f"class {label} is the label of only {count_noun(count, 'bag')}: "
-                "at least ten are recommended to train and evaluate it"
-            )
+    few = counts[counts < FEW_BAGS].sort_index()
+    cure = "at least ten are recommended to train and evaluate"
+    if len(few) > MAX_EXAMPLES:
+        names = abbreviate_names([*few.index])
+        findings.warn(f"{len(few):,} classes are the label of fewer than ten bags each ({names}): {cure} a class")
+    else:
+        for label, count in few.items():
+            findings.warn(f"class {label} is the label of only {count_noun(count, 'bag')}: {cure} it")
     if "split" not in bags:
         return
     used = [split for split in SPLITS if (bags["split"] == split).any()]

@@ -87,7 +87,8 @@ def _requested_columns(
     findings: Findings,
 ) -> dict[str, np.ndarray]:
     """The columns that --features names, or that a classifier was trained on."""
-    columns, unused = {}, [name for name in others if name not in requested]
+    columns, wanted = {}, set(requested)
+    unused = [name for name in others if name not in wanted]
     for name in requested:
         if name in RESERVED:
             what = f"column {name} has a special meaning"
@@ -114,14 +115,14 @@ def _requested_columns(
 def _number_columns(frame: pd.DataFrame, path: Path, others: list[str], findings: Findings) -> dict[str, np.ndarray]:
     """All other columns of numbers, including those with a few cells that are not numbers: these cells are problems."""
     columns, id_columns, unused = {}, [], defaultdict(list)
+    with_zeros = set(frame.attrs.get(LEADING_ZEROS, ()))
     for name in others:
         numbers = _read_numbers(frame, name, path, findings)
         if not _has_numbers(numbers):
             unused[describe_content(frame[name])].append(name)
             continue
         columns[name] = numbers
-        zeros = name in frame.attrs.get(LEADING_ZEROS, ())
-        reason = _id_reason(numbers) or ("has leading zeros like a code" if zeros else None)
+        reason = _id_reason(numbers) or ("has leading zeros like a code" if name in with_zeros else None)
         if reason:
             id_columns.append(name)
             findings.warn(
@@ -134,7 +135,8 @@ def _number_columns(frame: pd.DataFrame, path: Path, others: list[str], findings
         findings.warn(f"{_columns_are(names)} not used: {contain} {content}{cure}")
     constant = _constant_within_bags(columns, frame["bag"])
     if constant:
-        rest = [name for name in columns if name not in (*constant, *id_columns)]
+        left_out = {*constant, *id_columns}
+        rest = [name for name in columns if name not in left_out]
         them = "it" if len(constant) == 1 else "them"
         option = features_option(rest) if 0 < len(rest) <= MAX_NAMES else "--features"
         findings.warn(

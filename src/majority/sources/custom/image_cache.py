@@ -144,6 +144,9 @@ def _checked_notes(note: dict[str, Any]) -> Notes:
             raise ValueError("damaged")
         if min(fields[2:4]) < 1:  # height and width
             raise ValueError("damaged")
+        values = fields[-2:]  # lowest and highest of 16 bits: both or none
+        if values != [None, None] and (None in values or not 0 <= values[0] <= values[1] <= 0xFFFF):
+            raise ValueError("damaged")
     return images
 
 
