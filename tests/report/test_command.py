@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+from majority.errors import InputError
 from majority.recipes import RECIPES, TaskInfo
 from majority.report.command import train_command
 
@@ -47,6 +50,14 @@ def test_a_plan_of_the_recipe_is_repeated_by_options_alone():
     assert words.startswith("majority train cifar10 --method count --recipe census --seed 3")
     assert "--backbone resnet18-small --epochs 80" in words, "which the recipe chooses by the device"
     assert "--set" not in words
+
+
+def test_an_unknown_fact_about_the_task_is_one_message():
+    task = TaskInfo("cifar10")
+    config = config_of_plan(RECIPES["census"].plan(task), task)
+    config["task"] |= {"colour": "red"}
+    with pytest.raises(InputError, match=r"config\.json.*task\.colour"):
+        train_command(config)
 
 
 def test_a_run_whose_recipe_has_changed_since_is_repeated_with_the_settings_of_the_run():

@@ -6,6 +6,7 @@ import json
 import shlex
 from typing import Any
 
+from ..parsing import parse_record
 from ..recipes import RECIPES, TaskInfo
 from ..recipes.plan import SHORTHANDS, settings_by_name
 from ..sources.base import IN_MEMORY
@@ -51,7 +52,8 @@ def _settings_to_repeat(config: dict[str, Any]) -> dict[str, Any]:
     plan = config.get("plan", {})
     if "task" not in config or plan.get("recipe") not in RECIPES:
         return dict(config.get("settings", {}))
-    planned = settings_by_name(RECIPES[plan["recipe"]].plan(TaskInfo(**config["task"])).as_dict())
+    task = parse_record(TaskInfo, config["task"], "config.json", field="task")
+    planned = settings_by_name(RECIPES[plan["recipe"]].plan(task).as_dict())
     used = settings_by_name(plan)
     changed = {name: value for name, value in used.items() if planned.get(name, value) != value}
     left_out = {name: None for name in used if used[name] is None and any(n.startswith(f"{name}.") for n in planned)}
