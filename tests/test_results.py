@@ -287,6 +287,20 @@ def test_the_accuracies_with_more_bags_per_step_are_those_of_the_raw_file():
         assert f"{mean(values):.3f} ± {stdev(values):.3f}" in page
 
 
+def test_the_table_of_estimated_background_shares_is_that_of_its_runs():
+    found = defaultdict(list)
+    for row in read("background/share.jsonl"):
+        found[row["set"], row["case"], row["condition"]].append(row["instance_accuracy"])
+    section = (DOCS / "benchmarks/background.md").read_text().split("## The share, estimated")[1].replace("**", "")
+    shown = re.findall(r"^\| (\w+)[^|]*\| ([^|]+) \|[^|]*\|[^|]*\| ([\d.]+) \| ([\d.]+) \|$", section, re.MULTILINE)
+    assert len(shown) == 6
+    for name, background, *cells in shown:
+        case = "rare" if "rarest" in background else "frequent"
+        of_both = [found[name.lower(), case, condition] for condition in ("estimated", "true")]
+        assert [len(folds) for folds in of_both] == [3, 3]
+        assert cells == [f"{mean(folds):.3f}" for folds in of_both], (name, case)
+
+
 def test_the_table_of_images_on_a_cpu_is_that_of_its_runs():
     section = (DOCS / "benchmarks/recipes.md").read_text().split("## Images on a CPU")[1].split("\n## ")[0]
     titles = {"cifar10": "CIFAR-10", "svhn28.npz": "SVHN (28x28)", "pathmnist": "PathMNIST"}

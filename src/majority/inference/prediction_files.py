@@ -196,7 +196,8 @@ def _csv_file(place: Path) -> Iterator[Callable[[Columns], None]]:
             while names and _is_formatted(names[-1], columns[names[-1]]):
                 names.pop()
             ending = [columns[name] for name in list(columns)[len(names) :]]
-            numbers = np.stack(ending, axis=1) if ending else np.empty((len(columns["part"]), 0))
+            rows = len(next(iter(columns.values())))
+            numbers = np.stack(ending, axis=1) if ending else np.empty((rows, 0))
             form = ",%.6g" * len(ending) + "\r\n"
             beginnings = zip(*(_format_cells(name, columns[name]) for name in names), strict=True)
             for cells, row in zip(beginnings, numbers, strict=True):

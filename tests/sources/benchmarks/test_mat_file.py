@@ -76,7 +76,7 @@ def test_both_byte_orders_and_doubles_that_are_stored_in_smaller_types(tmp_path,
     assert_as_scipy(write_mat(tmp_path / "a.mat", values, order, compress=compress), list(values))
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="SVHN's file is not at hand")
+@pytest.mark.skipif(not REAL.exists(), reason="needs svhn_first_1083.mat in the folder MAJORITY_DATA")
 def test_the_first_images_of_svhn():
     assert_as_scipy(REAL, ["X", "y"])
 
