@@ -113,3 +113,17 @@ def test_a_folder_or_a_missing_file_is_named(tmp_path):
         read_record(Point, tmp_path)
     with pytest.raises(InputError, match=r"missing\.json cannot be read"):
         read_record(Point, tmp_path / "missing.json")
+
+
+class Loose(TypedDict, total=False):
+    note: str
+
+
+class Strict(Loose):
+    size: int
+
+
+def test_a_record_may_need_more_than_the_one_it_extends():
+    assert parse_record(Strict, {"size": 1}, "point.json") == {"size": 1}
+    with pytest.raises(InputError, match="size is missing"):
+        parse_record(Strict, {"note": "a"}, "point.json")

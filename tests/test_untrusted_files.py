@@ -1,5 +1,6 @@
 """Special files are refused at once, and sizes are asked before memory is taken."""
 
+import json
 import os
 import shutil
 import signal
@@ -147,3 +148,28 @@ def test_parquet_of_repeated_values_and_columns_of_bytes(tmp_path, majority, mon
     code, _, err = majority("check", tmp_path / "many.parquet")
     assert code == 2
     assert "MAJORITY_MAX_GB" in err
+
+
+def test_figures_without_a_number_of_bags_are_one_message(finished, majority, tmp_path):
+    shutil.copytree(finished / "run", tmp_path / "run")
+    result = json.loads((tmp_path / "run/result.json").read_text())
+    del result["test"]["bags"]
+    (tmp_path / "run/result.json").write_text(json.dumps(result))
+    code, _, error = majority("report", tmp_path / "run")
+    assert code == 2
+    assert "result.json" in error
+    assert "test.bags" in error
+
+
+def test_a_run_with_an_unknown_fact_about_its_task_is_not_continued(finished, majority, tmp_path):
+    shutil.copytree(finished / "run", tmp_path / "run")
+    (tmp_path / "run/result.json").unlink()
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    config["task"]["colour"] = "red"
+    (tmp_path / "run/config.json").write_text(json.dumps(config))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
+    train = ["train", finished / "bags.csv", "--recipe", "quick", "--epochs", 1, "--device", "cpu", "--out"]
+    code, _, error = majority(*train, tmp_path / "run")
+    assert code == 2
+    assert "task.colour" in error
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()} == before

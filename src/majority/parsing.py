@@ -183,7 +183,7 @@ def _convert_record(kind: Any, value: Any, field: str) -> Any:
 
 def _required(kind: Any, hints: dict[str, Any]) -> set[str]:
     if is_typeddict(kind):
-        return {name for name in hints if kind.__total__ and get_origin(hints[name]) is not NotRequired}
+        return {name for name in kind.__required_keys__ if get_origin(hints[name]) is not NotRequired}
     if is_dataclass(kind):
         defaults = {item.name: (item.default, item.default_factory) for item in fields(kind)}
         return {name for name in hints if defaults[name] == (MISSING, MISSING)}

@@ -122,11 +122,19 @@ class Figures(TypedDict, total=False):
     background_share: Share | None
     background_precision: Share | None
     background_recall: Share | None
-    bags: AtLeastOne
-    instances: Count
     known_instances: Count
     known_bags: Count
     intervals: dict[str, Annotated[list[Figure], Between(2, 2)]]  # 95 %, over resampled bags
+
+
+class LineFigures(Figures, total=False):
+    bags: AtLeastOne
+    instances: Count
+
+
+class RunFigures(Figures):
+    bags: AtLeastOne
+    instances: Count
 
 
 class StageResult(TypedDict):
@@ -200,8 +208,6 @@ class ResultBase(TypedDict):
     source: str
     method: str
     recipe: str
-    test: Figures | None
-    val: NotRequired[Figures | None]
     scenario: NotRequired[str | None]
     seed: NotRequired[Count]
     stages: NotRequired[dict[str, StageResult] | None]
@@ -224,6 +230,8 @@ class ResultBase(TypedDict):
 class ResultLine(ResultBase):
     """A line of results, also of older versions."""
 
+    test: LineFigures | None
+    val: NotRequired[LineFigures | None]
     fold: NotRequired[Count]
     best_epoch: NotRequired[Count]
     epochs: NotRequired[Count]
@@ -244,8 +252,9 @@ class PartRow(TypedDict):
 class RunResult(ResultBase):
     """result.json."""
 
+    test: RunFigures | None
+    val: NotRequired[RunFigures | None]
     parts: NotRequired[list[PartRow]]
-
     fold: Count
     best_epoch: Count
     epochs: Count
