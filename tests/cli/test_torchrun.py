@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import runpy
 import signal
 import socket
 import sys
@@ -102,14 +103,30 @@ def test_an_error_is_one_message_and_leaves_nothing(train, tmp_path, words, fact
     assert not (tmp_path / "run").exists()
 
 
+def be_python(*words):
+    """`python -u -m majority ...` in this process."""
+    *options, sys.argv[0] = words[:3]
+    assert options == ["-u", "-m"]
+    sys.argv[1:] = words[3:]
+    sys.stdout.reconfigure(line_buffering=True)
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+
+
 def be_torchrun(rank, size, folder, *words):
-    """What torchrun and its processes print."""
-    from torch.distributed.run import main as torchrun
+    """What torchrun and its processes print. They are copies of this process: a new one takes seconds to start."""
+    from torch.distributed import run
+
+    def launch(config, entrypoint):
+        assert entrypoint == sys.executable
+        config.start_method = "fork"
+        return plain(config, be_python)
 
     with Path(folder, "printed").open("w") as file:
         os.dup2(file.fileno(), 1)
     os.environ["OMP_NUM_THREADS"] = "1"
-    torchrun([*words])
+    plain = run.elastic_launch
+    with mock.patch.object(run, "elastic_launch", launch):
+        run.main([*words])
     return Path(folder, "printed").read_text()
 
 
