@@ -34,6 +34,7 @@ class Holder(TypedDict):
     shape: NotRequired[tuple[int, int]]
     other: NotRequired[dict[str, float]]
     free: NotRequired[Any]
+    few: NotRequired[Annotated[dict[str, int], Between(0, 1)]]
 
 
 def test_values_become_records():
@@ -67,6 +68,7 @@ def test_values_become_records():
         ({"points": [], "either": []}, "either is"),
         ({"points": [], "shape": [1]}, "a list of 2"),
         ({"points": [], "other": {"a": "x" * 9_000}}, "other.a is 'xxx"),
+        ({"points": [], "few": {"a": 1, "b": 2}}, "few is .* a group of 0 to 1"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_file_and_field(content, message):

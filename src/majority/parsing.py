@@ -198,9 +198,10 @@ def _checked(value: Any, is_valid: bool, field: str, expected: str) -> Any:
 
 def _checked_range(value: Any, allowed: Between, field: str) -> Any:
     low, high = allowed
-    if isinstance(value, list):
+    if isinstance(value, list | dict):
         length = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        return _checked(value, low <= len(value) <= high, field, f"a list of {length}")
+        kind = "a list" if isinstance(value, list) else "a group"
+        return _checked(value, low <= len(value) <= high, field, f"{kind} of {length}")
     return _checked(value, low <= value <= high, field, f"a number from {low:,} to {high:,}")
 
 

@@ -101,6 +101,9 @@ class Config(TypedDict):
     environment: Environment
 
 
+Nothing = Annotated[dict[str, Any], Between(0, 0)]
+
+
 class Figures(TypedDict, total=False):
     """Of the bags of one part; a figure that is not defined is null or absent."""
 
@@ -252,7 +255,7 @@ class PartRow(TypedDict):
 class RunResult(ResultBase):
     """result.json."""
 
-    test: RunFigures | None
+    test: Nothing | RunFigures  # nothing if there are no test bags
     val: NotRequired[RunFigures | None]
     parts: NotRequired[list[PartRow]]
     fold: Count
