@@ -198,7 +198,8 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         chosen = {name: value for name, value in settings.items() if value is not None}
         for name in chosen.keys() & (self.settings or {}).keys():
             raise InputError(f"settings: {name} is also a parameter of this estimator: give it once")
-        task = TaskInfo("", train.store.shape[1:], choose_device(self.device).type == "cuda")
+        on_gpu = choose_device(self.device).type == "cuda"
+        task = TaskInfo("", train.store.shape[1:], on_gpu, len(train.index))
         plan, _ = choose(self.recipe, task)
         find_recipe(plan.recipe).check_method(self.method)
         check_options(self.method, dict(self.method_options or {}))

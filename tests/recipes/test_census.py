@@ -147,7 +147,10 @@ def test_plans_depend_on_the_task():
 
     assert (plan("mine", (64,), True).backbone, plan("mine", (64,), True).own.pretrain) == ("mlp", None)
     assert (plan("digits", (8, 8, 1), True).backbone, plan("digits", (8, 8, 1), True).own.pretrain) == ("tiny", None)
-    assert plan("cifar10", (32, 32, 3), False).backbone == "patches"
+    assert plan("cifar10", (32, 32, 3), False).backbone == "cnn"
+    assert plan("", (96, 96, 3), False).backbone == "cnn-reduced"
+    epochs = [plan("", (32, 32, 3), False, instances).training.epochs for instances in (10, 25_600, 10**6)]
+    assert epochs == [40, 8, 4], "few images can be seen more often in the same time"
     on_gpu = plan("cifar10", (32, 32, 3), True)
     assert on_gpu.backbone == "resnet18-small"
 

@@ -10,14 +10,16 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ..arguments import check_arguments
 from ..descriptions import BACKBONES as ABOUT
 from ..errors import InputError
 from ..plugins import Registry, register
 from .norm import BatchNorm1d, BatchNorm2d
-from .patches import PATCH, PatchFeatures
 from .resnet import ResNet18
+
+COARSEST = 32  # pixels per side that reduced images have at least
 
 
 class MLP(nn.Module):
@@ -47,21 +49,35 @@ class Linear(nn.Module):
 
 
 class CNN(nn.Module):
-    """Three 3x3 convolutions with batch norm and two poolings, then the mean over positions: for small images."""
+    """Three 3x3 convolutions with batch norm and two poolings, then the mean over positions: for small images.
 
-    def __init__(self, shape: tuple[int, ...], width: int = 32):
+    Poolings come before the norm, which then has a quarter of the values to work on.
+    """
+
+    def __init__(self, shape: tuple[int, ...], width: int = 32, reduce: bool = False):
         super().__init__()
+        self.reduce = reduce  # large images to fewer pixels
         channels = [shape[0], width, 2 * width, 4 * width]
         layers: list[nn.Module] = []
         for i in range(3):
             layers += [nn.Conv2d(channels[i], channels[i + 1], 3, padding=1, bias=False)]
-            layers += [BatchNorm2d(channels[i + 1]), nn.ReLU()]
             layers += [nn.MaxPool2d(2, ceil_mode=True)] if i < 2 else []
+            layers += [BatchNorm2d(channels[i + 1]), nn.ReLU()]
         self.out_features = channels[-1]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, 4 width)
-        return self.layers(x).mean(dim=(2, 3))
+        return self.layers(reduce_images(x) if self.reduce else x).mean(dim=(2, 3))
+
+
+def reduce_images(images: Tensor) -> Tensor:  # (n, channels, height, width)
+    """Images of twice COARSEST pixels or more per side with fewer pixels: squares of them are averaged.
+
+    >>> reduce_images(torch.zeros(1, 3, 224, 260)).shape[2:], reduce_images(torch.zeros(1, 3, 40, 63)).shape[2:]
+    (torch.Size([32, 37]), torch.Size([40, 63]))
+    """
+    factor = min(images.shape[2:]) // COARSEST
+    return functional.avg_pool2d(images, factor) if factor > 1 else images
 
 
 class Tiny(nn.Module):
@@ -82,24 +98,6 @@ class Tiny(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, hidden)
         return self.layers(x)
-
-
-class Patches(nn.Module):
-    """Fixed features of patches, standardised, and an MLP on them. Recipe census finds the features, without labels."""
-
-    std: Tensor  # of the features, (d,)
-
-    def __init__(self, shape: tuple[int, ...], width: int = 128):
-        super().__init__()
-        if min(shape[1:]) < PATCH + 1:
-            raise InputError(f"backbone patches needs images of {PATCH + 1}x{PATCH + 1} pixels or more: use mlp")
-        self.features = PatchFeatures(shape[0])
-        self.register_buffer("std", torch.ones(self.features.out_features))
-        self.mlp = MLP((self.features.out_features,), width)
-        self.out_features = width
-
-    def forward(self, x: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, width)
-        return self.mlp(self.features(x) / self.std)
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ for backbone in (
     Backbone("linear", Linear, ABOUT["linear"], takes="vectors"),
     Backbone("tiny", Tiny, ABOUT["tiny"], takes="images"),
     Backbone("cnn", CNN, ABOUT["cnn"], takes="images"),
-    Backbone("patches", Patches, ABOUT["patches"], takes="images"),
+    Backbone("cnn-reduced", partial(CNN, reduce=True), ABOUT["cnn-reduced"], takes="images"),
     Backbone("resnet18", ResNet18, ABOUT["resnet18"], takes="images"),
     Backbone("resnet18-small", partial(ResNet18, stem="small"), ABOUT["resnet18-small"], takes="images"),
 ):

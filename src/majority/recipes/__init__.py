@@ -23,7 +23,6 @@ from ..training.callbacks import Callback
 from . import census, mpem, single
 from .label_preserving import known_source
 from .losses import LOSSES
-from .patches import PATCHES
 from .plan import Plan, TaskInfo
 from .stages import Chosen, Run, Trained, temporary_files, train_once
 from .wrong_labels import train_without_wrong_labels
@@ -145,8 +144,6 @@ def model_builder(
     The statistics of the instances are computed only once.
     """
     recipe = RECIPES[plan.recipe]
-    if plan.backbone == PATCHES and plan.recipe != "census":
-        raise InputError(f"only recipe census finds the features of backbone {plan.backbone}: choose another backbone")
     named = recipe.method(method)
     first = recipe.losses[0] if named == AUTO else named
 
@@ -195,7 +192,7 @@ def _default_recipe(task: TaskInfo) -> tuple[str, str]:
     if task.tiny:
         return "census", " (chosen for images of {}x{})".format(*task.shape[:2])
     if not task.on_gpu:
-        return "census", " (chosen for images on a CPU: it trains on features of their patches)"
+        return "census", " (chosen for images on a CPU: it begins with features of their patches)"
     if known_source(task.source) is None:
         return (
             "census",

@@ -1,29 +1,37 @@
-"""Images as vectors, for a CPU: features of patches, found without labels, and a run of census on them."""
+"""Images as vectors, for a CPU: features of patches, found without labels, and a run of census on them.
+
+After Coates, Lee and Ng (AISTATS 2011): patches are whitened and compared with typical patches, which k-means finds
+among the training images; the similarities are averaged over the four quarters of the image, and their principal
+components are the features. Bag labels suffice to train a head on them, and a network learns its soft labels.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from itertools import product
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from ..backbones import Patches
-from ..backbones.patches import IMAGES_AT_ONCE, PATCH, PatchFeatures
+from ..backbones import Linear, reduce_images
 from ..data.bags import Bags
 from ..data.stores import iterate_chunks
 from ..log import Log, no_log
 from ..model import Model, Normalise, standardisation
-from .background import with_share
 from .features import bags_of_features
 from .stages import Run
 
-PATCHES = "patches"  # the backbone, and the stage that finds its features
+PATCHES = "patches"  # the stage that finds the features
+PATCH = 6  # side, in pixels
+CENTROIDS, COMPONENTS = 400, 512
+THRESHOLD = 0.2  # similarities (cosines) below this count as none
+IMAGES_AT_ONCE = 64  # one image needs about a megabyte
 IMAGES, PER_IMAGE = 4_000, 40  # from which patches are drawn, and how many from each
 ROUNDS = 12  # of k-means
 NOISE = 0.01  # variance that is added before whitening, relative to the mean: it keeps noise from being amplified
@@ -31,48 +39,57 @@ ROWS_AT_ONCE = 20_000
 SECONDS_APART = 10  # between lines about progress
 
 
-def on_patches(run: Run) -> tuple[Run, Callable[[Model], Model]]:
-    """The same run on vectors, which are fixed features of its images; and a function that makes of its result, a model
-    of these vectors, one of the images."""
+class PatchFeatures(nn.Module):
+    """Images (n, channels, height, width) -> (n, COMPONENTS). All of it is fixed: there are no weights to train."""
+
+    whitening: Tensor  # (values, channels, PATCH, PATCH)
+    shift: Tensor  # (values,)
+    centroids: Tensor  # (CENTROIDS, values), of length 1
+    mean: Tensor  # (4 CENTROIDS,)
+    components: Tensor  # (COMPONENTS, 4 CENTROIDS)
+
+    def __init__(self, channels: int):
+        super().__init__()
+        values = channels * PATCH**2
+        self.out_features = COMPONENTS
+        self.register_buffer("whitening", torch.zeros(values, channels, PATCH, PATCH))
+        self.register_buffer("shift", torch.zeros(values))
+        self.register_buffer("centroids", torch.zeros(CENTROIDS, values))
+        self.register_buffer("mean", torch.zeros(4 * CENTROIDS))
+        self.register_buffer("components", torch.zeros(COMPONENTS, 4 * CENTROIDS))
+
+    def similarities(self, images: Tensor) -> Tensor:  # (n, channels, height, width) -> (n, 4 CENTROIDS)
+        white = functional.conv2d(reduce_images(images), self.whitening, self.shift)
+        white = functional.normalize(white, dim=1)
+        near = functional.relu(functional.conv2d(white, self.centroids[:, :, None, None]) - THRESHOLD)
+        rows, columns = (near.shape[2] // 2, near.shape[3] // 2)
+        quarters = product((slice(rows), slice(rows, None)), (slice(columns), slice(columns, None)))
+        return torch.cat([near[:, :, across, along].mean(dim=(2, 3)) for across, along in quarters], dim=1).sqrt()
+
+    def forward(self, images: Tensor) -> Tensor:
+        found = torch.cat([self.similarities(piece) for piece in images.split(IMAGES_AT_ONCE)])
+        return (found - self.mean) @ self.components.T
+
+
+def on_patches(run: Run) -> Run:
+    """The same run on vectors: features of the patches of its images. Its models have no layers of their own."""
     whole = run.fresh_model()
-    features = _backbone(whole).features
+    features = PatchFeatures(whole.spec.backbone_shape[0])
     find = partial(find_patches, features, whole.normalise, run.train, run.plan.training.seed, run.log)
     run.compute_once(PATCHES, features, find)
     run.log(f"stage {PATCHES}: {features.out_features} features of each image, found without labels")
     with torch.random.fork_rng(devices=[]):
         embed = Model(replace(whole.spec, backbone=None), whole.normalise, features)
     train, val = (bags_of_features(embed, bags, run.device) for bags in (run.train, run.val))
-    normalise = Normalise(*standardisation(train))
+    normalise, shape = Normalise(*standardisation(train)), train.store.shape[1:]
 
     def fresh_model(number: int = 0, **method: str) -> Model:
         made = run.fresh_model(number, **method)
-        spec = replace(made.spec, backbone="mlp", instance_shape=train.store.shape[1:], channels=None)
+        spec = replace(made.spec, backbone="linear", instance_shape=shape, channels=None)
         with torch.random.fork_rng(devices=[]):
-            model = Model(spec, deepcopy(normalise), _backbone(made).mlp)
-        model.head = made.head
-        return model
+            return Model(spec, deepcopy(normalise), Linear(shape))
 
-    @torch.no_grad()
-    def as_one_network(trained: Model) -> Model:
-        trained = trained.cpu()
-        network = run.fresh_model(**({"method": trained.spec.method} if run.losses else {}))
-        if trained.spec.background is not None and trained.spec.background.share is not None:
-            network = with_share(network, trained.spec.background.share)
-        backbone = _backbone(network)
-        backbone.features.load_state_dict(features.cpu().state_dict())
-        backbone.features.mean += trained.normalise.mean.float() @ backbone.features.components
-        backbone.std.copy_(trained.normalise.std)
-        backbone.mlp.load_state_dict(trained.backbone.state_dict())
-        network.head.load_state_dict(trained.head.state_dict())
-        return network
-
-    plan = replace(run.plan, backbone="mlp")
-    return replace(run, train=train, val=val, plan=plan, fresh_model=fresh_model), as_one_network
-
-
-def _backbone(model: Model) -> Patches:
-    assert isinstance(model.backbone, Patches)
-    return model.backbone
+    return replace(run, train=train, val=val, fresh_model=fresh_model)
 
 
 @torch.no_grad()
@@ -82,7 +99,7 @@ def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed
     log(f"looking for typical patches of {len(used):,} images, without labels")
     generator = torch.Generator().manual_seed(seed)
     some = used[torch.randperm(len(used), generator=generator)[:IMAGES].sort().values.numpy()]
-    drawn = [_draw(features.reduced(images), generator) for images in _images(bags, some, normalise)]
+    drawn = [_draw(reduce_images(images), generator) for images in _images(bags, some, normalise)]
     patches = torch.cat(drawn)  # (n, values)
     mean = patches.mean(dim=0)
     variances, directions = torch.linalg.eigh(torch.cov((patches - mean).T.double()))

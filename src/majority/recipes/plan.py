@@ -39,6 +39,7 @@ class TaskInfo(NamedTuple):
     source: str  # the name of a known source with such images; "" for custom bags of an unknown kind
     shape: tuple[int, ...] = (32, 32, 3)  # of one instance
     on_gpu: bool = True
+    instances: int = 25_600  # of the training bags
 
     @property
     def vectors(self) -> bool:

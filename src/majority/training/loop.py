@@ -38,7 +38,6 @@ from .state import Fitted, TrainingState
 from .steps import CapturedSteps, SharedSteps, Steps
 from .threads import enough_threads
 from .validation import (
-    check_backbone,
     check_callbacks,
     check_head,
     check_keep,
@@ -96,7 +95,6 @@ def fit(
         train = train.with_labels()
     train = hide_instance_labels(model, train, objective)
     val = None if val is None else hide_instance_labels(model, val.with_labels(), objective)
-    check_backbone(model)
     check_objective(model, train, settings, objective)
     if objective.uses_head:
         check_head(model, train)

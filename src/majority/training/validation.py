@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..backbones.patches import PatchFeatures
 from ..data.bags import Bags
 from ..data.batches import Target
 from ..data.instance_labels import UNKNOWN
@@ -106,14 +105,6 @@ def check_objective(model: Model, bags: Bags, settings: Settings, objective: Obj
             f"augment {list(settings.augment)} changes the size of images, and the backbone {name} only takes images "
             f"of {height}x{width}: leave `side` out, or use a backbone for any size, such as cnn or resnet18"
         )
-
-
-def check_backbone(model: Model) -> None:
-    """Refuse fixed features that nobody has found: they are all 0, and training would learn nothing."""
-    for module in model.modules():
-        if isinstance(module, PatchFeatures) and not module.components.any():
-            what = "the features of backbone patches are not found yet"
-            raise InputError(f"{what}: train with recipe census, which finds them, or choose another backbone")
 
 
 def check_head(model: Model, bags: Bags) -> None:

@@ -10,13 +10,14 @@ the student learns them in place of the soft labels of these instances.
 
 Teachers and student start from the weights of pretrain and head. For vectors, the head is trained on discriminants and
 the network first learns its soft labels (distilled). One teacher starts from that and another from random weights; the
-others start like the better one, by the loss of the validation bags. For tiny images there is no pretrain and no head:
-everything starts from random weights. Other images on a CPU are turned into vectors first, which takes no labels
-(patches), and have the stages of vectors. Head and teachers keep the epoch with the
-lowest loss of the validation bags. Pretrain, distilled and student do not learn bag labels: they keep their last epoch.
+others start like the better one, by the loss of the validation bags. For images on a CPU, the head is trained in the
+same way on features of patches, which take no labels (patches): all teachers start from the distilled network, and the
+student learns from the heads, too. For tiny images there is no pretrain and no head: everything starts from random
+weights. Head and teachers keep the epoch with the lowest loss of the validation bags. Pretrain, distilled and student
+do not learn bag labels: they keep their last epoch.
 
 If no method is named, there are several losses: heads and teachers of each, and the soft labels that are learned are
-means with weights by `losses.weigh`. Then there is no choice of a start: teachers of both starts are weighted.
+means with weights by `losses.weigh`. Then there is no choice of a start: all teachers are weighted.
 
 If there is a background class whose share is not given, it is estimated first (`background.find_share`).
 """
@@ -27,17 +28,25 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...model import Model
 from ...training.state import Fitted
 from ..background import find_share, with_share
 from ..losses import explained, weigh
-from ..patches import PATCHES, on_patches
+from ..patches import on_patches
 from ..stages import Run, Trained
 from ..views import additions_for, describe, search_views, with_views
-from .plan import CensusSettings, has_head_on_discriminants, plan, planned_epochs, searches_views, width_of
+from .plan import (
+    CensusSettings,
+    has_head_on_discriminants,
+    plan,
+    planned_epochs,
+    searches_views,
+    starts_from_patches,
+)
 from .stages import (
+    Teacher,
     distill,
     head_alone,
     head_on_discriminants,
@@ -51,18 +60,7 @@ from .stages import (
 __all__ = ["CensusSettings", "head_alone", "instance_probabilities", "plan", "planned_epochs", "train"]
 
 
-def _starts_from_discriminants(run: Run) -> bool:
-    if run.chosen is not None:
-        return "distilled" in run.chosen.epochs
-    return has_head_on_discriminants(run.plan.own, run.train, width_of(run.train))
-
-
 def train(run: Run) -> Trained:
-    if run.plan.backbone == PATCHES:
-        plan = replace(run.plan, own=replace(run.plan.own, pretrain=None))
-        on_features, as_one_network = on_patches(replace(run, plan=plan))
-        trained = _train_stages(on_features)
-        return replace(trained, model=as_one_network(trained.model))
     if not searches_views(run.plan.own):
         return _train_stages(run)
     run, stages, about = _choose_views(run)
@@ -70,18 +68,33 @@ def train(run: Run) -> Trained:
     return replace(trained, stages=stages | trained.stages, about={"views": about} | trained.about)
 
 
+def _run_of_heads(run: Run) -> Run | None:
+    """The run for heads on discriminants: this one if its instances are vectors, else one on features of patches. None
+    if there are no such heads."""
+    own: CensusSettings = run.plan.own
+    has_heads = has_head_on_discriminants(own, run.train) if run.chosen is None else "distilled" in run.chosen.epochs
+    if not has_heads:
+        return None
+    return run if run.train.store.ndim == 2 else on_patches(run)
+
+
 def _train_stages(run: Run) -> Trained:
+    heads = _run_of_heads(run)
+    train_all = _train_losses if run.losses else _train_method
     if run.train.background is None or _share_is_given(run):
-        return _train_losses(run) if run.losses else _train_method(run)
+        return train_all(run, heads)
     stages: dict[str, Fitted] = {}
-    about = _find_share(run, stages) if run.chosen is None else run.chosen.about["background"]
-
-    def fresh_model(number: int = 0, method: str | None = None) -> Model:
-        return with_share(run.fresh_model(number, method=method), about["share"])
-
-    known = replace(run, fresh_model=fresh_model)
-    trained = _train_losses(known) if run.losses else _train_method(known)
+    about = _find_share(run, heads, stages) if run.chosen is None else run.chosen.about["background"]
+    known = None if heads is None else _run_with_share(heads, about["share"])
+    trained = train_all(_run_with_share(run, about["share"]), known)
     return replace(trained, stages=stages | trained.stages, about={"background": about} | trained.about)
+
+
+def _run_with_share(run: Run, share: float) -> Run:
+    def fresh_model(number: int = 0, method: str | None = None) -> Model:
+        return with_share(run.fresh_model(number, method=method), share)
+
+    return replace(run, fresh_model=fresh_model)
 
 
 def _share_is_given(run: Run) -> bool:
@@ -89,7 +102,7 @@ def _share_is_given(run: Run) -> bool:
     return background is not None and background.share is not None
 
 
-def _find_share(run: Run, stages: dict[str, Fitted]) -> dict[str, Any]:
+def _find_share(run: Run, heads: Run | None, stages: dict[str, Fitted]) -> dict[str, Any]:
     """Estimate the share of the background with heads or, where there are none, with teachers."""
     own: CensusSettings = run.plan.own
     losses = run.losses or (None,)
@@ -99,19 +112,20 @@ def _find_share(run: Run, stages: dict[str, Fitted]) -> dict[str, Any]:
         stages["pretrain"] = run.stage("pretrain", pretrained.backbone, train_network)
 
     def train(share: float, loss: str | None) -> Model:
-        network = with_share(run.fresh_model(method=loss), share)
+        network = with_share((heads or run).fresh_model(method=loss), share)
         name = "-".join(filter(None, [f"share-{share:g}", loss]))
         if own.pretrain is not None and own.head is not None:
             network.backbone = pretrained.backbone
             stages[name] = run.stage(name, network.head, partial(train_head, run, network))
-        elif _starts_from_discriminants(run):
-            network = linear_model(run, network)
-            stages[name] = run.stage(name, network, partial(head_on_discriminants, run, network))
+        elif heads is not None:
+            network = linear_model(heads, network)
+            stages[name] = run.stage(name, network, partial(head_on_discriminants, heads, network))
         else:
             stages[name] = run.stage(name, network, partial(train_teacher, run, network, 0))
         return network
 
-    return find_share(lambda share: [train(share, loss) for loss in losses], run.val, run.device, run.log)
+    val = (heads or run).val
+    return find_share(lambda share: [train(share, loss) for loss in losses], val, run.device, run.log)
 
 
 def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:
@@ -140,22 +154,27 @@ def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:
     return replace(run, plan=with_views(run.plan, chosen)), stages, about
 
 
-def _train_method(run: Run) -> Trained:
-    """With the loss of one method."""
+def _train_method(run: Run, heads: Run | None) -> Trained:
+    """With the loss of one method; `heads` is the run for heads on discriminants."""
     own: CensusSettings = run.plan.own
     stages: dict[str, Fitted] = {}
     network = run.fresh_model()
     starts: dict[str, Callable[[int], Model]] = {"teacher": run.fresh_model}
+    others: list[Teacher] = []  # of the student
     if own.pretrain is not None:
         stages["pretrain"] = run.stage("pretrain", network.backbone, partial(pretrain, run, network))
         if own.head is not None:
             stages["head"] = run.stage("head", network.head, partial(train_head, run, network))
         starts = {"teacher": lambda number: deepcopy(network)}
-    elif _starts_from_discriminants(run):
-        linear = linear_model(run, network)
-        stages["head"] = run.stage("head", linear, partial(head_on_discriminants, run, linear))
-        stages["distilled"] = run.stage("distilled", network, partial(distill, run, network, [linear], [1]))
-        starts["distilled-teacher"] = lambda number: deepcopy(network)
+    elif heads is not None:
+        linear = linear_model(heads, heads.fresh_model())
+        stages["head"] = run.stage("head", linear, partial(head_on_discriminants, heads, linear))
+        head = Teacher(linear, heads.train)
+        stages["distilled"] = run.stage("distilled", network, partial(distill, run, network, [head]))
+        if starts_from_patches(own, run.train):
+            starts, others = {"teacher": lambda number: deepcopy(network)}, [head]
+        else:
+            starts["distilled-teacher"] = lambda number: deepcopy(network)
 
     def teacher_of(kind: str, number: int) -> Model:
         teacher, name = starts[kind](number), f"{kind}-{number}"
@@ -174,20 +193,22 @@ def _train_method(run: Run) -> Trained:
     teachers = [firsts[kind], *(teacher_of(kind, number) for number in range(2, own.teachers + 1))]
     student = starts[kind](0)
     student.head.load_state_dict(dict(teachers[-1].head.named_buffers()), strict=False)  # running statistics
-    stages["student"] = run.stage("student", student, partial(distill, run, student, teachers, [1] * len(teachers)))
+    everyone = [*others, *(Teacher(teacher, run.train) for teacher in teachers)]
+    stages["student"] = run.stage("student", student, partial(distill, run, student, everyone))
     return Trained(student, stages["student"], stages, about)
 
 
-def _train_losses(run: Run) -> Trained:
+def _train_losses(run: Run, heads: Run | None) -> Trained:
     """With several losses, weighted by how well the instance predictions explain the labels of the validation bags."""
     own: CensusSettings = run.plan.own
     stages: dict[str, Fitted] = {}
-    about_heads: dict[str, Any] = {}
     networks = {loss: run.fresh_model(method=loss) for loss in run.losses}
     first = networks[run.losses[0]]
     starts: dict[str, Callable[[str, int], Model]] = {
         "teacher": lambda loss, number: run.fresh_model(number, method=loss)
     }
+    linear: dict[str, Member] = {}
+    about: dict[str, Any] = {}
     if own.pretrain is not None:
         stages["pretrain"] = run.stage("pretrain", first.backbone, partial(pretrain, run, first))
         for loss, network in networks.items():
@@ -196,54 +217,59 @@ def _train_losses(run: Run) -> Trained:
                 name = f"head-{loss}"
                 stages[name] = run.stage(name, network.head, partial(train_head, run, network))
         starts = {"teacher": lambda loss, number: deepcopy(networks[loss])}
-    elif _starts_from_discriminants(run):
-        heads = {f"head-{loss}": linear_model(run, network) for loss, network in networks.items()}
-        for name, head in heads.items():
-            stages[name] = run.stage(name, head, partial(head_on_discriminants, run, head))
-        weights, explained_by_heads = _weigh(run, heads)
-        about_heads = _members(weights, explained_by_heads)
-        learn = partial(distill, run, first, [*heads.values()], [*weights.values()])
-        stages["distilled"] = run.stage("distilled", first, learn)
+    elif heads is not None:
+        for loss in run.losses:
+            name, model = f"head-{loss}", linear_model(heads, heads.fresh_model(method=loss))
+            stages[name] = run.stage(name, model, partial(head_on_discriminants, heads, model))
+            linear[name] = Member(model, heads, loss)
+        weighted, about["heads"] = _weigh(run, "heads", linear)
+        stages["distilled"] = run.stage("distilled", first, partial(distill, run, first, weighted))
         for network in networks.values():
             network.backbone = deepcopy(first.backbone)
             network.head.load_state_dict(dict(first.head.named_parameters()), strict=False)
         starts["distilled-teacher"] = lambda loss, number: deepcopy(networks[loss])
+        if starts_from_patches(own, run.train):
+            starts = {"teacher": starts["distilled-teacher"]}
 
-    teachers: dict[str, Model] = {}
-    places: dict[str, tuple[str, str]] = {}  # start and loss of each teacher
+    teachers: dict[str, Member] = {}
     for kind, start in starts.items():
         for number in range(1, own.teachers + 1):
             loss = run.losses[(number - 1) % len(run.losses)]
-            name = f"{kind}-{number}-{loss}"
-            teachers[name], places[name] = start(loss, number), (kind, loss)
-            stages[name] = run.stage(name, teachers[name], partial(train_teacher, run, teachers[name], number))
+            name, model = f"{kind}-{number}-{loss}", start(loss, number)
+            stages[name] = run.stage(name, model, partial(train_teacher, run, model, number))
+            teachers[name] = Member(model, run, loss, kind)
 
-    weights, log_likelihoods = _weigh(run, teachers)
-    by_loss = {loss: sum(weights[name] for name in teachers if places[name][1] == loss) for loss in run.losses}
+    everyone = teachers | (linear if starts_from_patches(own, run.train) else {})
+    weighted, about["teachers"] = _weigh(run, "teachers", everyone)
+    weights = {name: member["weight"] for name, member in about["teachers"].items()}
+    by_loss = {loss: sum(weights[name] for name in everyone if everyone[name].loss == loss) for loss in run.losses}
     chosen = max(by_loss, key=lambda loss: by_loss[loss])
-    best = max((name for name in teachers if places[name][1] == chosen), key=lambda name: weights[name])
+    best = max((name for name in teachers if teachers[name].loss == chosen), key=lambda name: weights[name])
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in by_loss.items())
     run.log(f"weights of the bag losses, by {len(run.val)} validation bags: {shown}")
-    student = starts[places[best][0]](chosen, 0)
-    student.head.load_state_dict(dict(teachers[best].head.named_buffers()), strict=False)  # running statistics
-    learn = partial(distill, run, student, [*teachers.values()], [*weights.values()])
-    stages["student"] = run.stage("student", student, learn)
-    about = {"weights": by_loss, "teachers": _members(weights, log_likelihoods), "validation_bags": len(run.val)}
-    about |= {"chosen": chosen, **({"heads": about_heads} if about_heads else {})}
+    student = starts[teachers[best].start](chosen, 0)
+    student.head.load_state_dict(dict(teachers[best].model.head.named_buffers()), strict=False)  # running statistics
+    stages["student"] = run.stage("student", student, partial(distill, run, student, weighted))
+    about |= {"weights": by_loss, "validation_bags": len(run.val), "chosen": chosen}
     return Trained(student, stages["student"], stages, {"losses": about})
 
 
-def _weigh(run: Run, models: dict[str, Model]) -> tuple[dict[str, float], dict[str, float]]:
-    """The weight of each model, and the log-likelihood of the validation labels that it stands for."""
+class Member(NamedTuple):
+    """A head or a teacher, the run with the bags that it takes, its loss, and how it started."""
+
+    model: Model
+    run: Run
+    loss: str
+    start: str = ""
+
+
+def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teacher], dict[str, Any]]:
+    """The members of the group with their weights, and what result.json says of them: the weight, and the
+    log-likelihood of the validation labels that it stands for."""
     if run.chosen is not None:
-        about = run.chosen.about["losses"]
-        members = {name: (about["teachers"] | about.get("heads", {}))[name] for name in models}
-        weights = {name: member["weight"] for name, member in members.items()}
-        return weights, {name: member["log_likelihood"] for name, member in members.items()}
-    found = {name: explained(model, run.train, run.val, run.device) for name, model in models.items()}
-    methods = {name: model.spec.method for name, model in models.items()}
-    return weigh(found, methods, len(run.val)), found
-
-
-def _members(weights: dict[str, float], log_likelihoods: dict[str, float]) -> dict[str, Any]:
-    return {name: {"weight": weight, "log_likelihood": log_likelihoods[name]} for name, weight in weights.items()}
+        about = run.chosen.about["losses"][group]
+    else:
+        found = {name: explained(one.model, one.run.train, one.run.val, run.device) for name, one in members.items()}
+        weights = weigh(found, {name: one.loss for name, one in members.items()}, len(run.val))
+        about = {name: {"weight": weights[name], "log_likelihood": found[name]} for name in members}
+    return [Teacher(one.model, one.run.train, about[name]["weight"]) for name, one in members.items()], about

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ...backbones.patches import COMPONENTS
+from ...backbones import COARSEST
 from ...data.bags import Bags
 from ...errors import InputError
 from ...training.settings import Settings
 from ..background import SHARES
 from ..discriminants import is_applicable
 from ..label_preserving import known_source, label_preserving
-from ..patches import PATCHES
+from ..patches import COMPONENTS
 from ..plan import Plan, TaskInfo
 from ..single import resnet_for
 from ..views import MIXED_EPOCHS, additions_for, views_of, with_views
 
 HEAD_EPOCHS = 100
+HEAD_ON_VECTORS = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
+IMAGES_ON_CPU = 200_000  # that a network learns in one stage, the same image in every epoch counted again
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
 
 
@@ -51,13 +53,31 @@ class CensusSettings:
 
 
 def plan(task: TaskInfo) -> Plan:
-    if task.vectors or not (task.tiny or task.on_gpu):
-        head = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
-        return Plan("census", "mlp" if task.vectors else PATCHES, own=CensusSettings(head=head), assumed_wrong=None)
+    if task.vectors:
+        return Plan("census", "mlp", own=CensusSettings(head=HEAD_ON_VECTORS), assumed_wrong=None)
     if task.tiny:
         views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
         training = Settings(epochs=30, learning_rate=4e-3, warmup_epochs=3, augment=views)
         return Plan("census", "tiny", training=training, own=CensusSettings(), assumed_wrong=None)
+    return _plan_on_gpu(task) if task.on_gpu else _plan_on_cpu(task)
+
+
+def _plan_on_cpu(task: TaskInfo) -> Plan:
+    """The time is about the same for few images and for many."""
+    epochs = min(max(round(IMAGES_ON_CPU / task.instances), 4), 40)
+    training = Settings(
+        epochs=epochs,
+        batch_bags=4,
+        weight_decay=5e-2,
+        warmup_epochs=epochs / 8,
+        augment=(*_allowed(task, "flip", "rotate90"), "crop"),
+    )
+    own = CensusSettings(head=HEAD_ON_VECTORS, teacher_epochs=max(epochs * 3 // 8, 1))
+    backbone = "cnn" if min(task.shape[:2]) < 2 * COARSEST else "cnn-reduced"
+    return Plan("census", backbone, training=training, own=own, assumed_wrong=None)
+
+
+def _plan_on_gpu(task: TaskInfo) -> Plan:
     height, width = map(_three_quarters, task.shape[:2])
     pretrain = Settings(
         epochs=200,
@@ -107,15 +127,15 @@ def _three_quarters(length: int) -> int:
 def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
     """In all stages; `losses` is their number if no method is named."""
     own: CensusSettings = plan.own
-    width = COMPONENTS if plan.backbone == PATCHES else width_of(train)
-    distills = int(has_head_on_discriminants(own, train, width))  # the network learns the soft labels of heads
+    distills = int(has_head_on_discriminants(own, train))  # the network learns the soft labels of heads
     epochs = own.pretrain.epochs if own.pretrain is not None else 0
     if searches_views(own) and own.head is not None:
         choices = 1 + len(additions_for(plan, train.store.shape[-1]))
         epochs = MIXED_EPOCHS * epochs + choices * (own.search_epochs + own.head.epochs)  # at most
     if own.head is not None and (own.pretrain is not None or distills):
         epochs += max(losses, 1) * own.head.epochs
-    teachers = own.teachers * (1 + distills) if losses else own.teachers + distills
+    starts = 1 + int(distills and not starts_from_patches(own, train))
+    teachers = own.teachers * starts if losses else own.teachers + starts - 1
     teacher_epochs = min(plan.training.epochs, own.teacher_epochs)
     if train.background is not None:  # unless its share is given
         on_heads = own.head is not None and (own.pretrain is not None or distills)
@@ -124,13 +144,14 @@ def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
     return epochs + teachers * teacher_epochs + (1 + distills) * plan.training.epochs
 
 
-def width_of(bags: Bags) -> int | None:
-    """Of vectors; None for images."""
-    return bags.store.shape[1] if bags.store.ndim == 2 else None
-
-
-def has_head_on_discriminants(own: CensusSettings, train: Bags, width: int | None) -> bool:
+def has_head_on_discriminants(own: CensusSettings, train: Bags) -> bool:
+    width = train.store.shape[1] if train.store.ndim == 2 else COMPONENTS
     return own.pretrain is None and own.head is not None and is_applicable(train, width)
+
+
+def starts_from_patches(own: CensusSettings, train: Bags) -> bool:
+    """Whether heads are trained on features of patches, because the instances are images."""
+    return train.store.ndim > 2 and has_head_on_discriminants(own, train)
 
 
 def searches_views(own: CensusSettings) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -77,15 +77,22 @@ def train_teacher(run: Run, model: Model, number: int, folder: Path, title: str 
     return run.fit(model, folder, title, settings=settings, objective=objective)
 
 
-def distill(
-    run: Run, model: Model, teachers: Sequence[Model], weights: Sequence[float], folder: Path, title: str
-) -> Fitted:
+class Teacher(NamedTuple):
+    """A model whose probabilities are learned, and the training bags as it takes them: images or features of them."""
+
+    model: Model
+    bags: Bags
+    weight: float = 1.0
+
+
+def distill(run: Run, model: Model, teachers: Sequence[Teacher], folder: Path, title: str) -> Fitted:
     """Train the model on the weighted mean of the teachers' probabilities."""
     own: CensusSettings = run.plan.own
+    total = sum(teacher.weight for teacher in teachers)
     mean: Any = sum(
-        instance_probabilities(teacher, run.train, run.device) / (sum(weights) / weight)
-        for teacher, weight in zip(teachers, weights, strict=True)
-        if weight > 0
+        instance_probabilities(teacher.model, teacher.bags, run.device) / (total / teacher.weight)
+        for teacher in teachers
+        if teacher.weight > 0
     )
     sharpened = (own.sharpness * mean.clamp(min=SMALLEST_PROBABILITY).log()).softmax(dim=1).cpu().numpy()
     if run.train.training_labels is not None:
