@@ -30,7 +30,7 @@ BACKBONES = {
     "linear": "the head alone, on vectors",
     "tiny": "two 3x3 convolutions and a hidden layer, for tiny images",
     "cnn": "three 3x3 convolutions, for small images on a CPU",
-    "cnn-reduced": "the same on images of 64 pixels per side or more, reduced to 32 to 63: census on a CPU",
+    "cnn-reduced": "cnn on images of 64 pixels per side or more, reduced to 32 to 63: census on a CPU",
     "resnet18": "the paper's network: ResNet-18 for images of any size",
     "resnet18-small": "ResNet-18 with a 3x3 stem and no pooling",
 }
@@ -58,6 +58,6 @@ RECIPES = {
         "a counting network with the paper's settings, then one per ratio without each bag's least likely instances"
     ),
     "census": (
-        "self-supervised pretraining on the bags' images, several teachers, one student trained on their soft labels"
+        "a start without labels or from a linear classifier, several teachers, one student trained on their soft labels"
     ),
 }

@@ -78,6 +78,7 @@ class TaskRecord(TypedDict):
     source: str
     shape: Annotated[list[AtLeastOne], Between(1, 3)]
     on_gpu: bool
+    bags: NotRequired[AtLeastOne]
     instances: NotRequired[AtLeastOne]
 
 

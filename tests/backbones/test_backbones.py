@@ -33,6 +33,15 @@ def test_a_cnn_trains_on_one_tiny_instance(side):
     assert create_backbone("cnn", (1, side, side)).train()(torch.randn(1, 1, side, side)).shape == (1, 128)
 
 
+def test_a_reduced_cnn_sees_large_images_with_fewer_pixels_and_small_ones_as_they_are():
+    reduced, plain = create_backbone("cnn-reduced", (3, 100, 70)).eval(), create_backbone("cnn", (3, 50, 35)).eval()
+    plain.load_state_dict(reduced.state_dict())
+    large, small = torch.randn(2, 3, 100, 70), torch.randn(2, 3, 63, 90)
+    pooled = large.view(2, 3, 50, 2, 35, 2).mean(dim=(3, 5))
+    torch.testing.assert_close(reduced(large), plain(pooled))
+    torch.testing.assert_close(reduced(small), plain(small))
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "message"),
     [

@@ -149,8 +149,9 @@ def test_plans_depend_on_the_task():
     assert (plan("digits", (8, 8, 1), True).backbone, plan("digits", (8, 8, 1), True).own.pretrain) == ("tiny", None)
     assert plan("cifar10", (32, 32, 3), False).backbone == "cnn"
     assert plan("", (96, 96, 3), False).backbone == "cnn-reduced"
-    epochs = [plan("", (32, 32, 3), False, instances).training.epochs for instances in (10, 25_600, 10**6)]
-    assert epochs == [40, 8, 4], "few images can be seen more often in the same time"
+    sizes = ((10, 40), (400, 25_600), (10_000, 20_000), (40, 10**6))
+    steps = [plan("", (32, 32, 3), False, *size).training for size in sizes]
+    assert [(step.epochs, step.batch_bags) for step in steps] == [(40, 32), (8, 2), (10, 64), (4, 1)]
     on_gpu = plan("cifar10", (32, 32, 3), True)
     assert on_gpu.backbone == "resnet18-small"
 

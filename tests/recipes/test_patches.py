@@ -99,6 +99,39 @@ def test_census_learns_textures_from_bags(tmp_path):
     np.testing.assert_array_equal(loaded.predict(test.store), Classifier(trained.model, "cpu").predict(test.store))
 
 
+def test_the_student_has_a_loss_of_a_teacher_also_where_a_head_of_another_loss_is_better(tmp_path, monkeypatch):
+    train, val = textures(16), textures(8, seed=1)
+    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
+    plan = plan.with_settings({"training.epochs": 1, "census.head.epochs": 1, "census.teachers": 1})
+    better = {"vote": 0.0, "soft-count": -9.0, "adjusted-mean": -9.0}
+    monkeypatch.setattr(census, "explained", lambda model, *_: better[model.spec.method])
+    build = model_builder(plan, "auto", train)
+    trained = train_by_plan(plan, "auto", train, val, build, tmp_path / "run", device="cpu")
+    assert trained.about["losses"]["weights"]["vote"] > 0.9
+    assert trained.about["losses"]["chosen"] == trained.model.spec.method == "adjusted-mean"
+
+
+def test_the_share_of_a_background_is_estimated_with_heads_on_patches(tmp_path):
+    train, val = (textures(n, seed=n).with_background("none") for n in (16, 8))
+    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
+    plan = plan.with_settings({"training.epochs": 1, "census.head.epochs": 1, "census.teachers": 1})
+    build = model_builder(plan, "log-mean", train)
+    trained = train_by_plan(plan, "log-mean", train, val, build, tmp_path / "run", device="cpu")
+    assert trained.model.spec.background.share == trained.about["background"]["share"]
+    assert RECIPES["census"].epochs(plan, train, "log-mean") == sum(one.epochs for one in trained.stages.values())
+
+
+def test_the_features_of_patches_can_be_left_out(tmp_path):
+    train, val = textures(16), textures(8, seed=1)
+    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
+    plan = plan.with_settings({"training.epochs": 1, "census.patches": False})
+    trained = train_by_plan(
+        plan, "vote", train, val, model_builder(plan, "vote", train), tmp_path / "run", device="cpu"
+    )
+    assert [*trained.stages] == ["teacher-1", "teacher-2", "teacher-3", "student"]
+    assert RECIPES["census"].epochs(plan, train, "vote") == 4
+
+
 def test_the_distilled_network_learns_the_soft_labels_of_the_head_on_patches(tmp_path, monkeypatch):
     """With a head that knows the classes, the network knows them before it has seen a bag label."""
     train, val, test = textures(), textures(20, seed=1), textures(20, seed=2)

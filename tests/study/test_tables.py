@@ -239,8 +239,8 @@ def test_results_with_different_options_or_stages_are_not_averaged(cell):
     assert setting_of(plain) != setting_of(counts)
     assert setting_of(counts).changed == "of counts"
 
-    def census(on_gpu=True, **settings):
-        task = TaskInfo("cifar10", on_gpu=on_gpu)
+    def census(on_gpu=True, instances=25_600, **settings):
+        task = TaskInfo("cifar10", on_gpu=on_gpu, instances=instances)
         plan = RECIPES["census"].plan(task).with_settings(settings).as_dict()
         return setting_of(cell() | {"recipe": "census", "plan": plan, "task": task._asdict()})
 
@@ -249,11 +249,17 @@ def test_results_with_different_options_or_stages_are_not_averaged(cell):
     assert pretrain != head
     assert pretrain.changed == "census.pretrain.learning_rate 0.001"
     assert census(**{"census.pretrain.seed": 3}).changed == ""
-    assert "backbone patches" in census(on_gpu=False).changed
+    assert census(on_gpu=False).changed == "on a CPU"
+    assert census(on_gpu=False) == census(on_gpu=False, instances=9_000), "folds of different size are averaged"
+
+
+def of_a_run(result):
+    """As result.json: figures with the number of bags and instances that they are about."""
+    return result | {part: result[part] | {"bags": 4, "instances": 20} for part in ("test", "val")}
 
 
 def test_a_long_curve_is_thinned_out_and_keeps_its_ends(cell, tmp_path):
-    write_json(tmp_path / "result.json", cell())
+    write_json(tmp_path / "result.json", of_a_run(cell()))
     write_lines(tmp_path / "metrics.jsonl", [{"epoch": i} | dict.fromkeys(CURVE_NAMES, i / 150) for i in range(150)])
     (result,) = read_results(tmp_path)
     assert result["curve"]["epoch"] == [*range(0, 150, 2), 149]
@@ -263,7 +269,7 @@ def test_a_long_curve_is_thinned_out_and_keeps_its_ends(cell, tmp_path):
 def test_cells_whose_run_was_removed_are_removed(cell, tmp_path):
     for fold in (0, 3):
         (tmp_path / f"fold{fold}").mkdir()
-        write_json(tmp_path / f"fold{fold}/result.json", cell(fold=fold))
+        write_json(tmp_path / f"fold{fold}/result.json", of_a_run(cell(fold=fold)))
     assert len(read_results(save_results(tmp_path))) == 2
     (tmp_path / "fold3/result.json").unlink()
     assert [result["cell"] for result in read_results(save_results(tmp_path))] == ["fold0"]

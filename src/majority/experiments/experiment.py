@@ -177,7 +177,8 @@ class Experiment:
         for warning in source.warnings_for(data.background):
             log(f"warning: {warning}")
         parts = data.parts(source)
-        task = TaskInfo(self.like or source.kind, parts.train.store.shape[1:], on_gpu, len(parts.train.index))
+        train = parts.train
+        task = TaskInfo(self.like or source.kind, train.store.shape[1:], on_gpu, len(train), len(train.index))
         if not task.vectors and not on_gpu:
             keep_freed_memory()
         if self.like is not None and task.vectors:

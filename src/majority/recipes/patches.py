@@ -1,4 +1,4 @@
-"""Images as vectors, for a CPU: features of patches, found without labels, and a run of census on them.
+"""Images as vectors, for a CPU: features of patches, found without labels, and a run of census for heads on them.
 
 After Coates, Lee and Ng (AISTATS 2011): patches are whitened and compared with typical patches, which k-means finds
 among the training images; the similarities are averaged over the four quarters of the image, and their principal

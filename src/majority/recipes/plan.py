@@ -39,7 +39,8 @@ class TaskInfo(NamedTuple):
     source: str  # the name of a known source with such images; "" for custom bags of an unknown kind
     shape: tuple[int, ...] = (32, 32, 3)  # of one instance
     on_gpu: bool = True
-    instances: int = 25_600  # of the training bags
+    bags: int = 400  # for training
+    instances: int = 25_600  # of these bags
 
     @property
     def vectors(self) -> bool:

@@ -186,8 +186,12 @@ def _changes_of_plan(result: Result) -> list[str]:
         return ["settings not recorded", *([f"{epochs:,} epochs run"] if epochs else [])]
     noted = result.get("task", {"source": source_name(result)})
     task = TaskInfo(**{name: noted[name] for name in TaskInfo._fields if name in noted})
-    planned = settings_by_name(recipe.plan(task._replace(on_gpu=True)).as_dict()) if recipe else {}
+    planned: dict[str, Any] = {}
     changes = []
+    if recipe is not None:
+        usual = recipe.plan(task)
+        planned = settings_by_name(usual.as_dict())
+        changes += [] if usual == recipe.plan(task._replace(on_gpu=True)) else ["on a CPU"]
     for name, value in settings_by_name(plan).items():
         before = planned.get(name)
         left_out = value is None and any(other.startswith(f"{name}.") for other in planned)  # a stage

@@ -11,10 +11,10 @@ the student learns them in place of the soft labels of these instances.
 Teachers and student start from the weights of pretrain and head. For vectors, the head is trained on discriminants and
 the network first learns its soft labels (distilled). One teacher starts from that and another from random weights; the
 others start like the better one, by the loss of the validation bags. For images on a CPU, the head is trained in the
-same way on features of patches, which take no labels (patches): all teachers start from the distilled network, and the
-student learns from the heads, too. For tiny images there is no pretrain and no head: everything starts from random
-weights. Head and teachers keep the epoch with the lowest loss of the validation bags. Pretrain, distilled and student
-do not learn bag labels: they keep their last epoch.
+same way on features of patches, which are found without labels (patches). There, all teachers start from the distilled
+network, and the student learns from the heads, too. For tiny images there is no pretrain and no head: everything starts
+from random weights. Head and teachers keep the epoch with the lowest loss of the validation bags. Pretrain, distilled
+and student do not learn bag labels: they keep their last epoch.
 
 If no method is named, there are several losses: heads and teachers of each, and the soft labels that are learned are
 means with weights by `losses.weigh`. Then there is no choice of a start: all teachers are weighted.
@@ -75,7 +75,7 @@ def _run_of_heads(run: Run) -> Run | None:
     has_heads = has_head_on_discriminants(own, run.train) if run.chosen is None else "distilled" in run.chosen.epochs
     if not has_heads:
         return None
-    return run if run.train.store.ndim == 2 else on_patches(run)
+    return on_patches(run) if starts_from_patches(own, run.train) else run
 
 
 def _train_stages(run: Run) -> Trained:
@@ -243,7 +243,7 @@ def _train_losses(run: Run, heads: Run | None) -> Trained:
     weighted, about["teachers"] = _weigh(run, "teachers", everyone)
     weights = {name: member["weight"] for name, member in about["teachers"].items()}
     by_loss = {loss: sum(weights[name] for name in everyone if everyone[name].loss == loss) for loss in run.losses}
-    chosen = max(by_loss, key=lambda loss: by_loss[loss])
+    chosen = max(dict.fromkeys(one.loss for one in teachers.values()), key=lambda loss: by_loss[loss])
     best = max((name for name in teachers if teachers[name].loss == chosen), key=lambda name: weights[name])
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in by_loss.items())
     run.log(f"weights of the bag losses, by {len(run.val)} validation bags: {shown}")

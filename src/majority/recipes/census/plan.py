@@ -19,7 +19,7 @@ from ..views import MIXED_EPOCHS, additions_for, views_of, with_views
 
 HEAD_EPOCHS = 100
 HEAD_ON_VECTORS = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
-IMAGES_ON_CPU = 200_000  # that a network learns in one stage, the same image in every epoch counted again
+IMAGES_ON_CPU, IMAGES_PER_STEP = 200_000, 128  # that a network learns in all epochs of a stage, and in one step
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
 
 
@@ -28,6 +28,7 @@ class CensusSettings:
     pretrain: Settings | None = None  # contrastive pretraining on the bags' own instances; None: no such stage
     head: Settings | None = None  # training of the head alone; None: no such stage
     search_epochs: int = 0  # of pretraining for each choice of views; 0: the views are not chosen by the bags
+    patches: bool = False  # heads on features of patches, for images without pretraining
     temperature: float = 0.2  # of the contrastive loss
     momentum: float = 0.99  # of the running mean of weights that teachers and student keep
     teachers: int = 3
@@ -63,16 +64,16 @@ def plan(task: TaskInfo) -> Plan:
 
 
 def _plan_on_cpu(task: TaskInfo) -> Plan:
-    """The time is about the same for few images and for many."""
+    """With more images there are fewer epochs, so that between 5,000 and 50,000 images the time is about the same."""
     epochs = min(max(round(IMAGES_ON_CPU / task.instances), 4), 40)
     training = Settings(
         epochs=epochs,
-        batch_bags=4,
+        batch_bags=min(max(round(IMAGES_PER_STEP * task.bags / task.instances), 1), 64),
         weight_decay=5e-2,
         warmup_epochs=epochs / 8,
         augment=(*_allowed(task, "flip", "rotate90"), "crop"),
     )
-    own = CensusSettings(head=HEAD_ON_VECTORS, teacher_epochs=max(epochs * 3 // 8, 1))
+    own = CensusSettings(head=HEAD_ON_VECTORS, patches=True, teacher_epochs=max(epochs * 3 // 8, 1))
     backbone = "cnn" if min(task.shape[:2]) < 2 * COARSEST else "cnn-reduced"
     return Plan("census", backbone, training=training, own=own, assumed_wrong=None)
 
@@ -145,13 +146,18 @@ def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
 
 
 def has_head_on_discriminants(own: CensusSettings, train: Bags) -> bool:
-    width = train.store.shape[1] if train.store.ndim == 2 else COMPONENTS
+    width = COMPONENTS if starts_from_patches(own, train) else width_of(train)
     return own.pretrain is None and own.head is not None and is_applicable(train, width)
 
 
 def starts_from_patches(own: CensusSettings, train: Bags) -> bool:
-    """Whether heads are trained on features of patches, because the instances are images."""
-    return train.store.ndim > 2 and has_head_on_discriminants(own, train)
+    """Whether the heads on discriminants, if there are any, are trained on features of patches."""
+    return own.patches and own.pretrain is None and own.head is not None and width_of(train) is None
+
+
+def width_of(bags: Bags) -> int | None:
+    """Of vectors; None for images."""
+    return bags.store.shape[1] if bags.store.ndim == 2 else None
 
 
 def searches_views(own: CensusSettings) -> bool:
