@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from majority.errors import InputError
 from majority.recipes import RECIPES, TaskInfo
 from majority.study.figures import small_curves
 from majority.study.results import read_results, setting_of, with_current_names
@@ -106,3 +107,15 @@ def test_older_lines_have_the_bag_accuracy_of_the_method_under_its_name(tmp_path
     assert "bag accuracy" not in drawing
     both = small_curves("count", [read, read | {"curve": curve | {"val_bag_accuracy": [0.6]}}])
     assert "bag accuracy" in both
+
+
+def test_a_curve_may_hold_more_than_lists_of_points(cell, tmp_path):
+    """Only the lists that are read must have one length."""
+    curve = {"epoch": [0, 1], "train_loss": [2.0, 1.0], "val_loss": [2.0, 1.0], "points": 2}
+    (tmp_path / "results.jsonl").write_text(json.dumps(cell() | {"curve": curve}) + "\n")
+    (result,) = read_results(tmp_path / "results.jsonl")
+    assert result["curve"]["val_loss"] == [2.0, 1.0]
+    curve["train_loss"] = [2.0]
+    (tmp_path / "results.jsonl").write_text(json.dumps(cell() | {"curve": curve}) + "\n")
+    with pytest.raises(InputError, match="different lengths"):
+        read_results(tmp_path / "results.jsonl")

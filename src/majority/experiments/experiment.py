@@ -171,7 +171,7 @@ class Experiment:
         started in the folder."""
         on_gpu = choose_device(device).type == "cuda"
         if before is not None:  # perhaps on another machine: the run continues by its own plan
-            on_gpu = parse_record(TaskInfo, before["task"], CONFIG, field="task").on_gpu
+            on_gpu = before["task"]["on_gpu"]
         data = self.data.with_defaults()
         source = source or data.open()
         for warning in source.warnings_for(data.background):

@@ -16,6 +16,7 @@ from ..errors import BusyError, InputError
 from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
 from ..inference.classifier import CLASSIFIER
 from ..parsing import parse_record, read_record
+from ..recipes import TaskInfo
 from ..records import Config as ConfigRecord
 from ..records import RunResult
 from ..sources import is_custom_source
@@ -154,6 +155,7 @@ def _check_config(folder: Path, content: Config) -> Config:
     data = dict(config["data"])
     parse_record(list[str | None], data.pop("fingerprint", None), path, cure, "data.fingerprint")
     parse_record(Data, data, path, cure, "data")
+    parse_record(TaskInfo, config["task"], path, cure, "task")
     if config.get("images") is not None:
         parse_record(ImageFileSummary, config["images"], path, cure, "images")
     if config.get("embedding") is not None:

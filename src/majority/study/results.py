@@ -12,7 +12,7 @@ from ..files import read_lines, write_lines
 from ..parsing import parse_record, read_records
 from ..recipes import RECIPES, TaskInfo
 from ..recipes.plan import settings_by_name
-from ..records import Epoch, ResultLine
+from ..records import Curve, Epoch, ResultLine
 from ..training.run_files import METRICS
 
 Result = dict[str, Any]  # the content of one result.json
@@ -225,7 +225,7 @@ def _read_file(file: Path) -> list[Result]:
     for number, line in enumerate(read_lines(file, cure), start=1):
         name = f"{file}, line {number}"
         result: Result = dict(parse_record(ResultLine, with_current_names(line), name, cure))
-        lengths = {len(points) for points in (result.get("curve") or {}).values()}
+        lengths = {len(points) for name, points in (result.get("curve") or {}).items() if name in Curve.__annotations__}
         if len(lengths) > 1 or ("curve" in result and "best_epoch" not in result):
             raise InputError(f"{name} is damaged (its curve has lists of different lengths, or no best epoch): {cure}")
         results.append(result)
