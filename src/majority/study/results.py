@@ -53,13 +53,21 @@ def with_current_names(line: Result) -> Result:
         if isinstance(plan.get("training"), dict):
             plan["training"] = _rename_settings(plan["training"])
         if isinstance(census, dict) and census:  # before there were settings for it, views were not mixed or chosen
-            plan["census"] = {"mixed_views": 0.0, "search_epochs": 0} | _rename_settings(census)
+            added = {"mixed_views": 0.0, "search_epochs": 0, "patches": _starts_from_patches(line)}
+            plan["census"] = added | _rename_settings(census)
         line["plan"] = plan
     if isinstance(line.get("stages"), dict):
         words = re.compile("[a-z]+")
         names = {name: words.sub(lambda word: RENAMED.get(word[0], word[0]), name) for name in line["stages"]}
         line["stages"] = {names[name]: stage for name, stage in line["stages"].items()}
     return line
+
+
+def _starts_from_patches(line: Result) -> bool:
+    """Before there was a setting for it: of images, the network is distilled from heads on features of patches."""
+    task, stages = line.get("task"), line.get("stages")
+    shape = task.get("shape") if isinstance(task, dict) else None
+    return isinstance(shape, list) and len(shape) > 1 and isinstance(stages, dict) and "distilled" in stages
 
 
 def _with_bag_accuracy_by_count(line: Result) -> Result:
