@@ -16,9 +16,8 @@ from ..errors import BusyError, InputError
 from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
 from ..inference.classifier import CLASSIFIER
 from ..parsing import parse_record, read_record
-from ..recipes import TaskInfo
 from ..records import Config as ConfigRecord
-from ..records import RunResult
+from ..records import RunResult, TaskRecord
 from ..sources import is_custom_source
 from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
@@ -155,7 +154,8 @@ def _check_config(folder: Path, content: Config) -> Config:
     data = dict(config["data"])
     parse_record(list[str | None], data.pop("fingerprint", None), path, cure, "data.fingerprint")
     parse_record(Data, data, path, cure, "data")
-    parse_record(TaskInfo, config["task"], path, cure, "task")
+    if unknown := sorted(config["task"].keys() - TaskRecord.__annotations__.keys()):
+        raise InputError(f"{path} is damaged (task.{unknown[0][:40]} is unknown): {cure}")
     if config.get("images") is not None:
         parse_record(ImageFileSummary, config["images"], path, cure, "images")
     if config.get("embedding") is not None:
