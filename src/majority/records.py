@@ -133,11 +133,15 @@ class Figures(TypedDict, total=False):
 
 
 class LineFigures(Figures, total=False):
+    """Of a line of results, also of older versions."""
+
     bags: AtLeastOne
     instances: Count
 
 
 class RunFigures(Figures):
+    """Of result.json: they say how many bags they are about."""
+
     bags: AtLeastOne
     instances: Count
 

@@ -233,7 +233,8 @@ def _read_file(file: Path) -> list[Result]:
     for number, line in enumerate(read_lines(file, cure), start=1):
         name = f"{file}, line {number}"
         result: Result = dict(parse_record(ResultLine, with_current_names(line), name, cure))
-        lengths = {len(points) for name, points in (result.get("curve") or {}).items() if name in Curve.__annotations__}
+        curve = result.get("curve") or {}
+        lengths = {len(curve[points]) for points in Curve.__annotations__ if points in curve}
         if len(lengths) > 1 or ("curve" in result and "best_epoch" not in result):
             raise InputError(f"{name} is damaged (its curve has lists of different lengths, or no best epoch): {cure}")
         results.append(result)

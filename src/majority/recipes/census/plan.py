@@ -152,7 +152,7 @@ def has_head_on_discriminants(own: CensusSettings, train: Bags) -> bool:
 
 def starts_from_patches(own: CensusSettings, train: Bags) -> bool:
     """Whether the heads on discriminants, if there are any, are trained on features of patches."""
-    return own.patches and own.pretrain is None and own.head is not None and width_of(train) is None
+    return own.patches and width_of(train) is None
 
 
 def width_of(bags: Bags) -> int | None:
