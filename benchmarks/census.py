@@ -111,21 +111,23 @@ class Cell:
         trained = RECIPES[plan.recipe].train(run)
         return evaluate(trained.model, parts.test, self.device).summary() | trained.summary() | {"plan": plan.as_dict()}
 
-    def train_from_pretrained(self, method: str) -> dict:
-        """All stages of census, from the views and the pretrained network of any variant that has them."""
+    def train_from_pretrained(self, method: str, plan: Plan | None = None, name: str | None = None) -> dict:
+        """All stages of census, from the views and the pretrained network of any variant that has them. `plan` may
+        differ after pretraining; `name` is the variant's folder."""
+        name = name or method
         start = next(self.work.glob(f"[!.]*/{STAGES}/pretrain/{OUTCOME}"), None)
-        own = self.work / method / STAGES
+        own = self.work / name / STAGES
         if start is not None and not (own / "pretrain" / OUTCOME).exists():
             stages = start.parent.parent
             alike = _first_loss(stages.parent.name) == _first_loss(method)  # views are chosen by heads of that loss
             for stage in (*(sorted(stages.glob("views-*")) if alike else ()), stages / "pretrain"):
-                unfinished = self.work / f".{method}"
+                unfinished = self.work / f".{name}"
                 shutil.rmtree(unfinished, ignore_errors=True)
                 shutil.copytree(stage, unfinished)
                 shutil.rmtree(own / stage.name, ignore_errors=True)
                 own.mkdir(parents=True, exist_ok=True)
                 unfinished.rename(own / stage.name)
-        return self.trained(method, self.plan, self.work / method)
+        return self.trained(method, plan or self.plan, self.work / name)
 
     def pretrained_model(self) -> Model:
         model = self.model(self.plan, DEFAULT_METHOD)

@@ -284,6 +284,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the .jsonl file of finished cells; lines are appended")
     parser.add_argument("--work", type=Path, default=Path("runs/paper"), help="run folders, with their checkpoints")
     parser.add_argument("--blocks", default=",".join(BLOCKS))
+    parser.add_argument("--only", default="", metavar="TEXT", help="cells whose name has this text, such as additive/")
     parser.add_argument("--limit", type=int, default=None, help="largest number of cells to run")
     parser.add_argument("--jobs", type=int, default=4, help="trainings side by side")
     parser.add_argument("--minutes", type=float, default=None, help="stop by then; 0: list what is missing")
@@ -297,7 +298,7 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     finished, cells = finished_cells(options.out), {}
     for block in blocks:
-        every = cells_of(block, options.tiny)
+        every = {name: one for name, one in cells_of(block, options.tiny).items() if options.only in name}
         missing = {name: one for name, one in every.items() if (name, _planned(one)) not in finished}
         print(f"block {block}: {len(missing)} of {len(every)} cells to run", flush=True)
         cells |= missing

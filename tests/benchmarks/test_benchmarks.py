@@ -143,6 +143,27 @@ def test_census_runs_every_variant_from_one_pretrained_network_and_continues(run
     assert plot.read_text().count("<circle") == 3, "clusters, census and supervised; proportions were not run"
 
 
+def test_ablation_has_every_variant_from_one_pretrained_network_and_continues(run, census, tmp_path):
+    out, seeds = tmp_path / "ablation.jsonl", census.index("--seeds")
+    words = ["census.teachers=3" if word == "census.teachers=1" else word for word in census]
+    command = ["ablation.py", *words[1:seeds], *words[seeds + 2 :], "--out", out]
+    run(*command, "--lines", "census,teacher")
+    first = out.read_text()
+    run(*command)
+    assert out.read_text().startswith(first), "a variant that has a line is not run again"
+    rows = {row["line"]: row for row in map(json.loads, out.read_text().splitlines())}
+    assert [*rows] == ["census", "teacher", "head", "teachers", "one-teacher", "count", "from-scratch"]
+    pretrained = [path.read_bytes() for path in (tmp_path / "work").rglob("stages/pretrain/weights.safetensors")]
+    assert len(pretrained) == 3, "census, one-teacher and count"
+    assert len({*pretrained}) == 1
+    teachers = rows["teacher"]["each"]
+    assert [*teachers] == [*rows["census"]["losses"]["teachers"]]
+    assert rows["teacher"]["instance_accuracy"] == teachers["teacher-1-adjusted-mean"]
+    assert rows["head"]["instance_accuracy"] == rows["head"]["each"]["head-adjusted-mean"]
+    assert [len(rows[line]["losses"]["teachers"]) for line in ("census", "one-teacher")] == [3, 1]
+    assert "stages" not in rows["from-scratch"]
+
+
 def test_census_of_several_losses_has_the_views_and_the_pretrained_network_of_one(run, census, tmp_path):
     command = [*census, "--lines", "census", "--out", tmp_path / "out"]
     run(*command)
