@@ -63,9 +63,10 @@ class Grid:
     folds: Sequence[int]
     methods: Sequence[str]
     changes: dict = field(default_factory=dict)  # to the experiment of the paper
+    scenarios: Sequence[str] = SCENARIOS
 
     def experiments(self) -> Iterator[Experiment]:
-        for fold, source, method, scenario in product(self.folds, self.sources, self.methods, SCENARIOS):
+        for fold, source, method, scenario in product(self.folds, self.sources, self.methods, self.scenarios):
             changes = {"recipe": "paper"} | self.changes
             settings = {"training.epochs": EPOCHS} | changes.pop("settings", {})
             yield Experiment(Data(source, scenario, fold), method, settings=settings, **changes)
@@ -80,6 +81,7 @@ BLOCKS = {
         Grid(CIFAR, [0], ["additive-transmil"], {"method_options": {"attention": "published"}}),
         Grid(CIFAR, [0], ["count-only", "adjusted-mean"]),
         Grid(CIFAR, [0], ["feature-max", "feature-pnorm", "feature-lse"], {"settings": {"training.patience": 300}}),
+        Grid(CIFAR, [0], ["additive"], {"settings": {"training.precision": "float32"}}, ["large"]),
     ],
     "d": [
         Grid(CIFAR, [0], ["count"], {"method_options": {"of": "counts"}}),
@@ -110,6 +112,8 @@ def _name(experiment: Experiment) -> str:
     words += [experiment.recipe] if experiment.recipe != "paper" else []
     patience = experiment.settings.get("training.patience")
     words += [f"patience-{patience}"] if patience else []
+    precision = experiment.settings.get("training.precision")
+    words += [precision] if precision else []
     words += [f"seed-{experiment.seed}"] if experiment.seed else []
     return f"{Path(data.source).stem}/{data.scenario}/{'-'.join(words)}/fold{data.fold}"
 
