@@ -62,7 +62,7 @@ def test_scale_runs_small(monkeypatch, majority, run_program, tmp_path):
     scale, out = importlib.import_module("scale"), tmp_path / "scale.json"
     measured = scale.measure("--version")
     assert measured["wall"] > 0
-    assert measured["peak_mb"] > 1
+    assert measured["peak_mb"] > 0, "at least of the process that has just started"
     monkeypatch.setattr(scale, "measure", lambda *words: majority(*words))
 
     def run_copy(words, **options):

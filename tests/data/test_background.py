@@ -11,10 +11,11 @@ from scipy.special import log_softmax
 from scipy.stats import norm
 
 from majority import Bags, Classifier, Settings, build_model, evaluate, fit, load_source, make_bags
-from majority.data.background import Background, majority_of
+from majority.data.background import Background
 from majority.data.batches import Target
 from majority.data.labels import BagLabels
 from majority.data.segments import Segments
+from majority.data.winners import majority_of
 from majority.errors import InputError
 from majority.inference.metrics import Outcome
 from majority.methods import METHODS, create_head

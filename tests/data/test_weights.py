@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from majority import Bags, InputError, make_bags
-from majority.data.background import lead_of, majority_of, runner_up_of
 from majority.data.joining import join
+from majority.data.winners import lead_of, majority_of, runner_up_of
 
 
 def fields(**changes):

@@ -27,7 +27,7 @@ def check_going_on(monkeypatch, same):
     def check(run, whole, stages, *reads):
         for stage in stages:
             with monkeypatch.context() as patch:
-                patch.setattr(census, stage, stops)
+                patch.setattr(census.recipe, stage, stops)
                 with pytest.raises(KeyboardInterrupt):
                     census.train(run)
         assert same(census.train(run).model, whole.model)

@@ -58,41 +58,41 @@ def test_a_head_on_discriminants_has_the_label_frequencies(tmp_path, vectors):
 
 
 def test_distilled_teachers_are_separate_networks(tmp_path, monkeypatch, vectors):
-    real, models = census.train_teacher, []
+    real, models = census.recipe.train_teacher, []
 
     def train_teacher(run, model, number, folder, title):
         models.append(model)
         fitted = real(run, model, number, folder, title)
         return replace(fitted, best_loss=-9.0) if folder.name.startswith("distilled") else fitted
 
-    monkeypatch.setattr(census, "train_teacher", train_teacher)
+    monkeypatch.setattr(census.recipe, "train_teacher", train_teacher)
     models.append(census.train(run_of(tmp_path, vectors())).model)
     assert len({id(model) for model in models}) == 4, "teacher-1, two distilled teachers, and the student"
 
 
 @pytest.mark.parametrize(("loss", "kind"), [(9.0, "teacher"), (-9.0, "distilled-teacher")])
 def test_other_teachers_start_like_the_first_with_the_lower_validation_loss(tmp_path, monkeypatch, loss, kind, vectors):
-    real, calls = census.train_teacher, []
+    real, calls = census.recipe.train_teacher, []
 
     def train_teacher(run, model, number, folder, title):
         calls.append(folder.name)
         fitted = real(run, model, number, folder, title)
         return replace(fitted, best_loss=loss) if folder.name.startswith("distilled") else fitted
 
-    monkeypatch.setattr(census, "train_teacher", train_teacher)
+    monkeypatch.setattr(census.recipe, "train_teacher", train_teacher)
     trained = census.train(run_of(tmp_path, vectors()))
     assert list(trained.stages) == ["head", "distilled", "teacher-1", "distilled-teacher-1", f"{kind}-2", "student"]
     assert calls == ["teacher-1", "distilled-teacher-1", f"{kind}-2"]
 
 
 def test_distilled_teachers_start_from_the_distilled_network(tmp_path, monkeypatch, vectors):
-    started, real = {}, census.train_teacher
+    started, real = {}, census.recipe.train_teacher
 
     def train_teacher(run, model, number, folder, title):
         started[folder.name] = {name: value.clone() for name, value in model.state_dict().items()}
         return real(run, model, number, folder, title)
 
-    monkeypatch.setattr(census, "train_teacher", train_teacher)
+    monkeypatch.setattr(census.recipe, "train_teacher", train_teacher)
     census.train(run_of(tmp_path, vectors()))
     distilled = load_file(tmp_path / "stages/distilled/weights.safetensors")
     backbone = [name for name in distilled if name.startswith("backbone")]

@@ -130,7 +130,7 @@ def test_the_later_stages_have_the_chosen_views(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Run, "fit", note)
     monkeypatch.setattr(
-        census,
+        census.recipe,
         "search_views",
         lambda additions, loss_of, log: search_views(additions, lambda a: wanted.get(a, 9.0), log),
     )

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arguments import check_arguments
 from ..errors import InputError, count_noun
-from .background import add_background, lead_of, voter_counts
+from .background import add_background
 from .bag_folder import REQUIRED_ARRAYS, damaged_folder, read_bag_folder, write_bag_folder
 from .instance_labels import (
     UNKNOWN,
@@ -40,6 +40,7 @@ from .validation import (
     find_non_finite,
     is_sized,
 )
+from .winners import lead_of, voter_counts
 
 OPTIONAL_ARRAYS = ("coordinates", "groups", "names", "weights")
 LABEL_ARRAYS = {"labels": "winners", "seconds": "seconds", "allowed": "allowed"}  # name of a file -> field of BagLabels

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike
 
 from ..arguments import check_arguments
 from ..errors import InputError
-from .background import runner_up_of
 from .bags import Bags
 from .instance_labels import UNKNOWN
 from .labels import BagLabels
 from .stores import Store
 from .validation import Column, as_integers, as_weights, check_lengths, encode_labels
+from .winners import runner_up_of
 
 SCENARIOS: dict[str, tuple[float | None, float]] = {
     "small": (None, 0.4),

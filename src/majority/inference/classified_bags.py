@@ -7,9 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ..data.background import lead_of, majority_of
 from ..data.bags import Bags
 from ..data.instance_labels import UNKNOWN
+from ..data.winners import lead_of, majority_of
 from ..sources import Source
 from .classifier import Classifier
 from .evaluate import Predictions, compare, predict

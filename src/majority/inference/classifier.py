@@ -12,9 +12,9 @@ import numpy as np
 from torch import nn
 
 from ..arguments import check_arguments
-from ..data.background import lead_of, majority_of
 from ..data.bags import Bags
 from ..data.device import choose_device
+from ..data.winners import lead_of, majority_of
 from ..errors import InputError
 from ..files import decode_json
 from ..model import Model, ModelSpec, check_options_of, rebuild_model, shapes_of

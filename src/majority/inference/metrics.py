@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..data.background import majority_of, runner_up_of
 from ..data.instance_labels import UNKNOWN
 from ..data.labels import BagLabels
+from ..data.winners import majority_of, runner_up_of
 from .cautions import cautions, find_doubts
 
 CALIBRATION_BINS = 15

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from ..cluster import LOCAL, check_on
-from ..data.background import lead_of
+from ..data.winners import lead_of
 from ..experiments.data import Data
 from ..experiments.experiment import Experiment
 from ..experiments.run_folder import run_lock

@@ -9,7 +9,7 @@ from ...backbones import COARSEST
 from ...data.bags import Bags
 from ...errors import InputError
 from ...training.settings import Settings
-from ..background import SHARES
+from ..background_share import SHARES
 from ..discriminants import is_applicable
 from ..label_preserving import known_source, label_preserving
 from ..patches import COMPONENTS

@@ -1,0 +1,269 @@
+"""census: several teachers learn from the bags, and a student learns their soft labels.
+
+pretrain   the network learns, without any label, to recognise two views of an instance among all others (SimCLR)
+head       only the head is trained, on the features of the pretrained network: few weights for few labels
+teacher    the whole network learns from the bags with the method's loss; several, with different random draws
+student    one more network learns the mean soft label of every instance, and no bag label
+
+If the user allows training to see the labels of some instances, head and teachers learn them beside the bag labels, and
+the student learns them in place of the soft labels of these instances.
+
+Teachers and student start from the weights of pretrain and head. For vectors, the head is trained on discriminants and
+the network first learns its soft labels (distilled). One teacher starts from that and another from random weights; the
+others start like the better one, by the loss of the validation bags. For images on a CPU, the head is trained in the
+same way on features of patches, which are found without labels (patches). There, all teachers start from the distilled
+network, and the student learns from the heads, too. For tiny images there is no pretrain and no head: everything starts
+from random weights. Head and teachers keep the epoch with the lowest loss of the validation bags. Pretrain, distilled
+and student do not learn bag labels: they keep their last epoch.
+
+If no method is named, there are several losses: heads and teachers of each, and the soft labels that are learned are
+means with weights by `losses.weigh`. Then there is no choice of a start: all teachers are weighted.
+
+If there is a background class whose share is not given, it is estimated first (`background_share.find_share`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from ...model import Model
+from ...training.state import Fitted
+from ..background_share import find_share, with_share
+from ..losses import explained, weigh
+from ..patches import on_patches
+from ..stages import Run, Trained
+from ..views import additions_for, describe, search_views, with_views
+from .plan import (
+    CensusSettings,
+    has_head_on_discriminants,
+    searches_views,
+    starts_from_patches,
+)
+from .stages import (
+    Teacher,
+    distill,
+    head_on_discriminants,
+    linear_model,
+    pretrain,
+    train_head,
+    train_teacher,
+)
+
+
+def train(run: Run) -> Trained:
+    if not searches_views(run.plan.own):
+        return _train_stages(run)
+    run, stages, about = _choose_views(run)
+    trained = _train_stages(run)
+    return replace(trained, stages=stages | trained.stages, about={"views": about} | trained.about)
+
+
+def _run_of_heads(run: Run) -> Run | None:
+    """The run for heads on discriminants: this one if its instances are vectors, else one on features of patches. None
+    if there are no such heads."""
+    own: CensusSettings = run.plan.own
+    has_heads = has_head_on_discriminants(own, run.train) if run.chosen is None else "distilled" in run.chosen.epochs
+    if not has_heads:
+        return None
+    return on_patches(run) if starts_from_patches(own, run.train) else run
+
+
+def _train_stages(run: Run) -> Trained:
+    heads = _run_of_heads(run)
+    train_all = _train_losses if run.losses else _train_method
+    if run.train.background is None or _share_is_given(run):
+        return train_all(run, heads)
+    stages: dict[str, Fitted] = {}
+    about = _find_share(run, heads, stages) if run.chosen is None else run.chosen.about["background"]
+    known = None if heads is None else _run_with_share(heads, about["share"])
+    trained = train_all(_run_with_share(run, about["share"]), known)
+    return replace(trained, stages=stages | trained.stages, about={"background": about} | trained.about)
+
+
+def _run_with_share(run: Run, share: float) -> Run:
+    def fresh_model(number: int = 0, method: str | None = None) -> Model:
+        return with_share(run.fresh_model(number, method=method), share)
+
+    return replace(run, fresh_model=fresh_model)
+
+
+def _share_is_given(run: Run) -> bool:
+    background = run.fresh_model().spec.background
+    return background is not None and background.share is not None
+
+
+def _find_share(run: Run, heads: Run | None, stages: dict[str, Fitted]) -> dict[str, Any]:
+    """Estimate the share of the background with heads or, where there are none, with teachers."""
+    own: CensusSettings = run.plan.own
+    losses = run.losses or (None,)
+    pretrained = run.fresh_model()
+    if own.pretrain is not None:
+        train_network = partial(pretrain, run, pretrained)
+        stages["pretrain"] = run.stage("pretrain", pretrained.backbone, train_network)
+
+    def train(share: float, loss: str | None) -> Model:
+        network = with_share((heads or run).fresh_model(method=loss), share)
+        name = "-".join(filter(None, [f"share-{share:g}", loss]))
+        if own.pretrain is not None and own.head is not None:
+            network.backbone = pretrained.backbone
+            stages[name] = run.stage(name, network.head, partial(train_head, run, network))
+        elif heads is not None:
+            network = linear_model(heads, network)
+            stages[name] = run.stage(name, network, partial(head_on_discriminants, heads, network))
+        else:
+            stages[name] = run.stage(name, network, partial(train_teacher, run, network, 0))
+        return network
+
+    val = (heads or run).val
+    return find_share(lambda share: [train(share, loss) for loss in losses], val, run.device, run.log)
+
+
+def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:
+    """The run with the views for which the head on briefly pretrained features has the lowest validation loss."""
+    stages: dict[str, Fitted] = {}
+    if run.chosen is not None:
+        about = run.chosen.about["views"]
+        return replace(run, plan=with_views(run.plan, about["chosen"])), stages, about
+
+    def loss_of(additions: tuple[str, ...]) -> float:
+        plan = with_views(run.plan, additions)
+        brief = replace(plan.own.pretrain, epochs=plan.own.search_epochs)
+        plan = replace(plan, own=replace(plan.own, pretrain=brief))
+        trial, name = replace(run, plan=plan), "-".join(["views", *(additions or ("crops",))])
+        network = run.fresh_model()
+        for part, trained, train_part in (
+            (name, network.backbone, partial(pretrain, trial, network)),
+            (f"{name}-head", network.head, partial(train_head, trial, network)),
+        ):
+            stages[part] = run.stage(part, trained, train_part)
+        return stages[f"{name}-head"].best_loss
+
+    chosen, tried = search_views(additions_for(run.plan, run.train.store.shape[-1]), loss_of, run.log)
+    run.log(f"views with the lowest loss of {len(run.val)} validation bags: {describe(chosen)}")
+    about = {"chosen": list(chosen), "tried": tried, "validation_bags": len(run.val)}
+    return replace(run, plan=with_views(run.plan, chosen)), stages, about
+
+
+def _train_method(run: Run, heads: Run | None) -> Trained:
+    """With the loss of one method; `heads` is the run for heads on discriminants."""
+    own: CensusSettings = run.plan.own
+    stages: dict[str, Fitted] = {}
+    network = run.fresh_model()
+    starts: dict[str, Callable[[int], Model]] = {"teacher": run.fresh_model}
+    others: list[Teacher] = []  # of the student
+    if own.pretrain is not None:
+        stages["pretrain"] = run.stage("pretrain", network.backbone, partial(pretrain, run, network))
+        if own.head is not None:
+            stages["head"] = run.stage("head", network.head, partial(train_head, run, network))
+        starts = {"teacher": lambda number: deepcopy(network)}
+    elif heads is not None:
+        linear = linear_model(heads, heads.fresh_model())
+        stages["head"] = run.stage("head", linear, partial(head_on_discriminants, heads, linear))
+        head = Teacher(linear, heads.train)
+        stages["distilled"] = run.stage("distilled", network, partial(distill, run, network, [head]))
+        if starts_from_patches(own, run.train):
+            starts, others = {"teacher": lambda number: deepcopy(network)}, [head]
+        else:
+            starts["distilled-teacher"] = lambda number: deepcopy(network)
+
+    def teacher_of(kind: str, number: int) -> Model:
+        teacher, name = starts[kind](number), f"{kind}-{number}"
+        stages[name] = run.stage(name, teacher, partial(train_teacher, run, teacher, number))
+        return teacher
+
+    about: dict[str, Any] = {}
+    if run.chosen is not None and len(starts) > 1:
+        about = {"start": run.chosen.about["start"]}
+        starts = {about["start"]: starts[about["start"]]}
+    firsts = {kind: teacher_of(kind, 1) for kind in starts}
+    kind = min(firsts, key=lambda kind: stages[f"{kind}-1"].best_loss)
+    if len(firsts) > 1:
+        about = {"start": kind}
+        run.log(f"{kind}-1 has the lower validation loss: the other teachers start like it")
+    teachers = [firsts[kind], *(teacher_of(kind, number) for number in range(2, own.teachers + 1))]
+    student = starts[kind](0)
+    student.head.load_state_dict(dict(teachers[-1].head.named_buffers()), strict=False)  # running statistics
+    everyone = [*others, *(Teacher(teacher, run.train) for teacher in teachers)]
+    stages["student"] = run.stage("student", student, partial(distill, run, student, everyone))
+    return Trained(student, stages["student"], stages, about)
+
+
+def _train_losses(run: Run, heads: Run | None) -> Trained:
+    """With several losses, weighted by how well the instance predictions explain the labels of the validation bags."""
+    own: CensusSettings = run.plan.own
+    stages: dict[str, Fitted] = {}
+    networks = {loss: run.fresh_model(method=loss) for loss in run.losses}
+    first = networks[run.losses[0]]
+    starts: dict[str, Callable[[str, int], Model]] = {
+        "teacher": lambda loss, number: run.fresh_model(number, method=loss)
+    }
+    linear: dict[str, Member] = {}
+    about: dict[str, Any] = {}
+    if own.pretrain is not None:
+        stages["pretrain"] = run.stage("pretrain", first.backbone, partial(pretrain, run, first))
+        for loss, network in networks.items():
+            network.backbone = deepcopy(first.backbone)
+            if own.head is not None:
+                name = f"head-{loss}"
+                stages[name] = run.stage(name, network.head, partial(train_head, run, network))
+        starts = {"teacher": lambda loss, number: deepcopy(networks[loss])}
+    elif heads is not None:
+        for loss in run.losses:
+            name, model = f"head-{loss}", linear_model(heads, heads.fresh_model(method=loss))
+            stages[name] = run.stage(name, model, partial(head_on_discriminants, heads, model))
+            linear[name] = Member(model, heads, loss)
+        weighted, about["heads"] = _weigh(run, "heads", linear)
+        stages["distilled"] = run.stage("distilled", first, partial(distill, run, first, weighted))
+        for network in networks.values():
+            network.backbone = deepcopy(first.backbone)
+            network.head.load_state_dict(dict(first.head.named_parameters()), strict=False)
+        starts["distilled-teacher"] = lambda loss, number: deepcopy(networks[loss])
+        if starts_from_patches(own, run.train):
+            starts = {"teacher": starts["distilled-teacher"]}
+
+    teachers: dict[str, Member] = {}
+    for kind, start in starts.items():
+        for number in range(1, own.teachers + 1):
+            loss = run.losses[(number - 1) % len(run.losses)]
+            name, model = f"{kind}-{number}-{loss}", start(loss, number)
+            stages[name] = run.stage(name, model, partial(train_teacher, run, model, number))
+            teachers[name] = Member(model, run, loss, kind)
+
+    everyone = teachers | (linear if starts_from_patches(own, run.train) else {})
+    weighted, about["teachers"] = _weigh(run, "teachers", everyone)
+    weights = {name: member["weight"] for name, member in about["teachers"].items()}
+    by_loss = {loss: sum(weights[name] for name in everyone if everyone[name].loss == loss) for loss in run.losses}
+    chosen = max(dict.fromkeys(one.loss for one in teachers.values()), key=lambda loss: by_loss[loss])
+    best = max((name for name in teachers if teachers[name].loss == chosen), key=lambda name: weights[name])
+    shown = ", ".join(f"{name} {weight:.2f}" for name, weight in by_loss.items())
+    run.log(f"weights of the bag losses, by {len(run.val)} validation bags: {shown}")
+    student = starts[teachers[best].start](chosen, 0)
+    student.head.load_state_dict(dict(teachers[best].model.head.named_buffers()), strict=False)  # running statistics
+    stages["student"] = run.stage("student", student, partial(distill, run, student, weighted))
+    about |= {"weights": by_loss, "validation_bags": len(run.val), "chosen": chosen}
+    return Trained(student, stages["student"], stages, {"losses": about})
+
+
+class Member(NamedTuple):
+    """A head or a teacher, the run with the bags that it takes, its loss, and how it started."""
+
+    model: Model
+    run: Run
+    loss: str
+    start: str = ""
+
+
+def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teacher], dict[str, Any]]:
+    """The members of the group with their weights, and what result.json says of them: the weight, and the
+    log-likelihood of the validation labels that it stands for."""
+    if run.chosen is not None:
+        about = run.chosen.about["losses"][group]
+    else:
+        found = {name: explained(one.model, one.run.train, one.run.val, run.device) for name, one in members.items()}
+        weights = weigh(found, {name: one.loss for name, one in members.items()}, len(run.val))
+        about = {name: {"weight": weights[name], "log_likelihood": found[name]} for name in members}
+    return [Teacher(one.model, one.run.train, about[name]["weight"]) for name, one in members.items()], about
