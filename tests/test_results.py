@@ -46,6 +46,7 @@ def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path, folde
     write_tables(tmp_path)
     written = {file.name for file in tmp_path.iterdir()}
     assert written == {file.name for file in (RESULTS / folder).iterdir()} - {
+        "ablation.jsonl",
         "views.jsonl",
         "unknown.jsonl",
         "unknown.csv",
@@ -169,7 +170,7 @@ def test_the_figures_of_pretrained_features_are_those_of_the_raw_files():
     [
         ("cifar10", "CIFAR-10, 1,500 epochs", range(5)),
         ("pathmnist", "PathMNIST (28x28), 1,500 epochs", range(3)),
-        ("svhn28.npz", "SVHN (28x28, 50,000 images; the paper has", range(2)),
+        ("svhn28.npz", "SVHN (28x28, 50,000 images; the paper has", range(3)),
     ],
 )
 def test_the_full_length_tables_of_the_paper_are_those_of_the_raw_file(source, title, folds):
@@ -178,6 +179,19 @@ def test_the_full_length_tables_of_the_paper_are_those_of_the_raw_file(source, t
     assert [method for method, *_ in shown] == ["count", "soft-count", "output-mean", "log-mean"]
     for method, *accuracies in shown:
         assert accuracies == cells([row for row in full_length(source) if row["method"] == method], folds), method
+
+
+def test_the_other_methods_of_the_paper_at_full_length_are_those_of_the_raw_file():
+    page = (DOCS / "benchmarks/paper.md").read_text().split("Other methods on CIFAR-10, fold 0")[1].split("\n\n")[1]
+    found = {}
+    for row in full_length("cifar10"):
+        _, scenario, name, fold = row["cell"].split("/")
+        found[name, scenario, fold] = f"{row['test']['instance_accuracy']:.3f}"
+    shown = re.findall(r"^\| `([a-z-]+)`(?:, (\w+))? \| (.+?) \| (.+?) \| (.+?) \|", page, re.MULTILINE)
+    assert len(shown) == 3
+    for method, precision, *accuracies in shown:
+        name = "-".join(filter(None, [method, precision]))
+        assert accuracies == [found.get((name, s, "fold0"), "not run") for s in SCENARIOS], name
 
 
 def test_the_consistency_table_of_the_paper_is_that_of_the_raw_file():
@@ -310,6 +324,40 @@ def test_the_tables_of_images_on_a_cpu_are_those_of_their_runs():
         if row[1:2] == ["100 of 32"]
     ]
     assert expected == [[f"`{recipe}`", means["pathmnist", recipe]] for recipe in ("census", "quick")]
+
+
+def test_the_table_of_images_on_a_cpu_with_more_bags_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/recipes.md").read_text().replace("**", "")
+    found = defaultdict(list)
+    for row in read("recipes/images-patches-400.jsonl"):
+        found[row["source"], row["recipe"]].append(row["test"]["instance_accuracy"])
+    shown = {cell: f"{mean(folds):.3f} ± {stdev(folds):.3f}" for cell, folds in found.items() if len(folds) == 3}
+    for source, title in {"cifar10": "CIFAR-10, 400 bags", "svhn28.npz": "SVHN (28x28), 400 bags"}.items():
+        cells = [title, *(shown.get((source, recipe), "not run") for recipe in ("quick", "census"))]
+        assert f"| {' | '.join(cells)} |" in page, cells
+
+
+def test_the_table_of_the_stages_of_census_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/census.md").read_text().split("## What each stage is worth")[1].split("\n## ")[0]
+    shown = re.findall(r"\| ([\d.]+) \| ([\d.]+) \|$", page.replace("**", ""), re.MULTILINE)
+    rows = {row["line"]: row for row in read("census/ablation.jsonl") if row["scenario"] == "small"}
+    order = ("census", "one-teacher", "teachers", "teacher", "head", "count", "from-scratch")
+    expected = [(f"{rows[line]['instance_accuracy']:.3f}", f"{rows[line]['bag_accuracy']:.2f}") for line in order]
+    assert shown == expected
+    scratch = [row for row in read("census/ablation.jsonl") if row["line"] == "from-scratch"][1:]
+    assert " and ".join(f"{row['instance_accuracy']:.3f}" for row in scratch) in page
+
+
+def test_the_table_of_bag_accuracy_and_calibration_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/census.md").read_text().split("## Bag accuracy and calibration")[1].split("\n## ")[0]
+    found = defaultdict(list)
+    for row in read("census/runs.jsonl"):
+        if row["line"] == "census" and row["fold"] in (2, 3, 4):
+            found[row["source"], row["scenario"]].append((row["bag_accuracy_by_count"], row["calibration_error"]))
+    for source, title in {"cifar10": "CIFAR-10", "svhn28": "SVHN (28x28)", "pathmnist": "PathMNIST"}.items():
+        of_scenarios = [[mean(values) for values in zip(*found[source, s], strict=True)] for s in SCENARIOS]
+        cells = [f"{bags:.2f}, {error:.3f}" for bags, error in of_scenarios]
+        assert f"| {title} | {' | '.join(cells)} |" in page, title
 
 
 def test_the_fold_by_fold_tables_of_census_are_those_of_its_runs():
