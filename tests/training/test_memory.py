@@ -1,5 +1,6 @@
 """The memory that a training step needs, estimated before the training starts."""
 
+import gc
 import json
 import re
 
@@ -48,6 +49,19 @@ def test_what_each_instance_adds_is_counted(dtype):
     bags = bags_of(np.random.default_rng(0).normal(size=(48, 1_000)).astype(dtype))
     estimate = step_bytes(build_model(bags, "log-mean", Exponential()), bags, Settings(batch_bags=2))
     assert estimate == pytest.approx(39 * 1_000 * (np.dtype(dtype).itemsize + BACKWARD_FACTOR * 4), rel=0.05)
+
+
+def test_nothing_of_the_estimate_stays_in_memory():
+    bags = bags_of(np.zeros((48, 10), np.float32))
+    model = build_model(bags, "log-mean", Exponential())
+
+    def parameters():
+        gc.collect()
+        return sum(type(found) is torch.nn.Parameter for found in gc.get_objects())
+
+    before = parameters()
+    step_bytes(model, bags, Settings())
+    assert parameters() == before
 
 
 def test_what_only_the_head_saves_is_counted():

@@ -64,13 +64,13 @@ def _saved_bytes(model: Model, train: Bags, number: int) -> int:
 
     def record(tensor: torch.Tensor) -> torch.Tensor:
         saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
+        return tensor.detach()  # an output that its own operation saves would never be freed
 
     model = copy.deepcopy(model).train()
     instances = torch.from_numpy(train.store[np.resize(train.index, number)])
     with torch.random.fork_rng(devices=[]), saved_tensors_hooks(record, lambda tensor: tensor):
-        features = record(model.features(instances))  # the head saves them; held, so that no address is used twice
-    del features
+        features = model.features(instances)  # held until all is recorded, so that no address is used twice
+        record(features)  # the head saves them
     return sum(saved.values())
 
 

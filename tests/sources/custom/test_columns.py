@@ -315,6 +315,15 @@ def test_names_that_parquet_stores_as_bytes_are_read_as_text(tmp_path, make):
     assert bags.names[:2].tolist() == ["slide0", "slide1"]
 
 
+def test_text_in_parquet_that_is_not_utf8_is_one_problem(tmp_path, check, make, says):
+    make.table().assign(bag_label="tumöur").to_parquet(tmp_path / "bags.parquet", compression=None)
+    content = (tmp_path / "bags.parquet").read_bytes()
+    (tmp_path / "bags.parquet").write_bytes(content.replace("ö".encode(), b"\xff\xfe"))
+    code, out = check(tmp_path / "bags.parquet")
+    assert code == 1
+    assert says(out, "bags.parquet", "UTF8", "save it again")
+
+
 def test_half_precision_columns_are_features(tmp_path, check, make, says):
     table = make.table().assign(c=lambda table: table["a"].astype(np.float16))
     table.loc[1] = table.loc[0]

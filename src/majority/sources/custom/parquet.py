@@ -81,7 +81,9 @@ def _parquet_frame(path: Path, numbers: list[int] | None = None) -> pd.DataFrame
     facts = file.metadata
     rows = facts.num_rows if numbers is None else sum(facts.row_group(number).num_rows for number in numbers)
     check_expansion(path, rows * facts.num_columns * 8)  # repeated values take no space in the file
-    frame = pd.read_parquet(path) if numbers is None else file.read_row_groups(numbers).to_pandas()
+    table = file.read() if numbers is None else file.read_row_groups(numbers)
+    table.validate(full=True)  # text of a damaged file may not be UTF-8, which pandas finds out when it reads a cell
+    frame = table.to_pandas()
     if not isinstance(frame.index, pd.RangeIndex):  # an index that is in the file: its levels become columns
         frame = frame.reset_index([name for name in frame.index.names if name is not None and name not in frame])
     frame.columns = pd.Index(column_names(frame.columns))
