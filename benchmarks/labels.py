@@ -49,7 +49,7 @@ from majority.inference.classifier import Classifier
 from majority.inference.review import review_labels
 from majority.methods import AUTO
 from majority.model import Model
-from majority.recipes import TaskInfo, choose, model_builder, train_by_plan
+from majority.recipes import Plan, TaskInfo, choose, model_builder, train_by_plan
 from majority.sources import CustomBags, Parts, Source, load
 
 BAGS, LABELLED = 400, (40, 100, 200)
@@ -123,18 +123,14 @@ def with_few_labels(parts: Parts, labelled: int, others: bool) -> Parts:
 
 def train(
     parts: Parts,
-    source: str,
+    plan: Plan,
     method: str,
-    recipe: str,
     folder: Path,
     shared: Path,
     device: str,
-    seed: int,
     truth: Parts | None = None,
 ) -> dict:
-    """Train by the recipe; the pretraining is taken from `shared`, or put there."""
-    task = TaskInfo(source, parts.train.store.shape[1:], choose_device(device).type == "cuda")
-    plan = choose(recipe, task)[0].with_seed(seed)
+    """Train by the plan; the pretraining is taken from `shared`, or put there."""
     build = model_builder(plan, method, parts.train, pixels=plan.pixels)
     stage = folder / "stages" / "pretrain"
     shutil.rmtree(folder, ignore_errors=True)
@@ -151,7 +147,6 @@ def train(
     return {
         "instance_accuracy": round(figures["instance_accuracy"], 4),
         "bag_accuracy": round(figures["bag_accuracy"], 4),
-        "recipe": plan.recipe,
         "seconds": round(seconds, 1),
         **found,
     }
@@ -214,8 +209,9 @@ def main() -> None:
             truth = parts if line.get("wrong") == 0 else truth
             key = {"source": opened.name, "scenario": scenario, "fold": fold, **line}
             method = options.method if method == AUTO else method
-            key |= {"method": method, "seed": options.seed, "bags": bags}
-            key |= {} if options.recipe == "default" else {"recipe": options.recipe}
+            task = TaskInfo(opened.kind, parts.train.store.shape[1:], choose_device(options.device).type == "cuda")
+            plan = choose(options.recipe, task)[0].with_seed(options.seed)
+            key |= {"method": method, "seed": options.seed, "bags": bags, "recipe": plan.recipe}
             wanted = not options.lines or line["line"] in options.lines.split(",")
             wanted = wanted and (not options.labelled or line.get("labelled") in options.labelled)
             wanted = wanted and (not options.wrong or line.get("wrong") in options.wrong)
@@ -223,8 +219,7 @@ def main() -> None:
                 continue
             used = len(np.unique(parts.train.index))
             shared = options.work / f"{opened.name}-{scenario}-{fold}-{options.seed}-{used}"
-            folder, chosen = options.work / "run", (method, options.recipe)
-            row = key | train(parts, opened.kind, *chosen, folder, shared, options.device, options.seed, truth)
+            row = key | train(parts, plan, method, options.work / "run", shared, options.device, truth)
             row["commit"] = commit()
             with options.out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
