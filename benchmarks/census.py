@@ -9,6 +9,7 @@ clusters       ten times as many clusters of its features as there are classes; 
 heads          a linear head on its features, for every bag loss, several seeds
 discriminants  the head of --method on discriminants of its features, as census does for vectors, several seeds
 census         the recipe, with --method
+top2           the recipe's later stages, trained with winners and runners-up
 proportion     the recipe's later stages, trained with the true proportions of each bag
 supervised     the same, trained with the label of every instance: the upper bound
 augmented      the recipe of that name with log-mean, the mean of probabilities: no pretraining, no stages
@@ -26,19 +27,16 @@ OUT/unknown.jsonl, and OUT/unknown.csv compares them with the runs of the same m
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import shutil
 import time
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from statistics import mean, stdev
 
 import numpy as np
 import torch
+from census_tables import HEADS, RUNS, UNKNOWN, write_tables, write_unknown
 from safetensors.torch import load_file
 from speed import commit
 
@@ -49,8 +47,6 @@ from majority.experiments.run_folder import environment
 from majority.files import append_line, read_json, read_lines, write_json
 from majority.methods import AUTO, DEFAULT_METHOD
 from majority.model import Model
-from majority.plots.colours import colour
-from majority.plots.lines import Line, Point, line_plot
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.features import bags_of_features, one_bag_per_instance
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
@@ -58,10 +54,9 @@ from majority.sources import Parts, load
 from majority.study.results import with_current_names
 from majority.training.state import Fitted
 
-HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
-LINES = ("census", "clusters", "heads", "discriminants", "proportion", "supervised", "augmented")
+LINES = ("census", "top2", "clusters", "heads", "discriminants", "proportion", "supervised", "augmented")
 OF_AUGMENTED = "log-mean"
-RUNS, UNKNOWN, PLANS = "runs.jsonl", "unknown.jsonl", "plans.json"
+PLANS = "plans.json"
 
 
 @dataclass
@@ -76,6 +71,7 @@ class Cell:
     augmented: Plan
     work: Path
     device: str
+    ranked: Bags | None = None  # the training bags with winners and runners-up
 
     def plan_of(self, line: str) -> Plan:
         return self.augmented if line == "augmented" else self.plan
@@ -128,6 +124,12 @@ class Cell:
                 own.mkdir(parents=True, exist_ok=True)
                 unfinished.rename(own / stage.name)
         return self.trained(method, plan or self.plan, self.work / name)
+
+    def train_with_runners_up(self, method: str) -> dict:
+        """The same, on training bags whose labels also name the runner-up."""
+        assert self.ranked is not None
+        ranked = replace(self, parts=self.parts._replace(train=self.ranked))
+        return ranked.train_from_pretrained(method, name="top2")
 
     def pretrained_model(self) -> Model:
         model = self.model(self.plan, DEFAULT_METHOD)
@@ -221,99 +223,6 @@ def _positions(bags: Bags) -> np.ndarray:
     return np.searchsorted(np.unique(bags.index), bags.index)
 
 
-# ---------------------------------------------------------------------- tables
-
-
-def write_tables(out: Path) -> None:
-    rows = read_lines(out / RUNS)
-    groups = defaultdict(list)
-    for row in rows:
-        if row["line"] == "heads" and not _all_heads(rows, row):
-            continue
-        groups[row["source"], row["scenario"], row["line"], row["method"]].append(row)
-    heads = [("source", "scenario", "method", "folds", "seeds", "mean", "std")]
-    for (source, scenario, line, method), group in sorted(groups.items()):
-        if line in ("heads", "discriminants"):
-            folds, seeds = (sorted({row[key] for row in group}) for key in ("fold", "seed"))
-            name = method if line == "heads" else f"{method} on discriminants"
-            heads.append((source, scenario, name, _listed(folds), len(seeds), *_written(_mean_and_std(group))))
-    summary = [("source", "scenario", "folds", "mean", "std", "ceiling", "floor", "seconds")]
-    for (source, scenario, line, _), group in sorted(groups.items()):
-        if line == "census":
-            of = {key[2]: rows for key, rows in groups.items() if key[:2] == (source, scenario) and key[2] != "heads"}
-            lines = [_mean_and_std(of[name])[0] if name in of else None for name in ("supervised", "clusters")]
-            folds = _listed(sorted({row["fold"] for row in group}))
-            seconds = round(mean(row["seconds"] for row in group))
-            summary.append((source, scenario, folds, *_written([*_mean_and_std(group), *lines]), seconds))
-    for name, table in (("heads.csv", heads), ("summary.csv", summary)):
-        with (out / name).open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(table)
-    draw(out, groups)
-
-
-def write_unknown(out: Path) -> None:
-    """Census without the kind of the images next to the same method and fold with it, if that was run."""
-    columns = ("source", "scenario", "fold")
-    table = [(*columns, "method", "policy", "instance_accuracy", "named_instance_accuracy", "seconds")]
-    named = {
-        (*(row[key] for key in columns), row["method"]): row["instance_accuracy"]
-        for row in (read_lines(out / RUNS) if (out / RUNS).exists() else [])
-        if row["line"] == "census"
-    }
-    for row in sorted(read_lines(out / UNKNOWN), key=lambda row: [row[key] for key in (*columns, "method")]):
-        key = (*(row[key] for key in columns), row["method"])
-        figures = _written([row["instance_accuracy"], named.get(key)])
-        table.append((*key, "+".join(row["views"]["chosen"]) or "crops", *figures, round(row["seconds"])))
-    with (out / "unknown.csv").open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(table)
-
-
-def draw(out: Path, groups: dict) -> None:
-    """One plot per source with supervised runs; the points of a line are means over the folds that all of them have."""
-    steps = {"clusters": "clusters, named\nby bag labels", "census": "majorities:\ncensus", "proportion": "proportions"}
-    steps |= {"supervised": "all labels"}
-    for source in {key[0] for key in groups}:
-        lines = []
-        for place, scenario in enumerate(("small", "various", "large")):
-            of = {key[2]: rows for key, rows in groups.items() if key[:2] == (source, scenario) and key[2] in steps}
-            folds = set.intersection(*({row["fold"] for row in rows} for rows in of.values())) if of else set()
-            if folds and "supervised" in of:
-                shared = {step: [row for row in rows if row["fold"] in folds] for step, rows in of.items()}
-                points = [Point(at, *_mean_and_std(shared[step])) for at, step in enumerate(steps) if step in of]
-                lines.append(Line(scenario.capitalize(), colour(place), points))
-        if lines:
-            drawn = line_plot(
-                list(steps.values()), lines, f"{source}: labels that training is given", "instance accuracy"
-            )
-            (out / f"worth-{source}.svg").write_text(drawn)
-
-
-def _all_heads(rows: list[dict], row: dict) -> bool:
-    """Losses are compared on the same pretrained networks: a cell counts only if all of them were run there."""
-    of_cell = [other for other in rows if all(other[key] == row[key] for key in ("source", "scenario", "fold", "line"))]
-    return {other["method"] for other in of_cell} >= set(HEADS)
-
-
-def _listed(folds: list[int]) -> str:
-    return " ".join(map(str, folds))
-
-
-def _mean_and_std(rows: list[dict]) -> tuple[float, float | None]:
-    """Over folds: seeds of one fold are averaged first. One fold has no standard deviation."""
-    folds = defaultdict(list)
-    for row in rows:
-        folds[row["fold"]].append(row["instance_accuracy"])
-    means = [mean(values) for values in folds.values()]
-    return mean(means), stdev(means) if len(means) > 1 else None
-
-
-def _written(figures: Iterable[float | None]) -> list[str]:
-    return ["" if figure is None else f"{figure:.4f}" for figure in figures]
-
-
-# ---------------------------------------------------------------------- the command
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="*")
@@ -340,14 +249,16 @@ def main() -> None:
         parser.error(f"--lines {options.lines}: choose from {','.join(LINES)}")
     about = {"commit": options.commit or commit(), "environment": environment()}
     for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
-        parts = load(source).make_parts(scenario=scenario, fold=fold)
+        opened = load(source)
+        parts = opened.make_parts(scenario=scenario, fold=fold)
+        ranked = opened.make_parts(scenario=scenario, fold=fold, labels="top2").train if "top2" in lines else None
         source = Path(source).stem
         task = TaskInfo("" if options.unknown else source, parts.train.store.shape[1:], on_gpu)
         of_both = {name: value for name, value in settings.items() if not name.startswith("census.")}
         plan = RECIPES["census"].plan(task).with_settings(settings)
         augmented = RECIPES["augmented"].plan(task).with_settings(of_both)
         work = options.work / source / scenario / f"fold{fold}"
-        cell = Cell(source, scenario, fold, parts, plan, augmented, work, options.device)
+        cell = Cell(source, scenario, fold, parts, plan, augmented, work, options.device, ranked)
         for line, method, seed, train in _trainings(cell, lines, options.method, options.seeds):
             key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
             finished = [row for row in read_lines(runs) if key.items() <= row.items()]
@@ -386,6 +297,8 @@ def _trainings(cell: Cell, lines: list[str], of_census: str, seeds: int):
                 yield line, of_census, seed, lambda seed=seed: on_discriminants(cell, cell.features(), of_census, seed)
         elif line == "augmented" and pretrained:
             yield line, OF_AUGMENTED, 0, lambda: cell.trained(OF_AUGMENTED, cell.augmented, cell.work / "augmented")
+        elif line == "top2":
+            yield line, of_census, 0, lambda: cell.train_with_runners_up(of_census)
         elif line in ("census", "proportion", "supervised"):
             method = of_census if line == "census" else line
             yield line, method, 0, lambda method=method: cell.train_from_pretrained(method)

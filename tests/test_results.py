@@ -40,7 +40,7 @@ def test_the_tables_of_a_study_are_those_of_its_runs(majority, tmp_path, folder,
 @pytest.mark.parametrize("folder", ["census", "census-unmixed"])
 def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path, folder):
     monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    from census import write_tables
+    from census_tables import write_tables
 
     shutil.copy(RESULTS / folder / "runs.jsonl", tmp_path)
     write_tables(tmp_path)
@@ -249,7 +249,7 @@ def test_the_table_of_views_is_that_of_its_runs():
 
 def test_the_table_of_unknown_images_is_that_of_its_runs(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    from census import write_unknown
+    from census_tables import write_unknown
 
     for name in ("runs.jsonl", "unknown.jsonl"):
         shutil.copy(RESULTS / "census" / name, tmp_path)

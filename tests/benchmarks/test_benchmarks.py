@@ -124,15 +124,15 @@ def test_census_runs_every_variant_from_one_pretrained_network_and_continues(run
     first = (tmp_path / "out/runs.jsonl").read_text()
     plot = tmp_path / "out/worth-own.svg"
     assert not plot.exists(), "no plot without supervised runs"
-    run(*command, "--lines", "census,clusters,heads,discriminants,supervised,augmented")
+    run(*command, "--lines", "census,top2,clusters,heads,discriminants,supervised,augmented")
     assert (tmp_path / "out/runs.jsonl").read_text().startswith(first), "a training that has a line is not run again"
     rows = [json.loads(line) for line in (tmp_path / "out/runs.jsonl").read_text().splitlines()]
     lines = [row["line"] for row in rows]
-    assert lines == ["census", "clusters", *["heads"] * 9, "discriminants", "supervised", "augmented"]
+    assert lines == ["census", "clusters", "top2", *["heads"] * 9, "discriminants", "supervised", "augmented"]
     assert (rows[-1]["method"], rows[-1]["plan"]["recipe"]) == ("log-mean", "augmented")
     assert "stages" not in rows[-1]
     pretrained = [path.read_bytes() for path in (tmp_path / "work").rglob("stages/pretrain/weights.safetensors")]
-    assert len(pretrained) == 2
+    assert len(pretrained) == 3, "census, top2 and supervised"
     assert len({*pretrained}) == 1, "every variant starts from the same network"
     summary = (tmp_path / "out/summary.csv").read_text().splitlines()
     assert summary[0] == "source,scenario,folds,mean,std,ceiling,floor,seconds"
@@ -140,7 +140,7 @@ def test_census_runs_every_variant_from_one_pretrained_network_and_continues(run
     heads = (tmp_path / "out/heads.csv").read_text().splitlines()
     assert len(heads) == 11
     assert sum("adjusted-mean on discriminants" in head for head in heads) == 1
-    assert plot.read_text().count("<circle") == 3, "clusters, census and supervised; proportions were not run"
+    assert plot.read_text().count("<circle") == 4, "clusters, census, top2 and supervised; proportions were not run"
 
 
 def test_ablation_has_every_variant_from_one_pretrained_network_and_continues(run, census, tmp_path):
