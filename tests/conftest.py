@@ -1,5 +1,6 @@
 """What all tests share. The controller of the test workers reads this file too, so large imports are in fixtures."""
 
+import gc
 import importlib
 import io
 import multiprocessing
@@ -31,6 +32,17 @@ SCREEN = {"width": 1280, "height": 800}
 # Set-ups that take seconds. Files with tests that need them come first, one after the other: one test worker then runs
 # most of them.
 SHARED = ("nodes", "processes", "onnx_operators", "browser")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported and collected stays: the garbage collector need not look at it, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):
