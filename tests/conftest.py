@@ -1,5 +1,6 @@
 """What all tests share. The controller of the test workers reads this file too, so large imports are in fixtures."""
 
+import gc
 import importlib
 import io
 import multiprocessing
@@ -25,11 +26,23 @@ GROUPS, PROCESS_SECONDS = Path(__file__).with_name("process_groups.py"), 300  # 
 
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
 CHROMIUM_ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run", "--disable-sync"]
+SCREEN = {"width": 1280, "height": 800}
 
 
 # Set-ups that take seconds. Files with tests that need them come first, one after the other: one test worker then runs
 # most of them.
 SHARED = ("nodes", "processes", "onnx_operators", "browser")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported and collected stays: the garbage collector need not look at it, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items):
@@ -185,24 +198,41 @@ def browser():
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def only_page(browser):
+    return browser.new_page(viewport=SCREEN)
+
+
 @pytest.fixture
-def opened(browser):
+def page(only_page):
+    """An empty page. All tests share it, one after the other: a new one is a new window, which takes half a second."""
+    yield only_page
+    only_page.goto("about:blank")
+    only_page.emulate_media(media="null")
+    only_page.set_viewport_size(SCREEN)
+
+
+@pytest.fixture
+def opened(page):
     """Open a file; at the end of the test there were no messages and no other requests."""
-    pages, messages, requests = [], [], []
+    shown, messages, requests = [], [], []
+    heard = {
+        "console": lambda message: messages.append(message.text),
+        "pageerror": lambda error: messages.append(str(error)),
+        "dialog": lambda dialog: (messages.append(dialog.message), dialog.dismiss()),
+        "request": lambda request: requests.append(request.url),
+    }
 
     def show(path):
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        page.on("console", lambda message: messages.append(message.text))
-        page.on("pageerror", lambda error: messages.append(str(error)))
-        page.on("dialog", lambda dialog: (messages.append(dialog.message), dialog.dismiss()))
-        page.on("request", lambda request: requests.append(request.url))
         page.goto(path.as_uri())
-        pages.append(page)
+        shown.append(path)
         return page
 
+    for event, hear in heard.items():
+        page.on(event, hear)
     yield show
-    for page in pages:
-        page.close()
+    for event, hear in heard.items():
+        page.remove_listener(event, hear)
     assert messages == []
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
-    assert len([url for url in requests if url.startswith("file:")]) == len(pages)
+    assert len([url for url in requests if url.startswith("file:")]) == len(shown)

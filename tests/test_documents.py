@@ -90,7 +90,7 @@ def test_the_tutorial_runs_from_images_to_a_report(tmp_path, majority, monkeypat
     python, script, *words = shlex.split(first)
     assert python == "python"
     monkeypatch.setattr(sys, "argv", [script, *words])
-    use_bags(monkeypatch, bag_size=8)
+    use_bags(monkeypatch, bag_size=5)
     runpy.run_path(str(ROOT / script), run_name="__main__")
     epochs = {"compared/": 1, "run": 12}
     short = [
@@ -99,7 +99,7 @@ def test_the_tutorial_runs_from_images_to_a_report(tmp_path, majority, monkeypat
     run_lines(majority, "\n".join(short))  # in this process: a new one takes seconds to start
     with (tmp_path / "classes.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 300 * 8
+    assert len(rows) == 300 * 5
     with (tmp_path / "digits" / "bags.csv").open() as file:
         true_class = {row["path"]: row["label"] for row in csv.DictReader(file)}
     correct = [row["class"] == true_class[row["path"]] for row in rows]
@@ -182,7 +182,7 @@ def test_examples_run(script, tmp_path, monkeypatch, capsys):
         return fit(model, train, val, majority.Settings(epochs=2), **more)
 
     monkeypatch.setattr(majority, "fit", fit_two_epochs, raising=False)
-    use_bags(monkeypatch, bag_size=6)
+    use_bags(monkeypatch, bag_size=3)
     runpy.run_path(str(ROOT / "examples" / script), run_name="__main__")
     assert capsys.readouterr().out.strip()
 

@@ -51,8 +51,8 @@ def test_the_page_of_another_source_shows_the_bags_of_the_training(majority, tmp
     table.iloc[:12].to_csv(tmp_path / "new.csv", index=False)
     assert majority("train", tmp_path / "own.csv", *TRAIN, "--out", tmp_path / "run")[0] == 0
     assert majority("report", tmp_path / "run", tmp_path / "new.csv")[0] == 0
-    own, new = (opened(tmp_path / "run" / name) for name in ("report.html", "report-new.html"))
-    cells = [page.locator("[aria-label='parts of the data'] tbody tr").all_inner_texts() for page in (own, new)]
+    pages = (opened(tmp_path / "run" / name) for name in ("report.html", "report-new.html"))
+    cells = [page.locator("[aria-label='parts of the data'] tbody tr").all_inner_texts() for page in pages]
     assert [row.split("\t")[0] for row in cells[0]] == ["training", "validation", "test"]
     assert cells[1][:2] == cells[0][:2]
     assert cells[1][2].startswith(f"{tmp_path.name}/new.csv (this page)")

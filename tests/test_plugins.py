@@ -4,10 +4,12 @@ import csv
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from majority import InputError, MajorityLabelClassifier, plugins
 from majority.methods import METHODS
 from majority.plugins import _LOADED, PLUGINS
+from majority.study import workers
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
 NO_METHOD = "from majority import register; register('vote')"
@@ -27,14 +30,21 @@ def python(*words, plugins, cwd=None):
 
 
 @pytest.fixture(scope="module")
-def here(majority):
-    """Run the command with these plugins in this process, which takes no seconds to start."""
+def restore():
+    """Forget the plugins that were run in this process."""
     shipped = dict(METHODS)
 
     def restore():
         METHODS.clear()
         METHODS.update(shipped)
         _LOADED.clear()
+
+    return restore
+
+
+@pytest.fixture(scope="module")
+def here(majority, restore):
+    """Run the command with these plugins in this process, which takes no seconds to start."""
 
     def run(*words, plugins=""):
         with pytest.MonkeyPatch.context() as patch:
@@ -78,7 +88,12 @@ def test_a_run_without_its_method_tells_the_cure(run, here):
     assert err.endswith("or register your own, in a file that MAJORITY_PLUGINS names\n")
 
 
-def test_the_workers_of_a_study_know_it(run, here, tmp_path, monkeypatch):
+def test_the_workers_of_a_study_know_it(run, here, restore, tmp_path, monkeypatch):
+    """Each is a copy of this process that has forgotten its plugins: a new process takes seconds to start."""
+    forked = runpy.run_path(str(Path(__file__).with_name("forked_process.py")))["ForkedWorker"]
+    train = workers.run_worker
+    monkeypatch.setattr(workers, "run_worker", lambda: (restore(), train()))
+    monkeypatch.setattr(workers, "subprocess", SimpleNamespace(Popen=forked, PIPE=None))
     words = ["digits", "--methods", "entropy,log-mean", "--scenarios", "large", *TINY, "--jobs", "1", "--out", "STUDY"]
     shutil.copy(run[0], tmp_path / "mine.py")
     monkeypatch.chdir(tmp_path)

@@ -2,8 +2,10 @@
 
 import importlib
 import json
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,12 +23,21 @@ def run(large, monkeypatch, *arguments):
     large.main()
 
 
-def test_large_runs_small(large, tmp_path, monkeypatch, capsys):
+def test_large_runs_small(large, run_program, tmp_path, monkeypatch, capsys):
     folder, out, own_process = tmp_path / "bags", tmp_path / "results" / "cpu.json", large.in_a_process
     calls = []
 
+    def run_copy(words, **options):
+        """Starting Python takes seconds: the process is a copy of one that has imported the package."""
+        if words[0] != sys.executable:
+            return subprocess.run(words, **options)
+        program = "import runpy; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+        return subprocess.CompletedProcess(words, 0, run_program(program, *words[1:]))
+
+    monkeypatch.setattr(large, "subprocess", SimpleNamespace(run=run_copy))
+
     def one_process_for_most(*variant):
-        """Starting Python takes seconds: only the first variant gets a process of its own."""
+        """Only the first variant gets a process of its own."""
         calls.append(variant)
         return own_process(*variant) if len(calls) == 1 else large.train(*variant)
 

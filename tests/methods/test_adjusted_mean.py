@@ -97,7 +97,7 @@ def test_bags_without_votes_keep_the_winner_share_in_range():
 
 def test_it_finds_classes_that_rarely_win():
     """The first class wins a hundred times as often as the last."""
-    parts = load_source("digits").make_parts(scenario="various", winner_ratio=100, bags=200, bag_size=32)
+    parts = load_source("digits").make_parts(scenario="various", winner_ratio=100, bags=100, bag_size=32)
     scores = {}
     for method in ("log-mean", "adjusted-mean"):
         model = build_model(parts.train, method)

@@ -21,7 +21,7 @@ SETTINGS = CensusSettings(head=HEAD, teachers=1, teacher_epochs=2)
 TRAINING = Settings(epochs=2, batch_bags=16)
 
 
-def make_parts(share=0.4, bags=90, background="z", seed=0):
+def make_parts(share=0.4, bags=45, background="z", seed=0):
     """Three classes that vote and a background that holds this share of the instances."""
     rng = np.random.default_rng(seed)
     names = sorted(["a", "b", "c", background])

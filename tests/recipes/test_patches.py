@@ -81,9 +81,9 @@ def test_no_label_is_used():
 
 
 def test_census_learns_textures_from_bags(tmp_path):
-    train, val, test = textures(), textures(20, seed=1), textures(20, seed=2)
+    train, val, test = textures(30), textures(15, seed=1), textures(20, seed=2)
     plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
-    plan = plan.with_settings({"training.epochs": 8, "census.head.epochs": 10})
+    plan = plan.with_settings({"training.epochs": 5, "census.head.epochs": 6})
     build = model_builder(plan, "auto", train)
     hidden = [bags.without_instance_labels() for bags in (train, val)]
     logged = []

@@ -241,13 +241,8 @@ def test_the_page_of_a_large_study_is_small_and_compares_each_result_with_its_re
 # ---------------------------------------------------------------------- in a browser
 
 
-def test_the_page_opens_without_complaint_network_or_sideways_scrolling(browser, study):
-    complaints, requests = [], []
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto((study / "report.html").as_uri())
+def test_the_page_opens_without_complaint_network_or_sideways_scrolling(opened, study):
+    page = opened(study / "report.html")
     assert page.title() == "my study · majority study"
     for width in (320, 390, 1280):
         page.set_viewport_size({"width": width, "height": 800})
@@ -258,6 +253,3 @@ def test_the_page_opens_without_complaint_network_or_sideways_scrolling(browser,
     assert not folded.locator("svg").first.is_visible()
     folded.locator("summary").click()
     assert folded.locator("svg").first.is_visible()
-    page.close()
-    assert complaints == []
-    assert [url for url in requests if not url.startswith("data:")] == [(study / "report.html").as_uri()]

@@ -53,6 +53,7 @@ def step_bytes(model: Model, train: Bags, settings: Settings) -> float:
 
     The difference between a step of 6 instances and one of 2 shows what each instance adds.
     """
+    model = copy.deepcopy(model).train()
     saved_per_instance = (_saved_bytes(model, train, 6) - _saved_bytes(model, train, 2)) / 4
     instance = train.store.dtype.itemsize * np.prod(train.store.shape[1:])
     return float((instance + BACKWARD_FACTOR * saved_per_instance) * largest_step(train, settings))
@@ -66,7 +67,6 @@ def _saved_bytes(model: Model, train: Bags, number: int) -> int:
         saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor.detach()  # an output that its own operation saves would never be freed
 
-    model = copy.deepcopy(model).train()
     instances = torch.from_numpy(train.store[np.resize(train.index, number)])
     with torch.random.fork_rng(devices=[]), saved_tensors_hooks(record, lambda tensor: tensor):
         features = model.features(instances)  # held until all is recorded, so that no address is used twice
