@@ -17,26 +17,20 @@ interrupted run continues.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
-from itertools import product
-from pathlib import Path
 
 import numpy as np
-from census import Cell
+from census import Cell, make_cells, make_parser
 from safetensors.torch import load_file
 from speed import commit
 
 from majority import evaluate
-from majority.cli.options import parse_folds, parse_settings
-from majority.data.device import choose_device
 from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.methods import AUTO
 from majority.model import Model
-from majority.recipes import RECIPES, TaskInfo, census
+from majority.recipes import RECIPES, census
 from majority.recipes.stages import STAGES, WEIGHTS
-from majority.sources import load
 
 LOSSES = RECIPES["census"].losses
 LINES = ("census", "head", "teacher", "teachers", "one-teacher", "count", "from-scratch")
@@ -100,38 +94,19 @@ def _accuracies(cell: Cell, models: dict[str, Model]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("sources", nargs="+")
-    parser.add_argument("--scenarios", default="small,various,large")
-    parser.add_argument("--folds", type=parse_folds, default="3")
+    parser = make_parser(__doc__, "3", "runs/ablation")
     parser.add_argument("--lines", default=",".join(LINES), help="census must be first, or have its line in OUT")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for `majority train`")
-    parser.add_argument("--plan", choices=["gpu", "cpu"], help="the plan for which device; default: for this machine")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--work", type=Path, default=Path("runs/ablation"))
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
-    settings = parse_settings(options.set, {})
     about = {"commit": options.commit or commit(), "environment": environment()}
-    for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
-        parts = load(source).make_parts(scenario=scenario, fold=fold)
-        name = Path(source).stem
-        task = TaskInfo(name, parts.train.store.shape[1:], on_gpu)
-        plans = (RECIPES[recipe].plan(task) for recipe in ("census", "augmented"))
-        plan, augmented = next(plans).with_settings(settings), next(plans)
-        work = options.work / name / scenario / f"fold{fold}"
-        cell = Cell(name, scenario, fold, parts, plan, augmented, work, options.device)
-        key = {"source": name, "scenario": scenario, "fold": fold}
+    for cell in make_cells(options):
         for line in options.lines.split(","):
-            there = {row["line"]: row for row in read_lines(options.out) if key.items() <= row.items()}
+            there = {row["line"]: row for row in read_lines(options.out) if cell.key.items() <= row.items()}
             if line in there:
                 continue
-            row = key | {"line": line, "seed": 0} | run_line(cell, line, there.get("census", {})) | about
+            row = cell.key | {"line": line, "seed": 0} | run_line(cell, line, there.get("census", {})) | about
             append_line(options.out, row)
-            print(f"{name} {scenario} fold {fold} {line}: {row['instance_accuracy']:.4f}", flush=True)
+            print(f"{cell} {line}: {row['instance_accuracy']:.4f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,7 @@ import argparse
 import json
 import shutil
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -72,6 +73,13 @@ class Cell:
     work: Path
     device: str
     ranked: Bags | None = None  # the training bags with winners and runners-up
+
+    @property
+    def key(self) -> dict:
+        return {"source": self.source, "scenario": self.scenario, "fold": self.fold}
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.scenario} fold {self.fold}"
 
     def plan_of(self, line: str) -> Plan:
         return self.augmented if line == "augmented" else self.plan
@@ -223,58 +231,67 @@ def _positions(bags: Bags) -> np.ndarray:
     return np.searchsorted(np.unique(bags.index), bags.index)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def make_parser(description: str | None, folds: str, work: str) -> argparse.ArgumentParser:
+    """The options of this command and of benchmarks/ablation.py."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="*")
     parser.add_argument("--scenarios", default="small,various,large")
-    parser.add_argument("--folds", type=parse_folds, default="2-4")
+    parser.add_argument("--folds", type=parse_folds, default=folds)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for `majority train`")
+    parser.add_argument("--plan", choices=["gpu", "cpu"], help="the plan for which device; default: for this machine")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--work", type=Path, default=Path(work))
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--commit", default=None, help="if this is not a git checkout")
+    return parser
+
+
+def make_cells(options: argparse.Namespace, unknown: bool = False, ranked: bool = False) -> Iterator[Cell]:
+    """The cells of the options; `ranked`: with the runners-up of the training bags."""
+    on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
+    settings = parse_settings(options.set, {})
+    of_both = {name: value for name, value in settings.items() if not name.startswith("census.")}
+    for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
+        opened, name = load(source), Path(source).stem
+        parts = opened.make_parts(scenario=scenario, fold=fold)
+        top2 = opened.make_parts(scenario=scenario, fold=fold, labels="top2").train if ranked else None
+        task = TaskInfo("" if unknown else name, parts.train.store.shape[1:], on_gpu)
+        plan = RECIPES["census"].plan(task).with_settings(settings)
+        augmented = RECIPES["augmented"].plan(task).with_settings(of_both)
+        work = options.work / name / scenario / f"fold{fold}"
+        yield Cell(name, scenario, fold, parts, plan, augmented, work, options.device, top2)
+
+
+def main() -> None:
+    parser = make_parser(__doc__, "2-4", "runs/census")
     parser.add_argument("--lines", default=",".join(LINES))
     parser.add_argument("--method", default=DEFAULT_METHOD, help="of census; auto: several losses")
     parser.add_argument("--unknown", action="store_true", help="do not say what kind of images a source has")
     parser.add_argument("--seeds", type=int, default=3, help="of heads and clusters")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for `majority train`")
-    parser.add_argument("--plan", choices=["gpu", "cpu"], help="the plan for which device; default: for this machine")
-    parser.add_argument("--device", default="auto")
-    parser.add_argument("--work", type=Path, default=Path("runs/census"))
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
-    settings, lines = parse_settings(options.set, {}), options.lines.split(",")
+    lines = options.lines.split(",")
     runs = options.out / (UNKNOWN if options.unknown else RUNS)
     if options.unknown and lines != ["census"]:
         parser.error("--unknown: give --lines census")
     if not set(lines) <= set(LINES):
         parser.error(f"--lines {options.lines}: choose from {','.join(LINES)}")
     about = {"commit": options.commit or commit(), "environment": environment()}
-    for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
-        opened = load(source)
-        parts = opened.make_parts(scenario=scenario, fold=fold)
-        ranked = opened.make_parts(scenario=scenario, fold=fold, labels="top2").train if "top2" in lines else None
-        source = Path(source).stem
-        task = TaskInfo("" if options.unknown else source, parts.train.store.shape[1:], on_gpu)
-        of_both = {name: value for name, value in settings.items() if not name.startswith("census.")}
-        plan = RECIPES["census"].plan(task).with_settings(settings)
-        augmented = RECIPES["augmented"].plan(task).with_settings(of_both)
-        work = options.work / source / scenario / f"fold{fold}"
-        cell = Cell(source, scenario, fold, parts, plan, augmented, work, options.device, ranked)
+    for cell in make_cells(options, options.unknown, ranked="top2" in lines):
         for line, method, seed, train in _trainings(cell, lines, options.method, options.seeds):
-            key = {"source": source, "scenario": scenario, "fold": fold, "line": line, "method": method, "seed": seed}
+            key = cell.key | {"line": line, "method": method, "seed": seed}
             finished = [row for row in read_lines(runs) if key.items() <= row.items()]
             asked = _as_read(cell.plan_of(line).as_dict())
             del asked["assumed_wrong"]  # wrong labels are not looked for here
             plans = [with_current_names(row).get("plan", asked) for row in finished]
             if any({name: plan[name] for name in plan if name != "assumed_wrong"} != asked for plan in plans):
-                what = f"{line} of {source} {scenario} fold {fold}"
-                raise SystemExit(f"{runs} has {what} by another plan: choose another --out")
+                raise SystemExit(f"{runs} has {line} of {cell} by another plan: choose another --out")
             if finished:
                 continue
             cell.check_work_folder()
             row = key | train() | about
             append_line(runs, row)
-            shown = f"{line} {method or ''} seed {seed}: {row['instance_accuracy']:.4f}"
-            print(f"{source} {scenario} fold {fold} {shown}", flush=True)
+            print(f"{cell} {line} {method or ''} seed {seed}: {row['instance_accuracy']:.4f}", flush=True)
     (write_unknown if options.unknown else write_tables)(options.out)
 
 
