@@ -14,7 +14,7 @@ from majority.data.batches import Target
 from majority.data.segments import Segments
 from majority.data.streaming import make_loader
 from majority.methods import METHODS, BagOutput, Head, create_head
-from majority.methods.voting import Voting
+from majority.methods.voting_head import VotingHead
 
 D, C = 5, 4
 ABLE = [name for name, method in METHODS.items() if method.head.uses_weights]
@@ -132,7 +132,7 @@ def test_a_method_follows_weights_or_says_that_it_cannot(name):
 
 
 def test_a_subclass_that_counts_by_itself_must_declare_that_it_follows_weights():
-    class Own(Voting):
+    class Own(VotingHead):
         def count(self, votes, segments):
             return votes, None
 

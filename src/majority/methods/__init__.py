@@ -24,7 +24,7 @@ from .feature_pool import FeaturePool
 from .mean import Naive, Proportion, Supervised
 from .output_mean import OutputMean
 from .vote import Vote
-from .voting import Voting
+from .voting_head import VotingHead
 
 __all__ = [
     "AUTO",
@@ -129,8 +129,8 @@ def create_head(
     method = METHODS.find(name)
     if in_features < 1 or n_classes < 1:
         raise InputError(f"a head of {in_features} features and {n_classes} classes: give at least 1 of each")
-    if background is not None and not issubclass(method.head, Voting):
-        voting = ", ".join(other.name for other in METHODS.values() if issubclass(other.head, Voting))
+    if background is not None and not issubclass(method.head, VotingHead):
+        voting = ", ".join(other.name for other in METHODS.values() if issubclass(other.head, VotingHead))
         raise InputError(f"method {name} cannot leave a background out of its counts: use one of {voting}")
     check_options(name, options)
     with wrap_option_errors(name, options):
@@ -138,6 +138,6 @@ def create_head(
             head = method.head(in_features, n_classes, **method.settings | options)
         except ValueError as error:
             raise InputError(f"method {name}: {error}") from None
-    if isinstance(head, Voting):
+    if isinstance(head, VotingHead):
         head.background = background
     return head

@@ -20,12 +20,12 @@ from ..data.labels import KINDS
 from ..data.segments import Segments
 from .base import BagOutput, pick
 from .functional import expected_shares, runner_up_log_probs, vote_log_proportions
-from .voting import Voting, with_impossible_column, without_column
+from .voting_head import VotingHead, with_impossible_column, without_column
 
 MOMENTUM = 0.95  # of the running mean of the winners' share, per step
 
 
-class AdjustedMean(Voting):
+class AdjustedMean(VotingHead):
     label_kinds, uses_weights = KINDS, True
     label_shares: Tensor  # (C,) share of training bags with each label
     winner_share: Tensor  # () mean share of a bag that its winner holds

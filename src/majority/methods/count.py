@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from ..data.segments import Segments
 from .functional import count_log_probs
-from .voting import Voting
+from .voting_head import VotingHead
 
 
-class Count(Voting):
+class Count(VotingHead):
     uses_weights = True
 
     def __init__(

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from ..data.segments import Segments
 from .base import BagOutput, pick
 from .functional import vote_log_wins, vote_scores
-from .voting import Voting, without_column
+from .voting_head import VotingHead, without_column
 
 
-class Vote(Voting):
+class Vote(VotingHead):
     uses_weights = True
 
     def __init__(self, in_features: int, n_classes: int):

@@ -1,4 +1,4 @@
-"""Voting: heads that classify each instance and count the votes. A background class is not counted."""
+"""VotingHead: heads that classify each instance and count the votes. A background class is not counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .base import BagOutput, Head, winner_log_probs
 from .functional import runner_up_log_probs, share_divergence
 
 
-class Voting(Head):
+class VotingHead(Head):
     """A subclass defines `classify` and `count`. `create_head` sets `background`."""
 
     label_kinds = KINDS
