@@ -72,7 +72,7 @@ def train(parts: Parts, condition: str) -> dict:
     started = time.process_time()
     run = majority.train(tuple(parts), recipe="census", background_share=share, device="cpu", verbose=False)
     row = {"background": parts.train.classes[background], "true_share": round(true, 4)}
-    row |= {name: run.figures.get(name) for name in FIGURES}
+    row |= {name: run.metrics.get(name) for name in FIGURES}
     row = {name: round(value, 4) if isinstance(value, float) else value for name, value in row.items()}
     found = run.result.get("background", {})
     row |= {"share": found.get("share", share), "warned": "warning" in found, "prior": found.get("prior")}

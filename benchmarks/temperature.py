@@ -50,7 +50,7 @@ def measure(run: majority.TrainedRun, val: majority.Bags, test: majority.Bags) -
     chosen = float(TEMPERATURES[int(np.argmin(losses))])
     errors = [calibration(of_test, test.instance_labels, t) for t in TEMPERATURES]
     return {
-        "instance_accuracy": run.figures["instance_accuracy"],
+        "instance_accuracy": run.metrics["instance_accuracy"],
         "before": calibration(of_test, test.instance_labels, 1.0),
         "temperature": chosen,
         "after": calibration(of_test, test.instance_labels, chosen),

@@ -188,6 +188,8 @@ def test_help_says_the_defaults(majority):
 
     assert "(default: 0)" in shown("train")
     assert "(default: one per core, two per GPU)" in shown("study")
+    assert "(default: bag_label; label in a labels.csv)" in shown("check")
+    assert "(default: the distance of neighbours in a row)" in shown("map")
 
 
 def test_an_unknown_option_is_exit_2(majority):

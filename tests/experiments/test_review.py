@@ -1,11 +1,13 @@
 """`majority review`, corrected labels, and benchmark bags with wrong labels."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import majority
 from majority import load_source
 from majority.cli.app import app
 from majority.errors import InputError
@@ -141,3 +143,16 @@ def test_benchmark_bags_with_wrong_labels():
     assert (ranked.bag_labels.seconds[ranked.labels != plain.train.labels] == -1).all()
     with pytest.raises(InputError, match="wrong labels"):
         source.make_parts(wrong_labels=1.5)
+
+
+def test_corrected_labels_are_read_once_before_training(folder, tmp_path):
+    (tmp_path / "review.csv").write_text("bag,corrected_label\nbag3,a\n")
+
+    class Remove(majority.Callback):
+        def on_fit_start(self, *_):
+            (tmp_path / "review.csv").unlink()
+
+    options = {"method": "log-mean", "recipe": "quick", "settings": {"training.epochs": 1}, "device": "cpu"}
+    labels = str(tmp_path / "review.csv")
+    run = majority.train(folder / "bags.csv", labels=labels, callbacks=[Remove()], out=tmp_path / "run", **options)
+    assert json.loads((run.folder / "config.json").read_text())["data"]["corrections"] == {"bag3": "a"}

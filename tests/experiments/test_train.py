@@ -35,11 +35,11 @@ def test_the_result_is_that_of_the_command(tmp_path, monkeypatch, capsys):
         main()
     assert ended.value.code == 0
     result = json.loads((out / "result.json").read_text())
-    assert run.figures == result["test"]
+    assert run.metrics == result["test"]
     assert [record["val_loss"] for record in run.history] == [
         json.loads(line)["val_loss"] for line in (out / "metrics.jsonl").read_text().splitlines()
     ]
-    assert "instance_accuracy" in run.figures
+    assert "instance_accuracy" in run.metrics
     assert "count" in repr(run)
     assert run.report.read_text().startswith("<!DOCTYPE html>")
 
@@ -93,11 +93,11 @@ def test_the_commands_on_a_run_of_bags_in_memory(tmp_path, monkeypatch, capsys):
 def test_given_parts_are_used_as_they_are():
     parts = majority.load_source("digits").make_parts(**SMALL)
     run = majority.train(parts, **QUICK)
-    assert run.figures == majority.train("digits", **QUICK, **SMALL).figures
+    assert run.metrics == majority.train("digits", **QUICK, **SMALL).metrics
     train, val, _ = parts
     without_test = majority.train((train, val), **QUICK)
     assert without_test.result["test"] == {}
-    assert without_test.figures == without_test.result["val"]
+    assert without_test.metrics == without_test.result["val"]
     with pytest.raises(InputError, match="scenario"):
         majority.train(parts, scenario="small", **QUICK)
 
@@ -108,7 +108,7 @@ def test_a_labelled_set_of_one_s_own():
     rows = (4 * np.eye(3)[labels] + rng.normal(size=(300, 3))).astype(np.float32)
     source = majority.LabelledSet("clouds", rows, labels, ("ant", "bee", "owl"))
     run = majority.train(source, **QUICK, bags=12, bag_size=6, scenario="large")
-    assert run.figures["bags"] == 3
+    assert run.metrics["bags"] == 3
 
 
 def test_the_recipe_census_in_python():
@@ -116,7 +116,7 @@ def test_the_recipe_census_in_python():
     run = majority.train(make_bags(60), recipe="census", settings=settings, verbose=False, device="cpu")
     assert run.result["recipe"] == "census"
     assert set(run.result["losses"]["weights"]) == {"adjusted-mean", "soft-count", "vote"}
-    assert run.figures["instance_accuracy"] > 0.9
+    assert run.metrics["instance_accuracy"] > 0.9
 
 
 @pytest.mark.parametrize(

@@ -42,10 +42,10 @@ def trained(tmp_path_factory):
 def test_training_with_areas_is_right_where_ignoring_them_is_not(trained):
     folder, run = trained
     ignoring = train_quick(folder / "unweighted.csv")
-    assert run.figures["instance_accuracy"] > 0.9
-    assert ignoring.figures["instance_accuracy"] < 0.5  # four of five fields are not of the label's crop
-    assert run.figures["bag_accuracy"] > 0.9
-    assert run.figures["weighted_accuracy"] != run.figures["instance_accuracy"]
+    assert run.metrics["instance_accuracy"] > 0.9
+    assert ignoring.metrics["instance_accuracy"] < 0.5  # four of five fields are not of the label's crop
+    assert run.metrics["bag_accuracy"] > 0.9
+    assert run.metrics["weighted_accuracy"] != run.metrics["instance_accuracy"]
     assert run.classifier.columns == ("red", "green", "blue"), "the weight is no feature"
 
 
@@ -54,7 +54,7 @@ def test_the_default_recipe_follows_weights(trained):
     settings = {"training.epochs": 5, "census.head.epochs": 20, "census.teachers": 1}
     run = train(folder / "fields.csv", settings=settings, device="cpu", verbose=False)
     assert run.result["recipe"] == "census"
-    assert run.figures["instance_accuracy"] > 0.9
+    assert run.metrics["instance_accuracy"] > 0.9
 
 
 def test_check_evaluate_report_and_predict_follow_them(trained, majority):
@@ -129,7 +129,7 @@ def test_feature_folders_have_them_in_their_table_of_instances(tmp_path):
     labels.to_csv(tmp_path / "labels.csv", index=False)
     table[["bag", "label", "weight"]].to_csv(tmp_path / "instances.csv", index=False)
     run = train_quick(tmp_path)
-    assert "weighted_accuracy" in run.figures
+    assert "weighted_accuracy" in run.metrics
 
 
 def test_the_estimator_takes_them():

@@ -23,6 +23,12 @@ def classifier():
     return Classifier(build_model(bags_of([3, 4])), device="cpu")
 
 
+def test_another_kind_of_file_is_refused(tmp_path, classifier):
+    with pytest.raises(InputError, match=r"p\.txt.*\.csv or \.parquet"):
+        write_predictions(tmp_path / "p.txt", classifier, {"test": bags_of([3, 4])})
+    assert not [*tmp_path.iterdir()]
+
+
 def test_one_row_per_instance(tmp_path, classifier):
     bags = bags_of([3, 1, 5, 2], names=["p", "q", "r", "s"])
     assert write_predictions(tmp_path / "p.csv", classifier, {"test": bags}) == 11

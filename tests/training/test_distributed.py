@@ -282,7 +282,7 @@ def trained_run():
     """Folder, figures and predictions of `majority.train` in this process."""
     parts = tuple(ragged(seed=seed) for seed in range(3))
     run = majority.train(parts, method="vote", recipe="quick", settings=ONE_EPOCH, device="cpu", verbose=False)
-    return str(run.folder), run.figures, run.classifier.predict(parts[2].instances()).tolist()
+    return str(run.folder), run.metrics, run.classifier.predict(parts[2].instances()).tolist()
 
 
 def test_train_returns_the_same_run_in_every_process(group):

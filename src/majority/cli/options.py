@@ -39,6 +39,9 @@ WithReplacement = Annotated[bool, typer.Option("--with-replacement", help="Allow
 WinnerRatio = Annotated[
     float | None, typer.Option(help="How many times as often the first class is the bag label as the last class.")
 ]
+BenchmarkLabels = Annotated[
+    str | None, typer.Option(help="Of benchmark bags: winner (default), or top2 (also the runner-up).")
+]
 Labels = Annotated[
     str | None,
     typer.Option(
@@ -74,11 +77,11 @@ Set = Annotated[
 ]
 ImageSize = Annotated[int | None, typer.Option(help="Resize the images of a manifest to this many pixels per side.")]
 Features = Annotated[str | None, typer.Option(help='Feature columns of a manifest, as in a,b or "height, cm",b.')]
-BagColumn = Annotated[str | None, typer.Option(help="The column that names the bag [default: bag].")]
+BagColumn = Annotated[str | None, typer.Option(help="The column that names the bag (default: bag).")]
 LabelColumn = Annotated[
-    str | None, typer.Option(help="The column with the label of the bag [default: bag_label; label in a labels.csv].")
+    str | None, typer.Option(help="The column with the label of the bag (default: bag_label; label in a labels.csv).")
 ]
-PathColumn = Annotated[str | None, typer.Option(help="The column that names the image [default: path].")]
+PathColumn = Annotated[str | None, typer.Option(help="The column that names the image (default: path).")]
 Shard = Annotated[
     str | None, typer.Option(metavar="I/N", help="Do only part I of N parts, e.g. 2/8: for job arrays of a scheduler.")
 ]

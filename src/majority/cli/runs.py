@@ -206,7 +206,7 @@ def write_map(
     out: Annotated[Path, typer.Option(help="A folder; it gets BAG.geojson and BAG.png.")] = Path("maps"),
     tile_size: Annotated[
         float | None,
-        typer.Option(help="Side of a tile in the units of x and y [default: the distance of neighbours in a row]."),
+        typer.Option(help="Side of a tile in the units of x and y (default: the distance of neighbours in a row)."),
     ] = None,
     together: Annotated[
         bool, typer.Option("--together", help="One map of all bags, all.geojson and all.png: they share coordinates.")

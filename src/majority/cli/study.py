@@ -50,7 +50,7 @@ def study(
     bag_size: options.BagSize = None,
     classes: options.Classes = None,
     winner_ratio: options.WinnerRatio = None,
-    labels: options.Labels = None,
+    labels: options.BenchmarkLabels = None,
     wrong_labels: options.WrongLabels = None,
     ties: options.Ties = None,
     with_replacement: options.WithReplacement = False,

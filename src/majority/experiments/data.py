@@ -23,7 +23,6 @@ MAXIMA = {  # what is too low is refused where it is used, which knows more abou
     "bag_size": 10**8,
     "data_seed": 2**62,
     "folds": 10**6,
-    "image_size": 4_096,
     "classes": 10**6,
     "winner_ratio": 10**6,
     "instance_labels": 10**8,

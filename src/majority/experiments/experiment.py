@@ -12,6 +12,7 @@ import torch
 
 from .. import __version__
 from ..backbones import check_backbone
+from ..data.bags import Bags
 from ..data.device import choose_device, keep_freed_memory
 from ..data.training_labels import used_instances
 from ..errors import InputError, unknown_name
@@ -36,7 +37,7 @@ from ..recipes import (
     train_by_plan,
 )
 from ..recipes.label_preserving import LABEL_PRESERVING
-from ..recipes.stages import REFIT
+from ..recipes.stages import REFIT, Chosen
 from ..report.page import REPORT, part_rows
 from ..sources import Parts, Source, is_custom_source
 from ..sources.base import IN_MEMORY
@@ -73,6 +74,7 @@ REFERENCE_RECIPE = "census"  # its plan has every setting that a recipe chosen b
 class Prepared(NamedTuple):
     """Everything that training needs, checked."""
 
+    data: Data  # with its defaults and its corrected labels
     source: Source
     parts: Parts
     plan: Plan
@@ -80,6 +82,16 @@ class Prepared(NamedTuple):
     config: dict[str, Any]  # as it is written to config.json
     build: Callable[..., Model]  # a fresh network by its seed
     reason: str  # why this recipe
+
+
+class RunOptions(NamedTuple):
+    """How a run is done, which does not change its result."""
+
+    device: str
+    log: Log
+    eager: bool
+    callbacks: Sequence[Callback]
+    progress: bool
 
 
 @dataclass(frozen=True)
@@ -139,9 +151,10 @@ class Experiment:
                     self._log_start(folder, prepared, device, log)
                 for callback in callbacks:
                     callback.on_run_start(folder, read_config(folder))
-                trained = self._train(folder, prepared, device, log, eager, callbacks, progress)
+                options = RunOptions(device, log, eager, callbacks, progress)
+                trained = self._train(folder, prepared, options)
                 if self.refit:
-                    self._train_again(folder, prepared, trained, device, log, eager, callbacks, progress)
+                    self._train_again(folder, prepared, trained, options)
                 result = from_first(lambda: self._finish(folder, prepared, trained, device))
                 for callback in callbacks:
                     callback.on_run_end(result)
@@ -205,68 +218,48 @@ class Experiment:
             "images": source.image_files and source.image_files._asdict(),
             "embedding": source.embedding and source.embedding._asdict(),
         }
-        return Prepared(source, parts, plan, task, config, build, reason)
+        return Prepared(data, source, parts, plan, task, config, build, reason)
 
-    def _train(
-        self,
-        folder: Path,
-        prepared: Prepared,
-        device: str,
-        log: Log,
-        eager: bool,
-        callbacks: Sequence[Callback],
-        progress: bool,
-    ) -> Trained:
-        plan, parts, data = prepared.plan, prepared.parts, self.data.with_defaults()
-        method = RECIPES[plan.recipe].method(self.method)
+    def _train(self, folder: Path, prepared: Prepared, options: RunOptions) -> Trained:
+        data, parts, method = prepared.data, prepared.parts, prepared.config["method"]
         title = " ".join(filter(None, [data.source, data.scenario, method, f"fold {data.fold}"]))
-        return train_by_plan(
-            plan,
-            method,
-            parts.train,
-            parts.val,
-            prepared.build,
-            folder,
-            title=title if progress else None,
-            device=device,
-            eager=eager,
-            log=log,
-            callbacks=callbacks,
-        )
+        return self._train_on(parts.train, prepared.build, folder, prepared, options, title)
 
-    def _train_again(
+    def _train_again(self, folder: Path, prepared: Prepared, trained: Trained, options: RunOptions) -> None:
+        """Train on all bags, and write the classifier that is used for other bags."""
+        everything = prepared.data.join(prepared.parts)
+        options.log(f"training once more, on all bags: {everything}")
+        build = model_builder(prepared.plan, self.method, everything, **self._model_options(prepared.plan))
+        title = f"{prepared.data.source} {prepared.config['method']}, all bags"
+        again = self._train_on(everything, build, folder / REFIT, prepared, options, title, trained.chosen)
+        if is_first():
+            classifier = Classifier(again.model, options.device, prepared.source.columns)
+            classifier.save(folder / REFITTED, about={"source": prepared.data.source})
+
+    def _train_on(
         self,
+        bags: Bags,
+        build: Callable[..., Model],
         folder: Path,
         prepared: Prepared,
-        trained: Trained,
-        device: str,
-        log: Log,
-        eager: bool,
-        callbacks: Sequence[Callback],
-        progress: bool,
-    ) -> None:
-        """Train on all bags, and write the classifier that is used for other bags."""
-        plan, parts = prepared.plan, prepared.parts
-        everything = self.data.join(parts)
-        log(f"training once more, on all bags: {everything}")
-        method = RECIPES[plan.recipe].method(self.method)
-        again = train_by_plan(
-            plan,
-            method,
-            everything,
-            parts.val,
-            model_builder(plan, self.method, everything, **self._model_options(plan)),
-            folder / REFIT,
-            title=f"{self.data.source} {method}, all bags" if progress else None,
-            device=device,
-            eager=eager,
-            log=log,
-            callbacks=callbacks,
-            chosen=trained.chosen,
+        options: RunOptions,
+        title: str,
+        chosen: Chosen | None = None,
+    ) -> Trained:
+        return train_by_plan(
+            prepared.plan,
+            prepared.config["method"],
+            bags,
+            prepared.parts.val,
+            build,
+            folder,
+            title=title if options.progress else None,
+            device=options.device,
+            eager=options.eager,
+            log=options.log,
+            callbacks=options.callbacks,
+            chosen=chosen,
         )
-        if is_first():
-            classifier = Classifier(again.model, device, prepared.source.columns)
-            classifier.save(folder / REFITTED, about={"source": self.data.source})
 
     def _finish(self, folder: Path, prepared: Prepared, trained: Trained, device: str) -> dict[str, Any]:
         """Write the classifier, the figures and the report page."""
@@ -342,7 +335,7 @@ class Experiment:
 
     def _about(self, prepared: Prepared, device: str) -> dict[str, Any]:
         """What a result belongs to."""
-        data, plan = self.data.with_defaults(), prepared.plan
+        data, plan = prepared.data, prepared.plan
         return {
             "method": prepared.config["method"],
             "method_options": self.method_options,

@@ -39,10 +39,10 @@ class TrainedRun:
     _temporary: Any = field(default=None, compare=False)  # removes the folder when the object is no longer used
 
     @property
-    def figures(self) -> dict[str, Any]:
+    def metrics(self) -> dict[str, Any]:
         """The metrics of the test bags, or of the validation bags if there are no test bags."""
-        figures: dict[str, Any] = self.result["test"] or self.result["val"]
-        return figures
+        metrics: dict[str, Any] = self.result["test"] or self.result["val"]
+        return metrics
 
     @property
     def report(self) -> Path:
@@ -56,8 +56,8 @@ class TrainedRun:
 
     def __repr__(self) -> str:
         part = "test" if self.result["test"] else "validation"
-        name = next(name for name in ("instance_accuracy", "bag_accuracy") if self.figures.get(name) is not None)
-        accuracy = f"{name.replace('_', ' ')} {self.figures[name]:.3f} on {self.figures['bags']} {part} bags"
+        name = next(name for name in ("instance_accuracy", "bag_accuracy") if self.metrics.get(name) is not None)
+        accuracy = f"{name.replace('_', ' ')} {self.metrics[name]:.3f} on {self.metrics['bags']} {part} bags"
         return f"TrainedRun(method {self.result['method']}, recipe {self.result['recipe']}, {accuracy})"
 
 
@@ -115,7 +115,7 @@ def train(
     >>> run = majority.train((train, val, test), method="count", recipe="quick", settings=settings, verbose=False)
     >>> run.classifier.predict(test.instances()).shape
     (160,)
-    >>> 0 < run.figures["instance_accuracy"] < 1
+    >>> 0 < run.metrics["instance_accuracy"] < 1
     True
     """
     is_named = isinstance(source, str | Path)

@@ -165,6 +165,8 @@ def _bag_names(bags: Bags, numbers: np.ndarray) -> np.ndarray:
 
 def write_rows(path: Path, batches: Iterable[Columns]) -> int:
     """Write a .csv or .parquet file, whole or not at all; return the number of rows."""
+    if path.suffix not in WRITERS:
+        raise InputError(f"{path}: predictions are written as {' or '.join(WRITERS)}: choose such a name")
     rows = 0
 
     def write(place: Path) -> None:

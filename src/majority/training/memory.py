@@ -21,8 +21,8 @@ from .settings import Settings
 BACKWARD_FACTOR = 1.2  # peak memory of a step by the tensors saved for its backward pass; 1.1 to 1.2 was measured
 GIB = 2**30
 CURE = (
-    "use fewer bags per step (--batch-bags, or --set census.pretrain.batch_bags=N for that stage), a part of large "
-    "bags (--max-instances), or smaller images (--image-size)"
+    "use fewer bags per step (--batch-bags; for a stage with settings of its own, --set RECIPE.STAGE.batch_bags=N), a "
+    "part of large bags (--max-instances), or smaller images (--image-size)"
 )
 
 

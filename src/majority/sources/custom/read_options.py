@@ -9,6 +9,8 @@ from ...errors import InputError
 from ..image_summary import ImageFileSummary
 from .names import ColumnNames, abbreviate_names, features_option
 
+LARGEST_IMAGE = 1024  # pixels per side to which images can be resized
+
 
 @dataclass(frozen=True)
 class Block:
@@ -67,6 +69,6 @@ class ReadOptions:
 
 
 def as_pixel_size(image_size: int | None) -> tuple[int, int] | None:
-    if image_size is not None and not 1 <= image_size <= 1024:
-        raise InputError(f"--image-size {image_size}: give the pixels per side, 1 to 1024")
+    if image_size is not None and not 1 <= image_size <= LARGEST_IMAGE:
+        raise InputError(f"--image-size {image_size}: give the pixels per side, 1 to {LARGEST_IMAGE}")
     return None if image_size is None else (image_size, image_size)
