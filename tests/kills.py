@@ -77,7 +77,19 @@ def cases(source: str) -> list[Case]:
         Case("paper", (*train, "paper", "--method", "count", "--epochs", "2", "--backbone", "mlp")),
         Case("augmented", (*train, "augmented", "--method", "vote", "--epochs", "2", "--backbone", "mlp")),
         Case(
-            "mpem", (*train, "mpem", "--method", "count", "--epochs", "1", "--backbone", "mlp", "--ratios", "0.5,1.0")
+            "mpem",
+            (
+                *train,
+                "mpem",
+                "--method",
+                "count",
+                "--epochs",
+                "1",
+                "--backbone",
+                "mlp",
+                "--set",
+                "mpem.ratios=[0.5,1.0]",
+            ),
         ),
         Case("census", (*train, "census", "--epochs", "1", "--set", "census.teacher_epochs=1", "--backbone", "mlp")),
         Case("study", study),

@@ -17,7 +17,20 @@ TRAIN = ("--recipe", "quick", "--epochs", 1, "--device", "cpu")
 
 def test_mpem_takes_count_if_no_method_is_named(majority, tmp_path):
     assert RECIPES["mpem"].method("auto") == "count"
-    small = ("--backbone", "mlp", "--ratios", "0.5", "--epochs", 1, "--bags", 8, "--bag-size", 4, "--device", "cpu")
+    small = (
+        "--backbone",
+        "mlp",
+        "--set",
+        "mpem.ratios=[0.5]",
+        "--epochs",
+        1,
+        "--bags",
+        8,
+        "--bag-size",
+        4,
+        "--device",
+        "cpu",
+    )
     words = ("--recipe", "mpem", *small)
     code, _, err = majority("train", "digits", *words, "--out", tmp_path / "run")
     assert code == 0, err

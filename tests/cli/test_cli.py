@@ -169,7 +169,7 @@ def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_p
         (["--option", "nonsense=3"], "no option 'nonsense'"),
         (["--backbone", "vgg"], "there is no backbone 'vgg'"),
         (["--backbone", "mlp", "--set", 'backbone="cnn"'], "--backbone and --set backbone"),
-        (["--recipe", "quick", "--ratios", "0.5"], "--ratios is for recipe mpem"),
+        (["--recipe", "quick", "--set", "mpem.ratios=[0.5]"], "--recipe mpem"),
         (["--recipe", "mpem", "--method", "vote"], "does not work with method vote"),
         (["--device", "tpu"], "auto, cpu, cuda"),
     ],

@@ -233,7 +233,7 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["plan"]["mpem"]["ratios"] == [0.3, 1.0]
     assert "--backbone mlp --epochs 3 " in train_command(config)
-    assert " --ratios 0.3,1.0 " in train_command(config)
+    assert " --set 'mpem.ratios=[0.3, 1.0]'" in train_command(config)
     assert TINY.run(tmp_path, "cpu", printed.append) == result
     assert "is finished" in printed[-1]
     (tmp_path / "stages" / "first" / "best.safetensors").write_bytes(b"left behind by a kill")
@@ -262,20 +262,17 @@ def test_it_is_the_papers_plan_with_ten_ratios():
             ["--recipe", "mpem", "--method", "vote"],
             "does not work with method vote: use --method count or soft",
         ),
-        (["--ratios", "0.5"], "--ratios is for recipe mpem"),
+        (["--set", "mpem.ratios=[0.5]"], "--recipe mpem"),
         (
-            ["--recipe", "mpem", "--method", "count", "--ratios", "0.5,1.5"],
+            ["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=[0.5,1.5]"],
             "ratios 0.5,1.5: give numbers above 0 and up to 1, each once",
         ),
-        (["--recipe", "mpem", "--method", "count", "--ratios", "0.5,0.5"], "each once"),
-        (["--recipe", "mpem", "--method", "count", "--ratios", "0"], "above 0"),
-        (
-            ["--recipe", "mpem", "--method", "count", "--ratios", "half"],
-            "--ratios half: write numbers with commas between them",
-        ),
+        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=[0.5,0.5]"], "each once"),
+        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=[0]"], "above 0"),
+        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=half"], "a list is needed"),
     ],
 )
-def test_wrong_wishes_are_refused(majority, tmp_path, words, message):
+def test_wrong_settings_are_refused(majority, tmp_path, words, message):
     code, _, error = majority("train", "digits", *words, "--out", tmp_path / "run")
     assert code == 2
     assert message in error

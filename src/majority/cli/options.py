@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -60,7 +60,6 @@ Patience = Annotated[int | None, typer.Option(help="Stop after this many epochs 
 BatchBags = Annotated[int | None, typer.Option(help="Bags per step.")]
 LearningRate = Annotated[float | None, typer.Option(help="Learning rate (default: the recipe's).")]
 MaxInstances = Annotated[int | None, typer.Option(help="Use a random subset of this size of each larger bag per step.")]
-Ratios = Annotated[str | None, typer.Option(help="Recipe mpem: shares to leave out, e.g. 0.1,0.5,1.0.")]
 Backbone = Annotated[str | None, typer.Option(help="Network; see `majority list`.")]
 MethodOption = Annotated[
     list[str] | None,
@@ -142,32 +141,22 @@ def parse_method_options(pairs: list[str] | None) -> dict[str, Any]:
     return _parse_pairs(pairs, "--option", "of=counts", _parse_option_value)
 
 
-def parse_settings(pairs: list[str] | None, shorthands: dict[str, Any]) -> dict[str, Any]:
-    """Settings of the plan by dotted name: those of --set, and those given by an option of their own.
+def parse_settings(pairs: list[str] | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of the plan by dotted name: those of --set, and those given by an option of their own (SHORTHANDS).
 
-    `shorthands` holds the values of such options by their names in SHORTHANDS; None if an option was not given.
+    `given` are the parameters of the command by name; None if an option was not given.
     """
     from ..recipes.plan import SHORTHANDS
 
     settings = _parse_pairs(pairs, "--set", "training.weight_decay=0.05", json.loads)
-    for option, value in shorthands.items():
-        name = SHORTHANDS[option]
+    for option, name in SHORTHANDS.items():
+        value = given.get(option)
         if value is None:
             continue
         if name in settings:
             raise InputError(f"--{option.replace('_', '-')} and --set {name} are the same setting: give it once")
         settings[name] = value
     return settings
-
-
-def parse_ratios(text: str | None) -> tuple[float, ...] | None:
-    """'0.1,0.5' -> numbers."""
-    if text is None:
-        return None
-    try:
-        return tuple(float(number) for number in text.split(","))
-    except ValueError:
-        raise InputError(f"--ratios {text}: write numbers with commas between them, 0.1,0.5,1.0") from None
 
 
 def _parse_option_value(text: str) -> Any:

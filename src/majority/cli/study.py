@@ -42,7 +42,6 @@ def study(
     batch_bags: options.BatchBags = None,
     learning_rate: options.LearningRate = None,
     max_instances: options.MaxInstances = None,
-    ratios: options.Ratios = None,
     backbone: options.Backbone = None,
     option: options.MethodOption = None,
     settings: options.Set = None,
@@ -56,7 +55,7 @@ def study(
     with_replacement: options.WithReplacement = False,
     data_seed: options.DataSeed = 0,
     device: options.Device = "auto",
-    compile_network: options.Compile = None,
+    compile: options.Compile = None,
     jobs: Annotated[int | None, typer.Option(help=JOBS_HELP)] = None,
     shard: options.Shard = None,
     on: options.On = "local",
@@ -97,21 +96,11 @@ def study(
         labels=labels,
         wrong_labels=wrong_labels,
     )
-    shorthands = {
-        "backbone": backbone,
-        "epochs": epochs,
-        "patience": patience,
-        "batch_bags": batch_bags,
-        "learning_rate": learning_rate,
-        "max_instances": max_instances,
-        "compile": compile_network,
-        "ratios": options.parse_ratios(ratios),
-    }
     common = Experiment(
         data,
         chosen[0],
         recipe=recipe,
-        settings=options.parse_settings(settings, shorthands),
+        settings=options.parse_settings(settings, context.params),
     )
     grid = Study(
         tuple(sources),

@@ -45,6 +45,7 @@ def _under_torchrun(command: Callable[..., None]) -> Callable[..., None]:
 @app.command()
 @_under_torchrun
 def train(
+    context: typer.Context,
     source: options.Source,
     config: Config = None,
     method: Annotated[str, typer.Option(help=METHOD_HELP)] = "auto",
@@ -65,7 +66,6 @@ def train(
     batch_bags: options.BatchBags = None,
     learning_rate: options.LearningRate = None,
     max_instances: options.MaxInstances = None,
-    ratios: options.Ratios = None,
     backbone: options.Backbone = None,
     option: options.MethodOption = None,
     settings: options.Set = None,
@@ -85,12 +85,12 @@ def train(
     seed: options.Seed = 0,
     data_seed: options.DataSeed = 0,
     device: options.Device = "auto",
-    compile_network: options.Compile = None,
+    compile: options.Compile = None,
     eager: Annotated[
         bool, typer.Option("--eager", help="On a GPU, launch every step from Python (for debugging).")
     ] = False,
     trackers: options.Trackers = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder [default: runs/SOURCE[-SCENARIO]-METHOD-foldF].")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder (default: runs/SOURCE-SCENARIO-METHOD-foldF).")] = None,
 ) -> None:
     """Train an instance classifier from majority labels, in a run folder.
 
@@ -128,23 +128,13 @@ def train(
         instance_labels=instance_labels,
         wrong_labels=wrong_labels,
     ).with_defaults()
-    shorthands = {
-        "backbone": backbone,
-        "epochs": epochs,
-        "patience": patience,
-        "batch_bags": batch_bags,
-        "learning_rate": learning_rate,
-        "max_instances": max_instances,
-        "compile": compile_network,
-        "ratios": options.parse_ratios(ratios),
-    }
     experiment = Experiment(
         data,
         method,
         options.parse_method_options(option),
         recipe,
         seed,
-        settings=options.parse_settings(settings, shorthands),
+        settings=options.parse_settings(settings, context.params),
         background_share=background_share,
         like=like,
         refit=refit,

@@ -21,7 +21,6 @@ SHORTHANDS = {  # options of the command that are short for one setting of the p
     "learning_rate": "training.learning_rate",
     "max_instances": "training.max_instances",
     "compile": "training.compile",
-    "ratios": "mpem.ratios",
 }
 MOST_WRONG = 0.45  # share of wrong labels: with two classes, labels of which half are wrong say nothing
 VALUE_TYPES: dict[type, tuple[type, str]] = {  # by the type of a setting: the type of new values, and its name
@@ -121,9 +120,6 @@ class Plan:
         for group, settings in groups.items():
             if name in [item.name for item in fields(settings)]:
                 return f"did you mean {group}.{name}?"
-        owner = next((option for option, setting in SHORTHANDS.items() if setting == name), None)
-        if owner is not None:
-            return f"--{owner} is for recipe {name.partition('.')[0]}: use --recipe {name.partition('.')[0]}"
         known = f"it has backbone, pixels, {' and '.join(f'{group}.NAME' for group in groups)}"
         first, dot, _ = name.partition(".")
         return f"{known}; settings of recipe {first} need --recipe {first}" if dot and first not in groups else known
