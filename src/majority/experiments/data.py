@@ -88,14 +88,18 @@ class Data:
         is_file = self.source != IN_MEMORY and self.source not in names()
         return os.path.abspath(Path(self.source).expanduser()) if is_file else None
 
+    @property
+    def is_custom(self) -> bool:
+        """Whether these are bags of your own, in files or in memory; otherwise they are made from a labelled set."""
+        return self.source == IN_MEMORY or is_custom_source(self.source)
+
     def with_defaults(self) -> Data:
         """The same data with the defaults for its kind of source filled in, and its corrected labels."""
-        custom = self.source == IN_MEMORY or is_custom_source(self.source)
-        if custom and self.labels is not None and self.labels not in LABELS and self.corrections is None:
+        if self.is_custom and self.labels is not None and self.labels not in LABELS and self.corrections is None:
             return replace(self, corrections=read_corrections(Path(self.labels).expanduser())).with_defaults()
         if self.source == IN_MEMORY:
             return self
-        if custom:
+        if self.is_custom:
             if self.folds is not None and self.folds < 3:
                 raise InputError(f"--folds {self.folds}: give 3 or more (one for testing, one for validation)")
             return self

@@ -39,8 +39,7 @@ from ..recipes import (
 from ..recipes.label_preserving import LABEL_PRESERVING
 from ..recipes.stages import REFIT, Chosen
 from ..report.page import REPORT, part_rows
-from ..sources import Parts, Source, is_custom_source
-from ..sources.base import IN_MEMORY
+from ..sources import Parts, Source
 from ..training.callbacks import Callback
 from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.memory import memory_warning
@@ -305,7 +304,7 @@ class Experiment:
             log(f"{folder} was interrupted: continuing")
 
     def _check_refit(self) -> None:
-        if self.refit and self.data.source != IN_MEMORY and not is_custom_source(self.data.source):
+        if self.refit and not self.data.is_custom:
             raise InputError("--refit: it is for your own bags; a benchmark needs test bags that were not trained on")
         if self.refit and self.data.folds is not None:
             raise InputError(

@@ -102,7 +102,7 @@ def train(
 
     The source is a name or a path, what `load_source` returns, `Bags` (divided 60/20/20 or into `folds`), or a tuple of
     bags (train, val) or (train, val, test), such as the result of `make_parts`. All other arguments are the options of
-    the command, with the same defaults.
+    the command, with the same defaults; with `folds`, one call trains one `fold`, where the command trains all.
 
     With `out`, the run is kept in that folder, and the same call continues or reopens it. Without it, the run is in a
     temporary folder that is removed when the returned object is no longer used.
