@@ -380,11 +380,12 @@ def test_the_tables_of_labels_are_those_of_their_runs():
         return f"{mean(values):.3f} ± {stdev(values):.3f}"
 
     runs = read("labels/unlabelled.jsonl")
-    for line in {row["line"] for row in runs}:
+    for line in {(row["line"], row["labelled"]) for row in runs}:
         shown = [
-            cell([row for row in runs if (row["line"], row["scenario"]) == (line, scenario)])
+            cell([row for row in runs if (row["line"], row["labelled"], row["scenario"]) == (*line, scenario)])
             for scenario in ("small", "various")
         ]
+        assert f"| {line[1]} labelled" in page
         assert f"| {' | '.join(shown)} |" in page, line
     runs = read("labels/top2.jsonl")
     assert {row["line"] for row in runs} == {"winner", "top2", "proportion"}
