@@ -389,8 +389,8 @@ def test_the_tables_of_labels_are_those_of_their_runs():
         assert f"| {' | '.join(shown)} |" in page, line
     runs = read("labels/top2.jsonl")
     assert {row["line"] for row in runs} == {"winner", "top2", "proportion"}
-    for line, method in {(row["line"], row["method"]) for row in runs}:
-        assert cell([row for row in runs if (row["line"], row["method"]) == (line, method)]) in page, (line, method)
+    for kind in {(row["line"], row["method"], row["recipe"]) for row in runs}:
+        assert cell([row for row in runs if (row["line"], row["method"], row["recipe"]) == kind]) in page, kind
     runs = read("labels/refit.jsonl")
     for source, bags in {(row["source"], row["bags"]) for row in runs}:
         rows = [row for row in runs if (row["source"], row["bags"]) == (source, bags)]
