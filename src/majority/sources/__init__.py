@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..plugins import load_plugins, register
 from .base import Parts, Source
 from .benchmarks import cifar, digits, medmnist, svhn
-from .benchmarks.catalogue import SOURCES, NamedSource
+from .benchmarks.catalogue import SOURCES, NamedSource, OurSource
 from .benchmarks.fetch import find
 from .benchmarks.labelled import LabelledSet
 from .benchmarks.npz import load_npz
@@ -70,6 +70,19 @@ def names() -> list[str]:
     return list(SOURCES)
 
 
+@overload
+def load(name_or_path: OurSource) -> LabelledSet: ...
+@overload
+def load(
+    name_or_path: str | Path,
+    image_size: int | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    bag_column: str | None = None,
+    label_column: str | None = None,
+    path_column: str | None = None,
+    labels: bool = True,
+) -> Source: ...
 @check_arguments
 def load(
     name_or_path: str | Path,
