@@ -37,6 +37,7 @@ __all__ = [
     "TaskInfo",
     "Trained",
     "choose",
+    "find_recipe",
     "model_builder",
     "temporary_files",
     "train_by_plan",
@@ -133,6 +134,11 @@ def choose(name: str, task: TaskInfo) -> tuple[Plan, str]:
 
 
 def find_recipe(name: str) -> Recipe:
+    """The recipe of this name, the package's or your own.
+
+    >>> find_recipe("paper").plan_for(TaskInfo("cifar10")).training.epochs
+    1500
+    """
     return RECIPES.find(name, f", {DEFAULT}")
 
 

@@ -53,7 +53,9 @@ class TaskInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    recipe: str
+    """What a recipe sets. A run can be repeated from it."""
+
+    recipe: str  # its name
     backbone: str = "auto"
     pixels: str = "data"
     training: Settings = field(default_factory=Settings)  # of the network that is kept

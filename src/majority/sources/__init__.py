@@ -23,7 +23,7 @@ from .benchmarks.published import PUBLISHED
 from .custom import ColumnNames, CustomBags, ReadOptions, as_pixel_size, is_custom
 
 if TYPE_CHECKING:
-    from .custom.load import Check
+    from .custom.load import SourceCheck
 
 __all__ = [
     "SOURCES",
@@ -151,12 +151,12 @@ def check_source(
     label_column: str | None = None,
     path_column: str | None = None,
     purpose: str = "train",
-) -> Check:
+) -> SourceCheck:
     """For your own bags, all files are read and checked. A labelled set is loaded, which checks it.
 
     With the purpose "predict", labels are not read, and nothing is said about how well the bags could be trained on.
     """
-    from .custom.load import Check
+    from .custom.load import SourceCheck
     from .custom.load import check as check_custom
 
     if purpose not in PURPOSES:
@@ -172,7 +172,7 @@ def check_source(
             names=names,
         )
         return check_custom(Path(source).expanduser(), options)
-    return Check(_summary(_load_labelled(source, image_size, features, names)))
+    return SourceCheck(_summary(_load_labelled(source, image_size, features, names)))
 
 
 def _is_registered(name: str | Path) -> bool:
