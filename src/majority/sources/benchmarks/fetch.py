@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from ...errors import InputError
 from ...files import read_json
@@ -74,14 +75,14 @@ def check_content(path: Path, name: str) -> None:
     _write_notes(_read_notes() | {str(path.resolve()): stamp})
 
 
-def _read_notes() -> dict:
+def _read_notes() -> dict[str, Any]:
     try:
         return read_json(cache_folder() / NOTES)
     except InputError:  # it does not exist, or is damaged
         return {}
 
 
-def _write_notes(notes: dict) -> None:
+def _write_notes(notes: dict[str, Any]) -> None:
     folder = cache_folder()
     with contextlib.suppress(OSError):  # without the note, the checksum is computed again next time
         folder.mkdir(parents=True, exist_ok=True)

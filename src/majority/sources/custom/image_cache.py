@@ -24,7 +24,7 @@ DRAFT = ".draft"  # suffix of a note that is being written
 NOTE_FIELDS = 9  # of an ImageFileInfo; the last two may be None
 ZEROS = 2**20  # bytes written at a time
 
-Notes = dict[str, list]  # path as the manifest writes it -> the fields of its ImageFileInfo
+Notes = dict[str, list[Any]]  # path as the manifest writes it -> the fields of its ImageFileInfo
 
 
 class ImageCache:
