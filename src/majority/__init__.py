@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from .backbones import Backbone, create_backbone
     from .backbones.resnet import load_weights
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
     from .training.settings import Settings
     from .training.state import Fitted
     from .training.trackers import MLflowLog, TensorBoardLog
-
-__version__ = "0.1.0"
 
 _MODULES = {  # where each public name is defined; read only when it is used, so that the command starts fast
     "Augmentation": "training.augment",

@@ -167,6 +167,15 @@ def write_error(path: Path, error: OSError) -> InputError:
     return InputError(f"{path} cannot be written ({error.strerror or error}): {cure}")
 
 
+def cache_folder() -> Path:
+    """The folder of this user for downloaded files and decoded images."""
+    try:
+        import pooch
+    except ImportError:
+        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "majority"
+    return Path(pooch.os_cache("majority")).expanduser()
+
+
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
 

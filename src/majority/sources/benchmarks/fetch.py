@@ -11,20 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
-from ...files import read_json
+from ...files import cache_folder, read_json
 from .published import PUBLISHED
 
 DATA_VARIABLE = "MAJORITY_DATA"
 NOTES = "verified.json"  # in the cache: files whose checksum was correct, so that it is computed only once
-
-
-def cache_folder() -> Path:
-    """The folder of this user into which missing files are downloaded."""
-    try:
-        import pooch
-    except ImportError:
-        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "majority"
-    return Path(pooch.os_cache("majority")).expanduser()
 
 
 def data_folders() -> list[Path]:

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...data.stores import MappedRows, Store
-from ...files import LOCK, hold_lock, read_json
-from ..benchmarks.fetch import cache_folder
+from ...files import LOCK, cache_folder, hold_lock, read_json
 
 FORMAT = 5
 DRAFT = ".draft"  # suffix of a note that is being written
