@@ -35,3 +35,27 @@ def parts_are_passed_on(path: str) -> None:
     train, val, test = majority.load_source(path).make_parts()
     majority.train((train, val))
     majority.train([train, val, test])
+
+
+def types_of_public_functions_are_public(path: str) -> None:
+    import majority
+
+    checked: majority.SourceCheck = majority.check_source(path)
+    train, val, test = majority.load_source("digits").make_parts()
+    model = majority.build_model(train, "count")
+    fitted: majority.Fitted = majority.fit(model, train, val)
+    outcome: majority.Outcome = majority.evaluate(model, test)
+    print(checked.problems, fitted.best_epoch, outcome.summary())
+
+
+def a_recipe_of_ones_own() -> None:
+    from majority import Plan, Recipe, RecipeRun, Settings, TaskInfo, Trained, register
+
+    def plan(task: TaskInfo) -> Plan:
+        return Plan("short", training=Settings(epochs=5 if task.on_gpu else 2))
+
+    def train(run: RecipeRun) -> Trained:
+        model = run.fresh_model()
+        return Trained(model, run.fit(model, run.folder, run.title))
+
+    register(Recipe("short", plan, "a few epochs", train))

@@ -30,7 +30,7 @@ class Encoder:
 
     name: str
     create: Callable[[], nn.Module]
-    about: str
+    about: str = ""
     image_size: int | tuple[int, int] = 224  # pixels per side, or (height, width)
     channels: int = 3  # 1: grey
     mean: tuple[float, ...] = IMAGENET_MEAN
