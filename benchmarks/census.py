@@ -49,7 +49,7 @@ from majority.files import append_line, read_json, read_lines, write_json
 from majority.methods import AUTO, DEFAULT_METHOD
 from majority.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
-from majority.recipes.features import bags_of_features, one_bag_per_instance
+from majority.recipes.features import bags_of_features
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.sources import Parts, load
 from majority.study.results import with_current_names
@@ -221,7 +221,7 @@ def clusters(cell: Cell, features: Parts, seed: int, rounds: int = 50) -> dict:
 
 
 def _directions(bags: Bags, where: torch.device) -> torch.Tensor:  # (instances in the bags, d)
-    store = bags.store[one_bag_per_instance(bags).index]
+    store = bags.store[bags.one_per_instance().index]
     flat = torch.from_numpy(store.reshape(len(store), -1)).to(where).float()
     return torch.nn.functional.normalize(flat, dim=1)
 

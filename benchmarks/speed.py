@@ -42,7 +42,7 @@ from majority.files import write_json
 from majority.model import Model
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census import head_alone
-from majority.recipes.features import bags_of_features, one_bag_per_instance
+from majority.recipes.features import bags_of_features
 from majority.recipes.plan import Plan
 from majority.training.cuda_graphs import compiled
 from majority.training.loop import COMPILED_FROM
@@ -298,7 +298,7 @@ def stages_of_recipes(tiny: bool) -> dict[str, Callable[[Bags, Bags], Fitted]]:
         model = model_of(census, train, "adjusted-mean", tiny_backbone="cnn")  # it takes views of another size
         objective = Contrastive(model.n_features, census.own.temperature, census.own.mixed_views)
         return fit(
-            model, one_bag_per_instance(train), None, replace(census.own.pretrain, epochs=epochs), objective=objective
+            model, train.one_per_instance(), None, replace(census.own.pretrain, epochs=epochs), objective=objective
         )
 
     def head(train: Bags, val: Bags) -> Fitted:

@@ -24,7 +24,6 @@ from majority.files import append_line, read_lines
 from majority.methods import DEFAULT_METHOD
 from majority.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo
-from majority.recipes.features import one_bag_per_instance
 from majority.sources import Parts, load
 from majority.study.results import with_current_names
 
@@ -32,7 +31,7 @@ from majority.study.results import with_current_names
 def as_vectors(parts: Parts, components: int) -> Parts:
     """The same bags, with the pixels of each instance replaced by their first principal components."""
     store = parts.train.store.reshape(len(parts.train.store), -1).astype(np.float32)
-    known = store[one_bag_per_instance(parts.train).index]
+    known = store[parts.train.one_per_instance().index]
     lengths, directions = np.linalg.eigh(np.cov(known, rowvar=False))
     directions = directions[:, lengths > 1e-6 * lengths[-1]][:, ::-1][:, :components].astype(np.float32)
     vectors = (store - known.mean(axis=0)) @ directions

@@ -12,17 +12,23 @@ The method `entropy` is log-mean with a penalty on the entropy of each instance.
 similar to counts, which the counting network achieves with a temperature.
 """
 
+from torch import Tensor, nn
+
 import majority
-from majority import BagOutput, Method, Segments, Target, register
-from majority.methods.count import Count
+from majority import BagOutput, Head, Method, Segments, Target, functional, register
 
 
-class Entropy(Count):
+class Entropy(Head):
     def __init__(self, in_features: int, n_classes: int, weight: float = 0.1):
-        super().__init__(in_features, n_classes, instance_temperature=1.0, bag_temperature=None)
+        super().__init__()
+        self.classifier = nn.Linear(in_features, n_classes)
         self.weight = weight
 
-    def losses(self, output: BagOutput, segments: Segments, target: Target):  # (b,)
+    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
+        log_p = self.classifier(features).log_softmax(dim=1)  # (n, C)
+        return BagOutput(log_p, functional.mean_log_probs(log_p, segments))
+
+    def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:  # (b,)
         log_p = output.instance_log_probs  # (n, C)
         entropy = -(log_p.exp() * log_p).sum(dim=1)  # (n,)
         return super().losses(output, segments, target) + self.weight * segments.mean(entropy)

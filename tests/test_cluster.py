@@ -196,7 +196,7 @@ def test_a_node_reports_its_versions_and_what_it_sees(tmp_path):
         "missing": [str(tmp_path / "absent")],
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "majority", None)
+        patch.setitem(sys.modules, "majority.version", None)
         assert probe([])["majority"] is None
 
 

@@ -1,6 +1,8 @@
 """README, pages and examples: their commands and code are executed, their links and tables checked."""
 
+import ast
 import csv
+import doctest
 import io
 import re
 import runpy
@@ -219,6 +221,18 @@ def test_the_api_reference_has_every_public_name():
     pages = "".join(path.read_text() for path in (DOCS / "reference/api").glob("*.md"))
     documented = set(re.findall(r"^::: majority\.(?:\w+\.)*(\w+)$", pages, re.MULTILINE))
     assert set(majority.__all__) - documented == {"__version__"}
+
+
+def test_type_checkers_see_the_examples_that_documents_show():
+    readme = (ROOT / "README.md").read_text()
+    documents = {"readme": readme, "docstring_of_load": majority.load_source.__doc__}
+    documents |= {"docstring_of_train": majority.train.__doc__}
+    tree = ast.parse((ROOT / "tests/typed_usage.py").read_text())
+    checked = {function.name: function.body for function in tree.body if isinstance(function, ast.FunctionDef)}
+    for name, text in documents.items():
+        shown = ast.parse("".join(example.source for example in doctest.DocTestParser().get_examples(text))).body
+        imports = [line for line in checked[name] if isinstance(line, ast.ImportFrom)]  # a doctest needs none
+        assert [ast.unparse(line) for line in checked[name][len(imports) :]] == [ast.unparse(line) for line in shown]
 
 
 # ---------------------------------------------------------------------- links

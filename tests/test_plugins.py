@@ -8,13 +8,23 @@ import runpy
 import shutil
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from majority import InputError, MajorityLabelClassifier, plugins
+from majority import (
+    Augmentation,
+    Backbone,
+    Encoder,
+    InputError,
+    MajorityLabelClassifier,
+    Method,
+    Recipe,
+    plugins,
+)
 from majority.methods import METHODS
 from majority.plugins import _LOADED, PLUGINS
 from majority.study import workers
@@ -234,3 +244,9 @@ def test_a_file_that_asks_for_a_method_of_a_later_one_is_told_once(here, tmp_pat
     code, _, err = here("list", plugins=tmp_path / "first.py")
     assert code == 2
     assert err.count("there is no method 'later'") == err.count("of MAJORITY_PLUGINS fails") == 1
+
+
+@pytest.mark.parametrize("kind", [Method, Backbone, Encoder, Augmentation, Recipe])
+def test_a_description_is_the_third_argument_and_may_be_left_out(kind):
+    third = fields(kind)[2]
+    assert (third.name, third.default) == ("about", "")

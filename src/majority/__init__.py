@@ -3,12 +3,14 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from .backbones import Backbone, create_backbone
     from .backbones.resnet import load_weights
     from .data.bags import Bags
     from .data.batches import Target
-    from .data.scenarios import majority_range, make_bags, winner_weights
+    from .data.scenarios import majority_range, make_bags, round_counts, sample_proportions, winner_weights
     from .data.segments import Segments
     from .encoders import Encoder
     from .encoders.embed import embed
@@ -19,22 +21,25 @@ if TYPE_CHECKING:
     from .inference.classifier import Classifier
     from .inference.evaluate import evaluate
     from .inference.maps import write_maps
+    from .inference.metrics import Outcome
     from .inference.onnx import export_onnx
     from .inference.prediction_files import write_predictions
     from .methods import BagOutput, Head, Method, create_head, functional
     from .model import Model, build_model
     from .plugins import register
-    from .recipes import Recipe
-    from .sources import LabelledSet, NamedSource, Source, check_source
+    from .recipes import Plan, Recipe, TaskInfo, Trained, find_recipe
+    from .recipes import Run as RecipeRun
+    from .sources import LabelledSet, NamedSource, Parts, Source, check_source
     from .sources import load as load_source
     from .sources.custom.images import read_image
+    from .sources.custom.load import SourceCheck
     from .training.augment import Augmentation
     from .training.callbacks import Callback
     from .training.loop import fit
+    from .training.objectives import Objective
     from .training.settings import Settings
+    from .training.state import Fitted
     from .training.trackers import MLflowLog, TensorBoardLog
-
-__version__ = "0.1.0"
 
 _MODULES = {  # where each public name is defined; read only when it is used, so that the command starts fast
     "Augmentation": "training.augment",
@@ -44,6 +49,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Callback": "training.callbacks",
     "Classifier": "inference.classifier",
     "Encoder": "encoders",
+    "Fitted": "training.state",
     "Head": "methods",
     "InputError": "errors",
     "LabelledSet": "sources",
@@ -52,12 +58,20 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Method": "methods",
     "Model": "model",
     "NamedSource": "sources",
+    "Objective": "training.objectives",
+    "Outcome": "inference.metrics",
+    "Parts": "sources",
+    "Plan": "recipes",
     "Recipe": "recipes",
+    "RecipeRun": "recipes",
     "Segments": "data.segments",
     "Settings": "training.settings",
     "Source": "sources",
+    "SourceCheck": "sources.custom.load",
     "Target": "data.batches",
+    "TaskInfo": "recipes",
     "TensorBoardLog": "training.trackers",
+    "Trained": "recipes",
     "TrainedRun": "experiments.train",
     "TrainingError": "errors",
     "bag_accuracy": "estimator",
@@ -68,6 +82,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "embed": "encoders.embed",
     "evaluate": "inference.evaluate",
     "export_onnx": "inference.onnx",
+    "find_recipe": "recipes",
     "fit": "training.loop",
     "functional": "methods",
     "load_source": "sources",
@@ -77,11 +92,14 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "metrics": "inference",
     "read_image": "sources.custom.images",
     "register": "plugins",
+    "round_counts": "data.scenarios",
+    "sample_proportions": "data.scenarios",
     "train": "experiments.train",
     "winner_weights": "data.scenarios",
     "write_maps": "inference.maps",
     "write_predictions": "inference.prediction_files",
 }
+_NAMED_OTHERWISE = {"RecipeRun": "Run", "load_source": "load"}  # in their modules
 __all__ = [
     "Augmentation",
     "Backbone",
@@ -90,6 +108,7 @@ __all__ = [
     "Callback",
     "Classifier",
     "Encoder",
+    "Fitted",
     "Head",
     "InputError",
     "LabelledSet",
@@ -98,12 +117,20 @@ __all__ = [
     "Method",
     "Model",
     "NamedSource",
+    "Objective",
+    "Outcome",
+    "Parts",
+    "Plan",
     "Recipe",
+    "RecipeRun",
     "Segments",
     "Settings",
     "Source",
+    "SourceCheck",
     "Target",
+    "TaskInfo",
     "TensorBoardLog",
+    "Trained",
     "TrainedRun",
     "TrainingError",
     "__version__",
@@ -115,6 +142,7 @@ __all__ = [
     "embed",
     "evaluate",
     "export_onnx",
+    "find_recipe",
     "fit",
     "functional",
     "load_source",
@@ -124,6 +152,8 @@ __all__ = [
     "metrics",
     "read_image",
     "register",
+    "round_counts",
+    "sample_proportions",
     "train",
     "winner_weights",
     "write_maps",
@@ -137,7 +167,7 @@ def __getattr__(name: str) -> Any:
     module = import_module(f".{_MODULES[name]}", __name__)
     if name in ("functional", "metrics"):  # modules
         return import_module(f"{module.__name__}.{name}")
-    return getattr(module, "load" if name == "load_source" else name)
+    return getattr(module, _NAMED_OTHERWISE.get(name, name))
 
 
 def __dir__() -> list[str]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import __version__
 from .errors import InputError, count_noun
+from .version import __version__
 
 LOCAL, RAY = "local", "ray"
 PER_GPU = 2  # tasks that share a GPU: one reads or writes while the other computes
@@ -207,10 +207,9 @@ def _probe_function() -> Callable[[list[str]], dict[str, Any]]:
         import os
         import platform
 
+        version: str | None
         try:
-            import majority
-
-            version = majority.__version__
+            from majority.version import __version__ as version
         except ImportError:
             version = None
         missing = [path for path in paths if not os.path.exists(path)]

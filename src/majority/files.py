@@ -8,7 +8,7 @@ import os
 import stat
 import time
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -167,11 +167,20 @@ def write_error(path: Path, error: OSError) -> InputError:
     return InputError(f"{path} cannot be written ({error.strerror or error}): {cure}")
 
 
-def write_json(path: Path, content: dict) -> None:
+def cache_folder() -> Path:
+    """The folder of this user for downloaded files and decoded images."""
+    try:
+        import pooch
+    except ImportError:
+        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "majority"
+    return Path(pooch.os_cache("majority")).expanduser()
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(content, indent=2) + "\n")
 
 
-def write_shared_json(path: Path, content: dict) -> None:
+def write_shared_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file that several commands may write at the same time, all with the same content."""
     text = json.dumps(content, indent=2) + "\n"
 
@@ -197,12 +206,12 @@ def retry_while_busy(action: Callable[[], Value], seconds: float = BUSY_SECONDS)
             time.sleep(BUSY_POLL)
 
 
-def write_lines(path: Path, records: list[dict]) -> None:
+def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Write a whole JSON-lines file."""
     write_text(path, "".join(json.dumps(record) + "\n" for record in records))
 
 
-def append_line(path: Path, record: dict) -> None:
+def append_line(path: Path, record: Mapping[str, Any]) -> None:
     append(path, json.dumps(record) + "\n")
 
 

@@ -117,7 +117,7 @@ class Normalise(nn.Module):
             super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch does not annotate it
         except TypeError:  # MPS has no float64
             self.mean = self.mean.float()
-            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch does not annotate it
         return self
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from majority import Bags, InputError, Settings, build_model, fit
-from majority.recipes.features import bags_of_features, one_bag_per_instance
+from majority.recipes.features import bags_of_features
 
 
 def images(n_bags=6, size=4):
@@ -19,7 +19,7 @@ def images(n_bags=6, size=4):
 def test_singles_hold_every_instance_once():
     bags = images()
     shared = bags._with(index=np.concatenate([bags.index[:12], bags.index[:12]]))
-    alone = one_bag_per_instance(shared)
+    alone = shared.one_per_instance()
     assert alone.index.tolist() == list(range(12))
     assert alone.sizes.tolist() == [1] * 12
     assert alone.instance_labels is None

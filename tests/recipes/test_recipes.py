@@ -110,10 +110,10 @@ def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path):
     def plan(task):
         return Plan("twice", training=Settings(epochs=1), own=TwiceSettings())
 
-    def planned_epochs(plan, bags):
+    def planned_epochs(plan, bags, losses):
         return plan.training.epochs + plan.own.again.epochs
 
-    register(Recipe("twice", "trains twice", plan, train, planned_epochs=planned_epochs))
+    register(Recipe("twice", plan, "trains twice", train, planned_epochs=planned_epochs))
     settings = {"twice.again.epochs": 3, "twice.share": 0.25}
     data = Data("digits", bags=20, bag_size=8)
     result = Experiment(data, "count", recipe="twice", seed=5, settings=settings).run(tmp_path / "run", "cpu")
@@ -129,7 +129,7 @@ def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path):
 @pytest.mark.usefixtures("registries")
 def test_a_recipe_whose_plan_has_another_name_is_refused(tmp_path):
     """Its own trainer would never run."""
-    register(Recipe("mine", "reuses a plan", RECIPES["quick"].plan))
+    register(Recipe("mine", RECIPES["quick"].plan))
     with pytest.raises(InputError, match=r"recipe mine gives a plan of 'quick': give Plan\('mine'"):
         Experiment(Data("digits"), "count", recipe="mine")
 
@@ -137,7 +137,7 @@ def test_a_recipe_whose_plan_has_another_name_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["default", "training", "a/b", ""])
 def test_reserved_and_odd_names_are_refused(name):
     with pytest.raises(InputError, match="recipe"):
-        register(Recipe(name, "x", RECIPES["quick"].plan))
+        register(Recipe(name, RECIPES["quick"].plan))
     assert name not in RECIPES
 
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from majority import Bags, Settings, build_model, fit, make_bags
-from majority.recipes.features import one_bag_per_instance
 from majority.training import steps
 from majority.training.augment import AUGMENTATIONS
 from majority.training.cuda_graphs import Captured, compiled, cudnn_benchmark, uncompiled
@@ -243,7 +242,7 @@ def test_every_augmentation_and_objective_is_captured(make, optimizer, capsys):
     settings = Settings(8, 4, drop_last=True, optimizer=optimizer, augment=views, precision="bf16")
     model = build_model(train, "log-mean", "resnet18-small")
     if Contrastive in (make, getattr(make, "func", None)):
-        train, val, objective = one_bag_per_instance(train), None, make(model.n_features)
+        train, val, objective = train.one_per_instance(), None, make(model.n_features)
     else:
         objective = BagLoss() if make is BagLoss else make(model)
     soft_labels = rng.dirichlet([1, 1, 1], 16 * 8).astype(np.float32) if make is Distill else None

@@ -19,7 +19,6 @@ from majority.data.stores import FeatureFiles
 from majority.data.streaming import StreamedLoader
 from majority.recipes import TaskInfo, find_recipe, model_builder, train_by_plan
 from majority.recipes.census import CensusSettings
-from majority.recipes.features import one_bag_per_instance
 from majority.training import distributed
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
 from majority.training.loop import _Loop
@@ -104,7 +103,7 @@ def projected(tensor):
 def gradients_and_buffers(name):
     """After every step of two epochs."""
     method, backbone, images, batch_bags, kind = STEPS[name]
-    bags = one_bag_per_instance(ragged(images)) if kind is Contrastive else ragged(images)
+    bags = ragged(images).one_per_instance() if kind is Contrastive else ragged(images)
     model = build_model(bags, method, backbone)
     torch.manual_seed(1)
     objective = {BagLoss: BagLoss, Averaged: lambda: Averaged(model), Contrastive: lambda: Contrastive(128)}[kind]()

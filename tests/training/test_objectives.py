@@ -12,7 +12,6 @@ from majority.data.streaming import make_loader
 from majority.errors import InputError
 from majority.inference.evaluate import outputs
 from majority.methods import BagOutput
-from majority.recipes.features import one_bag_per_instance
 from majority.training.augment import Augment
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
 from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill, instance_losses
@@ -90,7 +89,7 @@ def pretrained(bags, settings=PRETRAINING, folder=None, mixed=0.0, callbacks=())
     torch.manual_seed(1)
     objective = Contrastive(model.backbone.out_features, mixed_views=mixed, width=16, dimensions=8)
     options = {"objective": objective, "folder": folder, "callbacks": callbacks}
-    return model, fit(model, one_bag_per_instance(bags), None, settings, device="cpu", **options)
+    return model, fit(model, bags.one_per_instance(), None, settings, device="cpu", **options)
 
 
 def test_one_instance_alone_has_nothing_to_learn():
@@ -118,7 +117,7 @@ def test_the_two_views_are_drawn_separately():
     bags, seen = images(), []
     model = build_model(bags, "log-mean", "cnn")
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-    (batch,) = make_loader(one_bag_per_instance(bags), torch.device("cpu")).in_order(9_999)
+    (batch,) = make_loader(bags.one_per_instance(), torch.device("cpu")).in_order(9_999)
     augment = partial(Augment(VIEWS), generator=torch.default_generator)
     Contrastive(model.backbone.out_features).losses(model, batch, augment)
     first, second = seen[0].chunk(2)
@@ -281,7 +280,7 @@ def test_distillation_learns_soft_labels_and_no_bag_labels():
 def test_the_target_of_a_mixed_view_is_both_instances():
     """Instances are rows of the identity, so that a mixed instance shows its two parts and their shares."""
     bags = images(6)
-    bags = one_bag_per_instance(bags._with(store=np.eye(24, dtype=np.float32)))
+    bags = bags._with(store=np.eye(24, dtype=np.float32)).one_per_instance()
     model = build_model(bags, "log-mean", "mlp").eval()
     model.normalise.mean.zero_()
     model.normalise.std.fill_(1)
@@ -347,7 +346,7 @@ def test_wrong_soft_labels_are_refused(soft_labels, make, message):
 def test_contrastive_learning_needs_single_instances():
     bags = images()
     model = build_model(bags)
-    with pytest.raises(InputError, match=r"Contrastive learns single instances: .*one_bag_per_instance"):
+    with pytest.raises(InputError, match=r"Contrastive learns single instances: .*one_per_instance"):
         fit(model, bags, None, objective=Contrastive(model.backbone.out_features), device="cpu")
 
 

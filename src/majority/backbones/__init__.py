@@ -113,7 +113,7 @@ class Backbone:
 
     name: str
     create: Callable[..., nn.Module]  # shape is (d,) or (channels, height, width)
-    about: str
+    about: str = ""
     takes: Literal["images", "vectors", "both"] = "both"
 
 

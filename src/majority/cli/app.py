@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from .. import __version__
 from ..errors import InputError, TrainingError
 from ..plugins import load_plugins
+from ..version import __version__
 from .printing import log
 
 NEW_OBJECTS = 20_000  # between searches for garbage: imports make many objects that stay, the default is 700

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..sharding import Shard
-    from ..sources.custom.load import Check
+    from ..sources.custom.load import SourceCheck
     from ..study import FinishedCell
 
 WIDTH_OF_LOGS = 160
@@ -105,7 +105,7 @@ def print_figures(figures: dict[str, Any], title: str) -> None:
         log(f"warning: {warning}")
 
 
-def print_check(found: Check, source: str) -> None:
+def print_check(found: SourceCheck, source: str) -> None:
     from rich.table import Table
 
     from ..sources.custom.findings import group_by_cause

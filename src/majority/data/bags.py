@@ -436,6 +436,16 @@ class Bags:
             weights=_take(self.weights, positions),
         )
 
+    def one_per_instance(self) -> Bags:
+        """Return every instance of these bags once, each in a bag of its own; the labels have no meaning.
+
+        >>> Bags.from_indices(np.eye(4), [[0, 1], [1, 3]], labels=["a", "b"]).one_per_instance().index.tolist()
+        [0, 1, 3]
+        """
+        used = np.unique(self.index)
+        alone = Bags(self.store, used, np.arange(len(used) + 1), np.zeros(len(used), np.int64), self.classes)
+        return alone._with(background=self.background)
+
     @check_arguments
     def split(self, fractions: Sequence[float], seed: int = 0) -> tuple[Bags, ...]:
         """Split into parts of these fractions, stratified by label. Bags of one group stay together.

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..plugins import Registry
+
+if TYPE_CHECKING:  # PyTorch takes long to import
+    from torch import nn
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -26,8 +29,8 @@ class Encoder:
     """
 
     name: str
-    create: Callable[[], Any]  # a torch.nn.Module
-    about: str
+    create: Callable[[], nn.Module]
+    about: str = ""
     image_size: int | tuple[int, int] = 224  # pixels per side, or (height, width)
     channels: int = 3  # 1: grey
     mean: tuple[float, ...] = IMAGENET_MEAN

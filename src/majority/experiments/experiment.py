@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .. import __version__
 from ..backbones import check_backbone
 from ..data.bags import Bags
 from ..data.device import choose_device, keep_freed_memory
@@ -51,6 +50,7 @@ from ..training.validation import (
     check_label_kinds,
     check_weights,
 )
+from ..version import __version__
 from .data import Data, fingerprints
 from .reopen import open_classifier
 from .run_folder import (

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..errors import BusyError, InputError
 from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
 from ..inference.classifier import CLASSIFIER
@@ -21,6 +20,7 @@ from ..records import RunResult, TaskRecord
 from ..sources import is_custom_source
 from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
+from ..version import __version__
 from .data import Data
 
 SCHEMA = 5

@@ -18,7 +18,7 @@ from ..parsing import read_records
 from ..recipes import DEFAULT
 from ..records import Epoch
 from ..report.page import REPORT
-from ..sources import Source
+from ..sources import Parts, Source
 from ..sources.base import IN_MEMORY
 from ..sources.in_memory import as_source
 from ..training.callbacks import Callback
@@ -63,7 +63,7 @@ class TrainedRun:
 
 @check_arguments
 def train(
-    source: str | Path | Source | Bags | Sequence[Bags],
+    source: str | Path | Source | Bags | Parts | Sequence[Bags | None],
     *,
     method: str = AUTO,
     method_options: Mapping[str, Any] | None = None,

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .. import __version__
 from ..arguments import check_arguments
 from ..data.validation import needs_double
 from ..errors import InputError
 from ..files import write_atomically
 from ..model import Model, ModelSpec
+from ..version import __version__
 from .classifier import Classifier
 
 INPUT, OUTPUT = "instances", "probabilities"

@@ -45,7 +45,7 @@ class Method:
 
     name: str
     head: type[Head]
-    about: str
+    about: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

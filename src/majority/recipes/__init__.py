@@ -37,13 +37,14 @@ __all__ = [
     "TaskInfo",
     "Trained",
     "choose",
+    "find_recipe",
     "model_builder",
     "temporary_files",
     "train_by_plan",
 ]
 
 
-def _epochs_of_one_training(plan: Plan, train: Bags) -> int:
+def _epochs_of_one_training(plan: Plan, train: Bags, losses: int) -> int:
     return plan.training.epochs
 
 
@@ -52,12 +53,12 @@ class Recipe:
     """How to train: `plan` says with which settings, `train` does it."""
 
     name: str
-    about: str
     plan: Callable[[TaskInfo], Plan]
+    about: str = ""
     train: Callable[[Run], Trained] = train_once
     head: type[Head] = Head  # the methods it works with have a head of this class
-    planned_epochs: Callable[..., int] = _epochs_of_one_training  # in all stages together
-    losses: tuple[str, ...] = ()  # the methods that it weighs if none is named; `planned_epochs` takes their number
+    planned_epochs: Callable[[Plan, Bags, int], int] = _epochs_of_one_training  # in all stages; see `epochs`
+    losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
     can_refit: bool = False  # whether `train` follows `run.chosen`, by an earlier training, on all bags
     uses_instance_labels: bool = False  # whether `train` learns the `training_labels` that bags may have
 
@@ -69,10 +70,9 @@ class Recipe:
         return plan
 
     def epochs(self, plan: Plan, train: Bags, method: str) -> int:
-        """The number of epochs in all stages."""
-        if method == AUTO:
-            return self.planned_epochs(plan, train, len(self.losses))
-        return self.planned_epochs(plan, train)
+        """The number of epochs in all stages. `planned_epochs` also gets the number of methods that are weighed: 0 if
+        one is named."""
+        return self.planned_epochs(plan, train, len(self.losses) if method == AUTO else 0)
 
     def method(self, name: str) -> str:
         """What `auto` stands for: itself if this recipe weighs several losses, else the default method, or the first
@@ -106,14 +106,14 @@ class Recipe:
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))
 for recipe in (
-    Recipe("quick", ABOUT["quick"], single.quick, can_refit=True, uses_instance_labels=True),
-    Recipe("paper", ABOUT["paper"], single.paper, can_refit=True, uses_instance_labels=True),
-    Recipe("augmented", ABOUT["augmented"], single.augmented, can_refit=True, uses_instance_labels=True),
-    Recipe("mpem", ABOUT["mpem"], mpem.plan, mpem.train, Count, mpem.planned_epochs),
+    Recipe("quick", single.quick, ABOUT["quick"], can_refit=True, uses_instance_labels=True),
+    Recipe("paper", single.paper, ABOUT["paper"], can_refit=True, uses_instance_labels=True),
+    Recipe("augmented", single.augmented, ABOUT["augmented"], can_refit=True, uses_instance_labels=True),
+    Recipe("mpem", mpem.plan, ABOUT["mpem"], mpem.train, Count, mpem.planned_epochs),
     Recipe(
         "census",
-        ABOUT["census"],
         census.plan,
+        ABOUT["census"],
         census.train,
         planned_epochs=census.planned_epochs,
         losses=LOSSES,
@@ -133,6 +133,11 @@ def choose(name: str, task: TaskInfo) -> tuple[Plan, str]:
 
 
 def find_recipe(name: str) -> Recipe:
+    """The recipe of this name, the package's or your own.
+
+    >>> find_recipe("paper").plan_for(TaskInfo("cifar10")).training.epochs
+    1500
+    """
     return RECIPES.find(name, f", {DEFAULT}")
 
 

@@ -1,4 +1,4 @@
-"""Bags of single instances, and bags of features in place of instances."""
+"""Bags of features in place of instances."""
 
 from __future__ import annotations
 
@@ -13,18 +13,11 @@ from ..model import Model
 from ..training.distributed import gather_pass
 
 
-def one_bag_per_instance(bags: Bags) -> Bags:
-    """Every instance of the bags once, each in its own bag; the labels have no meaning."""
-    used = np.unique(bags.index)
-    alone = Bags(bags.store, used, np.arange(len(used) + 1), np.zeros(len(used), np.int64), bags.classes)
-    return alone._with(background=bags.background)
-
-
 def bags_of_features(model: Model, bags: Bags, device: str = "auto") -> Bags:
     """The same bags with the network's features (float32 vectors) as instances, to train a head on them."""
     chosen = choose_device(device)
     model.to(chosen).eval()  # outside inference mode: weights moved inside it could not be trained again
-    alone = one_bag_per_instance(bags)
+    alone = bags.one_per_instance()
 
     def features_of(part: Bags) -> Tensor:
         return torch.cat([batch_features(model, batch).cpu() for batch in all_batches(part, chosen)])

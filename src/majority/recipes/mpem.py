@@ -47,7 +47,7 @@ def plan(task: TaskInfo) -> Plan:
     return replace(single.paper(task), recipe="mpem", own=MpemSettings())
 
 
-def planned_epochs(plan: Plan, train: Bags) -> int:
+def planned_epochs(plan: Plan, train: Bags, losses: int) -> int:
     return plan.training.epochs * (1 + len(plan.own.ratios))
 
 

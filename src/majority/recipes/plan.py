@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from ..errors import InputError
 from ..files import flatten
@@ -52,7 +52,9 @@ class TaskInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    recipe: str
+    """What a recipe sets. A run can be repeated from it."""
+
+    recipe: str  # its name
     backbone: str = "auto"
     pixels: str = "data"
     training: Settings = field(default_factory=Settings)  # of the network that is kept
@@ -139,7 +141,7 @@ def _is_real(value: Any) -> bool:
 def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> Any:
     """The dataclass with the setting at this path replaced; `name` is the whole dotted name, for messages."""
     first, *rest = path
-    known = {item.name: item for item in fields(settings)} if is_dataclass(settings) else {}
+    known = [item.name for item in fields(settings)] if is_dataclass(settings) else []
     if first not in known:
         group = name.removesuffix(".".join(path)).rstrip(".")
         hint = f"{group} has {', '.join(known)}" if known else f"{group} is {settings!r} and has no settings in it"
@@ -147,8 +149,7 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
             hint = f"this plan has no stage {group} for these instances on this device"
         raise InputError(f"the plan has no setting {name!r}: {hint}")
     before = getattr(settings, first)
-    is_stage = is_dataclass(before) or "Settings" in str(known[first].type)
-    if value is not None and not rest and is_stage:
+    if value is not None and not rest and (is_dataclass(before) or _is_group(settings, first)):
         raise InputError(
             f"{name}={value}: it is a group of settings: change one of them with --set {name}.SETTING=VALUE"
         )
@@ -162,6 +163,15 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
     except TypeError as error:
         shown, cause = "null" if value is None else value, f"{expected} is needed" if expected else str(error)
         raise InputError(f"{name}={shown}: {cause}") from None
+
+
+def _is_group(settings: Any, name: str) -> bool:
+    """Whether this field of a dataclass holds further settings by its type; its value may be None."""
+    try:
+        hint = get_type_hints(type(settings))[name]
+    except NameError:  # of a type that only type checkers import
+        return False
+    return any(is_dataclass(kind) for kind in get_args(hint) or (hint,))
 
 
 def lists_as_tuples(value: Any) -> Any:

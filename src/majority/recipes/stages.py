@@ -80,6 +80,8 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Run:
+    """What the `train` function of a recipe gets. Its public name is `majority.RecipeRun`."""
+
     folder: Path
     train: Bags
     val: Bags

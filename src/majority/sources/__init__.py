@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..plugins import load_plugins, register
 from .base import Parts, Source
 from .benchmarks import cifar, digits, medmnist, svhn
-from .benchmarks.catalogue import SOURCES, NamedSource
+from .benchmarks.catalogue import SOURCES, NamedSource, OurSource
 from .benchmarks.fetch import find
 from .benchmarks.labelled import LabelledSet
 from .benchmarks.npz import load_npz
@@ -23,7 +23,7 @@ from .benchmarks.published import PUBLISHED
 from .custom import ColumnNames, CustomBags, ReadOptions, as_pixel_size, is_custom
 
 if TYPE_CHECKING:
-    from .custom.load import Check
+    from .custom.load import SourceCheck
 
 __all__ = [
     "SOURCES",
@@ -70,6 +70,19 @@ def names() -> list[str]:
     return list(SOURCES)
 
 
+@overload
+def load(name_or_path: OurSource) -> LabelledSet: ...
+@overload
+def load(
+    name_or_path: str | Path,
+    image_size: int | None = None,
+    features: Sequence[str] | None = None,
+    *,
+    bag_column: str | None = None,
+    label_column: str | None = None,
+    path_column: str | None = None,
+    labels: bool = True,
+) -> Source: ...
 @check_arguments
 def load(
     name_or_path: str | Path,
@@ -138,12 +151,12 @@ def check_source(
     label_column: str | None = None,
     path_column: str | None = None,
     purpose: str = "train",
-) -> Check:
+) -> SourceCheck:
     """For your own bags, all files are read and checked. A labelled set is loaded, which checks it.
 
     With the purpose "predict", labels are not read, and nothing is said about how well the bags could be trained on.
     """
-    from .custom.load import Check
+    from .custom.load import SourceCheck
     from .custom.load import check as check_custom
 
     if purpose not in PURPOSES:
@@ -159,7 +172,7 @@ def check_source(
             names=names,
         )
         return check_custom(Path(source).expanduser(), options)
-    return Check(_summary(_load_labelled(source, image_size, features, names)))
+    return SourceCheck(_summary(_load_labelled(source, image_size, features, names)))
 
 
 def _is_registered(name: str | Path) -> bool:

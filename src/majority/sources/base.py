@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,15 +11,27 @@ from ..data.bags import Bags
 from .embedding import Embedding
 from .image_summary import ImageFileSummary
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    TestBags = TypeVar("TestBags", bound=Bags | None, covariant=True, default=Bags | None)
+else:
+    from typing import TypeVar
+
+    TestBags = TypeVar("TestBags")  # Python has defaults of type variables from 3.13 on
+
 IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
 
 
-class Parts(NamedTuple):
-    """Bags for training, for validation (model selection) and for testing. No two parts share an instance."""
+class Parts(NamedTuple, Generic[TestBags]):
+    """Bags for training, for validation (model selection) and for testing. No two parts share an instance.
+
+    For type checkers, `Parts[Bags]` always has test bags, and `Parts` may have none.
+    """
 
     train: Bags
     val: Bags
-    test: Bags | None  # None where a source of your own marks no test bags
+    test: TestBags  # None where a source of your own marks no test bags
 
     def present(self) -> dict[str, Bags]:
         """The parts that there are, by name."""

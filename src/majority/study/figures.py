@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..errors import count_noun
 from ..plots.axes import Axes, nice_ticks, slots
@@ -46,7 +47,7 @@ def interval_plot(gaps: Sequence[Gap], label: str) -> str:
     return svg(width, axes.bottom + 24, parts, label, font_size=12)
 
 
-def small_curves(method: str, runs: Sequence[dict]) -> str:
+def small_curves(method: str, runs: Sequence[dict[str, Any]]) -> str:
     """Loss and bag accuracy by epoch, for training and validation bags; the curves of all runs overlap.
 
     Runs of older versions have the accuracy of the method's own prediction: it is shown if no run has the other.
@@ -81,7 +82,7 @@ def _route(epochs: Sequence[int], values: Sequence[float], axes: Axes) -> str:
     return "M" + "L".join(f"{axes.x(epoch):.0f} {axes.y(value):.0f}" for epoch, value in points)
 
 
-def _kept_epoch(run: dict, name: str, axes: Axes) -> str:
+def _kept_epoch(run: dict[str, Any], name: str, axes: Axes) -> str:
     """A dot at the kept epoch, as high as the nearest point of the curve."""
     epochs, best = run["curve"]["epoch"], run["best_epoch"]
     nearest = min(range(len(epochs)), key=lambda i: abs(epochs[i] - best))

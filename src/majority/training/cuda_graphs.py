@@ -14,6 +14,8 @@ WARM_UPS = 3
 MOST_GRAPHS = 64  # of one function: other shapes run eagerly
 RECOMPILATIONS = 64  # of a module in one process: for other shapes, for training and evaluation
 
+Shapes = tuple[torch.Size | None, ...]  # of the inputs of a function; None: there is no such input
+
 
 class Captured:
     """A function that is captured as a CUDA graph for each combination of input shapes (up to MOST_GRAPHS of them),
@@ -26,7 +28,7 @@ class Captured:
 
     def __init__(self, function: Callable[..., None], state: Callable[[], dict[object, Tensor]]):
         self.function, self.state = function, state
-        self.graphs: dict[tuple, tuple[list[Tensor | None], torch.cuda.CUDAGraph]] = {}
+        self.graphs: dict[Shapes, tuple[list[Tensor | None], torch.cuda.CUDAGraph]] = {}
         self.pool = torch.cuda.graph_pool_handle()
         self.seconds = 0.0  # spent on capturing
         self.failed = False
@@ -43,7 +45,7 @@ class Captured:
                 static.copy_(tensor)
         return graph.replay()
 
-    def _capture(self, shapes: tuple, inputs: tuple[Tensor | None, ...]) -> None:
+    def _capture(self, shapes: Shapes, inputs: tuple[Tensor | None, ...]) -> None:
         start = time.perf_counter()
         static_inputs = [None if tensor is None else tensor.clone() for tensor in inputs]
         saved = {name: tensor.clone() for name, tensor in self.state().items()}

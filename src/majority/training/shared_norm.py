@@ -45,7 +45,7 @@ class SharedNorms:
             return self._normalise(module, x)
 
         for module in known:
-            module.forward = MethodType(forward, module)  # type: ignore[method-assign]
+            module.forward = MethodType(forward, module)  # type: ignore[method-assign]  # of one object, for a while
         try:
             yield
         finally:
@@ -53,7 +53,7 @@ class SharedNorms:
                 del module.forward
 
     def _normalise(self, norm: Any, x: Tensor) -> Tensor:
-        normalised, mean, variance, values = _Normalise.apply(  # type: ignore[no-untyped-call]
+        normalised, mean, variance, values = _Normalise.apply(  # type: ignore[no-untyped-call]  # torch's lack
             x, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.eps, self.counts
         )
         if norm.running_mean is not None:

@@ -94,7 +94,7 @@ def check_weights(model: Model, bags: Bags | None) -> None:
 def check_objective(model: Model, bags: Bags, settings: Settings, objective: Objective) -> None:
     if objective.needs_single_instances and bags.sizes.max() > 1:
         name = type(objective).__name__
-        cure = "give bags of one instance, majority.recipes.features.one_bag_per_instance(bags)"
+        cure = "give bags of one instance, bags.one_per_instance()"
         raise InputError(f"{name} learns single instances: {cure}")
     if settings.augment and not model.spec.images:
         cure = "leave it out (--set training.augment=[])"

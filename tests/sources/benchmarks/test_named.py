@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from scipy.io import savemat
 
 from majority import sources
 from majority.errors import InputError
-from majority.sources.benchmarks import cifar
+from majority.sources.benchmarks import cifar, digits, medmnist, svhn
+from majority.sources.benchmarks.catalogue import OurSource
 from majority.sources.benchmarks.published import PUBLISHED, Published
 
 RNG = np.random.default_rng(0)
@@ -215,3 +217,9 @@ def test_a_benchmark_set_refuses_options_of_custom_bags(majority, tmp_path):
         code, _, err = majority("train", "digits", *words, "--out", tmp_path / "run")
         assert code == 2
         assert [fact for fact in facts if fact not in err] == []
+
+
+def test_type_checkers_know_the_names_of_our_sources():
+    assert list(get_args(OurSource)) == [
+        source.name for source in (*digits.SOURCES, *cifar.SOURCES, *svhn.SOURCES, *medmnist.SOURCES)
+    ]

@@ -125,8 +125,8 @@ def _three_quarters(length: int) -> int:
     return unit * round(3 / 4 * length / unit)
 
 
-def planned_epochs(plan: Plan, train: Bags, losses: int = 0) -> int:
-    """In all stages; `losses` is their number if no method is named."""
+def planned_epochs(plan: Plan, train: Bags, losses: int) -> int:
+    """In all stages; `losses` is their number if no method is named, else 0."""
     own: CensusSettings = plan.own
     distills = int(has_head_on_discriminants(own, train))  # the network learns the soft labels of heads
     epochs = own.pretrain.epochs if own.pretrain is not None else 0

@@ -22,7 +22,7 @@ from ...training.objectives import Averaged, Contrastive, Distill
 from ...training.state import Fitted
 from ...training.validation import takes_views
 from ..discriminants import discriminants
-from ..features import bags_of_features, one_bag_per_instance
+from ..features import bags_of_features
 from ..stages import Run
 from .plan import CensusSettings
 
@@ -41,7 +41,7 @@ def pretrain(run: Run, model: Model, folder: Path, title: str | None) -> Fitted:
         steps = Augment(settings.augment).plan
         views = [(name, {key: more[key] for key in more if key != "side"}) for name, more in steps]
         settings = replace(settings, augment=tuple(views))
-    return run.fit(model, folder, title, (one_bag_per_instance(run.train), None), settings, objective=objective)
+    return run.fit(model, folder, title, (run.train.one_per_instance(), None), settings, objective=objective)
 
 
 def train_head(run: Run, model: Model, folder: Path | None, title: str | None) -> Fitted:

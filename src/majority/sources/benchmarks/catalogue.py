@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 from ...plugins import Registry
 from .labelled import LabelledSet
+
+OurSource = Literal[  # the names of our sources, so that type checkers know that `load` gives a labelled set for them
+    "digits",
+    "cifar10",
+    "svhn",
+    "pathmnist",
+    "octmnist",
+    "dermamnist",
+    "bloodmnist",
+    "tissuemnist",
+    "organamnist",
+    "organcmnist",
+    "organsmnist",
+    "retinamnist",
+    "pneumoniamnist",
+    "breastmnist",
+]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import InputError
+from ...files import cache_folder
 from .catalogue import NamedSource
-from .fetch import cache_folder, fetch, find
+from .fetch import fetch, find
 from .labelled import LabelledSet
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")

@@ -8,22 +8,14 @@ import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from ...errors import InputError
-from ...files import read_json
+from ...files import cache_folder, read_json
 from .published import PUBLISHED
 
 DATA_VARIABLE = "MAJORITY_DATA"
 NOTES = "verified.json"  # in the cache: files whose checksum was correct, so that it is computed only once
-
-
-def cache_folder() -> Path:
-    """The folder of this user into which missing files are downloaded."""
-    try:
-        import pooch
-    except ImportError:
-        return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "majority"
-    return Path(pooch.os_cache("majority")).expanduser()
 
 
 def data_folders() -> list[Path]:
@@ -74,14 +66,14 @@ def check_content(path: Path, name: str) -> None:
     _write_notes(_read_notes() | {str(path.resolve()): stamp})
 
 
-def _read_notes() -> dict:
+def _read_notes() -> dict[str, Any]:
     try:
         return read_json(cache_folder() / NOTES)
     except InputError:  # it does not exist, or is damaged
         return {}
 
 
-def _write_notes(notes: dict) -> None:
+def _write_notes(notes: dict[str, Any]) -> None:
     folder = cache_folder()
     with contextlib.suppress(OSError):  # without the note, the checksum is computed again next time
         folder.mkdir(parents=True, exist_ok=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...arguments import check_arguments
+from ...data.bags import Bags
 from ...data.scenarios import BACKGROUND_SHARES, make_bags, make_labels_wrong, winner_weights
 from ...data.validation import as_integers, check_lengths, check_store, encode_labels, is_sized
 from ...errors import InputError
@@ -122,7 +123,7 @@ class LabelledSet:
         winner_ratio: float | None = None,
         background: str | None = None,
         background_shares: tuple[float, float] = BACKGROUND_SHARES,
-    ) -> Parts:
+    ) -> Parts[Bags]:
         """Bags of one fold: test bags from this fold, validation bags from the next, training bags from the other
         three.
 
@@ -180,7 +181,8 @@ class LabelledSet:
         ]
         for number, part in enumerate(parts[:2] if wrong_labels else []):
             parts[number] = make_labels_wrong(part, wrong_labels or 0, _generator(data_seed, fold, len(parts) + number))
-        return Parts(*parts)
+        train, val, test = parts
+        return Parts(train, val, test)
 
     def _first_classes(self, n: int | None) -> tuple[str, ...]:
         if n is not None and not 2 <= n <= len(self.classes):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from ...data.feature_files import inspect_feature_file
 from ..embedding import EMBEDDING
@@ -15,10 +16,11 @@ from .findings import Findings, UnreadableError
 from .image_folder import image_rows, is_image_folder
 from .instance_table import INSTANCES
 from .manifest import read_frame
-from .parquet import is_parquet, parquet_files, row_groups
+from .parquet import RowGroup, is_parquet, parquet_files, row_groups
 from .read_options import Block, ReadOptions
 
 BLOCK_ROWS = 100_000
+Unit = TypeVar("Unit")  # a file, or a row group of one
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def divide(source: Path, options: ReadOptions, rows: int = BLOCK_ROWS) -> Divisi
     return Division(tuple(blocks), _fingerprint(source, files), whole_bags)
 
 
-def _rows_of_parquet(group: list) -> Block:
+def _rows_of_parquet(group: list[RowGroup]) -> Block:
     return Block(
         start=group[0].start, rows=sum(unit.rows for unit in group), row_groups=tuple(unit[:2] for unit in group)
     )
@@ -68,9 +70,9 @@ def _sizes(files: list[Path]) -> list[float]:
     return [file.stat().st_size * rows_per_byte for file in files]
 
 
-def _groups(units: list, sizes: Iterable[float], limit: int) -> Iterator[list]:
+def _groups(units: Sequence[Unit], sizes: Iterable[float], limit: int) -> Iterator[list[Unit]]:
     """Neighbours together, up to this size; a larger one alone."""
-    group: list = []
+    group: list[Unit] = []
     total = 0.0
     for unit, size in zip(units, sizes, strict=True):
         if group and total + size > limit:

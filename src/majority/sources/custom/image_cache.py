@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 
 from ...data.stores import MappedRows, Store
-from ...files import LOCK, hold_lock, read_json
-from ..benchmarks.fetch import cache_folder
+from ...files import LOCK, cache_folder, hold_lock, read_json
 
 FORMAT = 5
 DRAFT = ".draft"  # suffix of a note that is being written
 NOTE_FIELDS = 9  # of an ImageFileInfo; the last two may be None
 ZEROS = 2**20  # bytes written at a time
 
-Notes = dict[str, list]  # path as the manifest writes it -> the fields of its ImageFileInfo
+Notes = dict[str, list[Any]]  # path as the manifest writes it -> the fields of its ImageFileInfo
 
 
 class ImageCache:

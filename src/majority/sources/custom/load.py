@@ -26,15 +26,15 @@ from .read_options import ReadOptions
 
 
 @dataclass(frozen=True)
-class Check:
-    """The result of a check."""
+class SourceCheck:
+    """The result of `check_source`."""
 
     summary: dict[str, str]  # what the source contains; empty if it could not be read
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
-def check(path: Path, options: ReadOptions) -> Check:
+def check(path: Path, options: ReadOptions) -> SourceCheck:
     """The summary of a manifest or a folder, with all problems and warnings."""
     content, findings = _read(path, options)
     if content is not None and not findings.problems:
@@ -44,7 +44,9 @@ def check(path: Path, options: ReadOptions) -> Check:
                 bags.make_parts()
         except InputError as error:  # raised by Bags or by the division into parts, as `majority train` would
             findings.add_error(content.file, error)
-    return Check({} if content is None else summarise(content, options.training), findings.problems, findings.warnings)
+    return SourceCheck(
+        {} if content is None else summarise(content, options.training), findings.problems, findings.warnings
+    )
 
 
 def load_custom(path: Path, options: ReadOptions) -> CustomBags:

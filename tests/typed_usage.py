@@ -1,0 +1,61 @@
+"""How the README and docstrings use the library, for mypy; test_documents.py compares the lines, nothing calls them."""
+
+
+def readme() -> None:
+    import majority
+
+    train, val, test = majority.load_source("digits").make_parts(scenario="large")
+    train
+    run = majority.train((train, val, test), method="log-mean", recipe="quick", verbose=False)
+    run.classifier.predict(test.instances()).shape
+    run.figures["instance_accuracy"] > 0.9
+
+
+def docstring_of_load() -> None:
+    from majority.sources import load
+
+    load("digits").store.shape
+
+
+def docstring_of_train() -> None:
+    import majority
+
+    train, val, test = majority.load_source("digits").make_parts(scenario="large", bags=40, bag_size=16)
+    settings = {"training.epochs": 2}
+    run = majority.train((train, val, test), method="count", recipe="quick", settings=settings, verbose=False)
+    run.classifier.predict(test.instances()).shape
+    0 < run.figures["instance_accuracy"] < 1
+
+
+def parts_are_passed_on(path: str) -> None:
+    import majority
+
+    majority.train(majority.load_source("digits").make_parts())
+    majority.train(majority.load_source(path).make_parts())
+    train, val, test = majority.load_source(path).make_parts()
+    majority.train((train, val))
+    majority.train([train, val, test])
+
+
+def types_of_public_functions_are_public(path: str) -> None:
+    import majority
+
+    checked: majority.SourceCheck = majority.check_source(path)
+    train, val, test = majority.load_source("digits").make_parts()
+    model = majority.build_model(train, "count")
+    fitted: majority.Fitted = majority.fit(model, train, val)
+    outcome: majority.Outcome = majority.evaluate(model, test)
+    print(checked.problems, fitted.best_epoch, outcome.summary())
+
+
+def a_recipe_of_ones_own() -> None:
+    from majority import Plan, Recipe, RecipeRun, Settings, TaskInfo, Trained, register
+
+    def plan(task: TaskInfo) -> Plan:
+        return Plan("short", training=Settings(epochs=5 if task.on_gpu else 2))
+
+    def train(run: RecipeRun) -> Trained:
+        model = run.fresh_model()
+        return Trained(model, run.fit(model, run.folder, run.title))
+
+    register(Recipe("short", plan, "a few epochs", train))
