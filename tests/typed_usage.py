@@ -8,7 +8,7 @@ def readme() -> None:
     train
     run = majority.train((train, val, test), method="log-mean", recipe="quick", verbose=False)
     run.classifier.predict(test.instances()).shape
-    run.figures["instance_accuracy"] > 0.9
+    run.metrics["instance_accuracy"] > 0.9
 
 
 def docstring_of_load() -> None:
@@ -24,7 +24,7 @@ def docstring_of_train() -> None:
     settings = {"training.epochs": 2}
     run = majority.train((train, val, test), method="count", recipe="quick", settings=settings, verbose=False)
     run.classifier.predict(test.instances()).shape
-    0 < run.figures["instance_accuracy"] < 1
+    0 < run.metrics["instance_accuracy"] < 1
 
 
 def parts_are_passed_on(path: str) -> None:
