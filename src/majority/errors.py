@@ -18,16 +18,19 @@ class TrainingError(RuntimeError):
     """Training failed, for example because the loss is not finite. Nothing invalid was saved."""
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str], more: str = "") -> InputError:
-    """Return the error for a name that does not exist.
+def unknown_name(kind: str, name: str, known: Iterable[str], more: str = "", option: str = "") -> InputError:
+    """Return the error for a name that does not exist; `option` is the one that it was given with.
 
     >>> print(unknown_name("method", "vot", ["count", "vote"], ", or register your own"))
     there is no method 'vot' (did you mean vote?): use one of count, vote, or register your own
+    >>> print(unknown_name("known source", "cat", ["cifar10", "svhn"], option="--like"))
+    --like: there is no known source 'cat': use one of cifar10, svhn
     """
     names = list(known)
     similar = closest(name, names)
     guess = f" (did you mean {similar}?)" if similar else ""
-    return InputError(f"there is no {kind} {name!r}{guess}: use one of {', '.join(names)}{more}")
+    given = f"{option}: " if option else ""
+    return InputError(f"{given}there is no {kind} {name!r}{guess}: use one of {', '.join(names)}{more}")
 
 
 def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

@@ -147,9 +147,9 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         (["evaluate", "nowhere"], "not a run folder"),
         (["study", "digits", "--folds", "a"], "write 0, 0-4 or 0,2"),
         (["study", "digits", "--methods", ","], "an empty list"),
-        (["study", "digits", "--bags", "0"], "--bags 0: give 1 or more"),
+        (["study", "digits", "--bags", "0"], "bags 0: give 1 or more"),
         (["study", "."], "there are no feature files"),
-        (["train", ".", "--folds", "0"], "--folds 0: give 3 or more"),
+        (["train", ".", "--folds", "0"], "folds 0: give 3 or more"),
     ],
 )
 def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_path, monkeypatch):

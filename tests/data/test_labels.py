@@ -139,7 +139,7 @@ def test_unlabelled_bags_are_for_training_and_never_leave_their_group():
 
 def test_validation_bags_need_labels():
     bags = bags_of(["a", "b", ""])
-    with pytest.raises(InputError, match="the val bags validate, but bag 2 has no label"):
+    with pytest.raises(InputError, match="the val bags are used for validation, but bag 2 has no label"):
         as_source((bags, bags))
     as_source((bags, bags.with_labels(), bags))
 

@@ -102,8 +102,8 @@ def test_census_repeats_its_stages_without_validation(tmp_path, method):
 @pytest.mark.parametrize(
     ("source", "choices", "message"),
     [
-        ("digits", {}, "--refit: it is for your own bags"),
-        ("bags.csv", {"folds": 5}, "--refit with --folds"),
+        ("digits", {}, "refit: it is for your own bags"),
+        ("bags.csv", {"folds": 5}, "refit with folds"),
         ("bags.csv", {"recipe": "mpem", "method": "count"}, "recipe mpem cannot train once more"),
     ],
 )

@@ -34,7 +34,7 @@ def test_instances_that_contradict_the_bags(own, counted, bags, warned):
     if warned:
         assert "40 %" in found[0]
         assert "85 %" in found[0]
-        assert "--method vote" in found[0]
+        assert "methods vote" in found[0]
 
 
 def test_a_class_that_wins_too_many_or_too_few_bags_is_named():

@@ -260,7 +260,7 @@ def test_it_is_the_papers_plan_with_ten_ratios():
     [
         (
             ["--recipe", "mpem", "--method", "vote"],
-            "does not work with method vote: use --method count or soft",
+            "does not work with method vote: use method count or soft",
         ),
         (["--set", "mpem.ratios=[0.5]"], "--recipe mpem"),
         (

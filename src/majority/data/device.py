@@ -40,7 +40,7 @@ def choose_device(name: str = "auto") -> torch.device:
         return torch.device("cpu")
     if name == "mps":
         if not torch.backends.mps.is_available():
-            raise InputError("device mps: torch finds no Apple GPU on this machine; use --device cpu or auto")
+            raise InputError("device mps: torch finds no Apple GPU on this machine; use cpu or auto")
         return torch.device("mps")
     if name != "auto" and not re.fullmatch(r"cuda(:[0-9]{1,3})?", name):
         raise InputError(f"device {name!r} is unknown: use auto, cpu, cuda, cuda:N or mps")
@@ -48,7 +48,7 @@ def choose_device(name: str = "auto") -> torch.device:
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if (device.index or 0) >= found:
         numbers = f"only cuda:0 to cuda:{found - 1}" if found > 1 else "only cuda:0" if found else "no CUDA GPU"
-        raise InputError(f"device {name}: torch finds {numbers} on this machine; use --device cpu or auto")
+        raise InputError(f"device {name}: torch finds {numbers} on this machine; use cpu or auto")
     return device
 
 

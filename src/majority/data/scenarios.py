@@ -382,7 +382,11 @@ def _check_enough(
         need, have = int(needs.max() if shared else needs.sum()), len(pool)
         if need <= have or (with_replacement and have):
             continue
-        cure = "use --with-replacement or smaller bags" if shared else "use fewer bags, smaller bags, or shared=True"
+        cure = (
+            "use --with-replacement (with_replacement=True) or smaller bags"
+            if shared
+            else "use fewer bags, smaller bags, or shared=True"
+        )
         cure = cure if have else "add instances of it or leave the class out"
         unit = "one bag needs" if shared else "all bags together need"
         raise InputError(f"class {name} has {have} instances in {part}, {unit} {need}: {cure}")

@@ -74,13 +74,16 @@ class Data:
     def __post_init__(self) -> None:
         check_fields(self)
         for name, highest in MAXIMA.items():
-            value, option = getattr(self, name), f"--{name.replace('_', '-')}"
+            value, shown = getattr(self, name), name.replace("_", " ")
             if value is not None and value > highest:
-                raise InputError(f"{option} {value}: give at most {highest:,}")
+                raise InputError(f"{shown} {value}: give at most {highest:,}")
             if value is not None and value < 1 and name in ("bags", "bag_size", "instance_labels"):
-                raise InputError(f"{option} {value}: give 1 or more")
+                raise InputError(f"{shown} {value}: give 1 or more")
         if self.instance_labels is not None and not self.use_instance_labels:
-            raise InputError("--instance-labels: training uses labels of instances only with --use-instance-labels")
+            raise InputError(
+                f"instance labels {self.instance_labels}: training uses labels of instances only with "
+                "--use-instance-labels (use_instance_labels=True)"
+            )
 
     @property
     def path(self) -> str | None:
@@ -101,13 +104,15 @@ class Data:
             return self
         if self.is_custom:
             if self.folds is not None and self.folds < 3:
-                raise InputError(f"--folds {self.folds}: give 3 or more (one for testing, one for validation)")
+                raise InputError(f"folds {self.folds}: give 3 or more (one for testing, one for validation)")
             return self
         if self.folds is not None:
-            raise InputError(f"--folds {self.folds}: benchmark sets always have five folds; choose one with --fold")
+            raise InputError(
+                f"folds {self.folds}: benchmark sets always have five folds; choose one with --fold (fold=)"
+            )
         if self.use_instance_labels and self.instance_labels is None:
-            what = "--use-instance-labels: every instance of a benchmark set has a label"
-            raise InputError(f"{what}: say how many per class to use, e.g. --instance-labels 5")
+            what = "instance labels: every instance of a benchmark set has a label"
+            raise InputError(f"{what}: say how many per class to use, e.g. --instance-labels 5 (instance_labels=5)")
         return replace(self, scenario=self.scenario or "various", ties=self.ties or "lowest")
 
     def open(self) -> Source:

@@ -111,7 +111,7 @@ class Experiment:
         check_fields(self)
         check_options(self.method, self.method_options)
         if "training.seed" in self.settings:
-            raise InputError("--set training.seed: use --seed, which sets the seed of every stage")
+            raise InputError("training.seed cannot be set: use --seed (seed=), which sets the seed of every stage")
         reference = find_recipe(REFERENCE_RECIPE if self.recipe == DEFAULT else self.recipe)
         plan = self._adapt(reference.plan_for(TaskInfo("")))
         if plan.backbone != "auto":
@@ -120,9 +120,10 @@ class Experiment:
         if self.data.use_instance_labels:
             reference.check_instance_labels(self.method)
         if self.like is not None and self.like not in LABEL_PRESERVING:
-            raise unknown_name("--like", self.like, LABEL_PRESERVING)
+            raise unknown_name("known source", self.like, LABEL_PRESERVING, option="--like")
         if self.like is not None and self.data.source in LABEL_PRESERVING:
-            raise InputError(f"--like {self.like}: {self.data.source} is a known source itself, leave --like out")
+            what = f"like {self.like}: {self.data.source} is a known source itself"
+            raise InputError(f"{what}: leave out --like (like=)")
 
     def run(
         self,
@@ -194,12 +195,14 @@ class Experiment:
         if not task.vectors and not on_gpu:
             keep_freed_memory()
         if self.like is not None and task.vectors:
-            raise InputError(f"--like {self.like} is for images, and these instances are vectors: leave it out")
+            what = f"like {self.like}: it is for images, and these instances are vectors"
+            raise InputError(f"{what}: leave out --like (like=)")
         plan, reason = choose(self.recipe, task)
         plan = self._adapt(plan)
         build = model_builder(plan, self.method, parts.train, **self._model_options(plan))
         if self.refit and not RECIPES[plan.recipe].can_refit:
-            raise InputError(f"--refit: recipe {plan.recipe} cannot train once more on all bags: leave it out")
+            what = f"refit: recipe {plan.recipe} cannot train once more on all bags"
+            raise InputError(f"{what}: leave out --refit (refit=)")
         if before is None:  # a run that is refused leaves nothing behind
             model = build()
             for part in (parts.train, parts.val):
@@ -294,7 +297,10 @@ class Experiment:
             where = "a GPU" if prepared.task.on_gpu else "a CPU"
             log(f"note: this run was started on {where} and continues with the plan for it")
         if self.like is not None and not plan.augments_images:
-            log(f"note: recipe {plan.recipe} does not augment images, so --like has no effect; census and augmented do")
+            log(
+                f"note: recipe {plan.recipe} does not augment images, so --like (like=) has no effect"
+                "; census and augmented do"
+            )
         if not (prepared.task.on_gpu or prepared.task.vectors or prepared.task.tiny):
             log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")
         warning = None if on_gpu_now else memory_warning(prepared.build(), train, plan.training)
@@ -305,10 +311,13 @@ class Experiment:
 
     def _check_refit(self) -> None:
         if self.refit and not self.data.is_custom:
-            raise InputError("--refit: it is for your own bags; a benchmark needs test bags that were not trained on")
+            raise InputError(
+                "refit: it is for your own bags, and a benchmark needs test bags that were not trained on: leave out "
+                "--refit (refit=)"
+            )
         if self.refit and self.data.folds is not None:
             raise InputError(
-                "--refit with --folds: `majority predict` averages the classifiers of all folds: leave it out"
+                "refit with folds: `majority predict` averages the classifiers of all folds: leave out --refit (refit=)"
             )
 
     def _model_options(self, plan: Plan) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 CERTAIN = 3  # standard deviations by which the numbers of bags must differ
 LEAST_GAP = 0.1  # between the two bag accuracies
 MOST_CLASSES = 5  # that are named
-OTHER_METHODS = "compare with --method vote and --method soft-count"
+OTHER_METHODS = "compare with the methods vote and soft-count"
 
 
 class Doubt(NamedTuple):

@@ -31,7 +31,7 @@ CURE = "replace it with an intact copy, or train again in another folder"  # a f
 def check_threshold(abstain_below: float | None) -> None:
     is_number = isinstance(abstain_below, Real) and not isinstance(abstain_below, bool)
     if abstain_below is not None and not (is_number and 0 <= abstain_below <= 1):
-        raise InputError(f"--abstain-below {abstain_below}: give a probability from 0 to 1")
+        raise InputError(f"threshold {abstain_below}: give a probability from 0 to 1 (--abstain-below, abstain_below)")
 
 
 class BagPredictions(NamedTuple):
@@ -196,4 +196,4 @@ class AveragedClassifier(Classifier):
             yield batches[0][0], np.mean([probabilities for _, probabilities in batches], axis=0)
 
     def save(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:
-        raise InputError("the mean of several classifiers is no single file: save each of them")
+        raise InputError("the mean of several classifiers is not a single file: save each of them")

@@ -93,7 +93,8 @@ def check_options(name: str, options: dict[str, Any]) -> None:
     if name == AUTO:
         if options:
             first = next(iter(options))
-            raise InputError(f"method {AUTO} has no option {first!r}: name the method that it belongs to with --method")
+            cure = "name the method that it belongs to (--method, method=)"
+            raise InputError(f"method {AUTO} has no option {first!r}: {cure}")
         return
     known = list(inspect.signature(METHODS.find(name).head.__init__).parameters)[3:]
     unknown = sorted(set(options) - set(known))

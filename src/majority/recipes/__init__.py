@@ -89,11 +89,15 @@ class Recipe:
         """Refuse what cannot learn the labels of some instances."""
         if sees_instance_labels(method):
             raise InputError(
-                f"--use-instance-labels: method {method} is a reference method and sees all of them: leave it out"
+                f"instance labels: method {method} is a reference method and sees all of them: leave out "
+                "--use-instance-labels (use_instance_labels)"
             )
         if not self.uses_instance_labels:
             able = ", ".join(other.name for other in RECIPES.values() if other.uses_instance_labels)
-            raise InputError(f"--use-instance-labels: recipe {self.name} cannot learn them: use one of {able}")
+            raise InputError(
+                f"instance labels: recipe {self.name} cannot learn a part of them: use one of {able}, or leave out the "
+                "labels (--use-instance-labels, use_instance_labels)"
+            )
 
     def check_method(self, name: str) -> None:
         name = self.method(name)
@@ -101,7 +105,7 @@ class Recipe:
             return
         if not issubclass(METHODS.find(name).head, self.head):
             able = " or ".join(self._able())
-            raise InputError(f"recipe {self.name} does not work with method {name}: use --method {able}")
+            raise InputError(f"recipe {self.name} does not work with method {name}: use method {able}")
 
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))

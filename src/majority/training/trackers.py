@@ -159,7 +159,7 @@ def create_trackers(names: Sequence[str]) -> list[Callback]:
     """The callbacks of these trackers, each once."""
     for name in names:
         if name not in TRACKERS:
-            raise unknown_name("--log", name, TRACKERS)
+            raise unknown_name("tracker", name, TRACKERS, option="--log")
     return [TRACKERS[name]() for name in dict.fromkeys(names)]
 
 

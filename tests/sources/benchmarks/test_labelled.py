@@ -157,7 +157,7 @@ def test_a_background_is_not_part_of_the_winner_ratio():
         ({"bags": 3}, "3 training bags.*at least 4"),
         ({"fold": 5}, "fold 5.*0 to 4"),
         ({"fold": -1}, "fold -1"),
-        ({"folds": 4}, "--folds 4.*five folds.*--fold"),
+        ({"folds": 4}, "folds 4.*five folds.*--fold"),
         ({"data_seed": -1}, "data seed is -1.*at least 0"),
         ({"scenario": "medium"}, "medium"),
         ({"classes": 1}, "1 of the 4 classes of vectors.*2 to 4"),

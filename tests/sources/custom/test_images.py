@@ -383,18 +383,18 @@ def test_like_allows_the_augmentations_of_a_known_source(tmp_path, majority, mak
     assert says(err, "--like", "'mars'", "cifar10, svhn")
     code, _, err = majority("train", "digits", "--like", "cifar10", "--out", tmp_path / "other")
     assert code == 2
-    assert says(err, "--like cifar10", "digits", "known")
+    assert says(err, "like cifar10", "digits", "known")
 
 
 def test_a_note_if_like_has_no_effect(tmp_path, majority, make, says):
     table = save(make.images(tmp_path), tmp_path)
     words = ["train", table, "--recipe", "quick", "--epochs", "1", "--out", tmp_path / "run"]
-    assert says(majority(*words, "--like", "svhn")[1], "note: recipe quick ", "--like has no effect")
+    assert says(majority(*words, "--like", "svhn")[1], "note: recipe quick ", "--like", "has no effect")
 
 
 def test_like_is_refused_for_vectors(tmp_path, majority, make, says):
     table = save(make.table(), tmp_path)
     code, _, err = majority("train", table, "--out", tmp_path / "run", "--like", "pathmnist")
     assert code == 2
-    assert says(err, "--like pathmnist", "vectors", "leave it out")
+    assert says(err, "like pathmnist", "vectors", "leave out --like")
     assert not (tmp_path / "run").exists()

@@ -393,12 +393,12 @@ def test_blank_rows_are_not_counted_in_instance_numbers(tmp_path, majority, make
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        (("--scenario", "small"), ("scenario", "the bags of bags ", "leave out --scenario")),
-        (("--bag-size", "10", "--ties", "error"), ("leave out --bag-size and --ties",)),
-        (("--with-replacement",), ("leave out --with-replacement",)),
-        (("--bags", "10"), ("leave out --bags",)),
-        (("--fold", "1"), ("--fold 1", "--folds 5")),
-        (("--folds", "2"), ("--folds 2", "3 or more")),
+        (("--scenario", "small"), ("scenario", "the bags of bags ", "leave out scenario (--scenario)")),
+        (("--bag-size", "10", "--ties", "error"), ("leave out bag_size, ties (--bag-size, --ties)",)),
+        (("--with-replacement",), ("leave out with_replacement (--with-replacement)",)),
+        (("--bags", "10"), ("leave out bags (--bags)",)),
+        (("--fold", "1"), ("fold 1", "--folds 5")),
+        (("--folds", "2"), ("folds 2", "3 or more")),
         (("--features", "nose"), ("no column nose", "--features", "(a, b)")),
         (("--features", "label"), ("column label ", "--features")),
         (("--image-size", "0"), ("--image-size 0", "1 to 1024")),

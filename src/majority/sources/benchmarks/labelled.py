@@ -141,7 +141,7 @@ class LabelledSet:
         (200, 50, 50)
         """
         if folds is not None:
-            raise InputError(f"--folds {folds}: benchmark sets always have five folds; choose one with --fold")
+            raise InputError(f"folds {folds}: benchmark sets always have five folds; choose one with --fold (fold=)")
         bags, size = self.bags if bags is None else bags, self.bag_size if bag_size is None else bag_size
         if fold not in range(N_FOLDS):
             raise InputError(f"there is no fold {fold}: the folds are numbered 0 to {N_FOLDS - 1}")

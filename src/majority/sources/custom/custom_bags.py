@@ -25,7 +25,8 @@ def check_labelled(bags: Bags, name: str, all_of_them: bool = False) -> None:
     without = np.flatnonzero(~bags.bag_labels.known)
     if all_of_them and len(without):
         raise InputError(
-            f"{name} validate, but {bags.describe(int(without[0]))} has no label: leave it out, or label it"
+            f"{name} are used for validation, but {bags.describe(int(without[0]))} has no label: leave it out, or "
+            "label it"
         )
 
 
@@ -83,9 +84,10 @@ class CustomBags:
         """
         refused = sorted(name for name, value in benchmark_options.items() if value is not None and value is not False)
         if refused:
+            options = ", ".join("--" + name.replace("_", "-") for name in refused)
             raise InputError(
-                f"{', '.join(refused)}: these options make bags from a labelled set, but the bags of {self.name} are "
-                f"used as they are: leave out {' and '.join('--' + name.replace('_', '-') for name in refused)}"
+                f"the bags of {self.name} are used as they are: leave out {', '.join(refused)} ({options}), which make "
+                "bags from a labelled set"
             )
         if data_seed < 0:
             raise InputError(f"the data seed is {data_seed}: give a whole number of at least 0")
@@ -94,7 +96,7 @@ class CustomBags:
         if folds is not None:
             parts = self._cross_validation_parts(bags, fold, folds, data_seed)
         elif fold != 0:
-            raise InputError(f"--fold {fold} without --folds: give the number of folds too, e.g. --folds 5")
+            raise InputError(f"fold {fold} without folds: give the number of folds too, e.g. --folds 5 (folds=5)")
         elif self.split is not None:
             parts = self._given_parts(bags, self.split, data_seed)
         else:
@@ -118,10 +120,11 @@ class CustomBags:
     def _cross_validation_parts(self, bags: Bags, fold: int, folds: int, data_seed: int) -> Parts:
         if self.split is not None:
             raise InputError(
-                f"{self.name} has a split column: leave out --folds, or remove the split column to cross-validate"
+                f"{self.name} has a split column: leave out --folds (folds=), or remove the split column to "
+                "cross-validate"
             )
         if folds < 3 or fold not in range(folds):
-            raise InputError(f"fold {fold} of {folds}: give --folds 3 or more, and --fold from 0 to folds - 1")
+            raise InputError(f"fold {fold} of {folds}: give 3 or more folds, and a fold from 0 to folds - 1")
         everything, bags = bags, bags.with_labels()
         strata = bags.bag_labels.strata(len(bags.classes))
         rng, shares = np.random.default_rng(data_seed), np.full(folds, 1 / folds)
@@ -131,7 +134,7 @@ class CustomBags:
             fold_of = group_split(np.unique(bags.groups, return_inverse=True)[1], strata, shares, rng)
         if set(range(folds)) - set(fold_of):  # at least one fold is empty
             unit = "bags" if bags.groups is None else "groups"
-            raise InputError(f"{self.name} has too few {unit} for {folds} folds: give fewer --folds or more {unit}")
+            raise InputError(f"{self.name} has too few {unit} for {folds} folds: give fewer folds or more {unit}")
         val = (fold + 1) % folds
         part_of = np.select([fold_of == val, fold_of == fold], [1, 2], 0)
         return Parts(*_subsets(everything, part_of, 3))
