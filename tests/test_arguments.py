@@ -97,7 +97,7 @@ def test_wrong_arguments_are_input_errors(name, tmp_path, monkeypatch):
         (lambda: majority.build_model(BAGS, seed="1"), r"seed is '1' \(str\): give a whole number"),
         (lambda: fit_estimator(method=None), "method is None: give a name"),
         (lambda: fit_estimator(random_state="x"), "random_state.*give a whole number"),
-        (lambda: fit_estimator(groups=3), "groups is no column"),
+        (lambda: fit_estimator(groups=3), "groups is not a column"),
         (lambda: Data("digits", folds="x"), "Data: folds is 'x', a whole number is needed"),
     ],
 )

@@ -383,7 +383,7 @@ def _bag_ids(groups: ArrayLike, rows: int) -> np.ndarray:
     try:
         ids: np.ndarray = column_or_1d(groups)
     except (TypeError, ValueError):
-        raise InputError("groups is no column: give a list or a 1D array, the bag id of each row") from None
+        raise InputError("groups is not a column: give a list or a 1D array, the bag id of each row") from None
     if len(ids) != rows:
         raise InputError(f"{rows} rows but {len(ids)} groups: give the bag id of each row")
     _refuse_missing(ids, "bag id")

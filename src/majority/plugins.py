@@ -47,7 +47,7 @@ class Registry(dict[str, E]):
         if not (isinstance(name, str) and name and not set(name) & set("/\\,\0")):
             raise InputError(f"{self.kind} {name!r}: give a name without slashes and commas")
         if name in self.reserved:
-            raise InputError(f"{self.kind} {name!r}: this name has a meaning of its own, choose another one")
+            raise InputError(f"{self.kind} {name!r}: this name is reserved: choose another")
         super().__setitem__(name, entry)
 
     def find(self, name: str, more: str = "") -> E:

@@ -204,7 +204,7 @@ def cut_short(path):
 
 GOOD = features(40)
 BAD_FILES = {
-    "text": (lambda f: (f / "a.csv").write_text("1") and f / "a.csv", r"a\.csv is no feature file: give \.npy, "),
+    "text": (lambda f: (f / "a.csv").write_text("1") and f / "a.csv", r"a\.csv is not a feature file: give \.npy, "),
     "absent": (lambda f: f / "absent.npy", r"absent\.npy does not exist: correct its name"),
     "flat": (lambda f: write(f / "a.npy", GOOD[0]), r"a\.npy has features of shape \(6,\): save one row per instance"),
     "empty": (lambda f: write(f / "a.npy", GOOD[:0]), r"a\.npy is empty \(features of shape \(0, 6\)\)"),

@@ -223,7 +223,7 @@ def test_damaged_files_are_refused(tmp_path, damage):
     path = make_classifier(make_bags()).save(tmp_path / "model.safetensors")
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(
-        InputError, match=r"model\.safetensors is no safetensors file or is damaged .*train again in another folder"
+        InputError, match=r"model\.safetensors is not a safetensors file or is damaged .*train again in another folder"
     ):
         Classifier.load(path)
 

@@ -50,7 +50,7 @@ class Pair(Count):
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        (Scores, r"instance_log_probs are no log-probabilities: .*log_softmax"),
+        (Scores, r"instance_log_probs are not log-probabilities: .*log_softmax"),
         (Narrow, r"instance_log_probs has shape \(\d+, 2\): give \(\d+, 3\)"),
         (Mean, r"losses of 2 bags are \(\): return one per bag"),
         (OfInstances, r"losses of 2 bags are \(\d+,\)"),

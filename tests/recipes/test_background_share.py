@@ -162,9 +162,9 @@ def test_a_share_that_cannot_be_found_is_reported(tmp_path):
         tuple(parts), method="soft-count", recipe="census", settings=settings, out=tmp_path, device="cpu", verbose=False
     )
     found = json.loads((tmp_path / "result.json").read_text())["background"]
-    assert "do not tell its share" in found["warning"]
+    assert "do not determine the background share" in found["warning"]
     page = run.report.read_text()
-    assert "do not tell its share" in page
+    assert "do not determine the background share" in page
     assert f"{found['share']:g}, estimated" in page
-    assert "do not tell its share" in (tmp_path / "model-card.md").read_text()
+    assert "do not determine the background share" in (tmp_path / "model-card.md").read_text()
     assert run.classifier.model.spec.background.share == found["share"]

@@ -25,7 +25,9 @@ def embed(
     weights: Annotated[Path | None, typer.Option(help="A .safetensors file with the weights of the model.")] = None,
     image_size: Annotated[int | None, typer.Option(help=SIZE_HELP)] = None,
     mean: Annotated[str | None, typer.Option(help=MEAN_HELP)] = None,
-    std: Annotated[str | None, typer.Option(help="Their standard deviation, likewise.")] = None,
+    std: Annotated[
+        str | None, typer.Option(help="Standard deviation of the pixels, in the same form as --mean.")
+    ] = None,
     bag_column: options.BagColumn = None,
     label_column: options.LabelColumn = None,
     path_column: options.PathColumn = None,

@@ -24,8 +24,8 @@ SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority propo
 FOLDS_HELP = "Cross-validate your own bags with this number of folds, e.g. 5; without --fold, all folds are trained."
 METHOD_HELP = "See `majority list`; auto: several, weighted by the validation bags (census), or adjusted-mean."
 REFIT_HELP = "Then train once more on all of your labelled bags; other bags are classified with that."
-INSTANCE_HELP = "Also learn the known labels of instances in training bags (column label); figures leave these out."
-PER_CLASS_HELP = "With --use-instance-labels: only so many per class, drawn by the data seed."
+INSTANCE_HELP = "Also train on known instance labels of training bags (column label); metrics exclude these instances."
+PER_CLASS_HELP = "With --use-instance-labels: use at most N labels per class."
 LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
 
 

@@ -57,7 +57,7 @@ def inspect_feature_file(path: str | Path) -> FeatureFile:
     """
     path = Path(path)
     if lower_suffix(path) not in SUFFIXES:
-        raise FeatureFileError(path, "is no feature file", f"give {', '.join(SUFFIXES)}")
+        raise FeatureFileError(path, "is not a feature file", f"give {', '.join(SUFFIXES)}")
     if not path.is_file():
         what = "is not a regular file" if path.exists() else "does not exist"
         raise FeatureFileError(path, what, "correct its name or leave it out")
@@ -92,7 +92,7 @@ def read_whole(path: Path) -> dict[str, np.ndarray]:
             with np.load(path, allow_pickle=False) as archive:
                 arrays = {name: archive[key] for name, key in _find_keys(path, archive.files).items()}
                 if not all(isinstance(array, np.ndarray) for array in arrays.values()):
-                    raise FeatureFileError(path, "holds something that is no array", "save it with numpy.savez")
+                    raise FeatureFileError(path, "holds something that is not an array", "save it with numpy.savez")
                 return arrays
         import torch
 

@@ -30,7 +30,7 @@ def check_bag_arrays(
         if columns is not None and not all(map(is_sized, columns)):
             raise InputError(f"{what}: give one list or array per bag")
     if names is not None and not is_sized(names):
-        raise InputError(f"names: {names!r} is no list: give one name per bag")
+        raise InputError(f"names: {names!r} is not a list: give one name per bag")
     shown_names = range(len(arrays)) if names is None else [*names, *range(len(names), len(arrays))]
     for i, (name, array) in enumerate(zip(shown_names, arrays, strict=False)):
         if array.ndim == 0 or len(array) == 0:

@@ -49,7 +49,7 @@ class Segments:
         try:
             sizes = np.asarray(sizes, dtype=np.int64)
         except (TypeError, ValueError, OverflowError):
-            raise InputError(f"segments: {sizes!r} are no sizes: give a list of whole numbers") from None
+            raise InputError(f"segments: {sizes!r} are not sizes: give a list of whole numbers") from None
         if sizes.ndim != 1 or len(sizes) == 0 or sizes.min() < 1:
             found = np.atleast_1d(sizes).tolist()[:10]
             raise InputError(f"segments need at least one size, and sizes of at least 1, got {found}")

@@ -97,7 +97,7 @@ def check_lengths(columns: Mapping[str, Any], expected: int, unit: str) -> None:
         if values is None:
             continue
         if not is_sized(values):
-            raise InputError(f"{what}: {reprlib.repr(values)} is no column: give a list or an array, one per {unit}")
+            raise InputError(f"{what}: {reprlib.repr(values)} is not a column: give a list or an array, one per {unit}")
         if len(values) != expected:
             raise InputError(f"{expected} {unit}s but {len(values)} {what}: give one per {unit}")
 

@@ -93,7 +93,9 @@ def _fill_folder(out: Path, opened: CustomBags, names: list[str], network: Netwo
     if before is None:
         foreign = [path.name for path in out.iterdir() if not path.name.startswith(".")]
         if foreign:
-            raise InputError(f"{out} holds {foreign[0]}, which is not of `majority embed`: choose another --out")
+            raise InputError(
+                f"{out} holds {foreign[0]}, which was not written by `majority embed`: choose another --out"
+            )
         write_embedding(out, network.embedding, images, complete=False)
     else:
         changed = before.embedding.differences(network.embedding)

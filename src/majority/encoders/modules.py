@@ -32,7 +32,7 @@ def timm_encoder(model: str, pretrained: bool) -> Encoder:
     except Exception as error:  # of the download, which has many kinds
         reason = str(error).strip().split("\n")[0]
         cure = "connect to the internet once, or give a file with --weights FILE.safetensors"
-        raise InputError(f"the weights of {model} cannot be had ({reason}): {cure}") from error
+        raise InputError(f"the weights of {model} could not be downloaded ({reason}): {cure}") from error
     facts = timm.data.resolve_model_data_config(module)
     channels, *sides = facts["input_size"]
     return Encoder(model, lambda: module, "", (sides[0], sides[1]), channels, tuple(facts["mean"]), tuple(facts["std"]))

@@ -208,7 +208,9 @@ def _check_places(request: PartsRequest, source: str) -> None:
     check_pyarrow(request.out)
     out, place = request.out.resolve(), request.source.resolve()
     if out == place or place in out.parents or out in place.parents:
-        raise InputError(f"--out {request.out} and the source {source} lie in each other: choose another folder")
+        raise InputError(
+            f"one of --out {request.out} and the source {source} contains the other: choose another folder"
+        )
     if request.out.exists() and not request.out.is_dir():
         raise InputError(f"--out {request.out} is a file: give a folder")
     if request.out.is_dir() and not (request.out / PARTS).exists() and any(_visible(request.out)):

@@ -52,12 +52,13 @@ def write_maps(
     if bags.coordinates is None:
         raise InputError("these bags have no coordinates: give them in the columns x and y, or as coords of features")
     if tile_size is not None and not 0 < tile_size < 1e9:
-        raise InputError(f"--tile-size {tile_size:g}: give the side of a tile, in the units of x and y")
+        cure = "give the side of a tile, in the units of x and y (--tile-size, tile_size)"
+        raise InputError(f"tile size {tile_size:g}: {cure}")
     folder = Path(folder)
     parts = {ALL: np.arange(len(bags.index))} if together else _positions_by_name(bags)
     for name in parts:
         if (folder / f"{name}.png").exists() and not (folder / f"{name}.geojson").exists():
-            raise InputError(f"{folder / name}.png exists and is not of a map: choose another folder with --out")
+            raise InputError(f"{folder / name}.png exists and was not written by `majority map`: choose another folder")
     side = usual_spacing(bags) if tile_size is None else float(tile_size)
     probabilities = np.empty((len(bags.index), len(classifier.classes)), np.float32)
     for numbers, found in classifier.stream(bags):

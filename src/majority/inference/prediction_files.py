@@ -51,10 +51,12 @@ def check_not_source(path: Path, sources: Iterable[str]) -> None:
             continue
         if path.suffix == ".csv":
             raise InputError(
-                f"--out {path} lies in the source {source}, where tables are labels: choose another folder"
+                f"--out {path} is inside the source folder {source}, where tables are labels: choose another folder"
             )
         if path.suffix == ".parquet" and is_parquet(place):
-            raise InputError(f"--out {path} lies in the source {source}, a table in parts: choose another folder")
+            raise InputError(
+                f"--out {path} is inside the source folder {source}, a table in parts: choose another folder"
+            )
 
 
 @check_arguments

@@ -29,7 +29,7 @@ def read_weights(path: Path, cure: str, device: str = "cpu") -> tuple[Weights, d
         with safe_open(path, "pt", device=device) as file:
             return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, AttributeError, KeyError, TypeError) as error:  # of its header
-        raise InputError(f"{path} is no safetensors file or is damaged ({error}): {cure}") from None
+        raise InputError(f"{path} is not a safetensors file or is damaged ({error}): {cure}") from None
 
 
 def check_weights(weights: Weights, expected: Mapping[str, Tensor], path: Path, cure: str) -> None:

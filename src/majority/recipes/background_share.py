@@ -79,7 +79,7 @@ def choose_share(right: Mapping[float, float], bags: int, prior: float) -> dict[
     >>> choose_share({0.03: 0.6, 0.12: 0.7, 0.4: 0.9}, bags=100, prior=0.1)["share"]
     0.4
     >>> choose_share({0.03: 0.9, 0.12: 0.9, 0.4: 0.89}, bags=50, prior=0.1)["warning"]
-    'the bags do not tell its share: any from 0.03 to 0.4 ...'
+    'the bags do not determine the background share: any from 0.03 to 0.4 ...'
     """
     shares, accuracies = np.array([*right]), np.array([*right.values()])
     wrong = float(np.clip(1 - accuracies.max(), *ERROR_RATES))
@@ -95,9 +95,9 @@ def choose_share(right: Mapping[float, float], bags: int, prior: float) -> dict[
     }
     if possible.max() > WIDEST * possible.min() * (1 + 1e-9):
         about["warning"] = (
-            f"the bags do not tell its share: any from {possible.min():g} to {possible.max():g} explains the "
-            f"{bags} validation bags about equally well, and {about['share']:g} is assumed; if you know it, give "
-            "--background-share; look at the instances that are predicted as background"
+            f"the bags do not determine the background share: any from {possible.min():g} to {possible.max():g} "
+            f"explains the {bags} validation bags about equally well, and {about['share']:g} is assumed; if you know "
+            "it, give --background-share (background_share=); look at the instances that are predicted as background"
         )
     return about
 

@@ -87,12 +87,12 @@ def _refit(result: dict[str, Any]) -> str | None:
 def _instance_labels(result: dict[str, Any]) -> str | None:
     """
     >>> _instance_labels({"used_instance_labels": 50})
-    'those of 50 instances of training bags were learned, beside the bag labels; no figure is about these instances'
+    'those of 50 instances of training bags were used in training in addition to the bag labels; ...'
     """
     if "used_instance_labels" not in result:
         return None
     which = f"those of {count_noun(result['used_instance_labels'], 'instance')} of training bags"
-    return f"{which} were learned, beside the bag labels; no figure is about these instances"
+    return f"{which} were used in training in addition to the bag labels; metrics exclude these instances"
 
 
 def _views(result: dict[str, Any]) -> str | None:

@@ -154,7 +154,7 @@ def check_source(
 ) -> SourceCheck:
     """For your own bags, all files are read and checked. A labelled set is loaded, which checks it.
 
-    With the purpose "predict", labels are not read, and nothing is said about how well the bags could be trained on.
+    With the purpose "predict", labels are not read, and no warnings about training are given.
     """
     from .custom.load import SourceCheck
     from .custom.load import check as check_custom

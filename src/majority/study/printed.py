@@ -11,8 +11,8 @@ STAND_INS = {"svhn28": "svhn"}  # other versions of a printed set: compared with
 NOT_STATED = "not stated"  # the scenario of a row that is commented out in the paper's LaTeX
 
 COMPARED = (
-    "Below a figure stands the figure printed in the paper, and the difference of ours from it. An average tells how "
-    "many of the paper's four sets it covers; it is compared with the mean of the printed figures of these sets. "
+    "Below each value are the paper's value and our difference from it. An average states how many of the paper's four "
+    "data sets it covers. It is compared with the mean of the paper's values of these sets. "
     "Consistency rates are printed only as means of all four sets, so only an average of four sets has a difference."
 )
 PROTOCOL = "Printed figures are means of five folds with one seed: ResNet-18, Adam 3e-4, 1,500 epochs."

@@ -132,7 +132,7 @@ def _try_head(model: Model, bags: Bags) -> None:
                 f"method {method}: {name} has shape {tuple(values.shape)}: give {shape}, with one column per class"
             )
         if not torch.allclose(values.logsumexp(dim=1), torch.zeros(1, device=device), atol=1e-3):
-            raise InputError(f"method {method}: {name} are no log-probabilities: use log_softmax(scores, dim=1)")
+            raise InputError(f"method {method}: {name} are not log-probabilities: use log_softmax(scores, dim=1)")
     losses = head.losses(output, segments, Target(labels, instances))
     if not isinstance(losses, torch.Tensor) or losses.shape != labels.shape or not losses.is_floating_point():
         found = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__

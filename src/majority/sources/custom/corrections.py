@@ -33,5 +33,5 @@ def read_corrections(path: Path) -> dict[str, str]:
         raise InputError(f"{path} corrects nothing: write the right labels into the column {CORRECTED}")
     twice = frame.index[frame[BAG].duplicated()]
     if len(twice):
-        raise InputError(f"{path}, row {twice[0]}: bag {frame[BAG][twice[0]]} is there twice: leave out a row")
+        raise InputError(f"{path}, row {twice[0]}: bag {frame[BAG][twice[0]]} occurs twice: leave out a row")
     return dict(zip(frame[BAG].tolist(), frame[CORRECTED].tolist(), strict=True))
