@@ -56,11 +56,11 @@ def test_a_gpu_is_taken_by_number(gpus, number, name):
 @pytest.mark.parametrize(
     ("number", "name", "message"),
     [
-        (0, "cuda", "device cuda: torch finds no CUDA GPU .*--device cpu or auto"),
+        (0, "cuda", "device cuda: torch finds no CUDA GPU .*use cpu or auto"),
         (0, "cuda:0", "device cuda:0: torch finds no CUDA GPU"),
         (1, "cuda:1", "device cuda:1: torch finds only cuda:0 on"),
         (2, "cuda:2", "device cuda:2: torch finds only cuda:0 to cuda:1"),
-        (2, "mps", "device mps: torch finds no Apple GPU .*--device cpu or auto"),
+        (2, "mps", "device mps: torch finds no Apple GPU .*use cpu or auto"),
         (2, "tpu", "'tpu' is unknown: use auto, cpu, cuda, cuda:N or mps"),
         (2, "cuda:", "'cuda:' is unknown"),
         (2, "cuda:-1", "'cuda:-1' is unknown"),
