@@ -231,7 +231,7 @@ def bag_counts(folder: Path, scale: float) -> dict[str, Any]:
 import sys, time, resource
 from pathlib import Path
 import numpy as np, pandas as pd
-from majority.experiments.predict_parts import PartsRequest, _join_counts
+from majority.experiments.predict_blocks import PartsRequest, _join_counts
 from majority.experiments.reopen import open_classifier
 from majority.sources.custom import Block
 from majority.sources.custom.blocks import Division

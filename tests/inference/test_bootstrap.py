@@ -12,7 +12,7 @@ from majority.data.labels import BagLabels
 from majority.inference import bootstrap as module
 from majority.inference.bootstrap import bootstrap
 from majority.inference.evaluate import Predictions, compare
-from majority.inference.figure_files import describe_outcome, write_figures
+from majority.inference.metric_files import describe_outcome, write_figures
 
 CLASSES = ("ant", "bee", "owl")
 

@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 from majority import Bags, InputError, Segments, build_model, evaluate
 from majority.data import device
 from majority.data.labels import BagLabels
-from majority.inference.cautions import no_learning
+from majority.inference.label_warnings import no_learning
 from majority.inference.metrics import (
     Outcome,
     calibration_error,

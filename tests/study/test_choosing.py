@@ -4,7 +4,7 @@ import pytest
 
 from majority.study.choosing import RULE, choices, choose_method, mean_cost
 from majority.study.comparison import Comparison
-from majority.study.writing import choice_table, cost_summary, latex, markdown, recommendation
+from majority.study.table_formats import choice_table, cost_summary, latex, markdown, recommendation
 
 
 def test_the_choice_uses_validation_bags_and_the_cost_test_instances(cell):

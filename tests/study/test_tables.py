@@ -13,8 +13,8 @@ from majority.recipes import RECIPES, TaskInfo
 from majority.study.comparison import Comparison, Figure
 from majority.study.missing import study_command
 from majority.study.results import CURVE_NAMES, read_results, save_results, setting_of
+from majority.study.table_formats import fold_ranges, latex, long_csv, markdown, summary_csv
 from majority.study.tables import aggregate, as_csv, as_markdown
-from majority.study.writing import fold_ranges, latex, long_csv, markdown, summary_csv
 
 SETS = ("cifar10", "svhn", "pathmnist", "octmnist")
 

@@ -34,7 +34,7 @@ def evaluate(
     from ..experiments.reopen import open_bags
     from ..experiments.run_folder import read_config, source_of
     from ..inference.evaluate import evaluate as evaluate_model
-    from ..inference.figure_files import check_figures_path, describe_outcome, write_figures
+    from ..inference.metric_files import check_figures_path, describe_outcome, write_figures
     from ..inference.prediction_files import check_not_source
 
     if out is not None:
@@ -90,7 +90,7 @@ def predict(
     check_threshold(abstain_below)
     names = _column_names(bag_column, label_column, path_column)
     if shard is not None or on != "local" or out.is_dir() or not out.suffix:
-        _predict_parts(run, source, out, by_bag, abstain_below, all_parts, names, device, block_rows, shard, on)
+        _predict_blocks(run, source, out, by_bag, abstain_below, all_parts, names, device, block_rows, shard, on)
         return
     check_output_path(out, filter(None, [source, source_of(read_config(first_run(run)))]))
     classifier, bags, opened = open_bags(
@@ -105,7 +105,7 @@ def predict(
         log(f"{count_noun(write_predictions(out, classifier, bags, opened, abstain_below), 'instance')}: {out}")
 
 
-def _predict_parts(
+def _predict_blocks(
     run: Path,
     source: str | None,
     out: Path,
@@ -119,7 +119,7 @@ def _predict_parts(
     on: str,
 ) -> None:
     from ..cluster import check_on
-    from ..experiments.predict_parts import BAGS, predict_parts
+    from ..experiments.predict_blocks import BAGS, predict_blocks
     from ..inference.prediction_files import WRITERS
     from ..sharding import Shard
 
@@ -132,7 +132,7 @@ def _predict_parts(
         raise InputError(f"--out {out} is a folder, and predictions in a folder are those of a SOURCE: {cure}")
     note_trained_on(run, source)
     with tell_how_to_continue(out):
-        done = predict_parts(
+        done = predict_blocks(
             run,
             source,
             out,

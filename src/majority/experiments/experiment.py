@@ -18,7 +18,7 @@ from ..errors import InputError, unknown_name
 from ..files import flatten, remove_leftovers, write_json, write_lines
 from ..inference.classified_bags import classify_bags
 from ..inference.classifier import CLASSIFIER, REFITTED, Classifier
-from ..inference.figure_files import summary_with_intervals
+from ..inference.metric_files import summary_with_intervals
 from ..log import Log, no_log
 from ..methods import AUTO, check_options, sees_instance_labels
 from ..model import Model

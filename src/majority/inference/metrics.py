@@ -11,7 +11,7 @@ import numpy as np
 from ..data.instance_labels import UNKNOWN
 from ..data.labels import BagLabels
 from ..data.winners import majority_of, runner_up_of
-from .cautions import cautions, find_doubts
+from .label_warnings import find_label_warnings, find_skewed_classes
 
 CALIBRATION_BINS = 15
 
@@ -88,8 +88,8 @@ class Outcome:
             "most_frequent_label": labels.most_frequent(),
             "consistency_rate": consistency_rate(labels, self.predicted, self.votes, self.background),
         }
-        doubts = find_doubts(labels.winners[named], by_count[named], self.classes) if self.classes else []
-        warnings = cautions(figures | {"bags": int(known.sum())}, doubts)
+        skewed = find_skewed_classes(labels.winners[named], by_count[named], self.classes) if self.classes else []
+        warnings = find_label_warnings(figures | {"bags": int(known.sum())}, skewed)
         ranked = self.ranked
         if ranked is not None:
             figures["runner_up_accuracy"] = float(np.mean(self.runner_up_right[ranked]))

@@ -16,7 +16,7 @@ from ..data.bags import Bags
 from ..files import flatten, write_text
 from ..inference.classified_bags import ClassifiedBags, classify_bags
 from ..inference.classifier import Classifier
-from ..inference.figure_files import summary_with_intervals
+from ..inference.metric_files import summary_with_intervals
 from ..inference.metrics import coverage_note
 from ..inference.review import review_labels
 from ..plots.figures import box_plot, confusion_matrix, learning_curves

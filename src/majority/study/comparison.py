@@ -9,7 +9,7 @@ from statistics import fmean
 from ..errors import InputError
 from ..inference.metrics import coverage_note
 from ..methods import METHODS
-from .printed import SETS, STAND_INS, printed_accuracy, printed_consistency, printed_set
+from .paper_values import SETS, STAND_INS, printed_accuracy, printed_consistency, printed_set
 from .results import Result, Setting
 from .statistics import held_out_ratio, holm, mean_by_fold, paired_difference, spread
 from .tables import RowKey, group_results

@@ -13,14 +13,14 @@ from ..plots.figures import Box, box_plot
 from ..report.about import format_seconds
 from ..report.page import REPORT, SURPLUS
 from ..report.templates import fill
-from . import writing
+from . import table_formats
 from .choosing import RULE, choices
 from .comparison import Comparison, Gap, Table
 from .figures import interval_plot, small_curves
 from .missing import missing_cells, requested_reference, study_command
-from .printed import printed_notes
+from .paper_values import printed_notes
 from .results import Result, Setting, read_results
-from .writing import fold_ranges
+from .table_formats import fold_ranges
 
 MAX_CURVES = 160  # drawings of learning curves on a page
 QUANTILES = "overestimation_quantiles"
@@ -40,10 +40,10 @@ def write_study(study: Path, log: Log = no_log, reference: str | None = None) ->
     folder = study.parent if study.is_file() else study
     texts = {
         REPORT: fill("page.html.jinja", _content(study, results, comparison), package="majority.study"),
-        "tables.md": f"# {_title(study)}\n\n" + writing.markdown(tables, made, all_notes),
-        "tables.csv": writing.long_csv(tables),
-        "tables.tex": writing.latex(tables, made, all_notes),
-        "summary.csv": writing.summary_csv(comparison),
+        "tables.md": f"# {_title(study)}\n\n" + table_formats.markdown(tables, made, all_notes),
+        "tables.csv": table_formats.long_csv(tables),
+        "tables.tex": table_formats.latex(tables, made, all_notes),
+        "summary.csv": table_formats.summary_csv(comparison),
     }
     for name, text in texts.items():
         write_text(folder / name, text)
@@ -53,28 +53,28 @@ def write_study(study: Path, log: Log = no_log, reference: str | None = None) ->
 def _content(study: Path, results: list[Result], comparison: Comparison) -> dict[str, Any]:
     made, missing = choices(comparison), missing_cells(study, results)
     drawn, left_out = _curves(comparison)
-    columns, rows = writing.choice_table(made)
+    columns, rows = table_formats.choice_table(made)
     return {
         "title": _title(study),
         "about": _about(results, comparison),
         "settings": comparison.settings,
-        "legend": writing.LEGEND,
+        "legend": table_formats.LEGEND,
         "notes": _notes(comparison),
         "bags": comparison.bag_accuracy(),
         "accuracy": comparison.accuracy(),
         "temperatures": comparison.temperatures(),
         "consistency": comparison.consistency(),
         "validation": comparison.validation(),
-        "intervals": writing.INTERVALS,
+        "intervals": table_formats.INTERVALS,
         "differences": [_difference_plots(table) for table in comparison.differences()],
         "boxes": _boxes(comparison),
         "curves": drawn,
         "curves_left_out": left_out,
         "rule": RULE,
-        "recommendations": [writing.recommendation(choice) for choice in made],
+        "recommendations": [table_formats.recommendation(choice) for choice in made],
         "choice_columns": columns,
         "choices": rows,
-        "costs": writing.cost_summary(made) if made else "",
+        "costs": table_formats.cost_summary(made) if made else "",
         "missing": {" · ".join(names): fold_ranges(folds) for names, folds in missing.items()},
         "n_missing": sum(map(len, missing.values())),
         "command": study_command(study) if missing else "",

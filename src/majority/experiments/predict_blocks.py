@@ -71,7 +71,7 @@ class PartsOutcome:
     bags: int | None = None  # rows of bags.parquet, if it was written
 
 
-def predict_parts(
+def predict_blocks(
     run: str | Path,
     source: str | Path,
     out: str | Path,

@@ -14,7 +14,7 @@ MOST_CLASSES = 5  # that are named
 OTHER_METHODS = "compare with the methods vote and soft-count"
 
 
-class Doubt(NamedTuple):
+class SkewedClass(NamedTuple):
     """A class that has the most predicted instances in far more, or far fewer, bags than have its label."""
 
     name: str
@@ -22,14 +22,14 @@ class Doubt(NamedTuple):
     counted: int
 
 
-def cautions(figures: Mapping[str, Any], doubts: Sequence[Doubt] = ()) -> list[str]:
+def find_label_warnings(figures: Mapping[str, Any], skewed: Sequence[SkewedClass] = ()) -> list[str]:
     """All warnings about labelled bags, the most important first.
 
     >>> figures = {"bag_accuracy": 0.8, "method_bag_accuracy": 0.85, "most_frequent_label": 0.2, "bags": 100}
-    >>> print(*cautions(figures, [Doubt("pine", 6, 40)]))
+    >>> print(*find_label_warnings(figures, [SkewedClass("pine", 6, 40)]))
     too many instances seem to be predicted as pine: it is the label of 6 of 100 bags and has the most instances in ...
     """
-    found = [no_learning(figures), _contradiction(figures), *(_describe(doubt, figures["bags"]) for doubt in doubts)]
+    found = [no_learning(figures), _contradiction(figures), *(_describe(skew, figures["bags"]) for skew in skewed)]
     return [warning for warning in found if warning is not None]
 
 
@@ -74,21 +74,21 @@ def _contradiction(figures: Mapping[str, Any]) -> str | None:
     )
 
 
-def _describe(doubt: Doubt, bags: int) -> str:
-    amount = "many" if doubt.counted > doubt.labelled else "few"
-    seen = f"it is the label of {doubt.labelled:,} of {bags:,} bags and has the most instances in {doubt.counted:,}"
-    return f"too {amount} instances seem to be predicted as {doubt.name}: {seen}; {OTHER_METHODS}"
+def _describe(skew: SkewedClass, bags: int) -> str:
+    amount = "many" if skew.counted > skew.labelled else "few"
+    seen = f"it is the label of {skew.labelled:,} of {bags:,} bags and has the most instances in {skew.counted:,}"
+    return f"too {amount} instances seem to be predicted as {skew.name}: {seen}; {OTHER_METHODS}"
 
 
-def find_doubts(labels: np.ndarray, counted: np.ndarray, classes: Sequence[str]) -> list[Doubt]:
+def find_skewed_classes(labels: np.ndarray, counted: np.ndarray, classes: Sequence[str]) -> list[SkewedClass]:
     """(b,) labels and (b,) classes with the most predicted instances -> the classes whose numbers of bags differ by a
     factor of two, and by more than chance explains; the largest difference first.
 
-    >>> find_doubts(np.repeat([0, 1], [94, 6]), np.repeat([0, 1], [60, 40]), ["oak", "pine"])
-    [Doubt(name='pine', labelled=6, counted=40)]
+    >>> find_skewed_classes(np.repeat([0, 1], [94, 6]), np.repeat([0, 1], [60, 40]), ["oak", "pine"])
+    [SkewedClass(name='pine', labelled=6, counted=40)]
     """
     given, found = (np.bincount(of_bags, minlength=len(classes)) for of_bags in (labels, counted))
     gap = np.abs(found - given)
-    doubtful = (gap > CERTAIN * np.sqrt(found + given)) & (np.maximum(found, given) >= 2 * np.minimum(found, given))
-    order = [number for number in np.argsort(-gap, kind="stable").tolist() if doubtful[number]]
-    return [Doubt(classes[number], int(given[number]), int(found[number])) for number in order[:MOST_CLASSES]]
+    is_skewed = (gap > CERTAIN * np.sqrt(found + given)) & (np.maximum(found, given) >= 2 * np.minimum(found, given))
+    order = [number for number in np.argsort(-gap, kind="stable").tolist() if is_skewed[number]]
+    return [SkewedClass(classes[number], int(given[number]), int(found[number])) for number in order[:MOST_CLASSES]]

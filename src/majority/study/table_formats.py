@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..errors import count_noun
 from .choosing import RULE, Choice, mean_cost
 from .comparison import Comparison, Gap, Table
-from .printed import SETS
+from .paper_values import SETS
 from .tables import csv_text, markdown_table
 
 LEGEND = (

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 from majority.data.labels import BagLabels
-from majority.inference.cautions import Doubt, cautions, find_doubts, no_learning
+from majority.inference.label_warnings import SkewedClass, find_label_warnings, find_skewed_classes, no_learning
 from majority.inference.metrics import Outcome
 
 GOOD = {"method_bag_accuracy": 0.9, "bag_accuracy": 0.88, "most_frequent_label": 0.2, "bags": 100}
 
 
 def test_figures_that_agree_give_no_warning():
-    assert cautions(GOOD) == []
+    assert find_label_warnings(GOOD) == []
 
 
 def test_bags_without_labels_give_no_warning():
-    assert cautions({"bags": 5, "instances": 20}) == []
+    assert find_label_warnings({"bags": 5, "instances": 20}) == []
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_bags_without_labels_give_no_warning():
 )
 def test_instances_that_contradict_the_bags(own, counted, bags, warned):
     figures = GOOD | {"method_bag_accuracy": own, "bag_accuracy": counted, "bags": bags}
-    found = [warning for warning in cautions(figures) if "contradict" in warning]
+    found = [warning for warning in find_label_warnings(figures) if "contradict" in warning]
     assert bool(found) == warned
     if warned:
         assert "40 %" in found[0]
@@ -39,9 +39,9 @@ def test_instances_that_contradict_the_bags(own, counted, bags, warned):
 
 def test_a_class_that_wins_too_many_or_too_few_bags_is_named():
     labels, counted = np.repeat([0, 1, 2], [60, 6, 34]), np.repeat([0, 1, 2], [60, 36, 4])
-    doubts = find_doubts(labels, counted, ["oak", "pine", "elm"])
-    assert doubts == [Doubt("pine", 6, 36), Doubt("elm", 34, 4)]
-    many, few = cautions(GOOD, doubts)
+    skewed = find_skewed_classes(labels, counted, ["oak", "pine", "elm"])
+    assert skewed == [SkewedClass("pine", 6, 36), SkewedClass("elm", 34, 4)]
+    many, few = find_label_warnings(GOOD, skewed)
     assert "too many" in many
     assert "pine" in many
     assert "label of 6 of 100" in many
@@ -50,15 +50,15 @@ def test_a_class_that_wins_too_many_or_too_few_bags_is_named():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_errors_give_no_doubt(seed):
+def test_random_errors_give_no_warning(seed):
     """One bag in ten is wrong, evenly over the classes."""
     rng = np.random.default_rng(seed)
     labels = rng.choice(5, size=300, p=[0.4, 0.3, 0.15, 0.1, 0.05])
     counted = np.where(rng.random(300) < 0.1, rng.integers(5, size=300), labels)
-    assert find_doubts(labels, counted, "abcde") == []
+    assert find_skewed_classes(labels, counted, "abcde") == []
 
 
-def test_a_model_that_predicts_one_class_everywhere_is_doubted_in_its_figures():
+def test_a_model_that_predicts_one_class_everywhere_gets_a_warning_in_its_figures():
     """As `evaluate`, the page and result.json have it; the bag predictions are right."""
     labels = np.repeat([0, 1], 50)
     outcome = Outcome(BagLabels(labels), labels, np.tile([3, 7], (100, 1)), classes=("oak", "pine"))
@@ -73,4 +73,4 @@ def test_a_model_that_predicts_one_class_everywhere_is_doubted_in_its_figures():
 
 def test_no_learning_is_the_first_warning():
     figures = GOOD | {"method_bag_accuracy": 0.2, "bag_accuracy": 0.2}
-    assert cautions(figures) == [no_learning(figures)]
+    assert find_label_warnings(figures) == [no_learning(figures)]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from majority.experiments import predict_parts as module
+from majority.experiments import predict_blocks as module
 from majority.files import exclusive_draft
 
 QUICK = ["--recipe", "quick", "--method", "log-mean", "--epochs", "2", "--device", "cpu"]

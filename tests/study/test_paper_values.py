@@ -7,7 +7,7 @@ from statistics import fmean
 import pytest
 
 from majority.methods import METHODS
-from majority.study.printed import SETS, printed_accuracy, printed_consistency, printed_notes, printed_set
+from majority.study.paper_values import SETS, printed_accuracy, printed_consistency, printed_notes, printed_set
 
 LARGE = """
 output-mean .532 .808 .732 .675 .687
