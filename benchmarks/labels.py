@@ -49,7 +49,7 @@ from majority.inference.classifier import Classifier
 from majority.inference.review import review_labels
 from majority.methods import AUTO
 from majority.model import Model
-from majority.recipes import Plan, TaskInfo, choose, model_builder, train_by_plan
+from majority.recipes import Plan, TaskInfo, choose_plan, model_builder, train_by_plan
 from majority.sources import CustomBags, Parts, Source, load
 
 BAGS, LABELLED = 400, (40, 100, 200)
@@ -116,7 +116,7 @@ def with_few_labels(parts: Parts, labelled: int, others: bool) -> Parts:
     """The parts with so many labelled training bags; with `others`, the rest stays without labels."""
     share = labelled / len(parts.train)
     keeps = parts.train.divide([share, 1 - share]) == 0
-    few = parts.train._with(bag_labels=parts.train.bag_labels.only(keeps))
+    few = parts.train._with(bag_labels=parts.train.bag_labels.masked(keeps))
     val = parts.val.subset(parts.val.divide([share, 1 - share]) == 0)
     return parts._replace(train=few if others else few.with_labels(), val=val)
 
@@ -210,7 +210,7 @@ def main() -> None:
             key = {"source": opened.name, "scenario": scenario, "fold": fold, **line}
             method = options.method if method == AUTO else method
             task = TaskInfo(opened.kind, parts.train.store.shape[1:], choose_device(options.device).type == "cuda")
-            plan = choose(options.recipe, task)[0].with_seed(options.seed)
+            plan = choose_plan(options.recipe, task)[0].with_seed(options.seed)
             key |= {"method": method, "seed": options.seed, "bags": bags, "recipe": plan.recipe}
             wanted = not options.lines or line["line"] in options.lines.split(",")
             wanted = wanted and (not options.labelled or line.get("labelled") in options.labelled)

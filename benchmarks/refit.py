@@ -27,7 +27,7 @@ from majority.data.device import choose_device
 from majority.data.joining import join
 from majority.inference.classifier import AveragedClassifier, Classifier
 from majority.methods import AUTO
-from majority.recipes import TaskInfo, Trained, choose, model_builder, train_by_plan
+from majority.recipes import TaskInfo, Trained, choose_plan, model_builder, train_by_plan
 from majority.recipes.stages import Chosen
 from majority.sources import Parts, is_custom_source, load
 from majority.sources.custom import CustomBags
@@ -49,7 +49,7 @@ def own_and_test(source: str, bags: int, fold: int) -> tuple[Bags, Bags]:
 
 def train(parts: Parts, recipe: str, kind: str, folder: Path, device: str, chosen: Chosen | None = None) -> Trained:
     task = TaskInfo(kind, parts.train.store.shape[1:], choose_device(device).type == "cuda")
-    plan = choose(recipe, task)[0]
+    plan = choose_plan(recipe, task)[0]
     build = model_builder(plan, AUTO, parts.train, pixels=plan.pixels)
     shutil.rmtree(folder, ignore_errors=True)
     trained = train_by_plan(plan, AUTO, parts.train, parts.val, build, folder, device=device, chosen=chosen)

@@ -16,7 +16,7 @@ TRAIN = ("--recipe", "quick", "--epochs", 1, "--device", "cpu")
 
 
 def test_mpem_takes_count_if_no_method_is_named(majority, tmp_path):
-    assert RECIPES["mpem"].method("auto") == "count"
+    assert RECIPES["mpem"].resolve_method("auto") == "count"
     small = (
         "--backbone",
         "mlp",

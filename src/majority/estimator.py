@@ -30,7 +30,7 @@ from .data.validation import as_weights, find_missing
 from .errors import InputError
 from .inference.classifier import Classifier
 from .methods import AUTO, METHODS, check_options
-from .recipes import DEFAULT, Plan, TaskInfo, choose, find_recipe, model_builder, train_by_plan
+from .recipes import DEFAULT, Plan, TaskInfo, choose_plan, find_recipe, model_builder, train_by_plan
 from .recipes.plan import SHORTHANDS
 
 SURE_AND_RIGHT = 0.9  # if rows have labels of their own, the model's surest half agrees with them more often than this
@@ -200,7 +200,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"settings: {name} is also a parameter of this estimator: give it once")
         on_gpu = choose_device(self.device).type == "cuda"
         task = TaskInfo("", train.store.shape[1:], on_gpu, len(train), len(train.index))
-        plan, _ = choose(self.recipe, task)
+        plan, _ = choose_plan(self.recipe, task)
         find_recipe(plan.recipe).check_method(self.method)
         check_options(self.method, dict(self.method_options or {}))
         return plan.with_seed(seed).with_settings(chosen | dict(self.settings or {}))

@@ -225,5 +225,5 @@ def test_figures_of_bags_are_over_labelled_bags():
 
 def test_only_hides_the_other_labels():
     labels = BagLabels(np.array([0, 1, -1]), None, np.array([[1, 0], [0, 1], [1, 1]], bool))
-    assert labels.only(np.array([True, False, True])).texts("ab") == ["a", "", "a|b"]
-    assert labels.only(np.array([True, True, False])).kinds == set()
+    assert labels.masked(np.array([True, False, True])).texts("ab") == ["a", "", "a|b"]
+    assert labels.masked(np.array([True, True, False])).kinds == set()

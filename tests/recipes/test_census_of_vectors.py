@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from majority import Settings, build_model, evaluate
-from majority.recipes import Plan, Run, TaskInfo, census, choose
+from majority.recipes import Plan, Run, TaskInfo, census, choose_plan
 from majority.recipes.census import CensusSettings
 
 TRAINING = Settings(epochs=2, batch_bags=8)
@@ -31,7 +31,7 @@ def whole(tmp_path_factory, vectors):
 
 
 def test_the_plan_has_a_head_and_no_pretraining():
-    plan, _ = choose("default", TaskInfo("", (64,), on_gpu=False))
+    plan, _ = choose_plan("default", TaskInfo("", (64,), on_gpu=False))
     assert plan.recipe == "census"
     assert (plan.own.pretrain, plan.own.head.learning_rate) == (None, 0.02)
 

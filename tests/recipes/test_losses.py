@@ -16,7 +16,7 @@ from majority.experiments.experiment import Experiment
 from majority.inference.label_likelihood import label_log_probs
 from majority.recipes import Plan, Run, census
 from majority.recipes.census import CensusSettings
-from majority.recipes.losses import LOSSES, explained, predicted_shares, weigh
+from majority.recipes.losses import LOSSES, label_log_likelihood, loss_weights, predicted_shares
 
 TRAINING = Settings(epochs=2, batch_bags=8)
 THREE = CensusSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
@@ -96,14 +96,14 @@ def test_a_background_is_left_out():
             parameter.data[order] = parameter.data.new_tensor(
                 np.random.default_rng(5).normal(size=tuple(parameter.shape))
             )
-        return explained(model, bags, bags, "cpu")
+        return label_log_likelihood(model, bags, bags, "cpu")
 
     assert found(["b", "c"], "a") == pytest.approx(found(["b", "c"], "d"), abs=1e-6)
 
 
 def test_more_bags_make_the_difference_count_more():
     found, methods = {"one": -0.4, "two": -0.5}, {"one": "vote", "two": "soft-count"}
-    few, many = (weigh(found, methods, bags)["one"] for bags in (10, 1000))
+    few, many = (loss_weights(found, methods, bags)["one"] for bags in (10, 1000))
     assert 0.5 < few < 0.6 < 0.99 < many
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from majority import Bags, InputError, Settings, build_model
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
-from majority.recipes import RECIPES, Plan, Run, TaskInfo, choose, mpem
-from majority.recipes.mpem import InstanceBatch, MpemSettings, distance_to_label, distances, select, typical_sums
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, choose_plan, mpem
+from majority.recipes.mpem import InstanceBatch, MpemSettings, distance_to_label, distances, keep_mask, typical_sums
 from majority.report.command import train_command
 from majority.study import Study
 
@@ -80,13 +80,13 @@ def test_who_is_counted_is_what_a_plain_loop_says(sizes, ratio, classes, seed):
     instances = list(zip(predicted.tolist(), features.tolist(), strict=True))
     cuts = np.cumsum([0, *sizes])
     bags = [(labels[i], guesses[i], instances[cuts[i] : cuts[i + 1]]) for i in range(len(sizes))]
-    assert select(far.round(9), np.array(sizes), ratio).tolist() == plain_keep(bags, ratio)  # ties as such
+    assert keep_mask(far.round(9), np.array(sizes), ratio).tolist() == plain_keep(bags, ratio)  # ties as such
 
 
 @pytest.mark.parametrize(("ratio", "out"), [(0.29, 29), (0.1, 10), (0.7, 70), (0.999, 99), (0.001, 0)])
 def test_a_share_is_what_it_says(ratio, out):
     far = np.concatenate([[-1.0], np.arange(100.0)])
-    keep = select(far, np.array([101]), ratio)
+    keep = keep_mask(far, np.array([101]), ratio)
     assert (~keep).sum() == out
     assert keep[: 101 - out].all(), "the farthest are left out"
 
@@ -131,7 +131,7 @@ def test_distances_of_a_network_are_those_of_a_loop_over_its_bags(ragged, piece,
                 (bags.labels[i], guess, list(zip(logits.argmax(dim=1).tolist(), features.tolist(), strict=True)))
             )
     far = distance_to_label(model, bags, "cpu")
-    assert select(far.round(9), bags.sizes, 0.5).tolist() == plain_keep(read, 0.5)
+    assert keep_mask(far.round(9), bags.sizes, 0.5).tolist() == plain_keep(read, 0.5)
     assert (far == -1).sum() == sum(p == y for y, _, instances in read for p, _ in instances)
 
 
@@ -252,7 +252,7 @@ def test_it_is_the_papers_plan_with_ten_ratios():
     assert (plan.backbone, plan.pixels, plan.training) == (paper.backbone, paper.pixels, paper.training)
     assert plan.own.ratios == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     assert paper.own is None
-    assert choose("mpem", TaskInfo("mine"))[1] == "recipe mpem"
+    assert choose_plan("mpem", TaskInfo("mine"))[1] == "recipe mpem"
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from majority import InputError, Recipe, Settings, build_model, register
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.files import read_json
-from majority.recipes import RECIPES, Plan, Run, TaskInfo, Trained, choose
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, Trained, choose_plan
 from majority.sources import Parts, load
 
 
 def test_paper_is_the_published_protocol():
-    plan, reason = choose("paper", TaskInfo("cifar10"))
+    plan, reason = choose_plan("paper", TaskInfo("cifar10"))
     training = plan.training
     assert (plan.backbone, plan.pixels) == ("resnet18", "published")
     assert (training.optimizer, training.learning_rate, training.schedule) == ("adam", 3e-4, "constant")
@@ -37,16 +37,16 @@ def test_paper_is_the_published_protocol():
     ],
 )
 def test_default_chooses_by_data_and_hardware_and_says_so(source, shape, on_gpu, chosen):
-    plan, reason = choose("default", TaskInfo(source, shape, on_gpu))
+    plan, reason = choose_plan("default", TaskInfo(source, shape, on_gpu))
     assert plan.recipe == chosen
     assert reason.startswith(f"recipe {chosen} (chosen for ")
     assert ("--like SOURCE" in reason) == ((source, shape, on_gpu) == ("mine", (32, 32, 3), True))
 
 
 def test_augmentation_follows_the_source():
-    assert choose("augmented", TaskInfo("cifar10"))[0].training.augment == ("flip", "crop")
-    assert choose("augmented", TaskInfo("svhn28"))[0].training.augment == ("crop",)
-    assert "rotate90" in choose("augmented", TaskInfo("pathmnist"))[0].training.augment
+    assert choose_plan("augmented", TaskInfo("cifar10"))[0].training.augment == ("flip", "crop")
+    assert choose_plan("augmented", TaskInfo("svhn28"))[0].training.augment == ("crop",)
+    assert "rotate90" in choose_plan("augmented", TaskInfo("pathmnist"))[0].training.augment
 
 
 @pytest.mark.parametrize("recipe", ["augmented", "census"])
@@ -181,4 +181,4 @@ def test_census_plans_as_many_epochs_as_it_trains(tmp_path, source):
 
 def test_an_unknown_recipe_is_named():
     with pytest.raises(InputError, match="there is no recipe 'soup'"):
-        choose("soup", TaskInfo("mine"))
+        choose_plan("soup", TaskInfo("mine"))

@@ -8,7 +8,7 @@ import torch
 
 from majority import Bags, Settings, build_model, evaluate
 from majority.data.scenarios import make_labels_wrong
-from majority.recipes import Chosen, Plan, TaskInfo, choose, model_builder, train_by_plan
+from majority.recipes import Chosen, Plan, TaskInfo, choose_plan, model_builder, train_by_plan
 from majority.recipes.losses import predicted_shares
 from majority.recipes.wrong_labels import find_wrong_labels
 
@@ -103,7 +103,7 @@ def test_instance_labels_have_no_influence():
 @pytest.mark.parametrize(("recipe", "looks"), [("quick", False), ("census", True), ("paper", False), ("mpem", False)])
 def test_which_recipes_look_for_wrong_labels(recipe, looks):
     for shape in ((8, 8, 1), (32, 32, 3), (20,)):
-        plan, _ = choose(recipe, TaskInfo("digits", shape, True))
+        plan, _ = choose_plan(recipe, TaskInfo("digits", shape, True))
         assert (plan.assumed_wrong is None) == looks
         assert looks or plan.assumed_wrong == 0
 

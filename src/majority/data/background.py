@@ -41,7 +41,7 @@ def add_background(
     if name not in classes:
         classes = (*classes, name)
     index = classes.index(name)
-    wrong = np.flatnonzero(labels.naming(index))
+    wrong = np.flatnonzero(labels.names_class(index))
     if len(wrong):
         raise InputError(
             f"{describe(wrong[0])} has the label {name}, the background, as {len(wrong)} of {len(labels)} bags do: "

@@ -403,8 +403,8 @@ class Bags:
         for bag, label in labels.items():
             texts[bag], seconds[bag] = label, ""
         bag_labels, _ = encode_bag_labels(texts, seconds, self.classes, self.sizes, self.describe)
-        if self.background is not None and bag_labels.naming(self.background).any():
-            bag = int(np.argmax(bag_labels.naming(self.background)))
+        if self.background is not None and bag_labels.names_class(self.background).any():
+            bag = int(np.argmax(bag_labels.names_class(self.background)))
             raise InputError(f"{self.describe(bag)} gets the label {texts[bag]}, the background: give another class")
         return self._with(bag_labels=bag_labels)
 

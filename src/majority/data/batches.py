@@ -208,7 +208,8 @@ class BagLoader:
 
 
 class ResidentLoader(BagLoader):
-    """Bags whose instances are on the device. A store that they share with the loader `beside` is copied only once."""
+    """Bags whose instances are on the device. A store that they have in common with the loader `share_store_with` is
+    copied only once."""
 
     def __init__(
         self,
@@ -217,11 +218,11 @@ class ResidentLoader(BagLoader):
         *,
         keep: np.ndarray | None = None,
         soft_labels: np.ndarray | None = None,
-        beside: BagLoader | None = None,
+        share_store_with: BagLoader | None = None,
     ):
         super().__init__(bags, device, keep=keep, soft_labels=soft_labels)
-        if isinstance(beside, ResidentLoader) and beside.bags.store is bags.store:
-            self.store: Tensor = beside.store
+        if isinstance(share_store_with, ResidentLoader) and share_store_with.bags.store is bags.store:
+            self.store: Tensor = share_store_with.store
         else:
             assert isinstance(bags.store, np.ndarray)
             self.store = as_supported(as_tensor(bags.store), device).to(device)

@@ -46,7 +46,7 @@ class BagLabels:
         allowed = None if self.allowed is None else self.allowed[bags]
         return _without_empty(winners, seconds, allowed)
 
-    def only(self, bags: np.ndarray) -> BagLabels:
+    def masked(self, bags: np.ndarray) -> BagLabels:
         """The same labels, but only of the bags of this mask; the others have none."""
         seconds = None if self.seconds is None else np.where(bags, self.seconds, UNKNOWN)
         allowed = None if self.allowed is None else self.allowed & bags[:, None]
@@ -120,7 +120,7 @@ class BagLabels:
             raise InputError(f"allowed has shape {allowed.shape} and dtype {allowed.dtype}, or contradicts the labels")
         return BagLabels(self.winners, self.seconds, allowed)
 
-    def naming(self, number: int) -> np.ndarray:  # (b,) whether the label names this class
+    def names_class(self, number: int) -> np.ndarray:  # (b,) whether the label names this class
         named: np.ndarray = self.winners == number
         if self.seconds is not None:
             named = named | (self.seconds == number)

@@ -27,15 +27,15 @@ def make_loader(
     *,
     keep: np.ndarray | None = None,
     soft_labels: np.ndarray | None = None,
-    beside: BagLoader | None = None,
+    share_store_with: BagLoader | None = None,
 ) -> BagLoader:
     """Return a loader for many epochs: resident on the device, or streamed to it if the store is on disk.
 
-    A store that the bags share with the loader `beside` is copied to the device only once.
+    A store that the bags have in common with the loader `share_store_with` is copied to the device only once.
     """
     if isinstance(bags.store, RowsOnDisk):
         return StreamedLoader(bags, device, keep=keep, soft_labels=soft_labels)
-    return ResidentLoader(bags, device, keep=keep, soft_labels=soft_labels, beside=beside)
+    return ResidentLoader(bags, device, keep=keep, soft_labels=soft_labels, share_store_with=share_store_with)
 
 
 def stream_loader(bags: Bags, device: torch.device) -> BagLoader:

@@ -29,7 +29,7 @@ from ..recipes import (
     Plan,
     TaskInfo,
     Trained,
-    choose,
+    choose_plan,
     find_recipe,
     model_builder,
     temporary_files,
@@ -197,7 +197,7 @@ class Experiment:
         if self.like is not None and task.vectors:
             what = f"like {self.like}: it is for images, and these instances are vectors"
             raise InputError(f"{what}: leave out --like (like=)")
-        plan, reason = choose(self.recipe, task)
+        plan, reason = choose_plan(self.recipe, task)
         plan = self._adapt(plan)
         build = model_builder(plan, self.method, parts.train, **self._model_options(plan))
         if self.refit and not RECIPES[plan.recipe].can_refit:
@@ -212,7 +212,7 @@ class Experiment:
                     check_all_known(self.method, part)
         for settings in plan.all_settings:
             check_bags_per_process(parts.train, settings)
-        method = RECIPES[plan.recipe].method(self.method)
+        method = RECIPES[plan.recipe].resolve_method(self.method)
         config = self._config(data, plan, fingerprints(parts, method)) | {
             "task": task._asdict(),
             "planned_epochs": RECIPES[plan.recipe].epochs(plan, parts.train, method),
@@ -330,7 +330,7 @@ class Experiment:
 
     def _config(self, data: Data, plan: Plan, fingerprint: list[str | None]) -> dict[str, Any]:
         return {
-            "method": RECIPES[plan.recipe].method(self.method),
+            "method": RECIPES[plan.recipe].resolve_method(self.method),
             "method_options": self.method_options,
             "background_share": self.background_share,
             "data": asdict(data) | {"fingerprint": fingerprint},

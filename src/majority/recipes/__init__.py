@@ -36,7 +36,7 @@ __all__ = [
     "Run",
     "TaskInfo",
     "Trained",
-    "choose",
+    "choose_plan",
     "find_recipe",
     "model_builder",
     "temporary_files",
@@ -74,14 +74,14 @@ class Recipe:
         one is named."""
         return self.planned_epochs(plan, train, len(self.losses) if method == AUTO else 0)
 
-    def method(self, name: str) -> str:
+    def resolve_method(self, name: str) -> str:
         """What `auto` stands for: itself if this recipe weighs several losses, else the default method, or the first
         one that the recipe works with."""
         if name != AUTO or self.losses:
             return name
-        return DEFAULT_METHOD if DEFAULT_METHOD in self._able() else self._able()[0]
+        return DEFAULT_METHOD if DEFAULT_METHOD in self._supported_methods() else self._supported_methods()[0]
 
-    def _able(self) -> list[str]:
+    def _supported_methods(self) -> list[str]:
         """The methods that this recipe works with."""
         return [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
 
@@ -100,11 +100,11 @@ class Recipe:
             )
 
     def check_method(self, name: str) -> None:
-        name = self.method(name)
+        name = self.resolve_method(name)
         if name == AUTO:
             return
         if not issubclass(METHODS.find(name).head, self.head):
-            able = " or ".join(self._able())
+            able = " or ".join(self._supported_methods())
             raise InputError(f"recipe {self.name} does not work with method {name}: use method {able}")
 
 
@@ -128,7 +128,7 @@ for recipe in (
     register(recipe)
 
 
-def choose(name: str, task: TaskInfo) -> tuple[Plan, str]:
+def choose_plan(name: str, task: TaskInfo) -> tuple[Plan, str]:
     """The plan of a recipe and, for `default`, why it was chosen."""
     reason = ""
     if name == DEFAULT:
@@ -153,7 +153,7 @@ def model_builder(
     The statistics of the instances are computed only once.
     """
     recipe = RECIPES[plan.recipe]
-    named = recipe.method(method)
+    named = recipe.resolve_method(method)
     first = recipe.losses[0] if named == AUTO else named
 
     def build(seed: int = 0, method: str | None = None) -> Model:
@@ -189,7 +189,7 @@ def train_by_plan(
     def fresh_model(number: int = 0, method: str | None = None) -> Model:
         return build(run.seed_of(number), method)
 
-    losses = recipe.losses if recipe.method(method) == AUTO else ()
+    losses = recipe.losses if recipe.resolve_method(method) == AUTO else ()
     run = Run(folder, train, val, plan, fresh_model, title, device, eager, log, callbacks, losses, chosen)
     return train_without_wrong_labels(run, recipe.train)
 

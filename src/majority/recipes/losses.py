@@ -44,7 +44,7 @@ def predicted_shares(model: Model, bags: Bags, device: str = "auto", hard: bool 
     return gather_pass(bags, shares_of).double().cpu().numpy()
 
 
-def explained(model: Model, train: Bags, val: Bags, device: str = "auto") -> float:
+def label_log_likelihood(model: Model, train: Bags, val: Bags, device: str = "auto") -> float:
     """The mean log-likelihood of the labels of the validation bags, given what the model predicts for instances."""
     shares, labels = voting_shares(predicted_shares(model, val, device), val)
     _, train_labels = voting_shares(np.empty((0, len(train.classes))), train)
@@ -52,14 +52,14 @@ def explained(model: Model, train: Bags, val: Bags, device: str = "auto") -> flo
     return float(label_log_probs(shares, labels, counts)[1].mean())
 
 
-def weigh(log_likelihoods: Mapping[str, float], methods: Mapping[str, str], bags: int) -> dict[str, float]:
+def loss_weights(log_likelihoods: Mapping[str, float], methods: Mapping[str, str], bags: int) -> dict[str, float]:
     """Weights that sum to 1, from the mean log-likelihoods over so many bags and the method of each classifier.
 
     They are proportional to the likelihood to the power DISCOUNT: as few bags say little, classifiers that are
     nearly as good get nearly the same weight. That of `adjusted-mean` is halved.
 
     >>> methods = {"a": "vote", "b": "soft-count", "c": "adjusted-mean"}
-    >>> weights = weigh({"a": -0.5, "b": -0.6, "c": -0.5}, methods, bags=50)
+    >>> weights = loss_weights({"a": -0.5, "b": -0.6, "c": -0.5}, methods, bags=50)
     >>> {name: round(weight, 3) for name, weight in weights.items()}
     {'a': 0.507, 'b': 0.239, 'c': 0.254}
     """

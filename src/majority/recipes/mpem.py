@@ -58,7 +58,7 @@ def train(run: Run) -> Trained:
     losses: dict[str, float] = {}
     best: Trained | None = None
     for ratio in run.plan.own.ratios:
-        model, keep = run.fresh_model(), select(distance, run.train.sizes, ratio)
+        model, keep = run.fresh_model(), keep_mask(distance, run.train.sizes, ratio)
         fitted = run.stage(f"r{ratio}", model, partial(run.fit, model, keep=keep))
         stages[f"r{ratio}"], losses[str(ratio)] = fitted, fitted.best_loss
         if best is None or fitted.best_loss < best.fitted.best_loss:  # the first of equal ones
@@ -122,14 +122,14 @@ def distances(batch: InstanceBatch, means: Tensor) -> Tensor:
     return torch.where(candidates & distance.isfinite(), distance, -1.0)
 
 
-def select(distance: np.ndarray, sizes: np.ndarray, ratio: float) -> np.ndarray:
+def keep_mask(distance: np.ndarray, sizes: np.ndarray, ratio: float) -> np.ndarray:
     """(n,) whether an instance is counted: of each bag's candidates, the farthest floor(ratio x number) are not.
 
     Of equal distances, the earlier instance is left out first. A bag in which nothing would be left stays whole.
 
-    >>> select(np.array([-1.0, 3.0, 2.0, 5.0, 4.0]), np.array([3, 2]), 0.5).tolist()
+    >>> keep_mask(np.array([-1.0, 3.0, 2.0, 5.0, 4.0]), np.array([3, 2]), 0.5).tolist()
     [True, False, True, False, True]
-    >>> select(np.array([-1.0, 3.0, 2.0, 5.0, 4.0]), np.array([3, 2]), 1.0).tolist()
+    >>> keep_mask(np.array([-1.0, 3.0, 2.0, 5.0, 4.0]), np.array([3, 2]), 1.0).tolist()
     [True, False, False, True, True]
     """
     starts = np.cumsum(sizes) - sizes

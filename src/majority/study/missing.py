@@ -35,7 +35,7 @@ def missing_cells(study: Path, results: list[Result]) -> dict[tuple[str, str, st
     divided = {source_name(result) for result in results if (result.get("data") or {}).get("folds", 0) is None}
     missing: dict[tuple[str, str, str], list[int]] = {}
     recipe = RECIPES.get(request["recipe"])
-    auto = recipe.method(AUTO) if recipe else DEFAULT_METHOD
+    auto = recipe.resolve_method(AUTO) if recipe else DEFAULT_METHOD
     for cell in _cells(request, divided):
         unweighed = cell | ({"method": auto} if cell["method"] == AUTO else {})  # if the recipe takes one
         if not {_key(cell), _key(unweighed)} & finished:

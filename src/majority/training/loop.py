@@ -165,7 +165,7 @@ class _Loop:
         self.train = make_loader(train, device, keep=keep, soft_labels=soft_labels)
         self.val_bags = 0 if val is None else len(val)
         own_val = None if val is None else distributed.own_part(val)
-        self.val = None if own_val is None else make_loader(own_val, device, beside=self.train)
+        self.val = None if own_val is None else make_loader(own_val, device, share_store_with=self.train)
         trainable = [weight for weight in network.parameters() if weight.requires_grad]
         rate, decay = settings.learning_rate, settings.weight_decay
         optimizer = create_optimizer(settings.optimizer, trainable, rate, decay, device)

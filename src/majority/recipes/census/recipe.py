@@ -17,7 +17,7 @@ from random weights. Head and teachers keep the epoch with the lowest loss of th
 and student do not learn bag labels: they keep their last epoch.
 
 If no method is named, there are several losses: heads and teachers of each, and the soft labels that are learned are
-means with weights by `losses.weigh`. Then there is no choice of a start: all teachers are weighted.
+means with weights by `losses.loss_weights`. Then there is no choice of a start: all teachers are weighted.
 
 If there is a background class whose share is not given, it is estimated first (`background_share.find_share`).
 """
@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 from ...model import Model
 from ...training.state import Fitted
 from ..background_share import find_share, with_share
-from ..losses import explained, weigh
+from ..losses import label_log_likelihood, loss_weights
 from ..patches import on_patches
 from ..stages import Run, Trained
 from ..views import additions_for, describe, search_views, with_views
@@ -263,7 +263,10 @@ def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teach
     if run.chosen is not None:
         about = run.chosen.about["losses"][group]
     else:
-        found = {name: explained(one.model, one.run.train, one.run.val, run.device) for name, one in members.items()}
-        weights = weigh(found, {name: one.loss for name, one in members.items()}, len(run.val))
+        found = {
+            name: label_log_likelihood(one.model, one.run.train, one.run.val, run.device)
+            for name, one in members.items()
+        }
+        weights = loss_weights(found, {name: one.loss for name, one in members.items()}, len(run.val))
         about = {name: {"weight": weights[name], "log_likelihood": found[name]} for name in members}
     return [Teacher(one.model, one.run.train, about[name]["weight"]) for name, one in members.items()], about
