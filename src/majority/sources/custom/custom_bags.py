@@ -86,7 +86,7 @@ class CustomBags:
         if refused:
             options = ", ".join("--" + name.replace("_", "-") for name in refused)
             raise InputError(
-                f"the bags of {self.name} are used as they are: leave out {', '.join(refused)} ({options}), which make "
+                f"the bags of {self.name} are used as they are: leave out {', '.join(refused)} ({options}), for making "
                 "bags from a labelled set"
             )
         if data_seed < 0:
