@@ -153,22 +153,26 @@ def _train_method(run: Run, heads: Run | None) -> Trained:
     own: CensusSettings = run.plan.own
     stages: dict[str, Fitted] = {}
     network = run.fresh_model()
+
+    def copy_network(number: int) -> Model:
+        return deepcopy(network)
+
     starts: dict[str, Callable[[int], Model]] = {"teacher": run.fresh_model}
     others: list[Teacher] = []  # of the student
     if own.pretrain is not None:
         stages["pretrain"] = run.stage("pretrain", network.backbone, partial(pretrain, run, network))
         if own.head is not None:
             stages["head"] = run.stage("head", network.head, partial(train_head, run, network))
-        starts = {"teacher": lambda number: deepcopy(network)}
+        starts = {"teacher": copy_network}
     elif heads is not None:
         linear = linear_model(heads, heads.fresh_model())
         stages["head"] = run.stage("head", linear, partial(head_on_discriminants, heads, linear))
         head = Teacher(linear, heads.train)
         stages["distilled"] = run.stage("distilled", network, partial(distill, run, network, [head]))
         if starts_from_patches(own, run.train):
-            starts, others = {"teacher": lambda number: deepcopy(network)}, [head]
+            starts, others = {"teacher": copy_network}, [head]
         else:
-            starts["distilled-teacher"] = lambda number: deepcopy(network)
+            starts["distilled-teacher"] = copy_network
 
     def teacher_of(kind: str, number: int) -> Model:
         teacher, name = starts[kind](number), f"{kind}-{number}"
@@ -192,17 +196,44 @@ def _train_method(run: Run, heads: Run | None) -> Trained:
     return Trained(student, stages["student"], stages, about)
 
 
+Start = Callable[[str, int], Model]  # the network from which a teacher starts, by its loss and number
+
+
+class Member(NamedTuple):
+    """A head or a teacher, the run with the bags that it takes, its loss, and how it started."""
+
+    model: Model
+    run: Run
+    loss: str
+    start: str = ""
+
+
 def _train_losses(run: Run, heads: Run | None) -> Trained:
     """With several losses, weighted by how well the instance predictions explain the labels of the validation bags."""
-    own: CensusSettings = run.plan.own
     stages: dict[str, Fitted] = {}
+    about: dict[str, Any] = {}
+    starts, linear = _train_heads(run, heads, stages, about)
+    teachers = _train_teachers(run, starts, stages)
+    student = _train_student(run, starts, teachers, linear, stages, about)
+    return Trained(student, stages["student"], stages, {"losses": about})
+
+
+def _train_heads(
+    run: Run, heads: Run | None, stages: dict[str, Fitted], about: dict[str, Any]
+) -> tuple[dict[str, Start], dict[str, Member]]:
+    """How teachers can start, by kind, and the heads on discriminants, by stage. Everything before the teachers is
+    trained: pretrain and a head per loss, or heads on discriminants and the network that learns from them."""
+    own: CensusSettings = run.plan.own
     networks = {loss: run.fresh_model(method=loss) for loss in run.losses}
     first = networks[run.losses[0]]
-    starts: dict[str, Callable[[str, int], Model]] = {
-        "teacher": lambda loss, number: run.fresh_model(number, method=loss)
-    }
     linear: dict[str, Member] = {}
-    about: dict[str, Any] = {}
+
+    def fresh_network(loss: str, number: int) -> Model:
+        return run.fresh_model(number, method=loss)
+
+    def copy_network(loss: str, number: int) -> Model:
+        return deepcopy(networks[loss])
+
     if own.pretrain is not None:
         stages["pretrain"] = run.stage("pretrain", first.backbone, partial(pretrain, run, first))
         for loss, network in networks.items():
@@ -210,21 +241,26 @@ def _train_losses(run: Run, heads: Run | None) -> Trained:
             if own.head is not None:
                 name = f"head-{loss}"
                 stages[name] = run.stage(name, network.head, partial(train_head, run, network))
-        starts = {"teacher": lambda loss, number: deepcopy(networks[loss])}
-    elif heads is not None:
-        for loss in run.losses:
-            name, model = f"head-{loss}", linear_model(heads, heads.fresh_model(method=loss))
-            stages[name] = run.stage(name, model, partial(head_on_discriminants, heads, model))
-            linear[name] = Member(model, heads, loss)
-        weighted, about["heads"] = _weigh(run, "heads", linear)
-        stages["distilled"] = run.stage("distilled", first, partial(distill, run, first, weighted))
-        for network in networks.values():
-            network.backbone = deepcopy(first.backbone)
-            network.head.load_state_dict(dict(first.head.named_parameters()), strict=False)
-        starts["distilled-teacher"] = lambda loss, number: deepcopy(networks[loss])
-        if starts_from_patches(own, run.train):
-            starts = {"teacher": starts["distilled-teacher"]}
+        return {"teacher": copy_network}, linear
+    if heads is None:
+        return {"teacher": fresh_network}, linear
+    for loss in run.losses:
+        name, model = f"head-{loss}", linear_model(heads, heads.fresh_model(method=loss))
+        stages[name] = run.stage(name, model, partial(head_on_discriminants, heads, model))
+        linear[name] = Member(model, heads, loss)
+    weighted, about["heads"] = _weigh(run, "heads", linear)
+    stages["distilled"] = run.stage("distilled", first, partial(distill, run, first, weighted))
+    for network in networks.values():
+        network.backbone = deepcopy(first.backbone)
+        network.head.load_state_dict(dict(first.head.named_parameters()), strict=False)
+    if starts_from_patches(own, run.train):
+        return {"teacher": copy_network}, linear
+    return {"teacher": fresh_network, "distilled-teacher": copy_network}, linear
 
+
+def _train_teachers(run: Run, starts: dict[str, Start], stages: dict[str, Fitted]) -> dict[str, Member]:
+    """The teachers of each start by stage; their losses take turns."""
+    own: CensusSettings = run.plan.own
     teachers: dict[str, Member] = {}
     for kind, start in starts.items():
         for number in range(1, own.teachers + 1):
@@ -232,8 +268,20 @@ def _train_losses(run: Run, heads: Run | None) -> Trained:
             name, model = f"{kind}-{number}-{loss}", start(loss, number)
             stages[name] = run.stage(name, model, partial(train_teacher, run, model, number))
             teachers[name] = Member(model, run, loss, kind)
+    return teachers
 
-    everyone = teachers | (linear if starts_from_patches(own, run.train) else {})
+
+def _train_student(
+    run: Run,
+    starts: dict[str, Start],
+    teachers: dict[str, Member],
+    linear: dict[str, Member],
+    stages: dict[str, Fitted],
+    about: dict[str, Any],
+) -> Model:
+    """The student has the loss with the largest total weight, and starts like the teacher of that loss with the largest
+    weight."""
+    everyone = teachers | (linear if starts_from_patches(run.plan.own, run.train) else {})
     weighted, about["teachers"] = _weigh(run, "teachers", everyone)
     weights = {name: member["weight"] for name, member in about["teachers"].items()}
     by_loss = {loss: sum(weights[name] for name in everyone if everyone[name].loss == loss) for loss in run.losses}
@@ -244,17 +292,8 @@ def _train_losses(run: Run, heads: Run | None) -> Trained:
     student = starts[teachers[best].start](chosen, 0)
     student.head.load_state_dict(dict(teachers[best].model.head.named_buffers()), strict=False)  # running statistics
     stages["student"] = run.stage("student", student, partial(distill, run, student, weighted))
-    about |= {"weights": by_loss, "validation_bags": len(run.val), "chosen": chosen}
-    return Trained(student, stages["student"], stages, {"losses": about})
-
-
-class Member(NamedTuple):
-    """A head or a teacher, the run with the bags that it takes, its loss, and how it started."""
-
-    model: Model
-    run: Run
-    loss: str
-    start: str = ""
+    about.update({"weights": by_loss, "validation_bags": len(run.val), "chosen": chosen})
+    return student
 
 
 def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teacher], dict[str, Any]]:
