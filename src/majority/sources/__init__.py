@@ -160,7 +160,7 @@ def check_source(
     from .custom.load import check as check_custom
 
     if purpose not in PURPOSES:
-        raise InputError(f"--for {purpose}: give {' or '.join(PURPOSES)}")
+        raise InputError(f"purpose {purpose}: give {' or '.join(PURPOSES)}")
     names = ColumnNames(bag_column, label_column, path_column)
     if is_custom_source(source):
         training = purpose == "train"

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 
 from ..cluster import LOCAL
+from ..cores import usable_cores
 from ..data.device import choose_device
 from ..errors import InputError, TrainingError
 from ..experiments.experiment import Experiment
@@ -213,7 +214,7 @@ def _worker_environments(on_gpu: bool, jobs: int | None, cells: int, gpu: int | 
 
     The number of threads depends on all cells, finished or not, so that a study computes the same after a restart.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     names = _gpu_names() if gpu is None else [_gpu_names()[gpu]]
     gpus: list[dict[str, str]] = [{"CUDA_VISIBLE_DEVICES": name} for name in names] if on_gpu else [{}]
     each = jobs or (WORKERS_PER_GPU if on_gpu else max(1, min(cores, cells)))

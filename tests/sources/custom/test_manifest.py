@@ -401,7 +401,7 @@ def test_blank_rows_are_not_counted_in_instance_numbers(tmp_path, majority, make
         (("--folds", "2"), ("folds 2", "3 or more")),
         (("--features", "nose"), ("no column nose", "--features", "(a, b)")),
         (("--features", "label"), ("column label ", "--features")),
-        (("--image-size", "0"), ("--image-size 0", "1 to 1024")),
+        (("--image-size", "0"), ("image size 0", "1 to 1024")),
         (("--data-seed", "-1"), ("data seed", "-1")),
     ],
 )

@@ -15,9 +15,9 @@ BAG, CORRECTED = "bag", "corrected_label"
 def read_corrections(path: Path) -> dict[str, str]:
     """The label by bag of a table with the columns `bag` and `corrected_label`; rows without a label are left out."""
     if path.suffix.lower() not in TEXT_SUFFIXES:
-        raise InputError(f"--labels {path}: give winner, top2, or a .csv file of `majority review`")
+        raise InputError(f"labels {path}: give winner, top2, or a .csv file of `majority review`")
     if not path.is_file():
-        raise InputError(f"--labels {path}: there is no such file: check the path")
+        raise InputError(f"labels {path}: there is no such file: check the path")
     check_regular(path)
     findings = Findings()
     try:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
+from ...cores import usable_cores
 from ...data.stores import RowsOnDisk
 
 Shape = tuple[int, int, int]  # height, width, channels
@@ -33,7 +33,3 @@ class ImageFiles(RowsOnDisk):
         with ThreadPoolExecutor(usable_cores()) as pool:
             list(pool.map(fill, range(len(positions))))  # the list raises the first error
         return rows
-
-
-def usable_cores() -> int | None:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

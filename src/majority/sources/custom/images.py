@@ -15,11 +15,12 @@ import numpy as np
 from PIL import Image, ImageFile, ImageOps, TiffImagePlugin, UnidentifiedImageError
 
 from ...arguments import check_arguments
+from ...cores import usable_cores
 from ...data.stores import Store
 from ...errors import InputError
 from ...files import check_regular
 from .image_cache import ImageCache, read_notes
-from .image_files import ImageFiles, usable_cores
+from .image_files import ImageFiles
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP")
 MAX_PIXELS = 64_000_000  # per file: more is treated as a decompression bomb

@@ -70,5 +70,5 @@ class ReadOptions:
 
 def as_pixel_size(image_size: int | None) -> tuple[int, int] | None:
     if image_size is not None and not 1 <= image_size <= LARGEST_IMAGE:
-        raise InputError(f"--image-size {image_size}: give the pixels per side, 1 to {LARGEST_IMAGE}")
+        raise InputError(f"image size {image_size}: give the pixels per side, 1 to {LARGEST_IMAGE}")
     return None if image_size is None else (image_size, image_size)
