@@ -178,7 +178,7 @@ def test_custom_bags_have_a_known_kind_of_images_only_if_like_names_it(tmp_path,
         seen.append(task.source)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("majority.experiments.experiment.choose", note)
+    monkeypatch.setattr("majority.experiments.experiment.choose_plan", note)
     bags = digits().train
     opened = CustomBags("cifar10-scans", bags)
     with pytest.raises(KeyboardInterrupt):
