@@ -62,7 +62,7 @@ def write_unknown(out: Path) -> None:
 
 def draw(out: Path, groups: dict) -> None:
     """One plot per source with supervised runs; the points of a line are means over the folds that all of them have."""
-    titles = {"clusters": "clusters, named\nby bag labels", "census": "majorities:\ncensus", "top2": "with\nrunners-up"}
+    titles = {"clusters": "clusters,\nnamed", "census": "majorities:\ncensus", "top2": "with\nrunners-up"}
     titles |= {"proportion": "proportions", "supervised": "all labels"}
     for source in {key[0] for key in groups}:
         lines, found = [], {key[2] for key in groups if key[0] == source}

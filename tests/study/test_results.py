@@ -74,7 +74,7 @@ def test_ratios_belong_to_mpem_and_plans_of_other_recipes_have_none():
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("paper/paper-1500-epochs.jsonl", {"paper"}),
+        ("paper/paper-1500-epochs.jsonl", {"paper", "paper (precision float32)"}),
         ("paper/paper-patience-50-fold-0.jsonl", {"paper (patience 50)"}),
         ("paper/cifar10-large-fold0-150-epochs.jsonl", {"paper (settings not recorded, 150 epochs run)"}),
         ("digits/results.jsonl", {"quick"}),
