@@ -6,7 +6,7 @@ The recipe `census` chooses views for images of an unknown kind by the loss of t
 line of OUT has this loss, the mean loss of training bags when a fifth of them is held out at a time (`held_out_loss`),
 and the test accuracy of the head, which nothing is chosen by. A choice that has a line is not run again.
 
-A choice is a list of names joined by "+": the additions of recipes/views.py, and any further augmentation.
+A choice is a list of names joined by "+": the additions of recipes/census/views.py, and any further augmentation.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.methods import DEFAULT_METHOD
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
+from majority.recipes.census.views import ADDITIONS, with_views
 from majority.recipes.features import bags_of_features
-from majority.recipes.views import ADDITIONS, with_views
 from majority.sources import Parts, load
 
 CHOICES = (

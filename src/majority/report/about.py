@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import count_noun
 from ..inference.classifier import Classifier
-from ..recipes.views import describe
+from ..recipes.census.views import describe
 
 
 def about_run(config: dict[str, Any], result: dict[str, Any], classifier: Classifier) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""census: its settings and plan (`plan`), its stages (`stages`), and their order (`recipe`)."""
+"""census: its settings and plan (`plan`), its stages (`stages`), their order (`recipe`), and what they need."""
 
 from .plan import CensusSettings, plan, planned_epochs
 from .recipe import train

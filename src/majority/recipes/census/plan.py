@@ -9,13 +9,13 @@ from ...backbones import COARSEST
 from ...data.bags import Bags
 from ...errors import InputError
 from ...training.settings import Settings
-from ..background_share import SHARES
-from ..discriminants import is_applicable
 from ..label_preserving import known_source, label_preserving
-from ..patches import COMPONENTS
 from ..plan import Plan, TaskInfo
 from ..single import resnet_for
-from ..views import MIXED_EPOCHS, additions_for, views_of, with_views
+from .background_share import SHARES
+from .discriminants import is_applicable
+from .patches import COMPONENTS
+from .views import MIXED_EPOCHS, additions_for, views_of, with_views
 
 HEAD_EPOCHS = 100
 HEAD_ON_VECTORS = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)

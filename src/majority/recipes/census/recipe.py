@@ -32,11 +32,10 @@ from typing import Any, NamedTuple
 
 from ...model import Model
 from ...training.state import Fitted
-from ..background_share import find_share, with_share
 from ..losses import label_log_likelihood, loss_weights
-from ..patches import on_patches
 from ..stages import Run, Trained
-from ..views import additions_for, describe, search_views, with_views
+from .background_share import find_share, with_share
+from .patches import on_patches
 from .plan import (
     CensusSettings,
     has_head_on_discriminants,
@@ -52,6 +51,7 @@ from .stages import (
     train_head,
     train_teacher,
 )
+from .views import additions_for, describe, search_views, with_views
 
 
 def train(run: Run) -> Trained:

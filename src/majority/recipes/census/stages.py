@@ -21,9 +21,9 @@ from ...training.distributed import gather_pass
 from ...training.objectives import Averaged, Contrastive, Distill
 from ...training.state import Fitted
 from ...training.validation import takes_views
-from ..discriminants import discriminants
 from ..features import bags_of_features
 from ..stages import Run
+from .discriminants import discriminants
 from .plan import CensusSettings
 
 SMALLEST_PROBABILITY = 1e-8

@@ -19,13 +19,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..backbones import Linear, reduce_images
-from ..data.bags import Bags
-from ..data.stores import iterate_chunks
-from ..log import Log, no_log
-from ..model import Model, Normalise, standardisation
-from .features import bags_of_features
-from .stages import Run
+from ...backbones import Linear, reduce_images
+from ...data.bags import Bags
+from ...data.stores import iterate_chunks
+from ...log import Log, no_log
+from ...model import Model, Normalise, standardisation
+from ..features import bags_of_features
+from ..stages import Run
 
 PATCHES = "patches"  # the stage that finds the features
 PATCH = 6  # side, in pixels

@@ -11,9 +11,9 @@ import torch
 import majority
 from majority import Bags, Settings, build_model
 from majority.recipes import Chosen, Plan, Run, census
-from majority.recipes.background_share import SHARES, choose_share, expected_share
 from majority.recipes.census import CensusSettings
-from majority.recipes.discriminants import discriminants, is_applicable
+from majority.recipes.census.background_share import SHARES, choose_share, expected_share
+from majority.recipes.census.discriminants import discriminants, is_applicable
 from majority.sources import Parts
 
 HEAD = Settings(epochs=15, batch_bags=16, learning_rate=0.05)
@@ -64,7 +64,7 @@ def scrambled(bags, seed=1):
 def few_shares():
     """Three shares are enough to see a choice."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("majority.recipes.background_share.SHARES", (0.06, 0.25, 0.6))
+        patch.setattr("majority.recipes.census.background_share.SHARES", (0.06, 0.25, 0.6))
         yield
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from majority import Bags, build_model
-from majority.recipes.discriminants import MAX_FEATURES, discriminants, is_applicable
+from majority.recipes.census.discriminants import MAX_FEATURES, discriminants, is_applicable
 
 
 def bags_of(rng, means, bags=40, sizes=(3, 9), share=0.6):
@@ -126,7 +126,7 @@ def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
     bags = bags_of(rng, rng.normal(size=(3, 5)))
     model = build_model(bags)
     whole = discriminants(model, bags, "cpu")
-    monkeypatch.setattr("majority.recipes.discriminants.instances_per_pass", lambda shape: 2)
+    monkeypatch.setattr("majority.recipes.census.discriminants.instances_per_pass", lambda shape: 2)
     real, seen = model.normalise.forward, []
     monkeypatch.setattr(model.normalise, "forward", lambda x: seen.append(len(x)) or real(x))
     torch.testing.assert_close(discriminants(model, bags, "cpu"), whole)

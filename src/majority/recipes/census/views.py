@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
-from ..log import Log
-from ..training.augment import AugmentStep
-from .label_preserving import label_preserving
-from .plan import Plan
+from ...log import Log
+from ...training.augment import AugmentStep
+from ..label_preserving import label_preserving
+from ..plan import Plan
 
 ORIENTATIONS: dict[str, tuple[AugmentStep, ...]] = {"flip": ("flip",), "turn": ("flip", "rotate90")}
 COLOURS: dict[str, tuple[AugmentStep, ...]] = {

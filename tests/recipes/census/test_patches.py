@@ -9,8 +9,9 @@ import torch
 import majority
 from majority import Bags, Classifier, evaluate
 from majority.model import Normalise
-from majority.recipes import RECIPES, TaskInfo, census, model_builder, patches, train_by_plan
-from majority.recipes.patches import PatchFeatures, find_patches
+from majority.recipes import RECIPES, TaskInfo, census, model_builder, train_by_plan
+from majority.recipes.census import patches
+from majority.recipes.census.patches import PatchFeatures, find_patches
 
 
 @pytest.fixture(autouse=True)

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ..data.background import Background
-from ..data.bags import Bags
-from ..inference.evaluate import evaluate
-from ..log import Log
-from ..model import Model
-from .losses import predicted_shares
+from ...data.background import Background
+from ...data.bags import Bags
+from ...inference.evaluate import evaluate
+from ...log import Log
+from ...model import Model
+from ..losses import predicted_shares
 
 SHARES = (0.03, 0.06, 0.12, 0.25, 0.4, 0.6)  # that are tried
 PRIOR_SD = 1.0  # of the log-odds of the share

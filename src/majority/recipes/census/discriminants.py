@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.bags import Bags
-from ..data.device import choose_device, instances_per_pass
-from ..inference.evaluate import all_batches
-from ..model import Model
-from ..training.distributed import sum_pass
+from ...data.bags import Bags
+from ...data.device import choose_device, instances_per_pass
+from ...inference.evaluate import all_batches
+from ...model import Model
+from ...training.distributed import sum_pass
 
 MAX_FEATURES = 4096  # a square matrix of this size is held in memory and decomposed
 SMALLEST_VARIANCE = 1e-6  # relative to the largest: directions that vary less are rounding errors

@@ -318,7 +318,7 @@ def test_other_methods_use_the_same_stages(tmp_path, method):
 @pytest.mark.parametrize("settings", [WITH_PRETRAIN, replace(WITH_PRETRAIN, pretrain=None, head=None)])
 def test_bags_may_have_a_background(tmp_path, monkeypatch, settings):
     """Its share is estimated with heads on the pretrained network, or with whole networks if there is none."""
-    monkeypatch.setattr("majority.recipes.background_share.SHARES", (0.1, 0.3))
+    monkeypatch.setattr("majority.recipes.census.background_share.SHARES", (0.1, 0.3))
     parts = load_source("digits").make_parts(scenario="large", bags=24, bag_size=8, background="3")
 
     def fresh(number=0, method=None):

@@ -10,8 +10,8 @@ from majority.errors import InputError
 from majority.parsing import parse_record
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.census import CensusSettings
+from majority.recipes.census.views import ADDITIONS, additions_for, search_views, views_of, with_views
 from majority.recipes.label_preserving import LABEL_PRESERVING, label_preserving
-from majority.recipes.views import ADDITIONS, additions_for, search_views, views_of, with_views
 from majority.records import ChosenViews
 
 SETTINGS = CensusSettings(
