@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from majority import sources
+from majority import NamedSource, register, sources
+from majority.experiments.data import Data
+from majority.experiments.experiment import Experiment
+from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.label_preserving import LABEL_PRESERVING, label_preserving
 from majority.training.augment import Augment
 
@@ -35,3 +38,17 @@ def test_mirrors_and_turns_if_they_do_not_change_the_class():
     assert {"flip", "rotate90"} <= set(LABEL_PRESERVING["pathmnist"])
     for source in ("cifar10", "octmnist"):
         assert "rotate90" not in LABEL_PRESERVING[source]
+
+
+def test_a_registered_source_says_what_preserves_its_labels(registries):
+    def load():
+        raise AssertionError("a plan does not read the images")
+
+    register(NamedSource("cells", load, label_preserving=("flip", "crop", "colour")))
+    register(NamedSource("digits-of-mine", load))
+    plan = RECIPES["census"].plan(TaskInfo("cells"))
+    assert "flip" in plan.training.augment
+    assert plan.own.search_epochs == 0, "nothing is to be found by the bags"
+    assert Experiment(Data("my.csv"), like="cells").like == "cells"
+    unknown = RECIPES["census"].plan(TaskInfo("digits-of-mine"))
+    assert unknown.own.search_epochs > 0, "its name says nothing, although it starts like that of a known source"

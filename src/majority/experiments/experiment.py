@@ -35,7 +35,7 @@ from ..recipes import (
     temporary_files,
     train_by_plan,
 )
-from ..recipes.label_preserving import LABEL_PRESERVING
+from ..recipes.label_preserving import known_sources
 from ..recipes.stages import REFIT, Chosen
 from ..report.page import REPORT, part_rows
 from ..sources import Parts, Source
@@ -119,9 +119,9 @@ class Experiment:
         self._check_refit()
         if self.data.use_instance_labels:
             reference.check_instance_labels(self.method)
-        if self.like is not None and self.like not in LABEL_PRESERVING:
-            raise unknown_name("known source", self.like, LABEL_PRESERVING, option="--like")
-        if self.like is not None and self.data.source in LABEL_PRESERVING:
+        if self.like is not None and self.like not in known_sources():
+            raise unknown_name("known source", self.like, known_sources(), option="--like")
+        if self.like is not None and self.data.source in known_sources():
             what = f"like {self.like}: {self.data.source} is a known source itself"
             raise InputError(f"{what}: leave out --like (like=)")
 

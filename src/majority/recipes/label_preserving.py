@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..sources.benchmarks.catalogue import SOURCES
+
 COMMON = ("crop", "resized-crop", "cutout", "colour", "hue", "affine", "noise")
 UNKNOWN_SOURCE = ("crop", "resized-crop", "cutout", "noise")  # orientation and colour stay as they are
 
@@ -23,13 +25,22 @@ LABEL_PRESERVING: dict[str, tuple[str, ...]] = {
 }
 
 
-def known_source(source: str) -> str | None:
-    """The known source whose name this one starts with, as file names do; None if there is none.
+def known_sources() -> dict[str, tuple[str, ...]]:
+    """The augmentations that keep the classes of each known source: ours, and registered ones that name them."""
+    registered = {name: source.label_preserving for name, source in SOURCES.items()}
+    return LABEL_PRESERVING | {name: names for name, names in registered.items() if names is not None}
 
-    >>> known_source("svhn28"), known_source("my scans")
-    ('svhn', None)
+
+def known_source(source: str) -> str | None:
+    """The known source of this name or, for a file, the one whose name it starts with; None if there is none.
+
+    >>> known_source("svhn"), known_source("svhn28"), known_source("my scans")
+    ('svhn', 'svhn', None)
     """
-    return max((name for name in LABEL_PRESERVING if source.startswith(name)), key=len, default=None)
+    known = known_sources()
+    if source in SOURCES:
+        return source if source in known else None
+    return max((name for name in known if source.startswith(name)), key=len, default=None)
 
 
 def label_preserving(source: str) -> tuple[str, ...]:
@@ -39,4 +50,4 @@ def label_preserving(source: str) -> tuple[str, ...]:
     (True, False, ('crop', 'resized-crop', 'cutout', 'noise'))
     """
     known = known_source(source)
-    return UNKNOWN_SOURCE if known is None else LABEL_PRESERVING[known]
+    return UNKNOWN_SOURCE if known is None else known_sources()[known]

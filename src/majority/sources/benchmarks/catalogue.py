@@ -52,6 +52,7 @@ class NamedSource:
     location: str = "loaded by its own function"  # shown for a source without published files
     files: tuple[str, ...] = ()  # the published files that it reads, as named in PUBLISHED
     archive: str | None = None  # a published file that contains `files`
+    label_preserving: tuple[str, ...] | None = None  # augmentations that keep the classes; None: not known
 
 
 SOURCES: Registry[NamedSource] = Registry("source", NamedSource)
