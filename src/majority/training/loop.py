@@ -39,15 +39,11 @@ from .steps import CapturedSteps, SharedSteps, Steps
 from .threads import enough_threads
 from .validation import (
     check_callbacks,
-    check_head,
-    check_keep,
-    check_label_kinds,
-    check_objective,
     check_processes,
     check_soft_labels,
-    check_weights,
-    hide_instance_labels,
+    check_training,
     ignores_filling,
+    select_bags,
 )
 
 COMPILED_FROM = 10_000_000  # instances in all epochs: from here on, compilation saves more time than it takes
@@ -87,20 +83,8 @@ def fit(
     shows the progress and calls the callbacks.
     """
     settings, objective = settings or Settings(), objective or BagLoss()
-    if keep is not None:
-        keep = np.asarray(keep)
-        check_keep(keep, train)
-    if objective.uses_bag_labels and not train.bag_labels.known.all():
-        keep = None if keep is None else keep[train.positions(np.flatnonzero(train.bag_labels.known))]
-        train = train.with_labels()
-    train = hide_instance_labels(model, train, objective)
-    val = None if val is None else hide_instance_labels(model, val.with_labels(), objective)
-    check_objective(model, train, settings, objective)
-    if objective.uses_head:
-        check_head(model, train)
-        for bags in (train, val) if objective.uses_bag_labels else (val,):
-            check_label_kinds(model, bags)
-            check_weights(model, bags)
+    train, val, keep = select_bags(model, train, val, objective, keep)
+    check_training(model, train, val, settings, objective)
     soft_labels = check_soft_labels(soft_labels, train, objective)
     callbacks = check_callbacks(callbacks)
     chosen_device = choose_device(device)

@@ -28,6 +28,33 @@ from .settings import Settings
 TRIAL_INSTANCES = 1_024  # per bag, at most, in the trial of a head
 
 
+def select_bags(
+    model: Model, train: Bags, val: Bags | None, objective: Objective, keep: np.ndarray | None
+) -> tuple[Bags, Bags | None, np.ndarray | None]:
+    """The bags that take part, without the instance labels that training must not see, and `keep` for them.
+
+    Bags without a label do not train an objective that learns bag labels, and never validate.
+    """
+    if keep is not None:
+        keep = np.asarray(keep)
+        check_keep(keep, train)
+    if objective.uses_bag_labels and not train.bag_labels.known.all():
+        keep = None if keep is None else keep[train.positions(np.flatnonzero(train.bag_labels.known))]
+        train = train.with_labels()
+    train = hide_instance_labels(model, train, objective)
+    return train, None if val is None else hide_instance_labels(model, val.with_labels(), objective), keep
+
+
+def check_training(model: Model, train: Bags, val: Bags | None, settings: Settings, objective: Objective) -> None:
+    """Refuse a model, bags or settings that do not fit together."""
+    check_objective(model, train, settings, objective)
+    if objective.uses_head:
+        check_head(model, train)
+        for bags in (train, val) if objective.uses_bag_labels else (val,):
+            check_label_kinds(model, bags)
+            check_weights(model, bags)
+
+
 def hide_instance_labels(model: Model, bags: Bags, objective: Objective) -> Bags:
     """The bags without instance labels, unless the method is a reference method that sees them."""
     if bags.classes != model.spec.classes:
