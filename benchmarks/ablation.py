@@ -33,6 +33,7 @@ from majority.recipes import RECIPES, census
 from majority.recipes.stages import STAGES, WEIGHTS
 
 LOSSES = RECIPES["census"].losses
+FROM_STAGES = ("head", "teacher", "teachers")  # of the whole recipe
 LINES = ("census", "head", "teacher", "teachers", "one-teacher", "count", "from-scratch")
 
 
@@ -97,13 +98,19 @@ def main() -> None:
     parser = make_parser(__doc__, "3", "runs/ablation")
     parser.add_argument("--lines", default=",".join(LINES), help="census must be first, or have its line in OUT")
     options = parser.parse_args()
+    lines = options.lines.split(",")
+    if not set(lines) <= set(LINES):
+        parser.error(f"--lines {options.lines}: choose from {','.join(LINES)}")
     options.out.parent.mkdir(parents=True, exist_ok=True)
     about = {"commit": options.commit or commit(), "environment": environment()}
     for cell in make_cells(options):
-        for line in options.lines.split(","):
+        for line in lines:
             there = {row["line"]: row for row in read_lines(options.out) if cell.key.items() <= row.items()}
             if line in there:
                 continue
+            if line in FROM_STAGES and "census" not in there:
+                parser.error(f"--lines {line}: it needs the stages of census: run --lines census for {cell} first")
+            cell.check_work_folder()
             row = cell.key | {"line": line, "seed": 0} | run_line(cell, line, there.get("census", {})) | about
             append_line(options.out, row)
             print(f"{cell} {line}: {row['instance_accuracy']:.4f}", flush=True)

@@ -10,7 +10,9 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
+from numpy import sort
 
+from majority import load_source
 from majority.study import difficulty
 from majority.study.results import read_results
 
@@ -358,6 +360,25 @@ def test_the_table_of_bag_accuracy_and_calibration_is_that_of_its_runs():
         of_scenarios = [[mean(values) for values in zip(*found[source, s], strict=True)] for s in SCENARIOS]
         cells = [f"{bags:.2f}, {error:.3f}" for bags, error in of_scenarios]
         assert f"| {title} | {' | '.join(cells)} |" in page, title
+
+
+def test_what_runners_up_are_worth_on_digits_is_that_of_the_runs():
+    page = " ".join((DOCS / "benchmarks/label-value.md").read_text().split("**Runners-up**")[1].split())
+    found = defaultdict(list)
+    for row in read("census/runs.jsonl"):
+        if row["source"] == "digits" and row["fold"] in (2, 3, 4):
+            found[row["line"], row["scenario"]].append(row["instance_accuracy"])
+    gain = {s: mean(found["top2", s]) - mean(found["census", s]) for s in SCENARIOS}
+    gap = mean(found["proportion", "small"]) - mean(found["census", "small"])
+    assert f"{gain['small']:.3f} on Small" in page
+    assert f"({gain['small'] / gap:.0%})".replace("%", " %") in page
+    assert f"they cost {-gain['various']:.3f} and {-gain['large']:.3f}" in page
+    tied = []
+    for scenario in SCENARIOS:
+        counts = sort(load_source("digits").make_parts(scenario=scenario, fold=2).train.class_counts(), axis=1)
+        tied.append(f"{(counts[:, -2] == counts[:, -3]).mean():.0%}".replace("%", " %"))
+    assert tied[0] == tied[1]
+    assert f"In {tied[0]} of the training bags of Small and Various and {tied[2]} of those of Large" in page
 
 
 def test_the_fold_by_fold_tables_of_census_are_those_of_its_runs():

@@ -147,6 +147,9 @@ def test_ablation_has_every_variant_from_one_pretrained_network_and_continues(ru
     out, seeds = tmp_path / "ablation.jsonl", census.index("--seeds")
     words = ["census.teachers=3" if word == "census.teachers=1" else word for word in census]
     command = ["ablation.py", *words[1:seeds], *words[seeds + 2 :], "--out", out]
+    for lines in ("head", "nonsense"):
+        with pytest.raises(SystemExit):
+            run(*command, "--lines", lines)
     run(*command, "--lines", "census,teacher")
     first = out.read_text()
     run(*command)

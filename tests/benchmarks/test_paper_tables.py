@@ -117,6 +117,13 @@ def test_the_queue_of_the_published_runs(tables):
     assert [name.split("/")[2] for name in first[::3]] == ["count", "log-mean", "output-mean", "soft-count"]
 
 
+def test_some_cells_by_name(run, tmp_path):
+    words = ("--blocks", "c", "--only", "additive/", "--minutes", 0, "--out", tmp_path / "out.jsonl")
+    printed = run(*words).splitlines()
+    assert printed[0].endswith("3 of 3 cells to run")
+    assert printed[1:] == [f"cifar10/{scenario}/additive/fold0" for scenario in ("small", "various", "large")]
+
+
 def test_the_table_of_overestimation_is_that_of_the_runs(tables, tmp_path):
     there, copy = ROOT / "results/paper", tmp_path / "paper-1500-epochs.jsonl"
     shutil.copy(there / copy.name, copy)
