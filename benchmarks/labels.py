@@ -31,12 +31,12 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+from speed import commit
 
 from majority import evaluate
 from majority.cli.options import parse_folds
@@ -44,6 +44,7 @@ from majority.data.device import choose_device
 from majority.data.labels import BagLabels
 from majority.data.scenarios import make_labels_wrong
 from majority.data.training_labels import use_instance_labels
+from majority.files import append_line, read_lines
 from majority.inference.classified_bags import classify_bags
 from majority.inference.classifier import Classifier
 from majority.inference.review import review_labels
@@ -65,7 +66,7 @@ def make_lines(what: str, source: Source, bags: int | None, **choices: object) -
         yield from make_weighted_lines(source, choices["fold"])
         return
     if isinstance(source, CustomBags):
-        parts = source.make_parts(fold=choices["fold"], folds=5)
+        parts = source.make_parts(fold=choices["fold"], folds=FOLDS)
         for share in WRONG:
             rngs = (np.random.default_rng([0, choices["fold"], number]) for number in (3, 4))
             train, val = (make_labels_wrong(part, share, rng) for part, rng in zip(parts[:2], rngs, strict=True))
@@ -170,15 +171,6 @@ def review(model: Model, parts: Parts, truth: Parts, device: str) -> dict:
     }
 
 
-def commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip()
-
-
-def read(path: Path) -> list[dict]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("unlabelled", "top2", "instances", "weights", "wrong"))
@@ -197,6 +189,7 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--work", type=Path, default=Path("runs/labels"))
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for source, fold, scenario in product(options.sources, options.folds, options.scenarios.split(",")):
@@ -215,14 +208,13 @@ def main() -> None:
             wanted = not options.lines or line["line"] in options.lines.split(",")
             wanted = wanted and (not options.labelled or line.get("labelled") in options.labelled)
             wanted = wanted and (not options.wrong or line.get("wrong") in options.wrong)
-            if not wanted or any(key.items() <= row.items() for row in read(options.out)):
+            if not wanted or any(key.items() <= row.items() for row in read_lines(options.out)):
                 continue
             used = len(np.unique(parts.train.index))
             shared = options.work / f"{opened.name}-{scenario}-{fold}-{options.seed}-{used}"
             row = key | train(parts, plan, method, options.work / "run", shared, options.device, truth)
-            row["commit"] = commit()
-            with options.out.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            row["commit"] = (options.commit or commit())[:7]
+            append_line(options.out, row)
             print(json.dumps(row), flush=True)
 
 
