@@ -29,7 +29,7 @@ from majority.cli.options import parse_folds
 from majority.model import Model
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census import instance_probabilities
-from majority.recipes.losses import LOSSES, label_log_likelihood, loss_weights
+from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights
 from majority.sources import LabelledSet, Parts, is_custom_source, load
 from majority.training.objectives import Averaged
 
@@ -138,7 +138,8 @@ def results(parts: Parts, seed: int = 0) -> list[dict]:
         rows.append({"method": method, "seconds": round(seconds, 1)} | figures(probabilities[method], parts))
         if method in LOSSES:
             log_likelihoods[method] = label_log_likelihood(model, parts.train, parts.val, "cpu")
-    weights = loss_weights(log_likelihoods, {loss: loss for loss in LOSSES}, len(parts.val))
+    methods = {loss: loss for loss in LOSSES}
+    weights = loss_weights(log_likelihoods, methods, len(parts.val), label_counts(parts.train))
     mean = sum(weight * probabilities[loss] for loss, weight in weights.items())
     chosen = max(weights, key=lambda loss: weights[loss])
     return [*rows, {"method": "auto", "chosen": chosen} | figures(mean, parts)]

@@ -103,8 +103,17 @@ def test_a_background_is_left_out():
 
 def test_more_bags_make_the_difference_count_more():
     found, methods = {"one": -0.4, "two": -0.5}, {"one": "vote", "two": "soft-count"}
-    few, many = (loss_weights(found, methods, bags)["one"] for bags in (10, 1000))
+    few, many = (loss_weights(found, methods, bags, np.array([5, 5]))["one"] for bags in (10, 1000))
     assert 0.5 < few < 0.6 < 0.99 < many
+
+
+def test_without_evidence_adjusted_mean_counts_more_the_more_even_the_labels_are():
+    found, methods = {"a": 0.0, "b": 0.0, "c": 0.0}, {"a": "adjusted-mean", "b": "soft-count", "c": "vote"}
+    even, skewed, one = (loss_weights(found, methods, 20, np.array(c)) for c in ([9, 9, 9], [25, 1, 1], [27, 0, 0]))
+    assert even["a"] > 0.5 > skewed["a"] > one["a"] > 0
+    for weights in (even, skewed, one):
+        assert weights["b"] == weights["c"]
+        assert sum(weights.values()) == pytest.approx(1)
 
 
 # ---------------------------------------------------------------------- census without a named method

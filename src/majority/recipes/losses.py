@@ -3,7 +3,9 @@
 No single loss is right for all bags. `adjusted-mean` predicts too many instances of rare classes if the instances that
 winners leave are not shared evenly; `soft-count` and `vote` learn little from bags with a large majority. Losses of
 different methods are on different scales, so they cannot be compared. What can be compared is how well the shares of
-the classes that a classifier predicts in a bag explain the label of the bag: see `label_log_probs`.
+the classes that a classifier predicts in a bag explain the label of the bag: see `label_log_probs`. If majorities are
+large, all losses explain all labels. Then it counts most how likely the assumption of `adjusted-mean` is: the more
+equally frequent the labels, the likelier.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ from ..model import Model
 from ..training.distributed import gather_pass
 
 LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer
-PRIOR = {"adjusted-mean": 0.5}  # of the weights, others 1: it assumes more, and bag labels cannot show all of it
-DISCOUNT = 0.15  # of the validation labels' evidence: they are few, and have chosen the epochs as well
+ASSUMES_EVEN, PRIOR = "adjusted-mean", 3.0  # this loss has the prior weight PRIOR * evenness ** 2; others have 1
+DISCOUNT = 0.05  # of the validation labels' evidence: they are few, and have chosen the epochs as well
 
 
 def predicted_shares(model: Model, bags: Bags, device: str = "auto", hard: bool = False) -> np.ndarray:  # (b, C)
@@ -47,23 +49,43 @@ def predicted_shares(model: Model, bags: Bags, device: str = "auto", hard: bool 
 def label_log_likelihood(model: Model, train: Bags, val: Bags, device: str = "auto") -> float:
     """The mean log-likelihood of the labels of the validation bags, given what the model predicts for instances."""
     shares, labels = voting_shares(predicted_shares(model, val, device), val)
-    _, train_labels = voting_shares(np.empty((0, len(train.classes))), train)
-    counts = train_labels.counts(shares.shape[1])
-    return float(label_log_probs(shares, labels, counts)[1].mean())
+    return float(label_log_probs(shares, labels, label_counts(train))[1].mean())
 
 
-def loss_weights(log_likelihoods: Mapping[str, float], methods: Mapping[str, str], bags: int) -> dict[str, float]:
-    """Weights that sum to 1, from the mean log-likelihoods over so many bags and the method of each classifier.
+def label_counts(bags: Bags) -> np.ndarray:  # (C,)
+    """How many bags have each label, without the background class."""
+    shares, labels = voting_shares(np.empty((0, len(bags.classes))), bags)
+    return labels.counts(shares.shape[1])
+
+
+def evenness(counts: np.ndarray) -> float:
+    """How evenly labels are distributed: the exponential of their entropy, as a share of the number of classes.
+
+    >>> [round(evenness(np.array(counts)), 2) for counts in ([5, 5, 5, 5], [9, 9, 1, 1], [20, 0, 0, 0])]
+    [1.0, 0.69, 0.25]
+    """
+    shares = counts[counts > 0] / counts.sum()
+    return float(np.exp(-(shares * np.log(shares)).sum()) / len(counts))
+
+
+def loss_weights(
+    log_likelihoods: Mapping[str, float], methods: Mapping[str, str], bags: int, counts: np.ndarray
+) -> dict[str, float]:
+    """Weights that sum to 1, from the mean log-likelihoods over so many validation bags, the method of each classifier,
+    and the number of training bags with each label.
 
     They are proportional to the likelihood to the power DISCOUNT: as few bags say little, classifiers that are
-    nearly as good get nearly the same weight. That of `adjusted-mean` is halved.
+    nearly as good get nearly the same weight. That of `adjusted-mean` is multiplied by PRIOR * evenness ** 2.
 
     >>> methods = {"a": "vote", "b": "soft-count", "c": "adjusted-mean"}
-    >>> weights = loss_weights({"a": -0.5, "b": -0.6, "c": -0.5}, methods, bags=50)
-    >>> {name: round(weight, 3) for name, weight in weights.items()}
-    {'a': 0.507, 'b': 0.239, 'c': 0.254}
+    >>> for counts in ([50, 50], [99, 1]):
+    ...     weights = loss_weights({"a": -0.5, "b": -0.6, "c": -0.5}, methods, 50, np.array(counts))
+    ...     print({name: round(weight, 3) for name, weight in weights.items()})
+    {'a': 0.209, 'b': 0.163, 'c': 0.628}
+    {'a': 0.382, 'b': 0.298, 'c': 0.32}
     """
     evidence = DISCOUNT * bags * np.array([*log_likelihoods.values()])
-    prior = np.array([PRIOR.get(methods[name], 1.0) for name in log_likelihoods])
+    of_even = PRIOR * evenness(counts) ** 2
+    prior = np.array([of_even if methods[name] == ASSUMES_EVEN else 1.0 for name in log_likelihoods])
     weights = prior * np.exp(evidence - evidence.max())
     return dict(zip(log_likelihoods, (weights / weights.sum()).tolist(), strict=True))

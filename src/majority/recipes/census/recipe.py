@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 from ...model import Model
 from ...training.state import Fitted
-from ..losses import label_log_likelihood, loss_weights
+from ..losses import label_counts, label_log_likelihood, loss_weights
 from ..stages import Run, Trained
 from .background_share import find_share, with_share
 from .patches import on_patches
@@ -306,6 +306,7 @@ def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teach
             name: label_log_likelihood(one.model, one.run.train, one.run.val, run.device)
             for name, one in members.items()
         }
-        weights = loss_weights(found, {name: one.loss for name, one in members.items()}, len(run.val))
+        methods, counts = {name: one.loss for name, one in members.items()}, label_counts(run.train)
+        weights = loss_weights(found, methods, len(run.val), counts)
         about = {name: {"weight": weights[name], "log_likelihood": found[name]} for name in members}
     return [Teacher(one.model, one.run.train, about[name]["weight"]) for name, one in members.items()], about
