@@ -181,7 +181,7 @@ def _check_distinct_classes(
         example = next(text for text in bags["label"] if name in split_label(text))
         cure = "label a bag with it alone, or leave it out"
         findings.add_problem(file, None, f"class {name} is only named together with others ({example})", cure)
-    if len(counts.index.union([*seconds - {""}])) == 1 and not only_together:
+    if len(counts) == 1 and not seconds - {"", counts.index[0]} and not only_together:
         what = f"all bags have the label {counts.index[0]!r}"
         findings.add_problem(file, None, what, "give bags of two or more classes")
 
