@@ -49,7 +49,10 @@ def types_of_public_functions_are_public(path: str) -> None:
 
 
 def a_recipe_of_ones_own() -> None:
-    from majority import Plan, Recipe, RecipeRun, Settings, TaskInfo, Trained, register
+    from collections.abc import Mapping
+    from typing import Any
+
+    from majority import Plan, Recipe, RecipeRun, ResultDescription, Settings, TaskInfo, Trained, register
 
     def plan(task: TaskInfo) -> Plan:
         return Plan("short", training=Settings(epochs=5 if task.on_gpu else 2))
@@ -58,4 +61,7 @@ def a_recipe_of_ones_own() -> None:
         model = run.fresh_model()
         return Trained(model, run.fit(model, run.folder, run.title))
 
-    register(Recipe("short", plan, "a few epochs", train))
+    def describe(result: Mapping[str, Any]) -> ResultDescription:
+        return ResultDescription({"length": f"{result['epochs']} epochs"})
+
+    register(Recipe("short", plan, "a few epochs", train, describe=describe))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .methods import BagOutput, Head, Method, create_head, functional
     from .model import Model, build_model
     from .plugins import register
-    from .recipes import Plan, Recipe, TaskInfo, Trained, find_recipe
+    from .recipes import Plan, Recipe, ResultDescription, TaskInfo, Trained, find_recipe
     from .recipes import Run as RecipeRun
     from .sources import LabelledSet, NamedSource, Parts, Source, check_source
     from .sources import load as load_source
@@ -64,6 +64,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Plan": "recipes",
     "Recipe": "recipes",
     "RecipeRun": "recipes",
+    "ResultDescription": "recipes",
     "Segments": "data.segments",
     "Settings": "training.settings",
     "Source": "sources",
@@ -123,6 +124,7 @@ __all__ = [
     "Plan",
     "Recipe",
     "RecipeRun",
+    "ResultDescription",
     "Segments",
     "Settings",
     "Source",

@@ -262,6 +262,32 @@ def test_a_run_started_with_an_option_continues_with_the_setting_it_is_short_for
     assert (code, "is finished" in out) == (0, True), err
 
 
+def test_a_number_may_replace_a_whole_number_of_the_plan(majority, tmp_path):
+    """The plan of census has 3 epochs of warm-up, and the setting takes any number."""
+    words = ["train", "digits", "--recipe", "census", "--method", "count", "--bags", 8, "--bag-size", 4, "--epochs", 1]
+    words += ["--set", "census.teachers=1", "--device", "cpu", "--out", tmp_path / "run"]
+    code, _, err = majority(*words, "--set", "training.warmup_epochs=0.5")
+    assert code == 0, err
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["plan"]["training"]["warmup_epochs"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("setting", "needed"),
+    [
+        ("training.epochs=2.5", "a whole number is needed"),
+        ("training.patience=2.5", "a whole number or null is needed"),
+        ("training.compile=1", "true or false or null is needed"),
+        ("census.mixup=half", "a number is needed"),
+        ("census.patches=0", "true or false is needed"),
+    ],
+)
+def test_a_setting_of_another_type_is_refused_with_the_type_that_it_needs(majority, tmp_path, setting, needed):
+    code, _, err = majority("train", "digits", "--recipe", "census", "--set", setting, "--out", tmp_path / "run")
+    assert (code, f"{setting}: {needed}" in err) == (2, True), err
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_background_share_needs_a_background(majority, tmp_path):
     code, _, err = majority("train", "digits", "--background-share", 0.3, "--out", tmp_path / "run")
     assert (code, "--background NAME" in err) == (2, True)

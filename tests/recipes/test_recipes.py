@@ -6,11 +6,12 @@ from functools import partial
 import numpy as np
 import pytest
 
-from majority import InputError, Recipe, Settings, build_model, register
+from majority import InputError, Recipe, ResultDescription, Settings, build_model, register
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
+from majority.experiments.run_report import report_run
 from majority.files import read_json
-from majority.recipes import RECIPES, Plan, Run, TaskInfo, Trained, choose_plan
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, Trained, choose_plan, describe_result
 from majority.sources import Parts, load
 
 
@@ -124,6 +125,49 @@ def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path):
     assert (result["epochs"], result["share"], list(result["stages"])) == (3, 0.25, ["first", "again"])
     with pytest.raises(InputError, match=r"'twice.speed': twice has again, share"):
         Experiment(data, "count", recipe="twice", settings={"twice.speed": 1})
+
+
+def train_and_count(run):
+    model = run.fresh_model()
+    return Trained(model, run.fit(model, run.folder, run.title), about={"rounds": 3})
+
+
+def describe_rounds(result):
+    lines = {"rounds": f"{result['rounds']} of 5", "method": "another one"}
+    return ResultDescription(lines, ("the rounds < 5 were cut short",))
+
+
+def plan_of_counted(task):
+    return Plan("counted", training=Settings(epochs=1))
+
+
+@pytest.mark.usefixtures("registries")
+def test_a_recipe_of_a_user_describes_its_result_in_the_report(tmp_path):
+    register(Recipe("counted", plan_of_counted, "", train_and_count, describe=describe_rounds))
+    run, lines = tmp_path / "run", "<dt>rounds</dt><dd>3 of 5</dd>"
+    Experiment(Data("digits", bags=20, bag_size=8), "count", recipe="counted").run(run, "cpu")
+    page = (run / "report.html").read_text()
+    assert lines in page
+    assert "Caution: the rounds &lt; 5 were cut short." in page
+    assert "the rounds < 5 were cut short" in (run / "model-card.md").read_text()
+    assert "<dt>method</dt><dd>count</dd>" in page  # which a recipe cannot replace
+    del RECIPES["counted"]  # as in a process that does not run its file
+    assert lines not in report_run(run, "cpu").read_text()
+
+
+@pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda: {"rounds": "3"}, "`describe` of recipe counted .* dict: return a ResultDescription"),
+        (lambda: ResultDescription({"rounds": 3}), r"lines\.rounds is 3, text is needed"),
+        (lambda: ResultDescription(warnings="careful"), "warnings is 'careful', a list is needed"),
+    ],
+)
+def test_a_wrong_description_is_named(returned, message):
+    register(Recipe("counted", plan_of_counted, describe=lambda result: returned()))
+    with pytest.raises(InputError, match=message):
+        describe_result({"recipe": "counted"})
 
 
 @pytest.mark.usefixtures("registries")

@@ -105,29 +105,8 @@ def train(
     callbacks = create_trackers(trackers or [])
     if background_share is not None and background is None:
         raise InputError("--background-share: name the background too, with --background NAME")
-    data = Data(
-        source,
-        scenario=scenario,
-        fold=fold or 0,
-        folds=folds,
-        bags=bags,
-        bag_size=bag_size,
-        ties=ties,
-        with_replacement=with_replacement,
-        data_seed=data_seed,
-        image_size=image_size,
-        features=options.optional_names(features),
-        bag_column=bag_column,
-        label_column=label_column,
-        path_column=path_column,
-        background=background,
-        classes=classes,
-        winner_ratio=winner_ratio,
-        labels=labels,
-        use_instance_labels=use_instance_labels,
-        instance_labels=instance_labels,
-        wrong_labels=wrong_labels,
-    ).with_defaults()
+    given = context.params | {"features": options.optional_names(features)}
+    data = Data.from_options(source, given).with_defaults()
     experiment = Experiment(
         data,
         method,

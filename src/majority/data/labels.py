@@ -223,34 +223,58 @@ def encode_bag_labels(
     seconds = None if second_labels is None else label_column(second_labels)
     names = None if classes is None else tuple(str(name) for name in classes)
     if names is not None and column.dtype.kind in "iu" and (seconds is None or seconds.dtype.kind in "iu"):
-        winners = _encode_numbers(column, names, describe)
-        if seconds is None:
-            return BagLabels(winners), names
-        encoded = BagLabels(winners, _encode_numbers(seconds, names, describe))
-        _check_texts(encoded.texts(names), encoded.second_texts(names), names, sizes, describe)
-        return _without_empty(winners, encoded.seconds, None), names
+        return _encode_class_numbers(column, seconds, names, sizes, describe), names
+    return _encode_names(column, seconds, names, sizes, describe)
+
+
+def _encode_class_numbers(
+    column: np.ndarray,
+    seconds: np.ndarray | None,
+    classes: tuple[str, ...],
+    sizes: np.ndarray,
+    describe: Callable[[int], str],
+) -> BagLabels:
+    winners = _encode_numbers(column, classes, describe)
+    if seconds is None:
+        return BagLabels(winners)
+    encoded = BagLabels(winners, _encode_numbers(seconds, classes, describe))
+    _check_texts(encoded.texts(classes), encoded.second_texts(classes), classes, sizes, describe)
+    return _without_empty(winners, encoded.seconds, None)
+
+
+def _encode_names(
+    column: np.ndarray,
+    seconds: np.ndarray | None,
+    classes: tuple[str, ...] | None,
+    sizes: np.ndarray,
+    describe: Callable[[int], str],
+) -> tuple[BagLabels, tuple[str, ...]]:
+    """The labels that are names, and the classes: if none are given, those that the labels name."""
     texts = [str(label) for label in column.tolist()]
     second_texts = [""] * len(texts) if seconds is None else [str(label) for label in seconds.tolist()]
-    special = seconds is not None or any(SEPARATOR in text for text in texts)
-    if special:
-        _check_texts(texts, second_texts, names or (), sizes, describe)
-    if names is None:
-        names = _name_classes([column] if seconds is None else [column, seconds])
-    known = np.array([text != "" for text in texts])
-    allowed = None
-    if special and any(SEPARATOR in text for text in {*texts} - {*names}):
-        parts = [split_label(text, names) for text in texts]
-        owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        codes = _encode_texts([name for part in parts for name in part], names, lambda i: describe(int(owner[i])))
-        allowed = np.zeros((len(texts), len(names)), bool)
-        allowed[owner, codes] = True
-        winners = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), UNKNOWN)
+    has_several = any(SEPARATOR in text for text in texts)
+    if has_several or seconds is not None:
+        _check_texts(texts, second_texts, classes or (), sizes, describe)
+    if classes is None:
+        classes = _name_classes([column] if seconds is None else [column, seconds])
+    if has_several and any(SEPARATOR in text for text in {*texts} - {*classes}):
+        winners, allowed = _encode_several(texts, classes, describe)
     else:
-        winners = _encode_known(texts, known, names, describe)
-    if seconds is None:
-        return _without_empty(winners, None, allowed), names
-    has_second = np.array([text != "" for text in second_texts])
-    return _without_empty(winners, _encode_known(second_texts, has_second, names, describe), allowed), names
+        winners, allowed = _encode_known(texts, classes, describe), None
+    runners_up = None if seconds is None else _encode_known(second_texts, classes, describe)
+    return _without_empty(winners, runners_up, allowed), classes
+
+
+def _encode_several(
+    texts: list[str], classes: tuple[str, ...], describe: Callable[[int], str]
+) -> tuple[np.ndarray, np.ndarray]:  # (b,) and (b, C)
+    """The winners and the allowed classes of labels some of which name several classes."""
+    parts = [split_label(text, classes) for text in texts]
+    owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    codes = _encode_texts([name for part in parts for name in part], classes, lambda i: describe(int(owner[i])))
+    allowed = np.zeros((len(texts), len(classes)), bool)
+    allowed[owner, codes] = True
+    return np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), UNKNOWN), allowed
 
 
 def _encode_numbers(column: np.ndarray, classes: tuple[str, ...], describe: Callable[[int], str]) -> np.ndarray:
@@ -260,10 +284,8 @@ def _encode_numbers(column: np.ndarray, classes: tuple[str, ...], describe: Call
     return codes
 
 
-def _encode_known(
-    texts: list[str], known: np.ndarray, classes: tuple[str, ...], describe: Callable[[int], str]
-) -> np.ndarray:
-    places = np.flatnonzero(known)
+def _encode_known(texts: list[str], classes: tuple[str, ...], describe: Callable[[int], str]) -> np.ndarray:
+    places = np.flatnonzero([text != "" for text in texts])
     codes = np.full(len(texts), UNKNOWN, np.int64)
     codes[places] = _encode_texts([texts[i] for i in places.tolist()], classes, lambda i: describe(int(places[i])))
     return codes

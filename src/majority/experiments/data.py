@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any
 
 from ..data.bags import Bags
 from ..data.joining import join
@@ -84,6 +86,20 @@ class Data:
                 f"instance labels {self.instance_labels}: training uses labels of instances only with "
                 "--use-instance-labels (use_instance_labels=True)"
             )
+
+    @classmethod
+    def from_options(cls, source: str, options: Mapping[str, Any]) -> Data:
+        """The data that options of `majority train`, or arguments of `majority.train`, describe. They have the names of
+        the fields; None stands for the default, and other names are ignored.
+
+        >>> data = Data.from_options("digits", {"bags": 20, "fold": None, "method": "count"})
+        >>> data.bags, data.fold
+        (20, 0)
+        """
+        given = {item.name: options[item.name] for item in fields(cls) if options.get(item.name) is not None}
+        if "features" in given:
+            given["features"] = tuple(given["features"])
+        return cls(**given | {"source": source})
 
     @property
     def path(self) -> str | None:

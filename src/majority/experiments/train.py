@@ -119,29 +119,7 @@ def train(
     True
     """
     is_named = isinstance(source, str | Path)
-    data = Data(
-        str(source) if is_named else IN_MEMORY,
-        scenario=scenario,
-        fold=fold,
-        bags=bags,
-        bag_size=bag_size,
-        ties=ties,
-        with_replacement=with_replacement,
-        data_seed=data_seed,
-        folds=folds,
-        image_size=image_size,
-        features=None if features is None else tuple(features),
-        bag_column=bag_column,
-        label_column=label_column,
-        path_column=path_column,
-        background=background,
-        classes=classes,
-        winner_ratio=winner_ratio,
-        labels=labels,
-        use_instance_labels=use_instance_labels,
-        instance_labels=instance_labels,
-        wrong_labels=wrong_labels,
-    )
+    data = Data.from_options(str(source) if is_named else IN_MEMORY, locals())
     experiment = Experiment(
         data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like, refit
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,16 @@ from ..log import Log, no_log
 from ..methods import AUTO, DEFAULT_METHOD, METHODS, Head, sees_instance_labels
 from ..methods.count import Count
 from ..model import Model, build_model
-from ..plugins import Registry, register
+from ..plugins import Registry, load_plugins, register
 from ..training.callbacks import Callback
 from . import census, mpem, single
+from .census.description import describe as describe_census
+from .description import ResultDescription, describe_nothing
 from .label_preserving import known_source
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
 from .stages import Chosen, Run, Trained, temporary_files, train_once
-from .wrong_labels import train_without_wrong_labels
+from .wrong_labels import describe_wrong_labels, train_without_wrong_labels
 
 __all__ = [
     "DEFAULT",
@@ -33,10 +35,12 @@ __all__ = [
     "Chosen",
     "Plan",
     "Recipe",
+    "ResultDescription",
     "Run",
     "TaskInfo",
     "Trained",
     "choose_plan",
+    "describe_result",
     "find_recipe",
     "model_builder",
     "temporary_files",
@@ -61,6 +65,7 @@ class Recipe:
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
     can_refit: bool = False  # whether `train` follows `run.chosen`, by an earlier training, on all bags
     uses_instance_labels: bool = False  # whether `train` learns the `training_labels` that bags may have
+    describe: Callable[[Mapping[str, Any]], ResultDescription] = describe_nothing  # of result.json, for the report
 
     def plan_for(self, task: TaskInfo) -> Plan:
         """The plan, checked to be this recipe's: it is the name by which a run finds how to train."""
@@ -123,6 +128,7 @@ for recipe in (
         losses=LOSSES,
         can_refit=True,
         uses_instance_labels=True,
+        describe=describe_census,
     ),
 ):
     register(recipe)
@@ -192,6 +198,24 @@ def train_by_plan(
     losses = recipe.losses if recipe.resolve_method(method) == AUTO else ()
     run = Run(folder, train, val, plan, fresh_model, title, device, eager, log, callbacks, losses, chosen)
     return train_without_wrong_labels(run, recipe.train)
+
+
+def describe_result(result: Mapping[str, Any]) -> ResultDescription:
+    """What the recipe of a run says about its result.json. A recipe that is not registered here, such as one of a
+    plugin file that is not named now, says nothing.
+
+    >>> describe_result({"recipe": "quick", "wrong_labels": {"share": 0, "bags": 250, "corrections": {}}}).lines
+    {'wrong labels': 'none are assumed among 250'}
+    """
+    load_plugins()
+    recipe = RECIPES.get(result["recipe"])
+    described = ResultDescription() if recipe is None else recipe.describe(result)
+    if not isinstance(described, ResultDescription):
+        found = f"`describe` of recipe {result['recipe']} returns an object of type {type(described).__name__}"
+        raise InputError(f"{found}: return a ResultDescription")
+    return replace(
+        described, lines=described.lines | describe_wrong_labels(result)
+    )  # it keeps its place if it is there
 
 
 def _default_recipe(task: TaskInfo) -> tuple[str, str]:

@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple, get_args, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from ..errors import InputError
 from ..files import flatten
@@ -23,12 +24,13 @@ SHORTHANDS = {  # options of the command that are short for one setting of the p
     "compile": "training.compile",
 }
 MOST_WRONG = 0.45  # share of wrong labels: with two classes, labels of which half are wrong say nothing
-VALUE_TYPES: dict[type, tuple[type, str]] = {  # by the type of a setting: the type of new values, and its name
+VALUE_TYPES: dict[Any, tuple[type, str]] = {  # by the type of a setting: the type of new values, and its name
     bool: (bool, "true or false"),
     int: (Integral, "a whole number"),
     float: (Real, "a number"),
     str: (str, "a name"),
     tuple: (tuple, "a list"),
+    NoneType: (NoneType, "null"),
 }
 
 
@@ -148,15 +150,15 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
         if settings is None:
             hint = f"this plan has no stage {group} for these instances on this device"
         raise InputError(f"the plan has no setting {name!r}: {hint}")
-    before = getattr(settings, first)
-    if value is not None and not rest and (is_dataclass(before) or _is_group(settings, first)):
+    before, kinds = getattr(settings, first), _types_of(settings, first)
+    if value is not None and not rest and (is_dataclass(before) or any(map(is_dataclass, kinds))):
         raise InputError(
             f"{name}={value}: it is a group of settings: change one of them with --set {name}.SETTING=VALUE"
         )
     value = _replace_setting(before, rest, value, name) if rest else lists_as_tuples(value)
-    kind, expected = VALUE_TYPES.get(type(before), (object, ""))  # any type: the recipe checks it
-    is_switch = isinstance(value, bool)
-    if value is not None and kind is not object and (not isinstance(value, kind) or is_switch != (kind is bool)):
+    is_checked = all(kind in VALUE_TYPES for kind in kinds)  # what has another type, the recipe checks
+    expected = " or ".join(VALUE_TYPES[kind][1] for kind in kinds) if is_checked else ""
+    if value is not None and is_checked and not any(_has_type(value, VALUE_TYPES[kind][0]) for kind in kinds):
         raise InputError(f"{name}={value}: {expected} is needed")
     try:
         return replace(settings, **{first: value})
@@ -165,13 +167,24 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
         raise InputError(f"{name}={shown}: {cause}") from None
 
 
-def _is_group(settings: Any, name: str) -> bool:
-    """Whether this field of a dataclass holds further settings by its type; its value may be None."""
+def _types_of(settings: Any, name: str) -> list[Any]:
+    """The types that this field of a dataclass may have. Its value alone does not tell: a plan may have the whole
+    number 3 where any number is allowed, and None where there may be further settings.
+
+    >>> _types_of(Settings(warmup_epochs=3), "warmup_epochs"), _types_of(Settings(), "patience")
+    ([<class 'float'>], [<class 'int'>, <class 'NoneType'>])
+    """
     try:
         hint = get_type_hints(type(settings))[name]
     except NameError:  # of a type that only type checkers import
-        return False
-    return any(is_dataclass(kind) for kind in get_args(hint) or (hint,))
+        value = getattr(settings, name)
+        hint = Any if value is None else type(value)
+    kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return [get_origin(kind) or kind for kind in kinds]
+
+
+def _has_type(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and isinstance(value, bool) == (kind is bool)  # true is a whole number in Python
 
 
 def lists_as_tuples(value: Any) -> Any:

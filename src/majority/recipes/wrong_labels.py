@@ -17,6 +17,7 @@ import torch
 
 from ..data.bags import Bags
 from ..data.joining import join_labels
+from ..errors import count_noun
 from ..inference.label_likelihood import judge_labels, mean_log_likelihoods, voting_shares
 from ..model import Model
 from ..training.distributed import from_first
@@ -89,6 +90,25 @@ def find_wrong_labels(
         sure = judged.winner_probability[i] >= SURE
         about["corrections"][str(numbers[i])] = names[judged.winner[i]] if sure else ""
     return about
+
+
+def describe_wrong_labels(result: Mapping[str, Any]) -> dict[str, str]:
+    """What result.json says of them, as a line of the report page by its title; empty if none were looked for.
+
+    >>> describe_wrong_labels({"wrong_labels": {"share": 0.2, "bags": 250, "corrections": {"3": "oak", "7": ""}}})
+    {'wrong labels': 'about 20 % of 250: the last training had other labels of 1 bag, and left out those of 1'}
+    >>> describe_wrong_labels({"wrong_labels": {"share": 0.0, "bags": 250, "corrections": {}}})
+    {'wrong labels': 'none are assumed among 250'}
+    """
+    if "wrong_labels" not in result:
+        return {}
+    found = result["wrong_labels"]
+    if not found["corrections"]:
+        return {"wrong labels": f"none are assumed among {found['bags']:,}"}
+    other = sum(label != "" for label in found["corrections"].values())
+    left_out = len(found["corrections"]) - other
+    used = f"the last training had other labels of {count_noun(other, 'bag')}, and left out those of {left_out:,}"
+    return {"wrong labels": f"about {100 * found['share']:.0f} % of {found['bags']:,}: {used}"}
 
 
 def _correct(bags: Bags, corrections: Mapping[str, str]) -> Bags:

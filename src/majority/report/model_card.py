@@ -14,6 +14,7 @@ from ..errors import count_noun
 from ..files import write_text
 from ..inference.classifier import Classifier
 from ..inference.metrics import coverage_note
+from ..recipes import describe_result
 
 MODEL_CARD = "model-card.md"
 FIGURES = {
@@ -73,8 +74,8 @@ def write_model_card(
 ) -> Path:
     facts = card_facts(config, result, classifier)
     figures = result.get("test") or result.get("val") or {}
-    share_warning = result.get("background", {}).get("warning")
-    notes = [note for note in (*figures.get("warnings", ()), share_warning, coverage_note(figures)) if note]
+    warnings = (*figures.get("warnings", ()), *describe_result(result).warnings)
+    notes = [note for note in (*warnings, coverage_note(figures)) if note]
     sections = {
         "Use": _use(facts),
         "Data": _data(facts, parts),

@@ -20,6 +20,7 @@ from ..inference.metric_files import summary_with_intervals
 from ..inference.metrics import coverage_note
 from ..inference.review import review_labels
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
+from ..recipes import describe_result
 from ..sources import Source, names
 from . import sections
 from .about import about_run
@@ -120,6 +121,7 @@ def _content(
     source: str | None,
 ) -> dict[str, Any]:
     config, result = facts.config, facts.result
+    described = describe_result(result)
     bags, classes = classified.bags, classified.classes
     part_name, part_names = PART_NAMES[part], PART_NAMES
     figures = result.get(part) or {}
@@ -136,14 +138,14 @@ def _content(
         "source_hash": None if source is None else _source_hash(source),
         "trained_on": facts.trained_on,
         "background": None if classified.background is None else classes[classified.background],
-        "about": about_run(config, result, classifier),
+        "about": about_run(config, result, classifier, described.lines),
         "command": train_command(config),
         "settings": _all_settings(config),
         "parts": [*_rows_of_the_run(result, source), *part_rows(parts, part_names)],
         "figures": _figures(figures),
         "coverage": coverage_note(figures),
         "weighted": bags.weights is not None,
-        "warnings": [*figures.get("warnings", []), *_share_warnings(result)],
+        "warnings": [*figures.get("warnings", []), *described.warnings],
         "curves": _curves(facts.history, result["best_epoch"]),
         "kept": _why_kept(result),
         "classes": sections.class_keys(classes),
@@ -204,10 +206,6 @@ def _page_path(folder: Path, source: str) -> Path:
 
 
 # ---------------------------------------------------------------------- the run
-
-
-def _share_warnings(result: dict[str, Any]) -> list[str]:
-    return [result["background"]["warning"]] if "warning" in result.get("background", {}) else []
 
 
 def _rows_of_the_run(result: dict[str, Any], source: str | None) -> list[dict[str, Any]]:

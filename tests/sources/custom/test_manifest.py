@@ -211,6 +211,10 @@ WRONG = {  # change of a valid table -> facts in one line of the message
         lambda t, m: t.assign(second_label=t["bag_label"]),
         ("rows 2", "the runner-up is the winner", "name the second most common class, or none"),
     ),
+    "one runner-up and no label at all": (
+        lambda t, m: t.assign(second_label=t["bag_label"][0], bag_label=""),
+        ("no bag has a label", "training needs some"),
+    ),
     "a runner-up without a winner": (
         lambda t, m: t.assign(
             second_label=t["bag_label"].where(t["bag"] == t["bag"][0], ""),

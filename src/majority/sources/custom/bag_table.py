@@ -164,14 +164,29 @@ def _check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
     labels = bags["label"][(bags["label"] != "") & ~several]
     seconds = set(bags["second_label"]) if "second_label" in bags else set()
     counts = labels.value_counts()
+    _check_distinct_classes(bags, counts, seconds, file, findings)
+    _warn_of_few_bags(counts, findings)
+    if "split" in bags:
+        _check_validation_labels(bags, file, findings)
+        _check_classes_of_splits(bags, labels, file, findings)
+
+
+def _check_distinct_classes(
+    bags: pd.DataFrame, counts: pd.Series[int], seconds: set[str], file: Path, findings: Findings
+) -> None:
+    """Check that labels tell two classes at least apart; `counts` is the number of bags of each class that is the only
+    label of a bag, `seconds` are the runners-up."""
     only_together = sorted({*named_classes(bags)} - {*counts.index} - seconds)
     for name in only_together:
         example = next(text for text in bags["label"] if name in split_label(text))
         cure = "label a bag with it alone, or leave it out"
         findings.add_problem(file, None, f"class {name} is only named together with others ({example})", cure)
-    if len(counts.index.union([*seconds - {""}])) == 1 and not only_together:
+    if len(counts) == 1 and not seconds - {"", counts.index[0]} and not only_together:
         what = f"all bags have the label {counts.index[0]!r}"
         findings.add_problem(file, None, what, "give bags of two or more classes")
+
+
+def _warn_of_few_bags(counts: pd.Series[int], findings: Findings) -> None:
     few = counts[counts < FEW_BAGS].sort_index()
     cure = "at least ten are recommended to train and evaluate"
     if len(few) > MAX_EXAMPLES:
@@ -180,19 +195,25 @@ def _check_classes(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
     else:
         for label, count in few.items():
             findings.warn(f"class {label} is the label of only {count_noun(count, 'bag')}: {cure} it")
-    if "split" not in bags:
-        return
-    used = [split for split in SPLITS if (bags["split"] == split).any()]
+
+
+def _check_validation_labels(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
     unlabelled = bags[(bags["label"] == "") & (bags["split"] == "val")]
     for row, name in zip(unlabelled.index, unlabelled["bag"], strict=True):
         cure = "label it, or move it to train"
         findings.add_problem(file, row, f"bag {name} in split val has no label: validation needs one", cure)
+
+
+def _check_classes_of_splits(bags: pd.DataFrame, labels: pd.Series[str], file: Path, findings: Findings) -> None:
+    """Check that there are training bags, and that each of the labels that name one class is in every split."""
+    used = [split for split in SPLITS if (bags["split"] == split).any()]
     if used and "train" not in used:
         cure = "mark the bags to train on, or remove the split column"
         findings.add_problem(file, None, "no bag is in split train", cure)
     for split in used:
-        ranked = seconds and set(bags["second_label"][bags["split"] == split])
-        missing = sorted(set(counts.index) - set(labels[bags["split"] == split]) - (ranked or set()))
+        of_split = bags["split"] == split
+        ranked = set(bags["second_label"][of_split]) if "second_label" in bags else set()
+        missing = sorted(set(labels) - set(labels[of_split]) - ranked)
         if split == "test" and missing:  # an external test set may lack a rare class
             shown = ", ".join(missing[:3]) + (", ..." if len(missing) > 3 else "")
             findings.warn(f"no bag in split test has the label {shown}: the test results say little about it")

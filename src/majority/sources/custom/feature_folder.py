@@ -131,20 +131,45 @@ def _is_utf8(name: str) -> bool:
 
 def read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tuple[Path, pd.DataFrame] | None:
     """The table of labels and its bags; None if there is no table and labels are optional."""
+    table = _find_label_table(folder, options, findings)
+    frame = None if table is None else _read_label_table(table, options, findings)
+    if table is None or frame is None:
+        return None
+    bags = frame[[name for name in TEXT if name in frame]].copy()
+    bags["bag"] = bags["bag"].str.normalize(UNICODE_FORM)
+    check_filled(bags, table, [name for name in bags.columns if name not in ("label", "second_label")], findings)
+    normalise_splits(bags, table, findings)
+    check_consistent(bags, table, "bag", bags.columns[1:], "keep one value per bag", findings)
+    first = _check_one_row_per_bag(bags, table, findings)
+    if "split" in bags and "group" in bags:
+        check_consistent(first, table, "group", ["split"], "move all bags of a group to one split", findings)
+    check_some_label(first, table, options, findings)
+    if options.training:
+        check_for_training(first, table, findings)
+    return table, first[first["bag"] != ""]
+
+
+def _find_label_table(folder: Path, options: ReadOptions, findings: Findings) -> Path | None:
+    """labels.csv, or the only table; None if there is none and labels are optional."""
     tables = sorted(path for path in folder.iterdir() if lower_suffix(path) in TEXT_SUFFIXES)
     tables = [path for path in tables if path.name != INSTANCES]
     table = folder / LABELS if folder / LABELS in tables or len(tables) != 1 else tables[0]
-    if not table.is_file():
-        if options.unlabelled:
-            return None
-        what = "there is no table of labels" if not tables else f"there are {len(tables)} tables"
-        cure = (
-            f"write the columns bag and label into {LABELS}"
-            if not tables
-            else f"rename the one with the columns bag and label to {LABELS}"
-        )
-        findings.add_problem(folder, None, what, cure)
-        raise UnreadableError
+    if table.is_file():
+        return table
+    if options.unlabelled:
+        return None
+    what = "there is no table of labels" if not tables else f"there are {len(tables)} tables"
+    cure = (
+        f"write the columns bag and label into {LABELS}"
+        if not tables
+        else f"rename the one with the columns bag and label to {LABELS}"
+    )
+    findings.add_problem(folder, None, what, cure)
+    raise UnreadableError
+
+
+def _read_label_table(table: Path, options: ReadOptions, findings: Findings) -> pd.DataFrame | None:
+    """Its rows, with the columns bag and label; None if it has no label and labels are optional."""
     names = options.names.usual("label")
     names.pop("path", None)
     frame = read_table(table, (*TEXT, "bag_label"), findings, names, optional_names=options.for_classifier)
@@ -159,11 +184,11 @@ def read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tuple
         findings.add_problem(table, 1, f"there is no column {name}{guess}", cure)
     if missing:
         raise UnreadableError
-    bags = frame[[name for name in TEXT if name in frame]].copy()
-    bags["bag"] = bags["bag"].str.normalize(UNICODE_FORM)
-    check_filled(bags, table, [name for name in bags.columns if name not in ("label", "second_label")], findings)
-    normalise_splits(bags, table, findings)
-    check_consistent(bags, table, "bag", bags.columns[1:], "keep one value per bag", findings)
+    return frame
+
+
+def _check_one_row_per_bag(bags: pd.DataFrame, table: Path, findings: Findings) -> pd.DataFrame:
+    """The first row of each bag; further rows are problems."""
     first = bags.drop_duplicates("bag")
     row_of = dict(zip(first["bag"], first.index, strict=True))
     repeated = bags["bag"][bags.index.difference(first.index)]
@@ -171,12 +196,7 @@ def read_labels(folder: Path, options: ReadOptions, findings: Findings) -> tuple
         if name:
             what = f"bag {name} is already in row {row_of[name]}"
             findings.add_problem(table, row, what, "keep one row per bag")
-    if "split" in bags and "group" in bags:
-        check_consistent(first, table, "group", ["split"], "move all bags of a group to one split", findings)
-    check_some_label(first, table, options, findings)
-    if options.training:
-        check_for_training(first, table, findings)
-    return table, first[first["bag"] != ""]
+    return first
 
 
 def _match(bags: pd.DataFrame, files: dict[str, Path], table: Path, findings: Findings) -> None:

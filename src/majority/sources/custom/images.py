@@ -66,62 +66,92 @@ def load_images(
     cache and are read from there; small sets are loaded into memory. `names` are the paths as the manifest writes them,
     relative to it. With `on_demand`, the files are only inspected now: the store decodes them when they are used.
     """
-    paths, notes = [manifest.parent] * len(names), read_notes(manifest)
-    files: dict[int, ImageFileInfo] = {}
-    errors: dict[int, str] = {}
+    images = _ImagesOfManifest(manifest, names)
+    images.inspect()
+    if not images.files:
+        return Images(None, images.files, images.errors)
+    shape = images.choose_shape(size, channels)
+    if images.errors:  # nothing can be cached, but the other images are decoded to find further errors
+        images.try_each(lambda i: decode(images.paths[i], shape), "decoding images")
+        return Images(None, images.files, images.errors)
+    if on_demand:
+        return Images(ImageFiles(images.paths, shape, read_image), images.files, {})
+    store = images.load_cached(shape)
+    return Images(store, images.files, images.errors)
 
-    def for_each(work: Callable[[int], object], title: str) -> None:
+
+class _ImagesOfManifest:
+    """The images that a manifest names, while they are loaded. What a step finds out is in `files` and `errors`."""
+
+    def __init__(self, manifest: Path, names: Sequence[str]):
+        self.manifest, self.names = manifest, names
+        self.paths = [manifest.parent] * len(names)  # `inspect` finds them
+        self.files: dict[int, ImageFileInfo] = {}
+        self.errors: dict[int, str] = {}
+
+    def try_each(self, work: Callable[[int], object], title: str) -> None:
+        """Call `work` with the number of every image that has no error so far."""
+
         def try_work(i: int) -> None:
             try:
-                if i not in errors:
+                if i not in self.errors:
                     work(i)
             except Exception as error:  # Pillow's decoders raise many kinds of exceptions
-                errors[i] = _reason(error)
+                self.errors[i] = _reason(error)
 
-        _in_parallel(try_work, len(paths), title)
+        _in_parallel(try_work, len(self.names), title)
 
-    def inspect(i: int) -> None:
-        paths[i], status = _find_file(manifest.parent, names[i])
-        note = notes.get(names[i])
-        if note and note[:2] == [status.st_size, status.st_mtime_ns]:
-            files[i] = ImageFileInfo(*note)
-        else:
-            files[i] = ImageFileInfo(status.st_size, status.st_mtime_ns, *_read_header(paths[i]))
+    def inspect(self) -> None:
+        """Find every file and read its properties: from the notes of the cache if the file has not changed."""
+        notes = read_notes(self.manifest)
 
-    for_each(inspect, "inspecting images")
-    if not files:
-        return Images(None, files, errors)
-    height, width = size or _common_size(files.values())
-    shape = height, width, channels or (1 if all(file.grey for file in files.values()) else 3)
-    if on_demand and not errors:
-        return Images(ImageFiles(paths, shape, read_image), files, {})
-    if errors:  # nothing can be cached, but the other images are decoded to find further errors
-        for_each(lambda i: decode(paths[i], shape), "decoding images")
-        return Images(None, files, errors)
-    cache = ImageCache(manifest, shape)
-    rows, old_pixels = {name: row for row, name in enumerate(cache.notes)}, cache.pixels
-    reuse = [rows.get(name) if cache.notes.get(name) == list(files[i]) else None for i, name in enumerate(names)]
-    if reuse == list(range(cache.count)):
-        return Images(cache.store(), files, {})
-    aliases = _alias_numbers(manifest.parent, names)
+        def inspect_file(i: int) -> None:
+            self.paths[i], status = _find_file(self.manifest.parent, self.names[i])
+            note = notes.get(self.names[i])
+            if note and note[:2] == [status.st_size, status.st_mtime_ns]:
+                self.files[i] = ImageFileInfo(*note)
+            else:
+                self.files[i] = ImageFileInfo(status.st_size, status.st_mtime_ns, *_read_header(self.paths[i]))
 
-    def fill(i: int) -> None:
-        row = reuse[i]
-        if i in aliases:
-            return
-        if row is None or old_pixels is None:
-            pixels[i], facts = decode(paths[i], shape)
-            files[i] = files[i]._replace(**facts)
-        else:
-            pixels[i] = old_pixels[[row]][0]
+        self.try_each(inspect_file, "inspecting images")
 
-    with cache.replace(len(paths)) as pixels:
-        for_each(fill, "decoding images")
+    def choose_shape(self, size: tuple[int, int] | None, channels: int | None) -> tuple[int, int, int]:
+        height, width = size or _common_size(self.files.values())
+        return height, width, channels or (1 if all(file.grey for file in self.files.values()) else 3)
+
+    def load_cached(self, shape: tuple[int, int, int]) -> Store | None:
+        """The pixels in the cache, after those of new and changed files are decoded; None if some cannot be."""
+        cache = ImageCache(self.manifest, shape)
+        rows = {name: row for row, name in enumerate(cache.notes)}
+        unchanged = [cache.notes.get(name) == list(self.files[i]) for i, name in enumerate(self.names)]
+        reuse = [rows.get(name) if same else None for name, same in zip(self.names, unchanged, strict=True)]
+        if reuse == list(range(cache.count)):
+            return cache.store()
+        with cache.replace(len(self.names)) as pixels:
+            self._fill(pixels, shape, reuse, cache.pixels)
+            if not self.errors:
+                cache.keep({name: list(self.files[i]) for i, name in enumerate(self.names)})
+        return None if self.errors else cache.store()
+
+    def _fill(
+        self, pixels: np.ndarray, shape: tuple[int, int, int], reuse: list[int | None], old_pixels: Store | None
+    ) -> None:
+        """Copy the old pixels of the rows to `reuse`, and decode the other files; one with several names only once."""
+        aliases = _alias_numbers(self.manifest.parent, self.names)
+
+        def fill_one(i: int) -> None:
+            row = reuse[i]
+            if i in aliases:
+                return
+            if row is None or old_pixels is None:
+                pixels[i], facts = decode(self.paths[i], shape)
+                self.files[i] = self.files[i]._replace(**facts)
+            else:
+                pixels[i] = old_pixels[[row]][0]
+
+        self.try_each(fill_one, "decoding images")
         for i, first in aliases.items():
-            pixels[i], files[i] = pixels[first], files[first]
-        if not errors:
-            cache.keep({name: list(files[i]) for i, name in enumerate(names)})
-    return Images(None if errors else cache.store(), files, errors)
+            pixels[i], self.files[i] = pixels[first], self.files[first]
 
 
 def resolve_aliases(folder: Path, names: Iterable[str]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from .read_options import ReadOptions
 from .tables import LISTS, describe_content, read_table
 
 _LAST_TABLE: dict[Hashable, pd.DataFrame] = {}  # text has to be read as a whole, for the first block
+BAG_COLUMNS = ("bag_label", "second_label", "split", "group")  # have one value per bag
 HASHED_COLUMNS = 64  # to find rows that may be equal
 
 
@@ -49,6 +50,28 @@ def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: F
     """The content of a table of instances, which is at this path; images are relative to its folder."""
     if options.unlabelled:
         frame, options = _without_labels(frame, options)
+    options = _check_columns(frame, path, options, findings)
+    has_images = "path" in frame
+    options.check_applicable(path, images=has_images, columns=not has_images)
+    used = _used_columns(frame, options)
+    check_filled(frame, path, [name for name in used if name not in ("bag_label", "second_label")], findings)
+    if options.labels:
+        normalise_splits(frame, path, findings)
+    resolved = _resolve_paths(frame, path) if has_images else frame
+    bags = _read_bags(frame, path, [name for name in used if name in BAG_COLUMNS], findings)
+    if options.labels:
+        _check_labels(bags, resolved, path, options, findings)
+    if has_images:
+        instances = _read_images(frame, path, options, findings)
+        _check_repeated_images(resolved, path, findings)
+    else:
+        instances = _read_features(frame, path, options, findings)
+    return _content(frame, path, bags, instances, options, findings)
+
+
+def _check_columns(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> ReadOptions:
+    """Check that the needed columns are there. The options are then without labels if these are missing, to find other
+    problems."""
     only_instance_labels = not options.training and "bag_label" not in frame and has_instance_labels(frame)
     needed = ["bag", "bag_label"] if options.labels and not only_instance_labels else ["bag"]
     for name in needed:
@@ -57,41 +80,51 @@ def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: F
             findings.add_problem(path, 1, f"there is no column {name}{guess}", _missing_column_cure(name, options))
     if "bag" not in frame:
         raise UnreadableError
-    if not set(needed) <= set(frame):  # continue without labels, to find other problems
-        options, needed = replace(options, labels=False), ["bag"]
-    has_images = "path" in frame
-    options.check_applicable(path, images=has_images, columns=not has_images)
-    optional = ["second_label", "split", "group"] if options.labels else ["group"]
-    used = [*needed, *(name for name in ("path", *optional) if name in frame)]
-    check_filled(frame, path, [name for name in used if name not in ("bag_label", "second_label")], findings)
-    if options.labels:
-        normalise_splits(frame, path, findings)
-    resolved = frame  # with one path per image file, for comparisons
-    if has_images:
-        from .images import resolve_aliases
+    return options if set(needed) <= set(frame) else replace(options, labels=False)
 
-        resolved = frame.assign(path=frame["path"].map(resolve_aliases(path.parent, frame["path"])))
-    bag_columns = [name for name in used if name in ("bag_label", "second_label", "split", "group")]
-    cure = "give all rows of a bag the same value"
-    check_consistent(frame, path, "bag", bag_columns, cure, findings)
-    bags = frame.drop_duplicates("bag")[["bag", *bag_columns]].rename(columns={"bag_label": "label"})
-    if options.labels:
-        check_some_label(bags, path, options, findings)
-        if "split" in bags and "group" in bags:
-            check_consistent(bags, path, "group", ["split"], "move all bags of a group to one split", findings)
-        if options.training:
-            check_for_training(bags, path, findings)
-            _check_shared_images(resolved, path, findings)
-    if has_images:
-        if options.training:
-            warn_of_unused_columns(frame, findings)
-        images = _read_images(frame, path, options, findings)
-        store, index, columns, names, image_files = images.store, images.positions, None, images.names, images.files
-        _check_repeated_images(resolved, path, findings)
-    else:
-        store, columns = read_features(frame, path, options, findings)
-        index, names, image_files = np.arange(len(frame)), None, None
-        _warn_of_repeated_rows(frame, store, findings)
+
+def _used_columns(frame: pd.DataFrame, options: ReadOptions) -> list[str]:
+    """Those of text: the bag, its label, the image and what else belongs to the bag."""
+    of_labels = ("bag_label", "second_label", "split")
+    names = ("bag", "bag_label", "path", "second_label", "split", "group")
+    return [name for name in names if name in frame and (options.labels or name not in of_labels)]
+
+
+def _resolve_paths(frame: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """The rows with one path per image file, for comparisons."""
+    from .images import resolve_aliases
+
+    return frame.assign(path=frame["path"].map(resolve_aliases(path.parent, frame["path"])))
+
+
+def _read_bags(frame: pd.DataFrame, path: Path, columns: list[str], findings: Findings) -> pd.DataFrame:
+    """One row per bag, with these columns, whose values are the same in all rows of a bag."""
+    check_consistent(frame, path, "bag", columns, "give all rows of a bag the same value", findings)
+    return frame.drop_duplicates("bag")[["bag", *columns]].rename(columns={"bag_label": "label"})
+
+
+def _check_labels(
+    bags: pd.DataFrame, resolved: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings
+) -> None:
+    """Check that an evaluation or, with further checks, a training can use the labels. `resolved` has one path per
+    image file."""
+    check_some_label(bags, path, options, findings)
+    if "split" in bags and "group" in bags:
+        check_consistent(bags, path, "group", ["split"], "move all bags of a group to one split", findings)
+    if options.training:
+        check_for_training(bags, path, findings)
+        _check_shared_images(resolved, path, findings)
+
+
+def _content(
+    frame: pd.DataFrame,
+    path: Path,
+    bags: pd.DataFrame,
+    instances: _Instances,
+    options: ReadOptions,
+    findings: Findings,
+) -> Content:
+    """The rows sorted by bag, with what the table says of the instances."""
     bag_of = pd.factorize(frame["bag"])[0]  # bags in the order of their first row
     order = np.argsort(bag_of, kind="stable")
     coordinates, weights = read_coordinates(frame, path, findings), read_weights(frame, path, findings)
@@ -100,14 +133,14 @@ def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: F
         path,
         bags,
         sizes=np.bincount(bag_of),
-        store=store,
-        index=index[order],
+        store=instances.store,
+        index=instances.positions[order],
         instance_labels=frame["label"].to_numpy()[order] if read_labels else None,
         coordinates=None if coordinates is None else coordinates[order],
         weights=None if weights is None else weights[order],
-        paths=names,
-        columns=columns,
-        image_files=image_files,
+        paths=instances.paths,
+        columns=instances.columns,
+        image_files=instances.image_files,
     )
 
 
@@ -126,21 +159,47 @@ def _missing_column_cure(column: str, options: ReadOptions) -> str:
     return f"{cure}{evaluate}; `majority predict` and `majority report` need no labels"
 
 
-class _Images(NamedTuple):
-    store: Store | None  # None if some images cannot be read
-    positions: np.ndarray  # (n,) position in the store of each row's image
-    names: np.ndarray  # (N,) paths as the manifest writes them
-    files: ImageFileSummary | None
+class _Instances(NamedTuple):
+    """What the rows name, or contain."""
+
+    store: Store | None  # (N, ...); None if some images cannot be read
+    positions: np.ndarray  # (n,) position in the store of each row
+    paths: np.ndarray | None = None  # (N,) of images, as the manifest writes them
+    image_files: ImageFileSummary | None = None
+    columns: tuple[str, ...] | None = None  # of the features
 
 
-def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> _Images:
-    from .images import NO_IMAGE, find_ignoring_case, load_images
+def _read_features(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> _Instances:
+    features, columns = read_features(frame, path, options, findings)
+    _warn_of_repeated_rows(frame, features, findings)
+    return _Instances(features, np.arange(len(frame)), columns=columns)
 
+
+def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> _Instances:
+    from .images import load_images
+
+    if options.training:
+        warn_of_unused_columns(frame, findings)
     names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
     size, channels, on_demand = options.image_size, options.channels, options.encoder_shape is not None
     if options.encoder_shape is not None:
         size, channels = options.encoder_shape[:2], options.encoder_shape[2]
     store, files, errors = load_images(path, names.tolist(), size, channels, on_demand)
+    _add_image_problems(frame, path, names, first, errors, findings)
+    if store is None:
+        return _Instances(None, index, names)
+    images, (height, width, channels) = [files[i] for i in range(len(names))], store.shape[1:]
+    warn_of_changes(names.tolist(), images, (height, width, channels), options, findings)
+    warn_of_losses(names.tolist(), images, findings)
+    return _Instances(store, index, names, ImageFileSummary.of(images))
+
+
+def _add_image_problems(
+    frame: pd.DataFrame, path: Path, names: np.ndarray, first: np.ndarray, errors: dict[int, str], findings: Findings
+) -> None:
+    """One problem per image that cannot be used, in the order of the first rows that name them."""
+    from .images import NO_IMAGE, find_ignoring_case
+
     absent = [names[i] for i in errors if names[i] and errors[i] == NO_IMAGE]
     other_case = find_ignoring_case(path.parent, absent)
     for i in sorted(errors, key=lambda i: int(first[i])):
@@ -153,12 +212,6 @@ def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings
             backslashes = "\\" in names[i] and os.sep != "\\"
             cure = "write / between folders, not \\" if backslashes else "correct the path (relative to the manifest)"
         findings.add_problem(path, frame.index[first[i]], f"{path.parent / names[i]}: {errors[i]}", cure)
-    if store is None:
-        return _Images(None, index, names, None)
-    images, (height, width, channels) = [files[i] for i in range(len(names))], store.shape[1:]
-    warn_of_changes(names.tolist(), images, (height, width, channels), options, findings)
-    warn_of_losses(names.tolist(), images, findings)
-    return _Images(store, index, names, ImageFileSummary.of(images))
 
 
 def _repeated_rows(frame: pd.DataFrame, columns: list[str]) -> list[tuple[int, int]]:

@@ -1,0 +1,34 @@
+"""What census says about its result on the report page."""
+
+from majority.recipes import describe_result
+
+RESULT = {
+    "recipe": "census",
+    "wrong_labels": {"share": 0.1, "bags": 60, "corrections": {"3": ""}},
+    "background": {
+        "share": 0.25,
+        "tried": [{"share": 0.25, "bag_accuracy": 0.8}],
+        "validation_bags": 15,
+        "warning": "the bags do not determine the background share",
+    },
+    "views": {"chosen": [], "tried": [{"views": [], "val_loss": 1.8}], "validation_bags": 15},
+    "losses": {"weights": {"vote": 0.4, "soft-count": 0.6}, "validation_bags": 15},
+}
+
+
+def test_every_choice_of_the_bags_is_one_line_in_a_fixed_order():
+    lines = describe_result(RESULT).lines
+    assert list(lines) == ["bag losses", "views", "wrong labels", "background share"]
+    assert "soft-count 0.60, vote 0.40" in lines["bag losses"]
+    assert "crops 1.800" in lines["views"]
+    assert "10 % of 60" in lines["wrong labels"]
+    assert lines["background share"].startswith("0.25, estimated")
+
+
+def test_a_share_that_the_bags_do_not_determine_is_a_warning():
+    assert describe_result(RESULT).warnings == ("the bags do not determine the background share",)
+
+
+def test_a_run_in_which_the_bags_chose_nothing_has_no_lines():
+    described = describe_result({"recipe": "census"})
+    assert (described.lines, described.warnings) == ({}, ())
