@@ -49,6 +49,7 @@ def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path, folde
     written = {file.name for file in tmp_path.iterdir()}
     assert written == {file.name for file in (RESULTS / folder).iterdir()} - {
         "ablation.jsonl",
+        "default.jsonl",
         "views.jsonl",
         "unknown.jsonl",
         "unknown.csv",
@@ -341,13 +342,29 @@ def test_the_table_of_images_on_a_cpu_with_more_bags_is_that_of_its_runs():
 
 def test_the_table_of_the_stages_of_census_is_that_of_its_runs():
     page = (DOCS / "benchmarks/census.md").read_text().split("## What each stage is worth")[1].split("\n## ")[0]
-    shown = re.findall(r"\| ([\d.]+) \| ([\d.]+) \|$", page.replace("**", ""), re.MULTILINE)
-    rows = {row["line"]: row for row in read("census/ablation.jsonl") if row["scenario"] == "small"}
+    rows = {(row["scenario"], row["line"]): row for row in read("census/ablation.jsonl")}
+    shown = re.findall(r"\| ([\d.]+, [\d.]+) \| ([\d.]+, [\d.]+) \| ([\d.]+, [\d.]+) \|$", page, re.MULTILINE)
     order = ("census", "one-teacher", "teachers", "teacher", "head", "count", "from-scratch")
-    expected = [(f"{rows[line]['instance_accuracy']:.3f}", f"{rows[line]['bag_accuracy']:.2f}") for line in order]
+    expected = [tuple(_accuracies(rows[scenario, line]) for scenario in SCENARIOS) for line in order]
     assert shown == expected
-    scratch = [row for row in read("census/ablation.jsonl") if row["line"] == "from-scratch"][1:]
-    assert " and ".join(f"{row['instance_accuracy']:.3f}" for row in scratch) in page
+
+    def differences(one: str, other: str, *scenarios: str) -> str:
+        found = [rows[s, one]["instance_accuracy"] - rows[s, other]["instance_accuracy"] for s in scenarios]
+        return " and ".join(", ".join(f"{value:.3f}" for value in found).rsplit(", ", 1))
+
+    text = " ".join(page.split())
+    for one, other in (("teacher", "from-scratch"), ("one-teacher", "teacher"), ("one-teacher", "count")):
+        assert differences(one, other, *SCENARIOS) in text, (one, other)
+    assert differences("teacher", "head", "various", "large") in text
+    gains = {s: rows[s, "census"]["instance_accuracy"] - rows[s, "one-teacher"]["instance_accuracy"] for s in SCENARIOS}
+    costs = f"cost {-gains['various']:.3f} on Various and {-gains['large']:.3f} on Large"
+    assert f"gained {gains['small']:.3f} on Small and {costs}" in text
+    (default,) = read("census/default.jsonl")
+    assert f"the whole recipe has {default['instance_accuracy']:.3f} on Various" in text
+
+
+def _accuracies(row: dict) -> str:
+    return f"{row['instance_accuracy']:.3f}, {row['bag_accuracy']:.2f}"
 
 
 def test_the_table_of_bag_accuracy_and_calibration_is_that_of_its_runs():
