@@ -109,7 +109,7 @@ def test_more_bags_make_the_difference_count_more():
 
 def test_without_evidence_adjusted_mean_counts_more_the_more_even_the_labels_are():
     found, methods = {"a": 0.0, "b": 0.0, "c": 0.0}, {"a": "adjusted-mean", "b": "soft-count", "c": "vote"}
-    even, skewed, one = (loss_weights(found, methods, 20, np.array(c)) for c in ([9, 9, 9], [25, 1, 1], [27, 0, 0]))
+    even, skewed, one = (loss_weights(found, methods, 20, np.array(c)) for c in ([9, 9, 9], [15, 8, 4], [27, 0, 0]))
     assert even["a"] > 0.5 > skewed["a"] > one["a"] > 0
     for weights in (even, skewed, one):
         assert weights["b"] == weights["c"]

@@ -25,7 +25,8 @@ from ..model import Model
 from ..training.distributed import gather_pass
 
 LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer
-ASSUMES_EVEN, PRIOR = "adjusted-mean", 3.0  # this loss has the prior weight PRIOR * evenness ** 2; others have 1
+ASSUMES_EVEN = "adjusted-mean"  # the prior weight of this loss is MOST * evenness ** 4 or LEAST; that of others is 1
+MOST, LEAST = 3.0, 0.5
 DISCOUNT = 0.05  # of the validation labels' evidence: they are few, and have chosen the epochs as well
 
 
@@ -75,17 +76,18 @@ def loss_weights(
     and the number of training bags with each label.
 
     They are proportional to the likelihood to the power DISCOUNT: as few bags say little, classifiers that are
-    nearly as good get nearly the same weight. That of `adjusted-mean` is multiplied by PRIOR * evenness ** 2.
+    nearly as good get nearly the same weight. That of `adjusted-mean` is multiplied by MOST * evenness ** 4, but at
+    least by LEAST.
 
     >>> methods = {"a": "vote", "b": "soft-count", "c": "adjusted-mean"}
     >>> for counts in ([50, 50], [99, 1]):
     ...     weights = loss_weights({"a": -0.5, "b": -0.6, "c": -0.5}, methods, 50, np.array(counts))
     ...     print({name: round(weight, 3) for name, weight in weights.items()})
     {'a': 0.209, 'b': 0.163, 'c': 0.628}
-    {'a': 0.382, 'b': 0.298, 'c': 0.32}
+    {'a': 0.439, 'b': 0.342, 'c': 0.219}
     """
     evidence = DISCOUNT * bags * np.array([*log_likelihoods.values()])
-    of_even = PRIOR * evenness(counts) ** 2
+    of_even = max(MOST * evenness(counts) ** 4, LEAST)
     prior = np.array([of_even if methods[name] == ASSUMES_EVEN else 1.0 for name in log_likelihoods])
     weights = prior * np.exp(evidence - evidence.max())
     return dict(zip(log_likelihoods, (weights / weights.sum()).tolist(), strict=True))
