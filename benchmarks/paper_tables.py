@@ -8,8 +8,9 @@ fold. On one H200 a cell takes 76 s alone, its start included (n = 1); six side 
 
 Each line of OUT is one finished cell: its result.json, its thinned learning curve, `train` (the same metrics on the
 training bags) and `overestimation_per_bag` (instances predicted as the bag's class minus their true number, training
-and test bags). A cell that has a line is not run again. `majority report` on a folder with OUT makes the tables;
-overestimation.csv beside OUT is made here.
+and test bags). Lines of mpem also have `left_out`: the number of training instances that it left out of the count, the
+share of them that are not of the bag's class, and that share of all instances. A cell that has a line is not run again.
+`majority report` on a folder with OUT makes the tables; overestimation.csv beside OUT is made here.
 
 The queue may be killed: the same command continues it, unfinished cells from their checkpoints in WORK. With
 `--minutes`, a cell is started only if it should end in time, and cells that still run at the end are stopped.
@@ -34,13 +35,14 @@ from pathlib import Path
 import numpy as np
 from speed import commit
 
-from majority import evaluate
+from majority import Bags, evaluate
 from majority.errors import InputError
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.reopen import reopen
 from majority.files import append_line, read_lines
 from majority.inference.metrics import overestimation
+from majority.recipes.mpem import LEFT_OUT
 from majority.study import FinishedCell, run_cells
 from majority.study.results import read_results, source_name
 from majority.training.run_files import METRICS
@@ -250,7 +252,20 @@ def raw_line(name: str, folder: Path, device: str) -> dict:
         for part, outcome in outcomes.items()
     }
     (line,) = read_results(folder)
-    return line | {"cell": name, "train": outcomes["train"].summary(), "overestimation_per_bag": surplus}
+    line |= {"cell": name, "train": outcomes["train"].summary(), "overestimation_per_bag": surplus}
+    if (folder / LEFT_OUT).exists():
+        line["left_out"] = left_out(parts.train, np.load(folder / LEFT_OUT))
+    return line
+
+
+def left_out(train: Bags, chosen: np.ndarray) -> dict[str, float | None]:
+    """How many instances were left out, how many of them rightly, and how many would be if all were."""
+    other = train.instance_labels != np.repeat(train.labels, train.sizes)
+    return {
+        "instances": int(chosen.sum()),
+        "not_of_the_label": float(other[chosen].mean()) if chosen.any() else None,
+        "of_all": float(other.mean()),
+    }
 
 
 def write_overestimation(out: Path) -> None:

@@ -7,8 +7,10 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from majority import Bags
 from majority.errors import InputError
 from majority.experiments.run_folder import LOCK, run_lock
 from majority.study import FinishedCell
@@ -102,6 +104,27 @@ def test_a_finished_cell_is_not_run_again_and_a_failure_stops_no_other(tables, r
     assert trained == ["various", "large"]
     assert out.read_text().startswith(first)
     assert [line["scenario"] for line in lines_of(out)] == ["small", "large"]
+
+
+def test_a_line_of_mpem_says_how_many_instances_were_left_out_rightly(run, tmp_path):
+    out = tmp_path / "paper.jsonl"
+    run(*TINY, "--blocks", "d", "--only", "small/count-mpem", "--out", out, "--work", tmp_path / "work")
+    (line,) = lines_of(out)
+    found = line["left_out"]
+    assert found["instances"] == round(line["mpem"]["left_out"] * 64), "8 bags of 8"
+    assert 0 < found["of_all"] < 1
+    assert 0 <= found["not_of_the_label"] <= 1
+
+
+def test_instances_that_were_left_out_are_compared_with_the_label_of_their_bag(tables):
+    bags = Bags.from_lists([np.zeros((3, 1)), np.zeros((2, 1))], ["a", "b"], ["a", "b"])
+    bags = bags._with(instance_labels=np.array([0, 0, 1, 1, 0]))
+    assert tables.left_out(bags, np.array([0, 1, 1, 0, 1], dtype=bool)) == {
+        "instances": 3,
+        "not_of_the_label": pytest.approx(2 / 3),
+        "of_all": pytest.approx(2 / 5),
+    }
+    assert tables.left_out(bags, np.zeros(5, dtype=bool))["not_of_the_label"] is None
 
 
 def test_the_queue_of_the_published_runs(tables):

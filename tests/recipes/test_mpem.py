@@ -225,7 +225,9 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
         f"stages/{name}/{file}" for name in ("first", "r0.3", "r1.0") for file in ("metrics.jsonl", "outcome.json")
     }
     whole = {"config.json", "metrics.jsonl", "best.safetensors", "result.json", "model-card.md", "report.html"}
-    assert files == whole | stages
+    assert files == whole | stages | {"left-out.npy"}
+    left_out = np.load(tmp_path / "left-out.npy")
+    assert 0 < left_out.mean() == pytest.approx(result["mpem"]["left_out"])
     assert result["recipe"] == "mpem"
     winner = tmp_path / "stages" / f"r{result['mpem']['r']}" / "metrics.jsonl"
     assert (tmp_path / "metrics.jsonl").read_text() == winner.read_text()

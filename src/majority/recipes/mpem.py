@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +25,15 @@ from torch import Tensor
 from ..data.bags import Bags
 from ..data.device import choose_device, widest_float
 from ..errors import InputError
+from ..files import write_atomically
 from ..inference.evaluate import all_batches, batch_features
 from ..model import Model
-from ..training.distributed import gather_pass, sum_pass
+from ..training.distributed import from_first, gather_pass, sum_pass
 from . import single
 from .plan import Plan, TaskInfo
 from .stages import Run, Trained
+
+LEFT_OUT = "left-out.npy"  # in a run folder: (n,) whether each instance of the training bags was left out
 
 
 @dataclass(frozen=True)
@@ -63,9 +67,15 @@ def train(run: Run) -> Trained:
         stages[f"r{ratio}"], losses[str(ratio)] = fitted, fitted.best_loss
         if best is None or fitted.best_loss < best.fitted.best_loss:  # the first of equal ones
             about = {"r": ratio, "val_loss": losses, "left_out": float(np.mean(~keep))}
-            best = Trained(model, fitted, stages, {"mpem": about})
+            best, left_out = Trained(model, fitted, stages, {"mpem": about}), ~keep
     assert best is not None  # MpemSettings needs at least one ratio
+    from_first(lambda: write_atomically(run.folder / LEFT_OUT, lambda draft: _save(draft, left_out)))
     return best
+
+
+def _save(path: Path, values: np.ndarray) -> None:
+    with path.open("wb") as file:  # given a path, numpy would append .npy to it
+        np.save(file, values)
 
 
 # ---------------------------------------------------------------------- which instances are unlikely
