@@ -228,6 +228,7 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     assert files == whole | stages | {"left-out.npy"}
     left_out = np.load(tmp_path / "left-out.npy")
     assert 0 < left_out.mean() == pytest.approx(result["mpem"]["left_out"])
+    assert f"{100 * left_out.mean():.0f} % of the training instances: r = " in (tmp_path / "report.html").read_text()
     assert result["recipe"] == "mpem"
     winner = tmp_path / "stages" / f"r{result['mpem']['r']}" / "metrics.jsonl"
     assert (tmp_path / "metrics.jsonl").read_text() == winner.read_text()

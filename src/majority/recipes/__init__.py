@@ -118,7 +118,7 @@ for recipe in (
     Recipe("quick", single.quick, ABOUT["quick"], can_refit=True, uses_instance_labels=True),
     Recipe("paper", single.paper, ABOUT["paper"], can_refit=True, uses_instance_labels=True),
     Recipe("augmented", single.augmented, ABOUT["augmented"], can_refit=True, uses_instance_labels=True),
-    Recipe("mpem", mpem.plan, ABOUT["mpem"], mpem.train, Count, mpem.planned_epochs),
+    Recipe("mpem", mpem.plan, ABOUT["mpem"], mpem.train, Count, mpem.planned_epochs, describe=mpem.describe),
     Recipe(
         "census",
         census.plan,

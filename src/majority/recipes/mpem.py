@@ -12,11 +12,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from ..inference.evaluate import all_batches, batch_features
 from ..model import Model
 from ..training.distributed import from_first, gather_pass, sum_pass
 from . import single
+from .description import ResultDescription
 from .plan import Plan, TaskInfo
 from .stages import Run, Trained
 
@@ -71,6 +72,16 @@ def train(run: Run) -> Trained:
     assert best is not None  # MpemSettings needs at least one ratio
     from_first(lambda: write_atomically(run.folder / LEFT_OUT, lambda draft: _save(draft, left_out)))
     return best
+
+
+def describe(result: Mapping[str, Any]) -> ResultDescription:
+    """
+    >>> describe({"mpem": {"r": 0.5, "left_out": 0.182}}).lines
+    {'left out': '18 % of the training instances: r = 0.5, chosen by the loss of the validation bags'}
+    """
+    found = result["mpem"]
+    chosen = f"r = {found['r']:g}, chosen by the loss of the validation bags"
+    return ResultDescription({"left out": f"{100 * found['left_out']:.0f} % of the training instances: {chosen}"})
 
 
 def _save(path: Path, values: np.ndarray) -> None:

@@ -27,12 +27,12 @@ def _bag_losses(losses: Mapping[str, Any]) -> str:
     """The weights of the losses of a run without a named method.
 
     >>> _bag_losses({"weights": {"vote": 0.3, "soft-count": 0.7}, "validation_bags": 50})
-    'soft-count 0.70, vote 0.30 (weights, by how well instance predictions explain the labels of 50 validation bags)'
+    'soft-count 0.70, vote 0.30 (weights: how well instances explain 50 validation labels, how even labels are)'
     """
     weights = sorted(losses["weights"].items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
     bags = losses["validation_bags"]
-    return f"{shown} (weights, by how well instance predictions explain the labels of {bags} validation bags)"
+    return f"{shown} (weights: how well instances explain {bags} validation labels, how even labels are)"
 
 
 def _views(views: Mapping[str, Any]) -> str:
