@@ -217,3 +217,16 @@ def test_bags_of_another_kind_or_width_are_refused(tmp_path, majority, make):
         code, _, error = majority(command, tmp_path / "run", tmp_path / "files")
         assert code == 2
         assert "instances have shape (77,)" in error
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", ["", 0])
+def test_a_summary_says_nothing_by_weights_that_are_a_problem(tmp_path, majority, make, weight):
+    table = make.table(bags=4)
+    table["weight"] = table["bag"].ne(table["bag"].iloc[0]).astype(object).replace({True: 1, False: weight})
+    table.to_csv(tmp_path / "own.csv", index=False)
+    code, printed, problems = majority("check", tmp_path / "own.csv")
+    assert code == 1
+    assert "weight is" in problems
+    assert "bag sizes" in printed
+    assert "nan" not in printed

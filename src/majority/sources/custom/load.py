@@ -125,7 +125,8 @@ def summarise(content: Content, training: bool) -> dict[str, str]:
         "splits": splits or ("none given: divided 60/20/20 by class" if training else "none given"),
         "groups": f"{bags['group'].nunique():,}" if "group" in bags else "none given",
     }
-    if content.weights is not None:
+    usable_weights = content.weights is None or bool((content.weights > 0).all())
+    if content.weights is not None and usable_weights:
         low, high = content.weights.min(), content.weights.max()
         summary["weights"] = f"{low:g} to {high:g}, median {np.median(content.weights):g}"
     if content.columns:
@@ -134,7 +135,7 @@ def summarise(content: Content, training: bool) -> dict[str, str]:
         facts = content.embedding
         sides = "x".join(map(str, facts.image_shape))
         summary["embedded by"] = f"{Path(facts.model).name} (sha256 {facts.sha256[:12]}...), from images of {sides}"
-    if content.instance_labels is not None:
+    if content.instance_labels is not None and usable_weights:
         summary |= _summarise_true_classes(sizes, content.instance_labels, content.weights)
     return summary
 
