@@ -225,8 +225,8 @@ def test_a_summary_says_nothing_by_weights_that_are_a_problem(tmp_path, majority
     table = make.table(bags=4)
     table["weight"] = table["bag"].ne(table["bag"].iloc[0]).astype(object).replace({True: 1, False: weight})
     table.to_csv(tmp_path / "own.csv", index=False)
-    code, printed, problems = majority("check", tmp_path / "own.csv")
+    code, printed, _ = majority("check", tmp_path / "own.csv")
     assert code == 1
-    assert "weight is" in problems
     assert "bag sizes" in printed
+    assert "weight is" in printed
     assert "nan" not in printed
