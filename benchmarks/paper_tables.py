@@ -8,9 +8,10 @@ fold. On one H200 a cell takes 76 s alone, its start included (n = 1); six side 
 
 Each line of OUT is one finished cell: its result.json, its thinned learning curve, `train` (the same metrics on the
 training bags) and `overestimation_per_bag` (instances predicted as the bag's class minus their true number, training
-and test bags). Lines of mpem also have `left_out`: the number of training instances that it left out of the count, the
-share of them that are not of the bag's class, and that share of all instances. A cell that has a line is not run again.
-`majority report` on a folder with OUT makes the tables; overestimation.csv beside OUT is made here.
+and test bags). Lines of mpem also have `left_out`: the number of training instances that it left out of the count, and
+the share that is not of the bag's class among these, among all candidates and among all instances. A cell that has a
+line is not run again. `majority report` on a folder with OUT makes the tables; overestimation.csv beside OUT is made
+here.
 
 The queue may be killed: the same command continues it, unfinished cells from their checkpoints in WORK. With
 `--minutes`, a cell is started only if it should end in time, and cells that still run at the end are stopped.
@@ -43,6 +44,7 @@ from majority.experiments.reopen import reopen
 from majority.files import append_line, read_lines
 from majority.inference.metrics import overestimation
 from majority.recipes.mpem import LEFT_OUT
+from majority.recipes.stages import STAGES
 from majority.study import FinishedCell, run_cells
 from majority.study.results import read_results, source_name
 from majority.training.run_files import METRICS
@@ -253,18 +255,25 @@ def raw_line(name: str, folder: Path, device: str) -> dict:
     }
     (line,) = read_results(folder)
     line |= {"cell": name, "train": outcomes["train"].summary(), "overestimation_per_bag": surplus}
-    if (folder / LEFT_OUT).exists():
-        line["left_out"] = left_out(parts.train, np.load(folder / LEFT_OUT))
+    if "mpem" in line:
+        file = np.load(folder / STAGES / f"r{line['mpem']['r']}" / LEFT_OUT)
+        line["left_out"] = count_left_out(parts.train, file["candidates"], file["left_out"])
     return line
 
 
-def left_out(train: Bags, chosen: np.ndarray) -> dict[str, float | None]:
-    """How many instances were left out, how many of them rightly, and how many would be if all were."""
+def count_left_out(train: Bags, candidates: np.ndarray, left_out: np.ndarray) -> dict[str, float | None]:
+    """The number of instances that were left out; the share of them that are not of the bag's class; the same share of
+    the candidates, and of all instances."""
     other = train.instance_labels != np.repeat(train.labels, train.sizes)
+
+    def share_in(chosen: np.ndarray) -> float | None:
+        return float(other[chosen].mean()) if chosen.any() else None
+
     return {
-        "instances": int(chosen.sum()),
-        "not_of_the_label": float(other[chosen].mean()) if chosen.any() else None,
-        "of_all": float(other.mean()),
+        "instances": int(left_out.sum()),
+        "share_not_of_label": share_in(left_out),
+        "share_not_of_label_candidates": share_in(candidates),
+        "share_not_of_label_all": float(other.mean()),
     }
 
 

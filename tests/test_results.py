@@ -340,6 +340,53 @@ def test_the_table_of_images_on_a_cpu_with_more_bags_is_that_of_its_runs():
         assert f"| {' | '.join(cells)} |" in page, cells
 
 
+def test_the_table_of_bag_losses_on_fixed_features_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/bag-losses.md").read_text().split("\n## ")[0].replace("**", "")
+    with (RESULTS / "census/heads.csv").open(newline="") as file:
+        means = {(row["source"], row["scenario"], row["method"]): row["mean"] for row in csv.DictReader(file)}
+    columns = [(source, scenario) for source in ("cifar10", "svhn28", "pathmnist") for scenario in SCENARIOS]
+    shown = re.findall(r"^\| `([a-z-]+)`[^|]*\| (.*) \|$", page, re.MULTILINE)
+    assert len(shown) == 9
+    for method, cells_shown in shown:
+        expected = [float(means[*column, method]) for column in columns]
+        assert [float(cell) for cell in cells_shown.split(" | ")] == pytest.approx(expected, abs=5.1e-4), method
+
+
+def test_the_table_of_the_default_against_single_losses_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/bag-losses.md").read_text().split("## The default against single losses")[1]
+    with (RESULTS / "losses/matrix.csv").open(newline="") as file:
+        rows = [*csv.DictReader(file)]
+    combinations = defaultdict(dict)  # (set, scenario, ratio, sizes, fold): {method: accuracy}
+    for row in rows:
+        key = tuple(row[name] for name in ("set", "scenario", "winner_ratio", "sizes", "fold"))
+        combinations[key][row["method"]] = float(row["instance_accuracy"])
+    best = {key: max(found[m] for m in found if m != "auto") for key, found in combinations.items()}
+    shown = re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", page.replace("**", ""), re.MULTILINE)
+    assert len(shown) == len(next(iter(combinations.values()))) == 8
+    for method, cells_shown in shown:
+        means = [
+            mean(found[method] for key, found in combinations.items() if key[0] in chosen)
+            for chosen in (
+                ["crops"],
+                ["digits"],
+                ["pathmnist"],
+                ["cifar10"],
+                ["crops", "digits", "pathmnist", "cifar10"],
+            )
+        ]
+        below = [best[key] - found[method] for key, found in combinations.items()]
+        expected = [f"{value:.3f}" for value in (*means, mean(below), max(below))]
+        assert cells_shown.split(" | ") == expected, method
+        if method in ("auto", "adjusted-mean"):
+            assert f"in {sum(value > 0.03 for value in below)} of 41 cells" in " ".join(page.split()), method
+    off = sum(float(row["share_ratio"]) > 1.5 for row in rows if row["method"] == "auto")
+    assert f"not so in {off} of 41 cells" in " ".join(page.split())
+    with (RESULTS / "losses/crops.csv").open(newline="") as file:
+        crops = [float(row["instance_accuracy"]) for row in csv.DictReader(file)]
+    folds = ", ".join(f"{value:.3f}" for value in crops)
+    assert f"has {mean(crops):.3f} (folds 0 to 4: {folds})" in " ".join(page.split())
+
+
 def test_the_table_of_the_stages_of_census_is_that_of_its_runs():
     page = (DOCS / "benchmarks/census.md").read_text().split("## What each stage is worth")[1].split("\n## ")[0]
     rows = {(row["scenario"], row["line"]): row for row in read("census/ablation.jsonl")}

@@ -16,7 +16,7 @@ from majority.experiments.experiment import Experiment
 from majority.inference.label_likelihood import label_log_probs
 from majority.recipes import Plan, Run, census
 from majority.recipes.census import CensusSettings
-from majority.recipes.losses import LOSSES, label_log_likelihood, loss_weights, predicted_shares
+from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights, predicted_shares
 
 TRAINING = Settings(epochs=2, batch_bags=8)
 THREE = CensusSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
@@ -110,10 +110,18 @@ def test_more_bags_make_the_difference_count_more():
 def test_without_evidence_adjusted_mean_counts_more_the_more_even_the_labels_are():
     found, methods = {"a": 0.0, "b": 0.0, "c": 0.0}, {"a": "adjusted-mean", "b": "soft-count", "c": "vote"}
     even, skewed, one = (loss_weights(found, methods, 20, np.array(c)) for c in ([9, 9, 9], [15, 8, 4], [27, 0, 0]))
-    assert even["a"] > 0.5 > skewed["a"] > one["a"] > 0
+    assert even["a"] == pytest.approx(3 / 5)
+    assert one["a"] == pytest.approx(0.5 / 2.5)
+    assert even["a"] > skewed["a"] > one["a"]
     for weights in (even, skewed, one):
         assert weights["b"] == weights["c"]
         assert sum(weights.values()) == pytest.approx(1)
+
+
+def test_the_labels_that_are_counted_name_one_class_and_no_background():
+    lists = [np.zeros((2, 1), np.float32)] * 5
+    bags = Bags.from_lists(lists, ["b", "b", "c", "b|c", "c"], ["a", "b", "c"]).with_background("a")
+    assert label_counts(bags).tolist() == [2, 2]
 
 
 # ---------------------------------------------------------------------- census without a named method

@@ -225,9 +225,11 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
         f"stages/{name}/{file}" for name in ("first", "r0.3", "r1.0") for file in ("metrics.jsonl", "outcome.json")
     }
     whole = {"config.json", "metrics.jsonl", "best.safetensors", "result.json", "model-card.md", "report.html"}
-    assert files == whole | stages | {"left-out.npy"}
-    left_out = np.load(tmp_path / "left-out.npy")
+    assert files == whole | stages | {f"stages/r{ratio}/left-out.npz" for ratio in RATIOS}
+    written = np.load(tmp_path / f"stages/r{result['mpem']['r']}/left-out.npz")
+    left_out, candidates = written["left_out"], written["candidates"]
     assert 0 < left_out.mean() == pytest.approx(result["mpem"]["left_out"])
+    assert not (left_out & ~candidates).any()
     assert f"{100 * left_out.mean():.0f} % of the training instances: r = " in (tmp_path / "report.html").read_text()
     assert result["recipe"] == "mpem"
     winner = tmp_path / "stages" / f"r{result['mpem']['r']}" / "metrics.jsonl"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority proportions."
 FOLDS_HELP = "Cross-validate your own bags with this number of folds, e.g. 5; without --fold, all folds are trained."
-METHOD_HELP = "See `majority list`; auto: several, weighted by the validation bags (census), or adjusted-mean."
+METHOD_HELP = "See `majority list`; auto: several, weighted by the bags (census), or adjusted-mean."
 REFIT_HELP = "Then train once more on all of your labelled bags; other bags are classified with that."
 INSTANCE_HELP = "Also train on known instance labels of training bags (column label); metrics exclude these instances."
 PER_CLASS_HELP = "With --use-instance-labels: use at most N labels per class."

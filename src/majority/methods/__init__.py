@@ -81,7 +81,7 @@ for method in (
     register(method)
 
 DEFAULT_METHOD = "adjusted-mean"
-AUTO = "auto"  # no method is named: the recipe weighs several by the validation bags, or takes the default
+AUTO = "auto"  # no method is named: the recipe weighs several by the bags, or takes the default
 
 
 def sees_instance_labels(name: str) -> bool:

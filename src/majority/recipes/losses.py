@@ -1,11 +1,14 @@
-"""How much the teachers of several bag losses count: by how well their instance predictions explain validation labels.
+"""How much the teachers of several bag losses count: by how well their instance predictions explain validation labels,
+and by how evenly labels are distributed.
 
 No single loss is right for all bags. `adjusted-mean` predicts too many instances of rare classes if the instances that
 winners leave are not shared evenly; `soft-count` and `vote` learn little from bags with a large majority. Losses of
 different methods are on different scales, so they cannot be compared. What can be compared is how well the shares of
-the classes that a classifier predicts in a bag explain the label of the bag: see `label_log_probs`. If majorities are
-large, all losses explain all labels. Then it counts most how likely the assumption of `adjusted-mean` is: the more
-equally frequent the labels, the likelier.
+the classes that a classifier predicts in a bag explain the label of the bag: see `label_log_probs`.
+
+This does not show everything. If majorities are large, all losses explain all labels, whatever they predict for the
+instances outside the majority. So `adjusted-mean` also gets a prior weight. If all classes win about equally often,
+they probably share the rest about equally too, as it assumes.
 """
 
 from __future__ import annotations
@@ -25,8 +28,7 @@ from ..model import Model
 from ..training.distributed import gather_pass
 
 LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer
-ASSUMES_EVEN = "adjusted-mean"  # the prior weight of this loss is MOST * evenness ** 4 or LEAST; that of others is 1
-MOST, LEAST = 3.0, 0.5
+HIGHEST_PRIOR, LOWEST_PRIOR, PRIOR_POWER = 3.0, 0.5, 4  # of adjusted-mean; other losses have the prior 1
 DISCOUNT = 0.05  # of the validation labels' evidence: they are few, and have chosen the epochs as well
 
 
@@ -54,7 +56,7 @@ def label_log_likelihood(model: Model, train: Bags, val: Bags, device: str = "au
 
 
 def label_counts(bags: Bags) -> np.ndarray:  # (C,)
-    """How many bags have each label, without the background class."""
+    """How many bags have each label, without the background class and without labels that name several classes."""
     shares, labels = voting_shares(np.empty((0, len(bags.classes))), bags)
     return labels.counts(shares.shape[1])
 
@@ -69,6 +71,16 @@ def evenness(counts: np.ndarray) -> float:
     return float(np.exp(-(shares * np.log(shares)).sum()) / len(counts))
 
 
+def prior_of_adjusted_mean(counts: np.ndarray) -> float:
+    """Its prior weight, from the number of training bags with each label. With few bags, labels look less even than
+    they are, and the prior is lower.
+
+    >>> [round(prior_of_adjusted_mean(np.array(counts)), 2) for counts in ([5, 5, 5, 5], [9, 9, 1, 1], [20, 0, 0, 0])]
+    [3.0, 0.69, 0.5]
+    """
+    return max(HIGHEST_PRIOR * evenness(counts) ** PRIOR_POWER, LOWEST_PRIOR)
+
+
 def loss_weights(
     log_likelihoods: Mapping[str, float], methods: Mapping[str, str], bags: int, counts: np.ndarray
 ) -> dict[str, float]:
@@ -76,8 +88,7 @@ def loss_weights(
     and the number of training bags with each label.
 
     They are proportional to the likelihood to the power DISCOUNT: as few bags say little, classifiers that are
-    nearly as good get nearly the same weight. That of `adjusted-mean` is multiplied by MOST * evenness ** 4, but at
-    least by LEAST.
+    nearly as good get nearly the same weight. They are also proportional to the prior weight of the method.
 
     >>> methods = {"a": "vote", "b": "soft-count", "c": "adjusted-mean"}
     >>> for counts in ([50, 50], [99, 1]):
@@ -87,7 +98,7 @@ def loss_weights(
     {'a': 0.439, 'b': 0.342, 'c': 0.219}
     """
     evidence = DISCOUNT * bags * np.array([*log_likelihoods.values()])
-    of_even = max(MOST * evenness(counts) ** 4, LEAST)
-    prior = np.array([of_even if methods[name] == ASSUMES_EVEN else 1.0 for name in log_likelihoods])
+    priors = {"adjusted-mean": prior_of_adjusted_mean(counts)}
+    prior = np.array([priors.get(methods[name], 1.0) for name in log_likelihoods])
     weights = prior * np.exp(evidence - evidence.max())
     return dict(zip(log_likelihoods, (weights / weights.sum()).tolist(), strict=True))

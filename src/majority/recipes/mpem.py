@@ -32,9 +32,10 @@ from ..training.distributed import from_first, gather_pass, sum_pass
 from . import single
 from .description import ResultDescription
 from .plan import Plan, TaskInfo
-from .stages import Run, Trained
+from .stages import STAGES, Run, Trained
 
-LEFT_OUT = "left-out.npy"  # in a run folder: (n,) whether each instance of the training bags was left out
+LEFT_OUT = "left-out.npz"  # in the folder of a stage; for each instance of the training bags, in their order:
+# `candidates`, whether it is not predicted as the bag's label, and `left_out`, whether it was left out of the count
 
 
 @dataclass(frozen=True)
@@ -63,14 +64,14 @@ def train(run: Run) -> Trained:
     losses: dict[str, float] = {}
     best: Trained | None = None
     for ratio in run.plan.own.ratios:
-        model, keep = run.fresh_model(), keep_mask(distance, run.train.sizes, ratio)
-        fitted = run.stage(f"r{ratio}", model, partial(run.fit, model, keep=keep))
-        stages[f"r{ratio}"], losses[str(ratio)] = fitted, fitted.best_loss
+        model, keep, name = run.fresh_model(), keep_mask(distance, run.train.sizes, ratio), f"r{ratio}"
+        fitted = run.stage(name, model, partial(run.fit, model, keep=keep))
+        from_first(partial(_write_left_out, run.folder / STAGES / name / LEFT_OUT, distance >= 0, ~keep))
+        stages[name], losses[str(ratio)] = fitted, fitted.best_loss
         if best is None or fitted.best_loss < best.fitted.best_loss:  # the first of equal ones
             about = {"r": ratio, "val_loss": losses, "left_out": float(np.mean(~keep))}
-            best, left_out = Trained(model, fitted, stages, {"mpem": about}), ~keep
+            best = Trained(model, fitted, stages, {"mpem": about})
     assert best is not None  # MpemSettings needs at least one ratio
-    from_first(lambda: write_atomically(run.folder / LEFT_OUT, lambda draft: _save(draft, left_out)))
     return best
 
 
@@ -84,9 +85,12 @@ def describe(result: Mapping[str, Any]) -> ResultDescription:
     return ResultDescription({"left out": f"{100 * found['left_out']:.0f} % of the training instances: {chosen}"})
 
 
-def _save(path: Path, values: np.ndarray) -> None:
-    with path.open("wb") as file:  # given a path, numpy would append .npy to it
-        np.save(file, values)
+def _write_left_out(path: Path, candidates: np.ndarray, left_out: np.ndarray) -> None:
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:  # given a path, numpy would append .npz to it
+            np.savez_compressed(file, candidates=candidates, left_out=left_out)
+
+    write_atomically(path, write)
 
 
 # ---------------------------------------------------------------------- which instances are unlikely

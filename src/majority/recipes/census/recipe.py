@@ -209,7 +209,7 @@ class Member(NamedTuple):
 
 
 def _train_losses(run: Run, heads: Run | None) -> Trained:
-    """With several losses, weighted by how well the instance predictions explain the labels of the validation bags."""
+    """With several losses, weighted by `losses.loss_weights`."""
     stages: dict[str, Fitted] = {}
     about: dict[str, Any] = {}
     starts, linear = _train_heads(run, heads, stages, about)
