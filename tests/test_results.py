@@ -457,6 +457,21 @@ def test_the_fold_by_fold_tables_of_census_are_those_of_its_runs():
         assert f"| {' | '.join(f'**{cell}**' for cell in census_row(source))} |" in section
 
 
+def test_the_table_of_wrong_labels_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/labels.md").read_text().split("## Wrong labels")[1].split("\n## ")[0]
+    runs, expected = read("labels/wrong.jsonl"), []
+    for source in ("digits", "crops"):
+        right = [row["instance_accuracy"] for row in runs if (row["source"], row["wrong"]) == (source, 0)]
+        for share in sorted({row["wrong"] for row in runs if row["source"] == source}):
+            rows = [row for row in runs if (row["source"], row["wrong"]) == (source, share)]
+            assert sorted(row["fold"] for row in rows) == [2, 3, 4]
+            accuracy = mean(row["instance_accuracy"] for row in rows)
+            found = [str(sum(row["found"][name] for row in rows)) for name in ("wrong", "listed", "right")]
+            expected.append([f"{accuracy:.3f}", f"{mean(right) - accuracy:.3f}" if share else "", *found])
+    shown = [[cell.strip() for cell in line.split("|")[3:-1]] for line in page.splitlines() if line.startswith("| ")]
+    assert shown[1:] == expected
+
+
 def test_the_tables_of_labels_are_those_of_their_runs():
     page = (DOCS / "benchmarks/labels.md").read_text()
 
