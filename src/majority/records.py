@@ -213,7 +213,24 @@ class BackgroundShare(TypedDict):
     warning: NotRequired[str]
 
 
-class ResultBase(TypedDict):
+class CensusResult(TypedDict):
+    """What the bags of a run have chosen."""
+
+    losses: NotRequired[LossWeights]
+    views: NotRequired[ChosenViews]
+    background: NotRequired[BackgroundShare]
+
+
+class MpemChoice(TypedDict):
+    r: Share
+    left_out: Share  # of the training instances
+
+
+class MpemResult(TypedDict):
+    mpem: MpemChoice
+
+
+class ResultBase(CensusResult):
     source: str
     method: str
     recipe: str
@@ -228,10 +245,7 @@ class ResultBase(TypedDict):
     plan: NotRequired[PlanRecord | None]
     task: NotRequired[TaskRecord]
     curve: NotRequired[Curve | None]
-    losses: NotRequired[LossWeights]
-    views: NotRequired[ChosenViews]
     wrong_labels: NotRequired[WrongLabels]
-    background: NotRequired[BackgroundShare]
     refit_bags: NotRequired[Count]
     used_instance_labels: NotRequired[Count]
 

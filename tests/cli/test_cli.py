@@ -280,6 +280,8 @@ def test_a_number_may_replace_a_whole_number_of_the_plan(majority, tmp_path):
         ("training.compile=1", "true or false or null is needed"),
         ("census.mixup=half", "a number is needed"),
         ("census.patches=0", "true or false is needed"),
+        ("census.patches=null", "true or false is needed"),
+        ('census.mixup=["a"]', "a number is needed"),
     ],
 )
 def test_a_setting_of_another_type_is_refused_with_the_type_that_it_needs(majority, tmp_path, setting, needed):

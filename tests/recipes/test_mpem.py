@@ -246,6 +246,17 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     assert not list(tmp_path.glob("stages/*/*.safetensors"))
 
 
+def test_a_result_without_its_entries_is_one_message(majority, tmp_path):
+    result = TINY.run(tmp_path, "cpu")
+    without = {"mpem": {}, "mpem.left_out": {"mpem": {"r": 0.3}}, "mpem.r": {"mpem": {"left_out": 0.1}}}
+    for entry, entries in without.items():
+        rest = {name: value for name, value in result.items() if name != "mpem"}
+        (tmp_path / "result.json").write_text(json.dumps(rest | entries))
+        code, _, error = majority("report", tmp_path)
+        assert code == 2
+        assert f"result.json is damaged ({entry} is missing): replace it with a complete copy, or remove it" in error
+
+
 def test_other_ratios_in_the_same_folder_are_refused(tmp_path):
     TINY.run(tmp_path, "cpu")
     with pytest.raises(InputError, match=r"plan\.mpem\.ratios is \[0\.3, 1\.0\], not \[0\.3\]"):
@@ -275,6 +286,9 @@ def test_it_is_the_papers_plan_with_ten_ratios():
         (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=[0.5,0.5]"], "each once"),
         (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=[0]"], "above 0"),
         (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=half"], "a list is needed"),
+        (["--recipe", "mpem", "--method", "count", "--set", 'mpem.ratios=["a"]'], "ratios a: give numbers above 0"),
+        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=[true]"], "ratios True: give numbers above 0"),
+        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=null"], "mpem.ratios=null: a list is needed"),
     ],
 )
 def test_wrong_settings_are_refused(majority, tmp_path, words, message):

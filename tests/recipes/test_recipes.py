@@ -1,5 +1,6 @@
 """Recipes are fixed plans: what they hold is what the docs say, and `default` says what it chose."""
 
+import re
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -149,7 +150,9 @@ def test_a_recipe_of_a_user_describes_its_result_in_the_report(tmp_path):
     page = (run / "report.html").read_text()
     assert lines in page
     assert "Caution: the rounds &lt; 5 were cut short." in page
-    assert "the rounds < 5 were cut short" in (run / "model-card.md").read_text()
+    card = (run / "model-card.md").read_text()
+    assert "the rounds < 5 were cut short" in card
+    assert "- rounds: 3 of 5\n" in card
     assert "<dt>method</dt><dd>count</dd>" in page  # which a recipe cannot replace
     del RECIPES["counted"]  # as in a process that does not run its file
     assert lines not in report_run(run, "cpu").read_text()
@@ -159,15 +162,31 @@ def test_a_recipe_of_a_user_describes_its_result_in_the_report(tmp_path):
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        (lambda: {"rounds": "3"}, "`describe` of recipe counted .* dict: return a ResultDescription"),
-        (lambda: ResultDescription({"rounds": 3}), r"lines\.rounds is 3, text is needed"),
-        (lambda: ResultDescription(warnings="careful"), "warnings is 'careful', a list is needed"),
+        (lambda: {}["rounds"], "KeyError: 'rounds'"),
+        (lambda: int("many\nrounds."), r"ValueError: invalid literal for int\(\) with base 10: 'many.*"),
+        (lambda: {"rounds": "3"}, "`describe` returns an object of type dict, not a ResultDescription"),
+        (lambda: ResultDescription({"rounds": 3}), r"InputError: .*lines\.rounds is 3, text is needed.*"),
+        (lambda: ResultDescription(warnings="careful"), "InputError: .*warnings is 'careful', a list is needed.*"),
     ],
 )
-def test_a_wrong_description_is_named(returned, message):
+def test_a_description_that_fails_is_a_warning(returned, message):
     register(Recipe("counted", plan_of_counted, describe=lambda result: returned()))
-    with pytest.raises(InputError, match=message):
-        describe_result({"recipe": "counted"})
+    labels = {"share": 0, "bags": 250, "corrections": {}}
+    described = describe_result({"recipe": "counted", "wrong_labels": labels})
+    assert described.lines == {"wrong labels": "none are assumed among 250"}
+    (warning,) = described.warnings
+    assert re.fullmatch(f"recipe counted could not describe its result: {message}", warning)
+
+
+@pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize("describe", [lambda result: result["turns"], lambda result: result["rounds"]])
+def test_a_run_finishes_although_its_result_cannot_be_described(tmp_path, describe):
+    register(Recipe("counted", plan_of_counted, "", train_and_count, describe=describe))
+    experiment, run = Experiment(Data("digits", bags=20, bag_size=8), "count", recipe="counted"), tmp_path / "run"
+    result = experiment.run(run, "cpu")
+    assert experiment.finished(run) == experiment.run(run, "cpu") == result
+    for name in ("report.html", "model-card.md"):
+        assert "recipe counted could not describe its result: " in (run / name).read_text()
 
 
 @pytest.mark.usefixtures("registries")

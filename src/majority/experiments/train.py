@@ -118,8 +118,9 @@ def train(
     >>> 0 < run.metrics["instance_accuracy"] < 1
     True
     """
+    given = dict(locals())  # the arguments
     is_named = isinstance(source, str | Path)
-    data = Data.from_options(str(source) if is_named else IN_MEMORY, locals())
+    data = Data.from_options(str(source) if is_named else IN_MEMORY, given)
     experiment = Experiment(
         data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like, refit
     )

@@ -22,7 +22,7 @@ from ..plugins import Registry, load_plugins, register
 from ..training.callbacks import Callback
 from . import census, mpem, single
 from .census.description import describe as describe_census
-from .description import ResultDescription, describe_nothing
+from .description import DamagedResultError, ResultDescription, describe_nothing
 from .label_preserving import known_source
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
@@ -201,21 +201,31 @@ def train_by_plan(
 
 
 def describe_result(result: Mapping[str, Any]) -> ResultDescription:
-    """What the recipe of a run says about its result.json. A recipe that is not registered here, such as one of a
-    plugin file that is not named now, says nothing.
+    """What the recipe of a run says about its result.json; wrong labels, which any recipe may find, are the last line.
+
+    A recipe that is not registered here, such as one of a plugin file that is not named now, says nothing. If its
+    `describe` fails, a warning says so: the training is done, and the run can finish.
 
     >>> describe_result({"recipe": "quick", "wrong_labels": {"share": 0, "bags": 250, "corrections": {}}}).lines
     {'wrong labels': 'none are assumed among 250'}
     """
     load_plugins()
     recipe = RECIPES.get(result["recipe"])
-    described = ResultDescription() if recipe is None else recipe.describe(result)
-    if not isinstance(described, ResultDescription):
-        found = f"`describe` of recipe {result['recipe']} returns an object of type {type(described).__name__}"
-        raise InputError(f"{found}: return a ResultDescription")
-    return replace(
-        described, lines=described.lines | describe_wrong_labels(result)
-    )  # it keeps its place if it is there
+    described = ResultDescription() if recipe is None else _describe(recipe, result)
+    return replace(described, lines=described.lines | describe_wrong_labels(result))
+
+
+def _describe(recipe: Recipe, result: Mapping[str, Any]) -> ResultDescription:
+    try:
+        described = recipe.describe(result)
+        if isinstance(described, ResultDescription):
+            return described
+        problem = f"`describe` returns an object of type {type(described).__name__}, not a ResultDescription"
+    except DamagedResultError:
+        raise
+    except Exception as error:
+        problem = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".:")
+    return ResultDescription(warnings=(f"recipe {recipe.name} could not describe its result: {problem}",))
 
 
 def _default_recipe(task: TaskInfo) -> tuple[str, str]:

@@ -28,10 +28,11 @@ from ..errors import InputError
 from ..files import write_atomically
 from ..inference.evaluate import all_batches, batch_features
 from ..model import Model
+from ..records import MpemResult
 from ..training.distributed import from_first, gather_pass, sum_pass
 from . import single
-from .description import ResultDescription
-from .plan import Plan, TaskInfo
+from .description import ResultDescription, parse_entries
+from .plan import Plan, TaskInfo, is_real
 from .stages import STAGES, Run, Trained
 
 LEFT_OUT = "left-out.npz"  # in the folder of a stage; for each instance of the training bags, in their order:
@@ -44,7 +45,8 @@ class MpemSettings:
 
     def __post_init__(self) -> None:
         ratios = self.ratios
-        if not (ratios and all(0 < ratio <= 1 for ratio in ratios) and len(set(ratios)) == len(ratios)):
+        in_range = all(is_real(ratio) and 0 < ratio <= 1 for ratio in ratios)
+        if not (ratios and in_range and len(set(ratios)) == len(ratios)):
             shown = ",".join(map(str, ratios)) or "(none)"
             raise InputError(f"mpem.ratios {shown}: give numbers above 0 and up to 1, each once")
 
@@ -80,7 +82,7 @@ def describe(result: Mapping[str, Any]) -> ResultDescription:
     >>> describe({"mpem": {"r": 0.5, "left_out": 0.182}}).lines
     {'left out': '18 % of the training instances: r = 0.5, chosen by the loss of the validation bags'}
     """
-    found = result["mpem"]
+    found = parse_entries(MpemResult, result)["mpem"]
     chosen = f"r = {found['r']:g}, chosen by the loss of the validation bags"
     return ResultDescription({"left out": f"{100 * found['left_out']:.0f} % of the training instances: {chosen}"})
 

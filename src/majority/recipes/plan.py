@@ -67,7 +67,7 @@ class Plan:
         if not isinstance(self.backbone, str):
             raise InputError(f"backbone is {self.backbone!r}: give a name, or auto")
         wrong = self.assumed_wrong
-        if wrong is not None and not (_is_real(wrong) and 0 <= wrong <= MOST_WRONG):
+        if wrong is not None and not (is_real(wrong) and 0 <= wrong <= MOST_WRONG):
             raise InputError(f"assumed_wrong is {wrong!r}: give a share from 0 to {MOST_WRONG}, or null")
 
     @property
@@ -115,7 +115,7 @@ class Plan:
             raise InputError(f"{name}=null: recipe {self.recipe} needs it; change one of the settings in it instead")
         if not path:
             raise InputError(
-                f"{name}={value}: it is a group of settings: change one of them with --set {name}.SETTING=VALUE"
+                f"{name}={_shown(value)}: it is a group of settings: change one of them with --set {name}.SETTING=VALUE"
             )
         return replace(self, own=_replace_setting(self.own, path, value, name))
 
@@ -136,7 +136,7 @@ class Plan:
                 yield item.name, settings
 
 
-def _is_real(value: Any) -> bool:
+def is_real(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
@@ -153,18 +153,27 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
     before, kinds = getattr(settings, first), _types_of(settings, first)
     if value is not None and not rest and (is_dataclass(before) or any(map(is_dataclass, kinds))):
         raise InputError(
-            f"{name}={value}: it is a group of settings: change one of them with --set {name}.SETTING=VALUE"
+            f"{name}={_shown(value)}: it is a group of settings: change one of them with --set {name}.SETTING=VALUE"
         )
     value = _replace_setting(before, rest, value, name) if rest else lists_as_tuples(value)
     is_checked = all(kind in VALUE_TYPES for kind in kinds)  # what has another type, the recipe checks
-    expected = " or ".join(VALUE_TYPES[kind][1] for kind in kinds) if is_checked else ""
-    if value is not None and is_checked and not any(_has_type(value, VALUE_TYPES[kind][0]) for kind in kinds):
-        raise InputError(f"{name}={value}: {expected} is needed")
+    if is_checked and not any(_has_type(value, VALUE_TYPES[kind][0]) for kind in kinds):
+        expected = " or ".join(VALUE_TYPES[kind][1] for kind in kinds)
+        raise InputError(f"{name}={_shown(value)}: {expected} is needed")
     try:
         return replace(settings, **{first: value})
     except TypeError as error:
-        shown, cause = "null" if value is None else value, f"{expected} is needed" if expected else str(error)
-        raise InputError(f"{name}={shown}: {cause}") from None
+        raise InputError(f"{name}={_shown(value)}: {error}") from None
+
+
+def _shown(value: Any) -> str:
+    """The value as one writes it after --set.
+
+    >>> _shown(("a", None)), _shown(True), _shown("many")
+    ('["a", null]', 'true', 'many')
+    """
+    is_written_otherwise = value is None or isinstance(value, bool | tuple | list | dict)  # in JSON than in Python
+    return json.dumps(value, default=str) if is_written_otherwise else str(value)
 
 
 def _types_of(settings: Any, name: str) -> list[Any]:
@@ -178,7 +187,7 @@ def _types_of(settings: Any, name: str) -> list[Any]:
         hint = get_type_hints(type(settings))[name]
     except NameError:  # of a type that only type checkers import
         value = getattr(settings, name)
-        hint = Any if value is None else type(value)
+        hint = Any if value is None else type(value) | None
     kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     return [get_origin(kind) or kind for kind in kinds]
 

@@ -74,13 +74,14 @@ def write_model_card(
 ) -> Path:
     facts = card_facts(config, result, classifier)
     figures = result.get("test") or result.get("val") or {}
-    warnings = (*figures.get("warnings", ()), *describe_result(result).warnings)
+    described = describe_result(result)
+    warnings = (*figures.get("warnings", ()), *described.warnings)
     notes = [note for note in (*warnings, coverage_note(figures)) if note]
     sections = {
         "Use": _use(facts),
         "Data": _data(facts, parts),
         "Labels": _labels(facts, any(bags.weights is not None for bags in parts.values())),
-        "Method": _method(facts),
+        "Method": _method(facts, described.lines),
         "Figures": _figures(facts),
         "Limits": [f"- {line}" for line in (*LIMITS, *notes)],
     }
@@ -128,13 +129,10 @@ def _labels(facts: dict[str, Any], weighted: bool) -> list[str]:
     return [*lines, "", f"{seen}; these instances are left out of all figures."]
 
 
-def _method(facts: dict[str, Any]) -> list[str]:
+def _method(facts: dict[str, Any], described: dict[str, str]) -> list[str]:
     made_with = f"seed {facts['seed']}, majority {facts['majority']}"
     lines = [f"Method `{facts['method']}`, recipe `{facts['recipe']}`, {made_with}."]
-    if facts["bag_losses"]:
-        weights = ", ".join(f"{name} {weight:.2f}" for name, weight in facts["bag_losses"].items())
-        lines.append(f"Weights of the bag losses, by the validation bags: {weights}.")
-    return lines
+    return [*lines, *([""] if described else []), *(f"- {title}: {text}" for title, text in described.items())]
 
 
 def _figures(facts: dict[str, Any]) -> list[str]:

@@ -1,5 +1,8 @@
 """What census says about its result on the report page."""
 
+import pytest
+
+from majority import InputError
 from majority.recipes import describe_result
 
 RESULT = {
@@ -7,6 +10,7 @@ RESULT = {
     "wrong_labels": {"share": 0.1, "bags": 60, "corrections": {"3": ""}},
     "background": {
         "share": 0.25,
+        "prior": 0.2,
         "tried": [{"share": 0.25, "bag_accuracy": 0.8}],
         "validation_bags": 15,
         "warning": "the bags do not determine the background share",
@@ -18,8 +22,11 @@ RESULT = {
 
 def test_every_choice_of_the_bags_is_one_line_in_a_fixed_order():
     lines = describe_result(RESULT).lines
-    assert list(lines) == ["bag losses", "views", "wrong labels", "background share"]
-    assert "soft-count 0.60, vote 0.40" in lines["bag losses"]
+    assert list(lines) == ["bag losses", "views", "background share", "wrong labels"]
+    assert lines["bag losses"] == (
+        "soft-count 0.60, vote 0.40 (weights by how well instance predictions explain the labels of 15 validation bags, "
+        "and by how evenly labels are distributed)"
+    )
     assert "crops 1.800" in lines["views"]
     assert "10 % of 60" in lines["wrong labels"]
     assert lines["background share"].startswith("0.25, estimated")
@@ -32,3 +39,16 @@ def test_a_share_that_the_bags_do_not_determine_is_a_warning():
 def test_a_run_in_which_the_bags_chose_nothing_has_no_lines():
     described = describe_result({"recipe": "census"})
     assert (described.lines, described.warnings) == ({}, ())
+
+
+@pytest.mark.parametrize(
+    ("entry", "value", "found"),
+    [
+        ("losses", {"weights": {"vote": 1.0}}, r"losses\.validation_bags is missing"),
+        ("views", {"chosen": [], "validation_bags": 5}, r"views\.tried is missing"),
+        ("background", {}, r"background\.\w+ is missing"),
+    ],
+)
+def test_an_incomplete_entry_is_one_message(entry, value, found):
+    with pytest.raises(InputError, match=rf"result\.json is damaged \({found}\): replace it with a complete copy"):
+        describe_result(RESULT | {entry: value})

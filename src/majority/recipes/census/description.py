@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..description import ResultDescription
-from ..wrong_labels import describe_wrong_labels
+from ...records import BackgroundShare, CensusResult, ChosenViews, LossWeights
+from ..description import ResultDescription, parse_entries
 from .views import describe as describe_views
 
 
 def describe(result: Mapping[str, Any]) -> ResultDescription:
-    lines = {}
-    if "losses" in result:
-        lines["bag losses"] = _bag_losses(result["losses"])
-    if "views" in result:
-        lines["views"] = _views(result["views"])
-    lines |= describe_wrong_labels(result)  # without this, they would be the last line
-    share = result.get("background", {})
-    if share:
-        lines["background share"] = _background_share(share)
-    return ResultDescription(lines, (share["warning"],) if "warning" in share else ())
+    chosen, lines, warnings = parse_entries(CensusResult, result), {}, []
+    if "losses" in chosen:
+        lines["bag losses"] = _bag_losses(chosen["losses"])
+    if "views" in chosen:
+        lines["views"] = _views(chosen["views"])
+    if "background" in chosen:
+        lines["background share"] = _background_share(chosen["background"])
+        warnings = [chosen["background"]["warning"]] if "warning" in chosen["background"] else []
+    return ResultDescription(lines, tuple(warnings))
 
 
-def _bag_losses(losses: Mapping[str, Any]) -> str:
+def _bag_losses(losses: LossWeights) -> str:
     """The weights of the losses of a run without a named method.
 
     >>> _bag_losses({"weights": {"vote": 0.3, "soft-count": 0.7}, "validation_bags": 50})
-    'soft-count 0.70, vote 0.30 (weights: how well instances explain 50 validation labels, how even labels are)'
+    'soft-count 0.70, vote 0.30 (weights by how well instance predictions explain the labels of 50 validation bags, and
+    by how evenly labels are distributed)'
     """
     weights = sorted(losses["weights"].items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in weights)
-    bags = losses["validation_bags"]
-    return f"{shown} (weights: how well instances explain {bags} validation labels, how even labels are)"
+    explained = f"how well instance predictions explain the labels of {losses['validation_bags']} validation bags"
+    return f"{shown} (weights by {explained}, and by how evenly labels are distributed)"
 
 
-def _views(views: Mapping[str, Any]) -> str:
+def _views(views: ChosenViews) -> str:
     """The views that the bags chose for images of an unknown kind.
 
     >>> tried = [{"views": [], "val_loss": 1.8}, {"views": ["colour", "flip"], "val_loss": 1.7}]
@@ -47,10 +47,10 @@ def _views(views: Mapping[str, Any]) -> str:
     return f"{describe_views(views['chosen'])} ({bags}: {losses})"
 
 
-def _background_share(share: Mapping[str, Any]) -> str:
+def _background_share(share: BackgroundShare) -> str:
     """
     >>> tried = [{"share": 0.06, "bag_accuracy": 0.9}, {"share": 0.25, "bag_accuracy": 0.8}]
-    >>> _background_share({"share": 0.06, "tried": tried, "validation_bags": 50})
+    >>> _background_share({"share": 0.06, "prior": 0.1, "tried": tried, "validation_bags": 50})
     '0.06, estimated (of 50 validation bags, right by count with each share: 0.06 90 %, 0.25 80 %)'
     """
     tried = ", ".join(f"{one['share']:g} {100 * one['bag_accuracy']:.0f} %" for one in share["tried"])
