@@ -24,8 +24,8 @@ def test_every_choice_of_the_bags_is_one_line_in_a_fixed_order():
     lines = describe_result(RESULT).lines
     assert list(lines) == ["bag losses", "views", "background share", "wrong labels"]
     assert lines["bag losses"] == (
-        "soft-count 0.60, vote 0.40 (weights by how well instance predictions explain the labels of 15 validation bags, "
-        "and by how evenly labels are distributed)"
+        "soft-count 0.60, vote 0.40 (weights by how well instance predictions explain the labels of 15 validation "
+        "bags, and by how evenly labels are distributed)"
     )
     assert "crops 1.800" in lines["views"]
     assert "10 % of 60" in lines["wrong labels"]
