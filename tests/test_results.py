@@ -388,6 +388,15 @@ def test_the_table_of_the_default_against_single_losses_is_that_of_its_runs():
     assert f"has {mean(crops):.3f} (folds 0 to 4: {folds})" in " ".join(page.split())
 
 
+def test_the_variation_between_seeds_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/digits.md").read_text().split("## Variation between seeds")[1].split("\n## ")[0]
+    runs = [*read("digits/results.jsonl"), *read("seeds/count-digits.jsonl")]
+    of_count = [row for row in runs if (row["method"], row["scenario"]) == ("count", "small")]
+    for seed, shown in re.findall(r"^\| (\d)[^|]*\| (.*) \|$", page, re.MULTILINE):
+        folds = [row["test"]["instance_accuracy"] for row in of_count if row["seed"] == int(seed)]
+        assert (len(folds), shown) == (5, f"{mean(folds):.3f} ± {stdev(folds):.3f}")
+
+
 def test_the_table_of_the_stages_of_census_is_that_of_its_runs():
     page = (DOCS / "benchmarks/census.md").read_text().split("## What each stage is worth")[1].split("\n## ")[0]
     rows = {(row["scenario"], row["line"]): row for row in read("census/ablation.jsonl")}
