@@ -1,7 +1,10 @@
 """benchmarks/paper_tables.py: the queue's order, what a kill leaves, and its time limit. Its figures are not judged."""
 
+import csv
 import importlib
+import itertools
 import json
+import re
 import shutil
 import sys
 import time
@@ -148,11 +151,55 @@ def test_some_cells_by_name(run, tmp_path):
     assert printed[1:] == [f"cifar10/{scenario}/additive/fold0" for scenario in ("small", "various", "large")]
 
 
-def test_the_table_of_overestimation_is_that_of_the_runs(tables, tmp_path):
+def test_the_table_and_the_plot_of_overestimation_are_those_of_the_runs(tables, tmp_path):
     there, copy = ROOT / "results/paper", tmp_path / "paper-1500-epochs.jsonl"
     shutil.copy(there / copy.name, copy)
     tables.write_overestimation(copy)
-    assert (tmp_path / "overestimation.csv").read_text() == (there / "overestimation.csv").read_text()
+    for name in ("overestimation.csv", "overestimation.svg"):
+        assert (tmp_path / name).read_text() == (there / name).read_text(), name
+
+
+def test_the_plot_of_overestimation_has_training_and_test_bags_of_the_same_folds(tables):
+    file = ROOT / "results/paper/paper-1500-epochs.jsonl"
+    boxes = {}
+    for method, scenario in itertools.product(tables.PLOTTED, tables.SCENARIOS):
+        wanted = {f"cifar10/{scenario}/{method}/fold{fold}" for fold in (2, 3, 4)}
+        lines = [line["overestimation_per_bag"] for line in lines_of(file) if line["cell"] in wanted]
+        for part, name in (("train", "training"), ("test", "test")):
+            values = np.quantile(np.concatenate([line[part] for line in lines]), [0, 0.25, 0.5, 0.75, 1])
+            boxes[scenario, method, part] = "{}: lowest {:g}, quartiles {:g}, {:g}, {:g}, highest {:g}".format(
+                name, *values
+            )
+    drawing = (file.parent / "overestimation.svg").read_text()
+    shown = re.findall("<title>([^<]+lowest[^<]+)</title>", drawing)
+    assert shown == [boxes[key] for key in itertools.product(tables.SCENARIOS, tables.PLOTTED, ("train", "test"))]
+    assert drawing.count(">n=1200<") == drawing.count(">n=300<") == 12
+
+
+def test_methods_are_compared_on_the_folds_that_all_of_them_have(tables, tmp_path):
+    out = tmp_path / "paper.jsonl"
+    folds = {"count": (3, 2), "log-mean": (2, 1, 3), "count-seed-1": (0,)}
+    lines = [
+        {"cell": f"digits/small/{name}/fold{fold}", "source": "digits", "scenario": "small", "fold": fold}
+        | {"overestimation_per_bag": {"train": [fold, fold], "test": [-fold]}}
+        for name, some in folds.items()
+        for fold in some
+    ]
+    without = {"cell": "digits/small/count/fold1", "source": "digits", "scenario": "small", "fold": 1}
+    lines.append(without)
+    out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    tables.write_overestimation(out)
+    with (tmp_path / "overestimation.csv").open() as file:
+        rows = {(row["cell"], row["part"]): (row["folds"], row["mean"]) for row in csv.DictReader(file)}
+    assert rows == {
+        ("count", "train"): ("2 3", "2.50"),
+        ("count", "test"): ("2 3", "-2.50"),
+        ("log-mean", "train"): ("2 3", "2.50"),
+        ("log-mean", "test"): ("2 3", "-2.50"),
+        ("count-seed-1", "train"): ("0", "0.00"),
+        ("count-seed-1", "test"): ("0", "0.00"),
+    }
+    assert not (tmp_path / "overestimation.svg").exists(), "some of its cells are missing"
 
 
 def test_no_cell_is_started_that_would_not_end_in_time(tables, tmp_path):
