@@ -288,6 +288,8 @@ def test_the_overestimation_table_of_the_paper_is_that_of_the_same_folds_of_the_
         "is an exception on Small and Various (−{:.1f} and −{:.1f})".format(*(-value for value in first))
         in paper_text()
     )
+    runs = {(run["scenario"], run["fold"]): run["best_epoch"] + 1 for run in full_length("cifar10", "output-mean")}
+    assert f"these runs kept epochs {runs['small', 2]} and {runs['various', 2]}" in paper_text()
     most = max(mean(chain(*surplus("count", scenario, "train"))) for scenario in SCENARIOS)
     assert f"and `count` at most {most:.1f} too many" in paper_text()
 
