@@ -1,5 +1,6 @@
 """Tables and plots in results/ and in the pages are made again from the raw files and compared."""
 
+import csv
 import json
 import re
 import shutil
