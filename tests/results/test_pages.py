@@ -1,4 +1,4 @@
-"""Tables and plots in results/ and in the pages are made again from the raw files and compared."""
+"""README and the other pages: their tables are those of the raw files."""
 
 import csv
 import json
@@ -6,135 +6,28 @@ import re
 import shutil
 import sys
 from collections import defaultdict
-from itertools import chain
-from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
 from numpy import sort
+from raw_results import (
+    DOCS,
+    RESULTS,
+    ROOT,
+    SCENARIOS,
+    cells,
+    census_row,
+    digits_row,
+    embed_cell,
+    embed_runs,
+    full_length,
+    published,
+    read,
+    table_rows,
+    vectors_row,
+)
 
 from majority import load_source
-from majority.study import difficulty
-from majority.study.paper_values import printed_accuracy, printed_consistency
-from majority.study.results import read_results
-
-ROOT = Path(__file__).parents[1]
-RESULTS, DOCS = ROOT / "results", ROOT / "docs"
-PAPER, DIGITS = "# The published protocol, as far as measured", "# Every method but additive-transmil on digits"
-SCENARIOS = ("small", "various", "large")
-MAIN = ("count", "soft-count", "output-mean", "log-mean")  # of the paper's tables
-
-
-@pytest.mark.parametrize(
-    ("folder", "runs", "title"), [("paper", "paper-*.jsonl", PAPER), ("digits", "results.jsonl", DIGITS)]
-)
-def test_the_tables_of_a_study_are_those_of_its_runs(majority, tmp_path, folder, runs, title):
-    for file in (RESULTS / folder).glob(runs):
-        shutil.copy(file, tmp_path)
-    assert majority("report", tmp_path)[0] == 0
-    written = {file.name for file in tmp_path.glob("*tables.*")} | {"summary.csv"}
-    committed = {file.name for file in (RESULTS / folder).iterdir()}
-    assert {"tables.md", "summary.csv"} <= written & committed
-    for name in written & committed:
-        first, rest = (tmp_path / name).read_text().split("\n", 1)
-        if first.startswith("# "):  # the title of a page is the name of its folder
-            first = title
-        assert f"{first}\n{rest}" == (RESULTS / folder / name).read_text(), name
-
-
-@pytest.mark.parametrize("folder", ["census", "census-unmixed"])
-def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path, folder):
-    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    from census_tables import write_tables
-
-    shutil.copy(RESULTS / folder / "runs.jsonl", tmp_path)
-    write_tables(tmp_path)
-    written = {file.name for file in tmp_path.iterdir()}
-    assert written == {file.name for file in (RESULTS / folder).iterdir()} - {
-        "ablation.jsonl",
-        "default.jsonl",
-        "views.jsonl",
-        "unknown.jsonl",
-        "unknown.csv",
-    }
-    for name in written:
-        assert (tmp_path / name).read_text() == (RESULTS / folder / name).read_text(), name
-
-
-def test_the_command_of_census_on_digits_finds_its_runs_finished(monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    from census import main
-
-    shutil.copy(RESULTS / "census/runs.jsonl", tmp_path)
-    words = ["digits", "--folds", "0-4", "--lines", "census", "--work", tmp_path / "work", "--out", tmp_path]
-    monkeypatch.setattr(sys, "argv", ["census.py", *map(str, words)])
-    main()
-    assert (tmp_path / "runs.jsonl").read_text() == (RESULTS / "census/runs.jsonl").read_text()
-
-
-def test_the_table_and_plots_of_what_makes_bags_hard_are_those_of_its_runs(tmp_path):
-    difficulty.write(read_results(RESULTS / "difficulty/results.jsonl"), tmp_path)
-    assert (tmp_path / "difficulty.csv").read_text() == (RESULTS / "difficulty/difficulty.csv").read_text()
-    plots = {path.name for path in tmp_path.glob("*.svg")}
-    assert plots == {path.name for path in (DOCS / "figures").glob("difficulty-*.svg")}
-    for name in plots:
-        assert (tmp_path / name).read_text() == (DOCS / "figures" / name).read_text(), name
-
-
-def test_no_file_names_a_folder_of_a_machine():
-    folders = [f"/{name}/" for name in ("tmp", "home", "work", "root", "Users")]
-    for file in RESULTS.rglob("*.*"):
-        assert not any(folder in file.read_text() for folder in folders), file
-
-
-# ---------------------------------------------------------------------- tables in the pages
-
-
-def read(file: str) -> list[dict]:
-    return [json.loads(line) for line in (RESULTS / file).read_text().splitlines()]
-
-
-def full_length(source: str, name: str) -> list[dict]:
-    """By the name of the cell: other options, recipes, precisions and seeds of a method have other names."""
-    rows = read("paper/paper-1500-epochs.jsonl")
-    return [row for row in rows if row["source"] == source and row["cell"].split("/")[2] == name]
-
-
-def cells(rows: list[dict], folds: range) -> list[str]:
-    """Mean and deviation of the instance accuracy over folds, one cell per scenario."""
-    accuracy = {(row["scenario"], row["fold"]): row.get("test", row)["instance_accuracy"] for row in rows}
-    assert len(accuracy) == len(rows), "one run per scenario and fold"
-    by_scenario = [[accuracy[scenario, fold] for fold in folds] for scenario in SCENARIOS]
-    return [f"{mean(values):.3f} ± {stdev(values):.3f}" for values in by_scenario]
-
-
-def census_row(source: str, line: str = "census", folds: range = range(2, 5)) -> list[str]:
-    rows = read("census/runs.jsonl")
-    return cells([row for row in rows if (row["source"], row["line"]) == (source, line)], folds)
-
-
-def digits_row(method: str, folds: range = range(2, 5)) -> list[str]:
-    return cells([row for row in read("digits/results.jsonl") if row["method"] == method], folds)
-
-
-def vectors_row(source: str, recipe: str) -> list[str]:
-    rows = read("recipes/vectors.jsonl")
-    return cells([row for row in rows if (row["source"], row["recipe"]) == (source, recipe)], range(3))
-
-
-def embed_runs() -> dict[int, dict]:
-    """By fold, with the default method."""
-    return {row["fold"]: row for row in read("embed/runs.jsonl") if row["method"] == "auto"}
-
-
-def embed_cell(folds: range) -> str:
-    values = [embed_runs()[fold]["test"]["instance_accuracy"] for fold in folds]
-    return f"{mean(values):.3f} ± {stdev(values):.3f}"
-
-
-def table_rows(page: Path) -> list[list[str]]:
-    lines = [line for line in page.read_text().splitlines() if line.startswith("| ")]
-    return [[cell.strip().replace("**", "") for cell in line.strip("| ").split(" | ")] for line in lines]
 
 
 def test_the_results_of_the_readme_are_those_of_the_raw_files():
@@ -172,254 +65,6 @@ def test_the_figures_of_pretrained_features_are_those_of_the_raw_files():
     assert f"{seconds[0]:.0f} to {seconds[-1]:.0f} CPU seconds" in text
     facts = json.loads((RESULTS / "embed/embedding.json").read_text())
     assert f"{facts['cpu_seconds']:.0f} CPU seconds to embed the {facts['images']:,} images" in text
-
-
-# ---------------------------------------------------------------------- the page of the paper's tables
-
-
-def published(method: str, *sources: str) -> str:
-    """The cell of the published accuracies, means over the sources."""
-    values = [[printed_accuracy(method, scenario, source) for source in sources] for scenario in SCENARIOS]
-    return "not in the paper" if values[0][0] is None else ", ".join(f"{mean(some):.3f}" for some in values)
-
-
-def paper_table(title: str) -> list[list[str]]:
-    """The rows of the first table after a title."""
-    after = (DOCS / "benchmarks/paper.md").read_text().split(title)[1]
-    table = next(part for part in after.split("\n\n") if part.startswith("| Method |"))
-    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()[2:]]
-
-
-def method_of(cell: str) -> str:
-    return cell.split("`")[1]
-
-
-def accuracies(rows: list[dict]) -> dict[tuple[str, int], float]:
-    return {(row["scenario"], row["fold"]): row["test"]["instance_accuracy"] for row in rows}
-
-
-def stopped_early(source: str) -> dict[tuple[str, str], dict]:
-    """Runs of fold 0 by method and scenario."""
-    rows = read("paper/paper-patience-50-fold-0.jsonl")
-    return {(row["method"], row["scenario"]): row for row in rows if row["cell"].startswith(f"{source}/")}
-
-
-def paper_text() -> str:
-    return " ".join((DOCS / "benchmarks/paper.md").read_text().split())
-
-
-def differences(one: list[dict], other: list[dict], scenario: str) -> list[float]:
-    """Of the instance accuracy, fold by fold."""
-    minuend, subtrahend = accuracies(one), accuracies(other)
-    return [minuend[key] - subtrahend[key] for key in sorted(minuend) if key[0] == scenario]
-
-
-def test_runs_at_full_length_are_selected_by_the_name_of_their_cell(monkeypatch):
-    names = ("count", "count-of-counts", "count-mpem", "count-seed-1", "soft-count")
-    rows = [{"source": "cifar10", "method": "count", "cell": f"cifar10/large/{name}/fold0"} for name in names]
-    monkeypatch.setattr(sys.modules[__name__], "read", lambda file: rows)
-    assert full_length("cifar10", "count") == rows[:1]
-
-
-def test_two_runs_of_one_scenario_and_fold_are_refused():
-    rows = [{"scenario": scenario, "fold": 0, "instance_accuracy": 0.5} for scenario in (*SCENARIOS, "large")]
-    with pytest.raises(AssertionError, match="one run per scenario and fold"):
-        cells(rows, range(1))
-
-
-@pytest.mark.parametrize(
-    ("source", "title", "folds"),
-    [
-        ("cifar10", "CIFAR-10, 1,500 epochs", range(5)),
-        ("pathmnist", "PathMNIST (28x28), 1,500 epochs", range(3)),
-        ("svhn28.npz", "SVHN (28x28, 50,000 images; the paper has", range(3)),
-    ],
-)
-def test_the_full_length_tables_of_the_paper_are_those_of_the_raw_file(source, title, folds):
-    shown = paper_table(title)
-    assert [method_of(name) for name, *_ in shown] == ["count", "soft-count", "output-mean", "log-mean"]
-    for name, *row in shown:
-        method = method_of(name)
-        expected = [*cells(full_length(source, method), folds), published(method, source.removesuffix(".npz"))]
-        assert row == expected, method
-
-
-def test_the_other_methods_of_the_paper_at_full_length_are_those_of_the_raw_file():
-    shown = paper_table("Other methods on CIFAR-10, fold 0")
-    assert len(shown) == 3
-    for name, *row in shown:
-        runs = accuracies(full_length("cifar10", name.replace("`", "").replace(", ", "-")))
-        measured = [f"{runs[s, 0]:.3f}" if (s, 0) in runs else "not run" for s in SCENARIOS]
-        assert row == [*measured, published(method_of(name), "cifar10")], name
-
-
-def test_the_consistency_table_of_the_paper_is_that_of_the_raw_file():
-    shown = paper_table("Consistency rate of the CIFAR-10 runs")
-    assert len(shown) == 4
-    for name, *row in shown:
-        method, rates = method_of(name), defaultdict(list)
-        for run in full_length("cifar10", method):
-            rates[run["scenario"]].append(run["test"]["consistency_rate"])
-        printed = [printed_consistency(method, s) for s in SCENARIOS]
-        theirs = "not in the paper" if method == "log-mean" else ", ".join(f"{rate:.3f}" for rate in printed)
-        assert row == [*(f"{mean(rates[s]):.3f}" for s in SCENARIOS), theirs], method
-        assert {len(some) for some in rates.values()} == {5}
-
-
-def surplus(method: str, scenario: str, part: str) -> list[list[int]]:
-    """Overestimation per bag, fold by fold, of folds 2 to 4."""
-    runs = {run["fold"]: run for run in full_length("cifar10", method) if run["scenario"] == scenario}
-    return [runs[fold]["overestimation_per_bag"][part] for fold in (2, 3, 4)]
-
-
-def test_the_overestimation_table_of_the_paper_is_that_of_the_same_folds_of_the_raw_file():
-    shown = paper_table("## Overestimation")
-    assert [method_of(name) for name, *_ in shown] == ["count", "soft-count", "output-mean", "log-mean"]
-    for name, *row in shown:
-        for scenario, cell in zip(SCENARIOS, row, strict=True):
-            means = [mean(chain(*surplus(method_of(name), scenario, part))) for part in ("train", "test")]
-            assert cell == " / ".join(f"{value:+.1f}".replace("-", "−") for value in means), (name, scenario)
-            assert all(mean(fold) < 0 for fold in surplus(method_of(name), scenario, "test")), (name, scenario)
-    sizes = [sum(map(len, surplus("count", "small", part))) for part in ("train", "test")]
-    assert "folds 2 to 4 for every method, one seed: {:,} training bags and {} test bags".format(*sizes) in paper_text()
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    assert "means over folds 2 to 4: {:,} training and {} test bags per scenario".format(*sizes) in readme
-    first = [mean(surplus("output-mean", scenario, "train")[0]) for scenario in ("small", "various")]
-    assert (
-        "is an exception on Small and Various (−{:.1f} and −{:.1f})".format(*(-value for value in first))
-        in paper_text()
-    )
-    runs = {(run["scenario"], run["fold"]): run["best_epoch"] + 1 for run in full_length("cifar10", "output-mean")}
-    assert f"these runs kept epochs {runs['small', 2]} and {runs['various', 2]}" in paper_text()
-    most = max(mean(chain(*surplus("count", scenario, "train"))) for scenario in SCENARIOS)
-    assert f"and `count` at most {most:.1f} too many" in paper_text()
-
-
-def test_the_early_stopping_table_of_the_paper_is_that_of_the_raw_file():
-    sources = ("cifar10", "pathmnist", "svhn28")
-    runs = [stopped_early(source) for source in sources]
-    shown = paper_table("## Early stopping")
-    assert len(shown) == 6
-    for name, *row in shown:
-        method = method_of(name)
-        means = [mean(some[method, s]["test"]["instance_accuracy"] for some in runs) for s in SCENARIOS]
-        assert row == [*(f"{value:.3f}" for value in means), published(method, *sources)], method
-
-
-def test_what_the_page_of_the_paper_says_of_full_length_is_that_of_the_raw_file():
-    text, runs = paper_text(), {name: full_length("cifar10", name) for name in MAIN}
-    away = {}
-    for name in ("count", "soft-count", "output-mean"):
-        found = accuracies(runs[name])
-        means = {s: mean(found[s, fold] for fold in range(5)) for s in SCENARIOS}
-        away[name] = max(abs(means[s] - printed_accuracy(name, s, "cifar10")) for s in SCENARIOS)
-    largest = max(away.values())
-    assert f"the instance accuracies are, within {largest:.3f}" in text
-    assert f"within {max(away['count'], away['soft-count']):.3f} of the published values in all three" in text
-    assert f"`output-mean` within {away['output-mean']:.3f}" in text
-
-    lead = {name: [differences(runs["count"], runs[name], s) for s in SCENARIOS] for name in MAIN[1:]}
-    ranges = {name: f"{min(chain(*some)):.2f} to {max(chain(*some)):.2f}" for name, some in lead.items()}
-    above = f"above `output-mean` by {ranges['output-mean']} and above `log-mean` by {ranges['log-mean']}"
-    assert above in text
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    assert f"averaging (`output-mean`) on every fold, by {ranges['output-mean']}" in readme
-    means = [mean(some) for some in lead["soft-count"]]
-    assert "above `soft-count` by {:.3f}, {:.3f} and {:.3f} on average".format(*means) in text
-    assert f"which is worth {min(means):.2f} to {max(means):.2f}" in readme
-    assert [sum(value < 0 for value in some) for some in lead["soft-count"]] == [1, 0, 0], "one fold of Small"
-
-
-def test_what_the_page_of_the_paper_says_of_other_sets_is_that_of_the_raw_file():
-    def lead(source, other, scenario, of="count"):
-        return differences(full_length(source, of), full_length(source, other), scenario)
-
-    for average in ("output-mean", "log-mean"):
-        for of in ("count", "soft-count"):
-            for scenario in ("small", "large"):
-                assert min(lead("pathmnist", average, scenario, of)) > 0
-        assert [value > 0 for value in lead("pathmnist", average, "various")] == [False, True, True]
-        assert all(min(lead("svhn28.npz", average, scenario)) > 0 for scenario in SCENARIOS)
-    means = [
-        mean(value for (s, _), value in accuracies(full_length("pathmnist", name)).items() if s == "various")
-        for name in MAIN
-    ]
-    assert max(means) - min(means) < 0.02
-    to_soft = {scenario: lead("svhn28.npz", "soft-count", scenario) for scenario in SCENARIOS}
-    assert min(to_soft["small"] + to_soft["various"] + to_soft["large"][:2]) > 0
-    assert f"`soft-count` is {-to_soft['large'][2]:.3f} above it on fold 2 of Large" in paper_text()
-
-
-def test_what_the_page_of_the_paper_says_of_consistency_is_that_of_the_raw_file():
-    text, rates = paper_text(), {}
-    for name in MAIN:
-        for run in full_length("cifar10", name):
-            rates.setdefault((name, run["scenario"]), []).append(run["test"])
-    small = {name: [run["consistency_rate"] for run in rates[name, "small"]] for name in ("output-mean", "count")}
-    ours, theirs = mean(small["count"]), printed_consistency("count", "small")
-    assert f"on Small, `count` has {ours:.3f} instead of {theirs:.3f}" in text
-    assert f"`count` is {theirs - ours:.3f} below the published rate" in text
-    assert "than `count` ({:.3f} and {:.3f})".format(*map(mean, small.values())) in text
-    spans = [f"{min(some):.2f} to {max(some):.2f}" for some in small.values()]
-    assert "`output-mean` varies from {} and that of `count` from {}".format(*spans) in text
-    correct = [mean(run["bag_accuracy"] for run in rates[name, "small"]) for name in ("output-mean", "count")]
-    assert (
-        "predicts {:.0f} % of the Small test bags correctly and `count` {:.0f} %".format(
-            *(100 * share for share in correct)
-        )
-        in text
-    )
-    large = [mean(run["consistency_rate"] for run in rates[name, "large"]) for name in MAIN]
-    assert f"On Large, all rates are at least {min(large):.3f}" in text
-
-
-def test_what_the_page_of_the_paper_says_of_early_stopping_is_that_of_the_raw_files():
-    text, early = paper_text(), stopped_early("cifar10")
-
-    def costs(method):
-        runs = accuracies(full_length("cifar10", method))
-        return [runs[s, 0] - early[method, s]["test"]["instance_accuracy"] for s in SCENARIOS]
-
-    assert "costs `count` {:.2f}, {:.2f} and {:.2f} of its full-length accuracy".format(*costs("count")) in text
-    assert f"and `output-mean` at most {max(costs('output-mean')):.2f}" in text
-    supervised, averaged = (early[name, "large"]["test"]["instance_accuracy"] for name in ("supervised", "output-mean"))
-    assert f"on CIFAR-10 Large it has {supervised:.3f}, below `output-mean` ({averaged:.3f})" in text
-
-    pooled = ("feature-mean", "feature-max", "feature-pnorm", "feature-lse", "attention")
-    away = {}
-    for source in ("cifar10", "pathmnist", "svhn28"):
-        found = stopped_early(source)
-        for name in (*pooled, "additive-transmil"):
-            for s in SCENARIOS:
-                away[source, name, s] = found[name, s]["test"]["instance_accuracy"] - printed_accuracy(name, s, source)
-    same = {key: abs(value) for key, value in away.items() if key[0] != "svhn28" and key[1] in pooled}
-    svhn = [abs(value) for key, value in away.items() if key[0] == "svhn28" and key[1] in pooled]
-    assert max(same, key=same.get) == ("cifar10", "feature-mean", "small")
-    assert f"is {mean(same.values()):.3f} on CIFAR-10 and PathMNIST ({len(same)} values; the largest is " in text
-    assert f"the largest is {max(same.values()):.3f}, `feature-mean` on CIFAR-10 Small) and {mean(svhn):.3f} on" in text
-    above = [value for (_, name, s), value in away.items() if name == "additive-transmil" and s != "small"]
-    below = [-value for (_, name, s), value in away.items() if name == "additive-transmil" and s == "small"]
-    assert f"is {min(above):.2f} to {max(above):.2f} above its published values on Various and Large" in text
-    assert f"and {min(below):.3f} to {max(below):.3f} below on Small" in text
-
-
-def test_what_the_page_of_the_paper_says_of_additive_is_that_of_the_raw_files():
-    text, early = paper_text(), stopped_early("cifar10")
-    full = {run["scenario"]: run for run in full_length("cifar10", "additive")}
-    (exact,) = full_length("cifar10", "additive-float32")
-    assert exact["scenario"] == "large"
-    values = {s: full[s]["test"]["instance_accuracy"] for s in SCENARIOS}
-    largest = max(abs(values[s] - printed_accuracy("additive", s, "cifar10")) for s in SCENARIOS)
-    assert f"`additive` is within {largest:.3f} of its published values" in text
-    costs = {s: values[s] - early["additive", s]["test"]["instance_accuracy"] for s in SCENARIOS}
-    assert "early stopping costs {various:.2f} and {large:.2f}, and".format(**costs) in text
-    assert min(run["best_epoch"] for run in (full["various"], full["large"], exact)) + 1 > 1_390
-    kept = full["small"]["best_epoch"]
-    assert kept == early["additive", "small"]["best_epoch"]
-    assert f"On Small, both lengths kept epoch {kept + 1}, so the difference of {costs['small']:.3f}" in text
-
-
-# ---------------------------------------------------------------------- other pages
 
 
 def test_the_table_of_digits_is_that_of_the_study():
@@ -504,11 +149,11 @@ def test_the_table_of_estimated_background_shares_is_that_of_its_runs():
     section = (DOCS / "benchmarks/background.md").read_text().split("## The share, estimated")[1].replace("**", "")
     shown = re.findall(r"^\| (\w+)[^|]*\| ([^|]+) \|[^|]*\|[^|]*\| ([\d.]+) \| ([\d.]+) \|$", section, re.MULTILINE)
     assert len(shown) == 6
-    for name, background, *cells in shown:
+    for name, background, *accuracies in shown:
         case = "rare" if "rarest" in background else "frequent"
         of_both = [found[name.lower(), case, condition] for condition in ("estimated", "true")]
         assert [len(folds) for folds in of_both] == [3, 3]
-        assert cells == [f"{mean(folds):.3f}" for folds in of_both], (name, case)
+        assert accuracies == [f"{mean(folds):.3f}" for folds in of_both], (name, case)
 
 
 def test_the_tables_of_images_on_a_cpu_are_those_of_their_runs():
