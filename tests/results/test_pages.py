@@ -328,6 +328,25 @@ def test_the_table_of_wrong_labels_is_that_of_its_runs():
     assert shown[1:] == expected
 
 
+def test_the_tables_of_weights_and_of_instance_labels_are_those_of_their_runs():
+    shown = {row[0]: row[1:] for row in table_rows(DOCS / "benchmarks/labels.md")}
+    runs = read("labels/weights.jsonl")
+    for recipe, title in {"quick": "`quick`, `adjusted-mean`", "census": "`census`"}.items():
+        of_lines = [
+            [row["instance_accuracy"] for row in runs if (row["recipe"], row["line"]) == (recipe, line)]
+            for line in ("weighted", "ignored")
+        ]
+        assert [len(folds) for folds in of_lines] == [3, 3]
+        assert shown[title] == [f"{mean(folds):.3f}" for folds in of_lines]
+    runs = read("labels/instances.jsonl")
+    for per_class in (0, 1, 5, 20):
+        of_recipes = [
+            [row["instance_accuracy"] for row in runs if (row["recipe"], row["per_class"]) == (recipe, per_class)]
+            for recipe in ("census", "quick")
+        ]
+        assert shown[str(per_class)] == [f"{mean(folds):.3f} ± {stdev(folds):.3f}" for folds in of_recipes]
+
+
 def test_the_tables_of_labels_are_those_of_their_runs():
     page = (DOCS / "benchmarks/labels.md").read_text()
 
