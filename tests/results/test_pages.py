@@ -28,6 +28,7 @@ from raw_results import (
 )
 
 from majority import load_source
+from majority.study.paper_values import printed_accuracy
 
 
 def test_the_results_of_the_readme_are_those_of_the_raw_files():
@@ -299,6 +300,55 @@ def test_what_runners_up_are_worth_on_digits_is_that_of_the_runs():
         tied.append(f"{(counts[:, -2] == counts[:, -3]).mean():.0%}".replace("%", " %"))
     assert tied[0] == tied[1]
     assert f"In {tied[0]} of the training bags of Small and Various and {tied[2]} of those of Large" in page
+
+
+@pytest.mark.parametrize(
+    ("source", "title", "printed"),
+    [
+        ("cifar10", "CIFAR-10 (32x32)", "cifar10"),
+        ("svhn28", "SVHN", "svhn"),
+        ("pathmnist", "PathMNIST", "pathmnist"),
+    ],
+)
+def test_the_reference_rows_of_census_are_those_of_their_runs(source, title, printed):
+    section = (DOCS / "benchmarks/census.md").read_text().split(f"\n## {title}")[1].split("\n## ")[0]
+    shown = dict(re.findall(r"^\| (\D[^|]*?) \| (.*) \|$", section.replace("**", ""), re.MULTILINE))
+    with (RESULTS / "census/heads.csv").open(newline="") as file:
+        heads = {(row["scenario"], row["method"]): row for row in csv.DictReader(file) if row["source"] == source}
+    runs = [row for row in read("census/runs.jsonl") if row["source"] == source]
+
+    def accuracies(line: str, scenario: str) -> dict[int, float]:  # by fold, means over seeds
+        found = defaultdict(list)
+        for row in runs:
+            if (row["line"], row["scenario"]) == (line, scenario):
+                found[row["fold"]].append(row["instance_accuracy"])
+        return {fold: mean(values) for fold, values in found.items()}
+
+    def is_shown(start: str, values: list[float]) -> None:
+        (cells_shown,) = (cells_shown for row, cells_shown in shown.items() if row.startswith(start))
+        numbers = [float(cell.split(":")[0]) for cell in cells_shown.split(" | ")]
+        assert numbers == pytest.approx(values, abs=5.1e-4), start
+
+    is_shown("published in the paper", [printed_accuracy("count", scenario, printed) for scenario in SCENARIOS])
+    early = [row for row in read("paper/paper-patience-50-fold-0.jsonl") if row["cell"].startswith(f"{source}/")]
+    plain = [row for row in early if row["method"] not in ("proportion", "supervised")]
+    best = {s: [row["test"]["instance_accuracy"] for row in plain if row["scenario"] == s] for s in SCENARIOS}
+    assert [len(values) for values in best.values()] == [15, 15, 15]
+    is_shown("best of 15 methods", [max(best[scenario]) for scenario in SCENARIOS])
+    is_shown("clusters", [mean(accuracies("clusters", scenario).values()) for scenario in SCENARIOS])
+    is_shown("linear head", [float(heads[scenario, "adjusted-mean"]["mean"]) for scenario in SCENARIOS])
+    is_shown("linear probe", [float(heads[scenario, "supervised"]["mean"]) for scenario in SCENARIOS])
+    for line, start in {
+        "augmented": "`log-mean`, recipe `augm",
+        "proportion": "prop",
+        "supervised": "all labels given",
+    }.items():
+        is_shown(start, [mean(accuracies(line, scenario).values()) for scenario in SCENARIOS])
+    gaps = []
+    for scenario in SCENARIOS:
+        ((fold, told),) = accuracies("supervised", scenario).items()
+        gaps.append(told - accuracies("census", scenario)[fold])
+    is_shown("all labels minus", gaps)
 
 
 def test_the_fold_by_fold_tables_of_census_are_those_of_its_runs():
