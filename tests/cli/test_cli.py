@@ -272,24 +272,6 @@ def test_a_number_may_replace_a_whole_number_of_the_plan(majority, tmp_path):
     assert config["plan"]["training"]["warmup_epochs"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("setting", "needed"),
-    [
-        ("training.epochs=2.5", "a whole number is needed"),
-        ("training.patience=2.5", "a whole number or null is needed"),
-        ("training.compile=1", "true or false or null is needed"),
-        ("census.mixup=half", "a number is needed"),
-        ("census.patches=0", "true or false is needed"),
-        ("census.patches=null", "true or false is needed"),
-        ('census.mixup=["a"]', "a number is needed"),
-    ],
-)
-def test_a_setting_of_another_type_is_refused_with_the_type_that_it_needs(majority, tmp_path, setting, needed):
-    code, _, err = majority("train", "digits", "--recipe", "census", "--set", setting, "--out", tmp_path / "run")
-    assert (code, f"{setting}: {needed}" in err) == (2, True), err
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_background_share_needs_a_background(majority, tmp_path):
     code, _, err = majority("train", "digits", "--background-share", 0.3, "--out", tmp_path / "run")
     assert (code, "--background NAME" in err) == (2, True)

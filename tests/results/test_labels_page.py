@@ -1,0 +1,111 @@
+"""The page of labels, and what runners-up are worth: tables are those of the raw files."""
+
+from collections import defaultdict
+from statistics import mean, stdev
+
+from numpy import sort
+from raw_results import (
+    DOCS,
+    SCENARIOS,
+    read,
+    table_rows,
+)
+
+from majority import load_source
+
+
+def test_what_runners_up_are_worth_on_digits_is_that_of_the_runs():
+    page = " ".join((DOCS / "benchmarks/label-value.md").read_text().split("**Runners-up**")[1].split())
+    found = defaultdict(list)
+    for row in read("census/runs.jsonl"):
+        if row["source"] == "digits" and row["fold"] in (2, 3, 4):
+            found[row["line"], row["scenario"]].append(row["instance_accuracy"])
+    gain = {s: mean(found["top2", s]) - mean(found["census", s]) for s in SCENARIOS}
+    gap = mean(found["proportion", "small"]) - mean(found["census", "small"])
+    assert f"{gain['small']:.3f} on Small" in page
+    assert f"({gain['small'] / gap:.0%})".replace("%", " %") in page
+    assert f"they cost {-gain['various']:.3f} and {-gain['large']:.3f}" in page
+    tied = []
+    for scenario in SCENARIOS:
+        counts = sort(load_source("digits").make_parts(scenario=scenario, fold=2).train.class_counts(), axis=1)
+        tied.append(f"{(counts[:, -2] == counts[:, -3]).mean():.0%}".replace("%", " %"))
+    assert tied[0] == tied[1]
+    assert f"In {tied[0]} of the training bags of Small and Various and {tied[2]} of those of Large" in page
+
+
+def test_the_table_of_wrong_labels_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/labels.md").read_text().split("## Wrong labels")[1].split("\n## ")[0]
+    runs, expected = read("labels/wrong.jsonl"), []
+    for source in ("digits", "crops"):
+        right = [row["instance_accuracy"] for row in runs if (row["source"], row["wrong"]) == (source, 0)]
+        for share in sorted({row["wrong"] for row in runs if row["source"] == source}):
+            rows = [row for row in runs if (row["source"], row["wrong"]) == (source, share)]
+            assert sorted(row["fold"] for row in rows) == [2, 3, 4]
+            accuracy = mean(row["instance_accuracy"] for row in rows)
+            found = [str(sum(row["found"][name] for row in rows)) for name in ("wrong", "listed", "right")]
+            expected.append([f"{accuracy:.3f}", f"{mean(right) - accuracy:.3f}" if share else "", *found])
+    shown = [[cell.strip() for cell in line.split("|")[3:-1]] for line in page.splitlines() if line.startswith("| ")]
+    assert shown[1:] == expected
+
+
+def test_the_tables_of_weights_and_of_instance_labels_are_those_of_their_runs():
+    shown = {row[0]: row[1:] for row in table_rows(DOCS / "benchmarks/labels.md")}
+    runs = read("labels/weights.jsonl")
+    for recipe, title in {"quick": "`quick`, `adjusted-mean`", "census": "`census`"}.items():
+        of_lines = [
+            [row["instance_accuracy"] for row in runs if (row["recipe"], row["line"]) == (recipe, line)]
+            for line in ("weighted", "ignored")
+        ]
+        assert [len(folds) for folds in of_lines] == [3, 3]
+        assert shown[title] == [f"{mean(folds):.3f}" for folds in of_lines]
+    runs = read("labels/instances.jsonl")
+    for per_class in (0, 1, 5, 20):
+        of_recipes = [
+            [row["instance_accuracy"] for row in runs if (row["recipe"], row["per_class"]) == (recipe, per_class)]
+            for recipe in ("census", "quick")
+        ]
+        assert shown[str(per_class)] == [f"{mean(folds):.3f} ± {stdev(folds):.3f}" for folds in of_recipes]
+
+
+def test_the_tables_of_labels_are_those_of_their_runs():
+    page = (DOCS / "benchmarks/labels.md").read_text()
+
+    def cell(rows):
+        values = [row["instance_accuracy"] for row in rows]
+        return f"{mean(values):.3f} ± {stdev(values):.3f}"
+
+    runs = [row for row in read("labels/unlabelled.jsonl") if row["source"] == "digits"]
+    for line in {(row["line"], row["labelled"]) for row in runs}:
+        shown = [
+            cell([row for row in runs if (row["line"], row["labelled"], row["scenario"]) == (*line, scenario)])
+            for scenario in ("small", "various")
+        ]
+        assert f"| {line[1]} labelled" in page
+        assert f"| {' | '.join(shown)} |" in page, line
+    (few,) = (row for row in read("labels/unlabelled.jsonl") if row["source"] == "cifar10")
+    rows = [row for row in read("census/ablation.jsonl") if (row["scenario"], row["line"]) == ("various", "census")]
+    (all_labelled,) = (row["instance_accuracy"] for row in rows)
+    lost = f"{all_labelled - few['instance_accuracy']:.3f} are lost"
+    for words in (f"fold 3, one run: {few['instance_accuracy']:.3f}", f"[{all_labelled:.3f}]", lost):
+        assert words in " ".join(page.split()), words
+    runs = read("labels/top2.jsonl")
+    assert {row["line"] for row in runs} == {"winner", "top2", "proportion"}
+    lines = {"winner": "winners", "top2": "winners and runners-up", "proportion": "proportions (method `proportion`)"}
+    shown = {row[0]: row[1:] for row in table_rows(DOCS / "benchmarks/labels.md")}
+    for line, title in lines.items():
+        by_recipe = {
+            (row["recipe"], row["method"]): [
+                one for one in runs if all(one[name] == row[name] for name in ("line", "recipe", "method"))
+            ]
+            for row in runs
+            if row["line"] == line
+        }
+        kinds = [("census", "auto"), ("quick", "adjusted-mean"), ("quick", "soft-count")]
+        if line == "proportion":
+            kinds = [("census", "proportion"), ("quick", "proportion"), ("quick", "proportion")]
+        assert shown[title] == [cell(by_recipe[kind]) for kind in kinds], title
+    runs = read("labels/refit.jsonl")
+    for source, bags in {(row["source"], row["bags"]) for row in runs}:
+        rows = [row for row in runs if (row["source"], row["bags"]) == (source, bags)]
+        figures = [f"{mean(row[name] for row in rows):.3f}" for name in ("split", "refit", "folds")]
+        assert f"| {source}, {bags} bags | {len(rows)} | {' | '.join(figures)} |" in page
