@@ -251,7 +251,7 @@ def _train_heads(
     weighted, about["heads"] = _weigh(run, "heads", linear)
     stages["distilled"] = run.stage("distilled", first, partial(distill, run, first, weighted))
     for network in networks.values():
-        network.backbone = deepcopy(first.backbone)
+        network.backbone.load_state_dict(first.backbone.state_dict())
         network.head.load_state_dict(dict(first.head.named_parameters()), strict=False)
     if starts_from_patches(own, run.train):
         return {"teacher": copy_network}, linear
