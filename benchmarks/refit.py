@@ -19,12 +19,13 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from labels import commit, read
+from speed import commit
 
 from majority import Bags
 from majority.cli.options import parse_folds
 from majority.data.device import choose_device
 from majority.data.joining import join
+from majority.files import append_line, read_lines
 from majority.inference.classifier import AveragedClassifier, Classifier
 from majority.methods import AUTO
 from majority.recipes import TaskInfo, Trained, choose_plan, model_builder, train_by_plan
@@ -75,7 +76,7 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for recipe, bags, source, fold in product(options.recipes.split(","), options.bags, options.sources, options.folds):
         key = {"source": Path(source).stem, "bags": bags, "fold": fold, "recipe": recipe}
-        if any(key.items() <= row.items() for row in read(options.out)):
+        if any(key.items() <= row.items() for row in read_lines(options.out)):
             continue
         start = time.process_time()
         own, test = own_and_test(source, bags, fold)
@@ -103,8 +104,7 @@ def main() -> None:
         found["folds"] = accuracy(AveragedClassifier(members), test)
         found["fold_mean"] = round(float(np.mean([accuracy(member, test) for member in members])), 4)
         row = key | found | {"cpu_seconds": round(time.process_time() - start, 1), "commit": commit()}
-        with options.out.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        append_line(options.out, row)
         print(json.dumps(row), flush=True)
 
 

@@ -28,6 +28,8 @@ from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
 from majority.methods import DEFAULT_METHOD
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
+from majority.recipes.census.plan import SEARCH_EPOCHS
+from majority.recipes.census.stages import pretrain
 from majority.recipes.census.views import ADDITIONS, with_views
 from majority.recipes.features import bags_of_features
 from majority.sources import Parts, load
@@ -42,9 +44,9 @@ HELD_OUT_PARTS = 5
 def plan_of(choice: str, shape: tuple[int, ...], epochs: int) -> Plan:
     names = [] if choice == "crops" else choice.split("+")
     plan = with_views(RECIPES["census"].plan(TaskInfo("", shape)), [name for name in names if name in ADDITIONS])
-    pretrain = plan.own.pretrain
-    augment = (*pretrain.augment, *(name for name in names if name not in ADDITIONS))
-    return replace(plan, own=replace(plan.own, pretrain=replace(pretrain, augment=augment, epochs=epochs)))
+    settings = plan.own.pretrain
+    augment = (*settings.augment, *(name for name in names if name not in ADDITIONS))
+    return replace(plan, own=replace(plan.own, pretrain=replace(settings, augment=augment, epochs=epochs)))
 
 
 def measure(parts: Parts, plan: Plan, title: str, device: str) -> dict:
@@ -52,7 +54,7 @@ def measure(parts: Parts, plan: Plan, title: str, device: str) -> dict:
     model = build_model(parts.train, DEFAULT_METHOD, plan.backbone)
     run = Run(Path(), parts.train, parts.val, plan, lambda: model, title, device)
     with tempfile.TemporaryDirectory() as folder:
-        census._pretrain(run, model, Path(folder), title)
+        pretrain(run, model, Path(folder), title)
     pretrained = time.perf_counter()
     train, val, test = (bags_of_features(model, part, device) for part in (parts.train, parts.val, parts.test))
 
@@ -78,7 +80,7 @@ def main() -> None:
     parser.add_argument("--scenarios", default="small")
     parser.add_argument("--folds", type=parse_folds, default="0")
     parser.add_argument("--choices", default=CHOICES)
-    parser.add_argument("--epochs", type=int, default=census.SEARCH_EPOCHS, help="of pretraining")
+    parser.add_argument("--epochs", type=int, default=SEARCH_EPOCHS, help="of pretraining")
     parser.add_argument("--bags", type=int, default=400, help="of training; a quarter as many for validation and test")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, required=True)
@@ -93,7 +95,7 @@ def main() -> None:
         for choice in options.choices.split(","):
             key = {"source": Path(source).stem, "scenario": scenario, "fold": fold, "views": choice}
             key |= {"epochs": options.epochs}
-            if any(key.items() <= row.items() for row in (read_lines(options.out) if options.out.exists() else [])):
+            if any(key.items() <= row.items() for row in read_lines(options.out)):
                 continue
             plan = plan_of(choice, parts.train.store.shape[1:], options.epochs)
             row = key | measure(parts, plan, f"{key['source']} {scenario} fold {fold} {choice}", options.device) | about

@@ -45,6 +45,15 @@ def small_parts(monkeypatch):
     return use
 
 
+@pytest.mark.parametrize(
+    "name", sorted(path.name for path in BENCHMARKS.glob("*.py") if "argparse" in path.read_text())
+)
+def test_every_benchmark_says_how_it_is_used(run, name):
+    with pytest.raises(SystemExit) as ended:
+        run(name, "--help")
+    assert ended.value.code == 0
+
+
 def test_speed_runs_small(run, tmp_path):
     out = tmp_path / "speed.json"
     run("speed.py", "--tiny", "--out", out, "--commit", "abc")
@@ -243,3 +252,27 @@ def test_labels_runs_small_and_continues(run, tmp_path):
     assert out.read_text() == first, "a training that has a line is not run again"
     rows = [json.loads(line) for line in first.splitlines()]
     assert [(row["line"], row["labelled"]) for row in rows] == [("with", 20), ("without", 20)]
+
+
+def test_refit_runs_small_and_continues(run, tmp_path):
+    out = tmp_path / "refit.jsonl"
+    words = ["digits", "--bags", "60", "--recipes", "quick", "--folds", "0", "--work", tmp_path / "work", "--out", out]
+    run("refit.py", *words)
+    first = out.read_text()
+    run("refit.py", *words)
+    assert out.read_text() == first, "a training that has a line is not run again"
+    row = json.loads(first)
+    assert all(0 < row[name] <= 1 for name in ("split", "refit", "folds", "fold_mean"))
+
+
+def test_views_runs_small_and_continues(run, census, tmp_path):
+    out = tmp_path / "views.jsonl"
+    words = [census[1], "--scenarios", "large", "--bags", "20", "--choices", "colour+mix", "--epochs", "1"]
+    words += ["--commit", "abc", "--out", out]
+    run("views.py", *words)
+    first = out.read_text()
+    run("views.py", *words)
+    assert out.read_text() == first, "a training that has a line is not run again"
+    row = json.loads(first)
+    assert row["views"] == "colour+mix"
+    assert min(row["val_loss"], row["held_out_loss"]) > 0
