@@ -159,7 +159,8 @@ def test_plans_depend_on_the_task():
     assert plan("", (96, 96, 3), False).backbone == "cnn-reduced"
     sizes = ((10, 40), (400, 25_600), (10_000, 20_000), (40, 10**6))
     steps = [plan("", (32, 32, 3), False, *size).training for size in sizes]
-    assert [(step.epochs, step.batch_bags) for step in steps] == [(40, 32), (8, 2), (10, 64), (4, 1)]
+    assert [(step.epochs, step.batch_bags) for step in steps] == [(40, 32), (12, 2), (15, 64), (4, 1)]
+    assert all(not step.augment for step in steps)
     on_gpu = plan("cifar10", (32, 32, 3), True)
     assert on_gpu.backbone == "resnet18-small"
 

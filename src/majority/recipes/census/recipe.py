@@ -213,7 +213,7 @@ def _train_losses(run: Run, heads: Run | None) -> Trained:
     stages: dict[str, Fitted] = {}
     about: dict[str, Any] = {}
     starts, linear = _train_heads(run, heads, stages, about)
-    teachers = _train_teachers(run, starts, stages)
+    teachers = _train_teachers(run, starts, _losses_of_teachers(run, about), stages)
     student = _train_student(run, starts, teachers, linear, stages, about)
     return Trained(student, stages["student"], stages, {"losses": about})
 
@@ -258,13 +258,24 @@ def _train_heads(
     return {"teacher": fresh_network, "distilled-teacher": copy_network}, linear
 
 
-def _train_teachers(run: Run, starts: dict[str, Start], stages: dict[str, Fitted]) -> dict[str, Member]:
+def _losses_of_teachers(run: Run, about: dict[str, Any]) -> tuple[str, ...]:
+    """All losses; if there are fewer teachers, those whose heads on discriminants have the largest weights."""
+    heads, teachers = about.get("heads"), run.plan.own.teachers
+    if heads is None or teachers >= len(run.losses):
+        return run.losses
+    best = sorted(run.losses, key=lambda loss: heads[f"head-{loss}"]["weight"], reverse=True)[:teachers]
+    return tuple(loss for loss in run.losses if loss in best)
+
+
+def _train_teachers(
+    run: Run, starts: dict[str, Start], losses: tuple[str, ...], stages: dict[str, Fitted]
+) -> dict[str, Member]:
     """The teachers of each start by stage; their losses take turns."""
     own: CensusSettings = run.plan.own
     teachers: dict[str, Member] = {}
     for kind, start in starts.items():
         for number in range(1, own.teachers + 1):
-            loss = run.losses[(number - 1) % len(run.losses)]
+            loss = losses[(number - 1) % len(losses)]
             name, model = f"{kind}-{number}-{loss}", start(loss, number)
             stages[name] = run.stage(name, model, partial(train_teacher, run, model, number))
             teachers[name] = Member(model, run, loss, kind)
