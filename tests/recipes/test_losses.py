@@ -137,6 +137,11 @@ def test_each_start_has_a_teacher_of_each_loss_and_the_student_learns_all(whole)
     assert about["chosen"] == max(LOSSES, key=lambda loss: about["weights"][loss]) == whole.model.spec.method
 
 
+def test_teachers_of_all_losses_and_starts_train_on_a_gpu(tmp_path, gpu, vectors):
+    trained = census.train(replace(run_of(tmp_path, vectors()), device="cuda"))
+    assert {parameter.device.type for parameter in trained.model.parameters()} == {"cuda"}
+
+
 def test_the_student_learns_the_weighted_mean(tmp_path, monkeypatch, vectors):
     learned = {}
     real = Run.fit

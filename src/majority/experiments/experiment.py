@@ -298,8 +298,8 @@ class Experiment:
             log(f"note: this run was started on {where} and continues with the plan for it")
         if self.like is not None and not plan.augments_images:
             log(
-                f"note: recipe {plan.recipe} does not augment images, so --like (like=) has no effect"
-                "; census and augmented do"
+                f"note: recipe {plan.recipe} does not augment these images, so --like (like=) has no effect"
+                "; augmented does, and census on a GPU"
             )
         if not (prepared.task.on_gpu or prepared.task.vectors or prepared.task.tiny):
             log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")

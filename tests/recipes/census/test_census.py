@@ -159,8 +159,9 @@ def test_plans_depend_on_the_task():
     assert plan("", (96, 96, 3), False).backbone == "cnn-reduced"
     sizes = ((10, 40), (400, 25_600), (10_000, 20_000), (40, 10**6))
     steps = [plan("", (32, 32, 3), False, *size).training for size in sizes]
-    assert [(step.epochs, step.batch_bags) for step in steps] == [(40, 32), (12, 2), (15, 64), (4, 1)]
-    assert all(not step.augment for step in steps)
+    assert [(step.epochs, step.batch_bags) for step in steps] == [(80, 32), (12, 2), (15, 64), (4, 1)]
+    views = {source: plan(source, (28, 28, 3), False).training.augment for source in ("pathmnist", "svhn28", "")}
+    assert views == {"pathmnist": ("flip", "rotate90"), "svhn28": (), "": ()}
     on_gpu = plan("cifar10", (32, 32, 3), True)
     assert on_gpu.backbone == "resnet18-small"
 

@@ -74,6 +74,16 @@ def test_whitened_patches_are_white_and_components_are_principal():
     assert (spread - spread.diagonal().diag()).abs().max() < 1e-3 * spread.max(), "uncorrelated"
 
 
+def test_components_are_those_of_some_of_many_images(monkeypatch):
+    bags, seen = textures(), []
+    monkeypatch.setattr(patches, "IMAGES_OF_COMPONENTS", 30)
+    similarities = PatchFeatures.similarities
+    monkeypatch.setattr(PatchFeatures, "similarities", lambda *args: seen.append(similarities(*args)) or seen[-1])
+    features = found(bags)
+    assert len(torch.cat(seen)) == 30 < len(bags.store)
+    torch.testing.assert_close(features.mean, torch.cat(seen).mean(dim=0))
+
+
 def test_no_label_is_used():
     bags = textures()
     other = bags._with(labels=1 - bags.labels, instance_labels=None)

@@ -33,6 +33,7 @@ CENTROIDS, COMPONENTS = 400, 512
 THRESHOLD = 0.2  # similarities (cosines) below this count as none
 IMAGES_AT_ONCE = 64  # one image needs about a megabyte
 IMAGES, PER_IMAGE = 4_000, 40  # from which patches are drawn, and how many from each
+IMAGES_OF_COMPONENTS = 8_000  # from which the principal components are found: more take minutes and gain nothing
 ROUNDS = 12  # of k-means
 NOISE = 0.01  # variance that is added before whitening, relative to the mean: it keeps noise from being amplified
 ROWS_AT_ONCE = 20_000
@@ -98,7 +99,8 @@ def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed
     used = np.unique(bags.index)
     log(f"looking for typical patches of {len(used):,} images, without labels")
     generator = torch.Generator().manual_seed(seed)
-    some = used[torch.randperm(len(used), generator=generator)[:IMAGES].sort().values.numpy()]
+    order = torch.randperm(len(used), generator=generator).numpy()
+    some, more = (used[np.sort(order[:number])] for number in (IMAGES, IMAGES_OF_COMPONENTS))
     drawn = [_draw(reduce_images(images), generator) for images in _images(bags, some, normalise)]
     patches = torch.cat(drawn)  # (n, values)
     mean = patches.mean(dim=0)
@@ -109,11 +111,11 @@ def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed
     features.shift.copy_(-(whitening @ mean))
     white = functional.normalize((patches - mean) @ whitening, dim=1)
     features.centroids.copy_(_k_means_of_directions(white, len(features.centroids), generator))
-    _find_components(features, _images(bags, used, normalise), len(used), log)
+    _find_components(features, _images(bags, more, normalise), len(more), log)
 
 
 def _find_components(features: PatchFeatures, images: Iterator[Tensor], total: int, log: Log) -> None:
-    """The mean and the principal components of the similarities of all images."""
+    """The mean and the principal components of the similarities of these images."""
     width = len(features.mean)
     sums, squares = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
     done, last = 0, time.monotonic()

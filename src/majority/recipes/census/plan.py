@@ -64,14 +64,15 @@ def plan(task: TaskInfo) -> Plan:
 
 
 def _plan_on_cpu(task: TaskInfo) -> Plan:
-    """With more images there are fewer epochs, so that between 7,500 and 75,000 images the time is about the same. In
-    so few epochs, augmented views and several teachers cost more accuracy than they gain."""
-    epochs = min(max(round(IMAGES_ON_CPU / task.instances), 4), 40)
+    """With more images there are fewer epochs, so that between 3,750 and 75,000 images the time is about the same. In
+    few epochs, crops and several teachers cost more accuracy than they gain."""
+    epochs = min(max(round(IMAGES_ON_CPU / task.instances), 4), 80)
     training = Settings(
         epochs=epochs,
         batch_bags=min(max(round(IMAGES_PER_STEP * task.bags / task.instances), 1), 64),
         weight_decay=5e-2,
         warmup_epochs=epochs / 8,
+        augment=_allowed(task, "flip", "rotate90"),
     )
     own = CensusSettings(head=HEAD_ON_VECTORS, patches=True, teachers=1, teacher_epochs=round(epochs * 5 / 6))
     backbone = "cnn" if min(task.shape[:2]) < 2 * COARSEST else "cnn-reduced"
