@@ -186,6 +186,47 @@ def test_the_table_of_images_on_a_cpu_with_more_bags_is_that_of_its_runs():
         assert f"| {' | '.join(cells)} |" in page, cells
 
 
+def test_the_table_of_plans_for_a_cpu_is_that_of_its_trials():
+    page = (
+        (DOCS / "benchmarks/recipes.md").read_text().split("## How the plan for a CPU was chosen")[1].split("\n## ")[0]
+    )
+    names = {(): "none", ("flip",): "mirror"}
+    found = defaultdict(dict)
+    for row in read("recipes/cpu-plan-trials.jsonl"):
+        if (row["bags"], row["fold"]) != (400, 0) or row.get("other"):
+            continue
+        if row["recipe"] == "quick":
+            plan = ("`quick`, 40 epochs", "", "none", "40")
+        else:
+            crops = "crop" in row["augment"]
+            views = "mirror and turn\\*, crop" if crops else names[tuple(row["augment"])]
+            teachers, epochs, of_each = (row[name] for name in ("teachers", "epochs", "teacher_epochs"))
+            plan = (f"{epochs}, {of_each}", str(teachers), views, str(2 * epochs + teachers * of_each))
+        found[plan].setdefault(row["source"], row["instance_accuracy"])  # the first of two runs
+    shown = [
+        [cell.strip() for cell in line.replace("**", "").split("|")[1:-1]] for line in page.splitlines() if "|" in line
+    ]
+    assert len(shown) == 13
+    for epochs, *plan, cifar10, svhn, pathmnist in shown[2:]:
+        accuracies = found[epochs.removesuffix(" (the plan before)"), *plan]
+        assert [cifar10, svhn, pathmnist] == [f"{accuracies[name]:.3f}" for name in ("cifar10", "svhn28", "pathmnist")]
+
+
+def test_the_table_of_students_that_choose_their_labels_is_that_of_its_trials():
+    page = (DOCS / "benchmarks/appendix.md").read_text().split("**Students that choose")[1].split("\n## ")[0]
+    keys = ((), ("knn",), ("fix",), ("hard", "select"), ("fix", "select"), ("fix", "knn", "select"))
+    keys += (("bag", "fix", "select"),)
+    trials = {tuple(sorted(row["trial"])): row for row in read("census/student-trials.jsonl")}
+    assert set(trials) == set(keys)
+    shown = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")][1:]
+    for key, (title, instances, bags) in zip(keys, shown, strict=True):
+        row = trials[key]
+        assert (instances, bags) == (f"{row['instance_accuracy']:.3f}", f"{row['bag_accuracy']:.2f}")
+        right = row.get("kept_right" if "select" in key else "knn_train")
+        if "% right" in title:
+            assert f"{100 * right:.1f} % right" in title
+
+
 def test_the_table_of_bag_losses_on_fixed_features_is_that_of_its_runs():
     page = (DOCS / "benchmarks/bag-losses.md").read_text().split("\n## ")[0].replace("**", "")
     with (RESULTS / "census/heads.csv").open(newline="") as file:
@@ -261,7 +302,7 @@ def test_the_table_of_the_stages_of_census_is_that_of_its_runs():
     gains = {s: rows[s, "census"]["instance_accuracy"] - rows[s, "one-teacher"]["instance_accuracy"] for s in SCENARIOS}
     costs = f"cost {-gains['various']:.3f} on Various and {-gains['large']:.3f} on Large"
     assert f"gained {gains['small']:.3f} on Small and {costs}" in text
-    (default,) = read("census/default.jsonl")
+    (default,) = [row for row in read("labels/wrong.jsonl") if (row["source"], row["wrong"]) == ("cifar10", 0)]
     assert f"the whole recipe has {default['instance_accuracy']:.3f} on Various" in text
 
 

@@ -43,7 +43,7 @@ def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path, folde
     written = {file.name for file in tmp_path.iterdir()}
     assert written == {file.name for file in (RESULTS / folder).iterdir()} - {
         "ablation.jsonl",
-        "default.jsonl",
+        "student-trials.jsonl",
         "views.jsonl",
         "unknown.jsonl",
         "unknown.csv",
