@@ -58,6 +58,6 @@ RECIPES = {
         "a counting network with the paper's settings, then one per ratio without each bag's least likely instances"
     ),
     "census": (
-        "a start without labels or from a linear classifier, several teachers, one student trained on their soft labels"
+        "a start without labels or from a linear classifier, teachers, one student trained on their soft labels"
     ),
 }

@@ -190,26 +190,40 @@ def test_the_table_of_plans_for_a_cpu_is_that_of_its_trials():
     page = (
         (DOCS / "benchmarks/recipes.md").read_text().split("## How the plan for a CPU was chosen")[1].split("\n## ")[0]
     )
-    names = {(): "none", ("flip",): "mirror"}
-    found = defaultdict(dict)
+    found = defaultdict(lambda: defaultdict(dict))  # by fold, plan and source; of two runs the first
     for row in read("recipes/cpu-plan-trials.jsonl"):
-        if (row["bags"], row["fold"]) != (400, 0) or row.get("other"):
-            continue
-        if row["recipe"] == "quick":
-            plan = ("`quick`, 40 epochs", "", "none", "40")
-        else:
-            crops = "crop" in row["augment"]
-            views = "mirror and turn\\*, crop" if crops else names[tuple(row["augment"])]
-            teachers, epochs, of_each = (row[name] for name in ("teachers", "epochs", "teacher_epochs"))
-            plan = (f"{epochs}, {of_each}", str(teachers), views, str(2 * epochs + teachers * of_each))
-        found[plan].setdefault(row["source"], row["instance_accuracy"])  # the first of two runs
-    shown = [
+        if row["bags"] == 400 and not row.get("other"):
+            found[row["fold"]][_plan_of_trial(row)].setdefault(row["source"], f"{row['instance_accuracy']:.3f}")
+    sources = ("cifar10", "svhn28", "pathmnist")
+    rows = [
         [cell.strip() for cell in line.replace("**", "").split("|")[1:-1]] for line in page.splitlines() if "|" in line
     ]
-    assert len(shown) == 13
-    for epochs, *plan, cifar10, svhn, pathmnist in shown[2:]:
-        accuracies = found[epochs.removesuffix(" (the plan before)"), *plan]
-        assert [cifar10, svhn, pathmnist] == [f"{accuracies[name]:.3f}" for name in ("cifar10", "svhn28", "pathmnist")]
+    assert len(rows) == 13
+    for epochs, *plan, cifar10, svhn, pathmnist in rows[2:]:
+        accuracies = found[0][epochs.removesuffix(" (the plan before)"), *plan]
+        assert [cifar10, svhn, pathmnist] == [accuracies[source] for source in sources]
+    shown = " ".join(page.split())
+    chosen, before, quick = (
+        [found[1][plan][source] for source in sources]
+        for plan in (
+            ("12, 10", "1", "none", "34"),
+            ("8, 3", "3", "mirror and turn\\*, crop", "25"),
+            ("`quick`, 40 epochs", "", "none", "40"),
+        )
+    )
+    on_fold_1 = [", ".join(one[:2]) + f" and {one[2]}" for one in (chosen, before, quick)]
+    text = "the plan in bold has {}, the plan before it {}, and `quick` {}".format(*on_fold_1)
+    assert f"On fold 1, {text}" in shown
+
+
+def _plan_of_trial(row: dict) -> tuple[str, ...]:
+    """The first cells of its row in the table."""
+    if row["recipe"] == "quick":
+        return "`quick`, 40 epochs", "", "none", "40"
+    names = {(): "none", ("flip",): "mirror", ("flip", "rotate90"): "mirror and turn\\*"}
+    views = "mirror and turn\\*, crop" if "crop" in row["augment"] else names[tuple(row["augment"])]
+    teachers, epochs, of_each = (row[name] for name in ("teachers", "epochs", "teacher_epochs"))
+    return f"{epochs}, {of_each}", str(teachers), views, str(2 * epochs + teachers * of_each)
 
 
 def test_the_table_of_students_that_choose_their_labels_is_that_of_its_trials():

@@ -299,7 +299,7 @@ class Experiment:
         if self.like is not None and not plan.augments_images:
             log(
                 f"note: recipe {plan.recipe} does not augment these images, so --like (like=) has no effect"
-                "; augmented does, and census on a GPU"
+                "; augmented and census do, census on a CPU where mirroring or turning an image keeps its class"
             )
         if not (prepared.task.on_gpu or prepared.task.vectors or prepared.task.tiny):
             log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")

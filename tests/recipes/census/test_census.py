@@ -106,7 +106,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
     [
         ("census.speed=3", "the plan has no setting 'census.speed': census has pretrain, head, search_epochs"),
         ("census.pretrain.epochs=3", "'census.pretrain.epochs': this plan has no stage census.pretrain"),
-        ("census.teachers=many", "census.teachers=many: a whole number is needed"),
+        ("census.teachers=many", "census.teachers=many: a whole number or null is needed"),
         ("training.learning_rate=true", "training.learning_rate=true: a number is needed"),
         ("training.augment=crop", "training.augment=crop: a list is needed"),
         ("training.epochs", "--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"),
@@ -160,6 +160,8 @@ def test_plans_depend_on_the_task():
     sizes = ((10, 40), (400, 25_600), (10_000, 20_000), (40, 10**6))
     steps = [plan("", (32, 32, 3), False, *size).training for size in sizes]
     assert [(step.epochs, step.batch_bags) for step in steps] == [(80, 32), (12, 2), (15, 64), (4, 1)]
+    small, usual = (plan("", (32, 32, 3), False, *size).own for size in sizes[:2])
+    assert (small.teacher_epochs, usual.teacher_epochs, usual.teachers) == (67, 10, None)
     views = {source: plan(source, (28, 28, 3), False).training.augment for source in ("pathmnist", "svhn28", "")}
     assert views == {"pathmnist": ("flip", "rotate90"), "svhn28": (), "": ()}
     on_gpu = plan("cifar10", (32, 32, 3), True)

@@ -122,7 +122,7 @@ def train_one_teacher(folder, monkeypatch, likelihoods):
     return train_by_plan(plan, "auto", train, val, build, folder, device="cpu")
 
 
-def test_one_teacher_has_the_loss_whose_head_explains_the_labels_best(tmp_path, monkeypatch):
+def test_one_teacher_has_the_loss_whose_head_has_the_largest_weight(tmp_path, monkeypatch):
     of_heads = {"vote": 0.0, "soft-count": -30.0, "adjusted-mean": -30.0}
     trained = train_one_teacher(tmp_path / "run", monkeypatch, (of_heads, of_heads))
     assert [name for name in trained.stages if name.startswith("teacher")] == ["teacher-1-vote"]
@@ -147,6 +147,18 @@ def test_the_share_of_a_background_is_estimated_with_heads_on_patches(tmp_path):
     assert RECIPES["census"].epochs(plan, train, "log-mean") == sum(one.epochs for one in trained.stages.values())
 
 
+def test_without_heads_there_is_a_teacher_of_each_loss(tmp_path):
+    """For example because a class is never the label of a bag."""
+    train, val = (bags._with(classes=("a", "b", "never")) for bags in (textures(16), textures(8, seed=1)))
+    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False)).with_settings({"training.epochs": 1})
+    trained = train_by_plan(
+        plan, "auto", train, val, model_builder(plan, "auto", train), tmp_path / "run", device="cpu"
+    )
+    losses = RECIPES["census"].losses
+    assert [*trained.stages] == [*(f"teacher-{n}-{loss}" for n, loss in enumerate(losses, 1)), "student"]
+    assert RECIPES["census"].epochs(plan, train, "auto") == 4
+
+
 def test_the_features_of_patches_can_be_left_out(tmp_path):
     train, val = textures(16), textures(8, seed=1)
     plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
@@ -154,8 +166,8 @@ def test_the_features_of_patches_can_be_left_out(tmp_path):
     trained = train_by_plan(
         plan, "vote", train, val, model_builder(plan, "vote", train), tmp_path / "run", device="cpu"
     )
-    assert [*trained.stages] == ["teacher-1", "student"]
-    assert RECIPES["census"].epochs(plan, train, "vote") == 2
+    assert [*trained.stages] == ["teacher-1", "teacher-2", "teacher-3", "student"]
+    assert RECIPES["census"].epochs(plan, train, "vote") == 4
 
 
 def test_the_distilled_network_learns_the_soft_labels_of_the_head_on_patches(tmp_path, monkeypatch):
@@ -186,6 +198,18 @@ def test_a_run_that_was_stopped_ends_the_same(tmp_path):
     again = train_by_plan(plan, "log-mean", train, val, build, tmp_path / "run", device="cpu")
     for name, value in again.model.state_dict().items():
         assert torch.equal(value, trained.model.state_dict()[name]), name
+
+
+def test_a_last_training_on_all_bags_has_the_teacher_that_was_chosen(tmp_path, monkeypatch):
+    of_heads = {"vote": 0.0, "soft-count": -30.0, "adjusted-mean": -30.0}
+    first = train_one_teacher(tmp_path / "run", monkeypatch, (of_heads, of_heads))
+    bags = textures(24)
+    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
+    plan = plan.with_settings({"training.epochs": 1, "census.head.epochs": 1})
+    build = model_builder(plan, "auto", bags)
+    last = train_by_plan(plan, "auto", bags, bags, build, tmp_path / "last", device="cpu", chosen=first.chosen)
+    assert [*last.stages] == [*first.stages]
+    assert last.model.spec.method == "vote"
 
 
 def test_a_last_training_on_all_bags_starts_from_patches_too(tmp_path):

@@ -31,7 +31,7 @@ class CensusSettings:
     patches: bool = False  # heads on features of patches, for images without pretraining
     temperature: float = 0.2  # of the contrastive loss
     momentum: float = 0.99  # of the running mean of weights that teachers and student keep
-    teachers: int = 3
+    teachers: int | None = 3  # of each start; None: 1 after features of patches, else 3
     teacher_epochs: int = 40  # the smaller of this and training.epochs is used
     sharpness: float = 2.0  # the power to which the teachers' mean probabilities are raised
     mixup: float = 0.5  # largest share of another instance that is mixed in where soft labels are learned
@@ -39,7 +39,7 @@ class CensusSettings:
 
     def __post_init__(self) -> None:
         allowed = {
-            "teachers": (1 <= self.teachers <= 1_000, "1 or more, up to 1,000"),
+            "teachers": (self.teachers is None or 1 <= self.teachers <= 1_000, "1 or more, up to 1,000"),
             "teacher_epochs": (1 <= self.teacher_epochs <= 10**6, "1 or more, up to 1,000,000"),
             "search_epochs": (0 <= self.search_epochs <= 10**6, "0 or more, up to 1,000,000"),
             "momentum": (0 <= self.momentum < 1, "0 or more and below 1"),
@@ -74,7 +74,7 @@ def _plan_on_cpu(task: TaskInfo) -> Plan:
         warmup_epochs=epochs / 8,
         augment=_allowed(task, "flip", "rotate90"),
     )
-    own = CensusSettings(head=HEAD_ON_VECTORS, patches=True, teachers=1, teacher_epochs=round(epochs * 5 / 6))
+    own = CensusSettings(head=HEAD_ON_VECTORS, patches=True, teachers=None, teacher_epochs=round(epochs * 5 / 6))
     backbone = "cnn" if min(task.shape[:2]) < 2 * COARSEST else "cnn-reduced"
     return Plan("census", backbone, training=training, own=own, assumed_wrong=None)
 
@@ -137,7 +137,8 @@ def planned_epochs(plan: Plan, train: Bags, losses: int) -> int:
     if own.head is not None and (own.pretrain is not None or distills):
         epochs += max(losses, 1) * own.head.epochs
     starts = 1 + int(distills and not starts_from_patches(own, train))
-    teachers = own.teachers * starts if losses else own.teachers + starts - 1
+    of_start = teachers_of_start(own, train, bool(distills))
+    teachers = of_start * starts if losses else of_start + starts - 1
     teacher_epochs = min(plan.training.epochs, own.teacher_epochs)
     if train.background is not None:  # unless its share is given
         on_heads = own.head is not None and (own.pretrain is not None or distills)
@@ -154,6 +155,13 @@ def has_head_on_discriminants(own: CensusSettings, train: Bags) -> bool:
 def starts_from_patches(own: CensusSettings, train: Bags) -> bool:
     """Whether the heads on discriminants, if there are any, are trained on features of patches."""
     return own.patches and width_of(train) is None
+
+
+def teachers_of_start(own: CensusSettings, train: Bags, has_heads: bool) -> int:
+    """How many teachers each start has; `has_heads`: there are heads on discriminants."""
+    if own.teachers is not None:
+        return own.teachers
+    return 1 if has_heads and starts_from_patches(own, train) else 3
 
 
 def width_of(bags: Bags) -> int | None:

@@ -1,8 +1,8 @@
-"""census: several teachers learn from the bags, and a student learns their soft labels.
+"""census: teachers learn from the bags, and a student learns their soft labels.
 
 pretrain   the network learns, without any label, to recognise two views of an instance among all others (SimCLR)
 head       only the head is trained, on the features of the pretrained network: few weights for few labels
-teacher    the whole network learns from the bags with the method's loss; several, with different random draws
+teacher    the whole network learns from the bags with the method's loss; usually several, with different random draws
 student    one more network learns the mean soft label of every instance, and no bag label
 
 If the user allows training to see the labels of some instances, head and teachers learn them beside the bag labels, and
@@ -11,13 +11,14 @@ the student learns them in place of the soft labels of these instances.
 Teachers and student start from the weights of pretrain and head. For vectors, the head is trained on discriminants and
 the network first learns its soft labels (distilled). One teacher starts from that and another from random weights; the
 others start like the better one, by the loss of the validation bags. For images on a CPU, the head is trained in the
-same way on features of patches, which are found without labels (patches). There, all teachers start from the distilled
+same way on features of patches, which are found without labels (patches). There, one teacher starts from the distilled
 network, and the student learns from the heads, too. For tiny images there is no pretrain and no head: everything starts
 from random weights. Head and teachers keep the epoch with the lowest loss of the validation bags. Pretrain, distilled
 and student do not learn bag labels: they keep their last epoch.
 
-If no method is named, there are several losses: heads and teachers of each, and the soft labels that are learned are
-means with weights by `losses.loss_weights`. Then there is no choice of a start: all teachers are weighted.
+If no method is named, there are several losses: heads and teachers of each (one teacher has the loss whose head has the
+largest weight), and the soft labels that are learned are means with weights by `losses.loss_weights`. Then there is no
+choice of a start: all teachers are weighted.
 
 If there is a background class whose share is not given, it is estimated first (`background_share.find_share`).
 """
@@ -41,6 +42,7 @@ from .plan import (
     has_head_on_discriminants,
     searches_views,
     starts_from_patches,
+    teachers_of_start,
 )
 from .stages import (
     Teacher,
@@ -188,7 +190,8 @@ def _train_method(run: Run, heads: Run | None) -> Trained:
     if len(firsts) > 1:
         about = {"start": kind}
         run.log(f"{kind}-1 has the lower validation loss: the other teachers start like it")
-    teachers = [firsts[kind], *(teacher_of(kind, number) for number in range(2, own.teachers + 1))]
+    number_of_teachers = teachers_of_start(own, run.train, heads is not None)
+    teachers = [firsts[kind], *(teacher_of(kind, number) for number in range(2, number_of_teachers + 1))]
     student = starts[kind](0)
     student.head.load_state_dict(dict(teachers[-1].head.named_buffers()), strict=False)  # running statistics
     everyone = [*others, *(Teacher(teacher, run.train) for teacher in teachers)]
@@ -213,7 +216,7 @@ def _train_losses(run: Run, heads: Run | None) -> Trained:
     stages: dict[str, Fitted] = {}
     about: dict[str, Any] = {}
     starts, linear = _train_heads(run, heads, stages, about)
-    teachers = _train_teachers(run, starts, _losses_of_teachers(run, about), stages)
+    teachers = _train_teachers(run, starts, _losses_of_teachers(run, heads, about), stages)
     student = _train_student(run, starts, teachers, linear, stages, about)
     return Trained(student, stages["student"], stages, {"losses": about})
 
@@ -258,24 +261,24 @@ def _train_heads(
     return {"teacher": fresh_network, "distilled-teacher": copy_network}, linear
 
 
-def _losses_of_teachers(run: Run, about: dict[str, Any]) -> tuple[str, ...]:
-    """All losses; if there are fewer teachers, those whose heads on discriminants have the largest weights."""
-    heads, teachers = about.get("heads"), run.plan.own.teachers
-    if heads is None or teachers >= len(run.losses):
-        return run.losses
-    best = sorted(run.losses, key=lambda loss: heads[f"head-{loss}"]["weight"], reverse=True)[:teachers]
-    return tuple(loss for loss in run.losses if loss in best)
+def _losses_of_teachers(run: Run, heads: Run | None, about: dict[str, Any]) -> list[str]:
+    """The loss of each teacher of a start. They take turns; if there are fewer teachers than losses, those whose heads
+    on discriminants have the largest weights are used, or the first ones if there are no such heads."""
+    number = teachers_of_start(run.plan.own, run.train, heads is not None)
+    losses = run.losses
+    if number < len(losses) and heads is not None:
+        by_weight = sorted(losses, key=lambda loss: about["heads"][f"head-{loss}"]["weight"], reverse=True)
+        losses = tuple(loss for loss in losses if loss in by_weight[:number])
+    return [losses[i % len(losses)] for i in range(number)]
 
 
 def _train_teachers(
-    run: Run, starts: dict[str, Start], losses: tuple[str, ...], stages: dict[str, Fitted]
+    run: Run, starts: dict[str, Start], losses: list[str], stages: dict[str, Fitted]
 ) -> dict[str, Member]:
-    """The teachers of each start by stage; their losses take turns."""
-    own: CensusSettings = run.plan.own
+    """The teachers of each start by stage."""
     teachers: dict[str, Member] = {}
     for kind, start in starts.items():
-        for number in range(1, own.teachers + 1):
-            loss = losses[(number - 1) % len(losses)]
+        for number, loss in enumerate(losses, start=1):
             name, model = f"{kind}-{number}-{loss}", start(loss, number)
             stages[name] = run.stage(name, model, partial(train_teacher, run, model, number))
             teachers[name] = Member(model, run, loss, kind)
@@ -290,8 +293,8 @@ def _train_student(
     stages: dict[str, Fitted],
     about: dict[str, Any],
 ) -> Model:
-    """The student has the loss with the largest total weight, and starts like the teacher of that loss with the largest
-    weight."""
+    """The student has the loss with the largest total weight among those of the teachers, and starts like the teacher
+    of that loss with the largest weight."""
     everyone = teachers | (linear if starts_from_patches(run.plan.own, run.train) else {})
     weighted, about["teachers"] = _weigh(run, "teachers", everyone)
     weights = {name: member["weight"] for name, member in about["teachers"].items()}
