@@ -20,6 +20,7 @@ from .views import MIXED_EPOCHS, additions_for, views_of, with_views
 HEAD_EPOCHS = 100
 HEAD_ON_VECTORS = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
 IMAGES_ON_CPU, IMAGES_PER_STEP = 300_000, 128  # that a network learns in all epochs of a stage, and in one step
+TEACHERS = 3
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
 
 
@@ -31,7 +32,7 @@ class CensusSettings:
     patches: bool = False  # heads on features of patches, for images without pretraining
     temperature: float = 0.2  # of the contrastive loss
     momentum: float = 0.99  # of the running mean of weights that teachers and student keep
-    teachers: int | None = 3  # of each start; None: 1 after features of patches, else 3
+    teachers: int | None = TEACHERS  # of each start; None: 1 after features of patches, else TEACHERS
     teacher_epochs: int = 40  # the smaller of this and training.epochs is used
     sharpness: float = 2.0  # the power to which the teachers' mean probabilities are raised
     mixup: float = 0.5  # largest share of another instance that is mixed in where soft labels are learned
@@ -161,7 +162,7 @@ def teachers_of_start(own: CensusSettings, train: Bags, has_heads: bool) -> int:
     """How many teachers each start has; `has_heads`: there are heads on discriminants."""
     if own.teachers is not None:
         return own.teachers
-    return 1 if has_heads and starts_from_patches(own, train) else 3
+    return 1 if has_heads and starts_from_patches(own, train) else TEACHERS
 
 
 def width_of(bags: Bags) -> int | None:
