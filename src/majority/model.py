@@ -18,6 +18,7 @@ from .backbones import count_features, create_backbone
 from .data.background import Background
 from .data.bags import Bags
 from .data.batches import Target
+from .data.labels import BagLabels
 from .data.segments import Segments
 from .data.stores import Store, iterate_chunks
 from .errors import InputError
@@ -134,6 +135,11 @@ class Model(nn.Module):
             spec.method, self.n_features, len(spec.classes), spec.background, **spec.method_options
         )
 
+    def see_labels(self, labels: BagLabels) -> None:
+        """Tell the head how often each class is named by the labels of the training bags."""
+        classes = len(self.spec.classes)
+        self.head.see_labels(*map(torch.from_numpy, (labels.counts(classes), labels.second_counts(classes))))
+
     def bags_right(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:  # (b,)
         """Whether the label of each bag allows the class that most of its instances are predicted as."""
         background = None if self.spec.background is None else self.spec.background.index
@@ -199,7 +205,7 @@ def build_model(
         torch.default_generator.manual_seed(seed)
         module = create_backbone(backbone, spec.backbone_shape) if isinstance(backbone, str) else backbone
         model = Model(spec, Normalise(mean, std), module)
-    model.head.see_labels(torch.from_numpy(train.bag_labels.counts(len(train.classes))))
+    model.see_labels(train.bag_labels)
     return model
 
 

@@ -31,7 +31,7 @@ def test_it_equals_its_reference(winner_share):
     torch.manual_seed(0)
     counts = [9, 4, 0, 2]
     head = create_head("adjusted-mean", 6, 4).eval()
-    head.see_labels(torch.tensor(counts))
+    head.see_labels(torch.tensor(counts), torch.zeros(4))
     head.winner_share.fill_(winner_share)
     features = np.random.default_rng(0).normal(size=(15, 6))
     output = head(torch.from_numpy(features).float(), Segments(SIZES))
@@ -45,7 +45,7 @@ def test_it_equals_log_mean_if_winners_hold_all_instances():
     torch.manual_seed(0)
     adjusted, plain = create_head("adjusted-mean", 6, 4), create_head("log-mean", 6, 4)
     plain.load_state_dict(adjusted.state_dict(), strict=False)
-    adjusted.see_labels(torch.tensor([9, 4, 0, 2]))
+    adjusted.see_labels(torch.tensor([9, 4, 0, 2]), torch.zeros(4))
     adjusted.winner_share.fill_(1.0)
     features = torch.randn(15, 6)
     one, other = (head(features, Segments(SIZES)).bag_log_probs for head in (adjusted, plain))
@@ -68,7 +68,7 @@ def test_with_a_background_shares_are_shares_of_the_votes():
     """The same formula on the columns of voting classes."""
     torch.manual_seed(0)
     head = create_head("adjusted-mean", 6, 4, Background(2))
-    head.see_labels(torch.tensor([9, 4, 0, 2]))
+    head.see_labels(torch.tensor([9, 4, 0, 2]), torch.zeros(4))
     segments, labels = Segments(SIZES), [0, 3, 1, 1]
     output = head(3 * torch.randn(15, 6), segments)
     p = output.instance_log_probs.detach().double().exp().numpy()

@@ -70,15 +70,21 @@ def test_log_mean_ranks_as_if_instances_were_drawn():
         assert loss.item() == pytest.approx(-math.log(hits / len(orders)), rel=1e-5)
 
 
-def test_adjusted_mean_corrects_the_winner_and_ranks_by_plain_shares():
+def test_adjusted_mean_corrects_winners_and_runners_up_for_how_often_they_are_named():
     head = head_of("adjusted-mean")
-    head.see_labels(torch.tensor([8, 1, 1, 1]))
+    firsts, seconds = [8, 1, 1, 1], [0, 2, 7, 2]
+    head.see_labels(torch.tensor(firsts), torch.tensor(seconds))
+    head.eval().winner_share.fill_(0.4)
     output, segments = random_output(head, [4])
-    shares = output.instance_log_probs.exp().mean(dim=0)
+    shares = output.instance_log_probs.detach().double().exp().mean(dim=0).numpy()
+    f, g = ((np.array(counts) + 1) / (sum(counts) + C) for counts in (firsts, seconds))
+    e = 0.4 * f + 0.6 * (1 - f) / (C - 1)
     for first, second in permutations(range(C), 2):
+        others = [c for c in range(C) if c != first]
+        win = (shares * f / e)[first] / (shares * f / e).sum()
+        follow = (shares * g / e)[second] / (shares * g / e)[others].sum()
         loss = head.losses(output, segments, target_of([first], [second]))
-        runner_up = shares[second] / (1 - shares[first])
-        assert loss.item() == pytest.approx(-(output.bag_log_probs[0, first] + runner_up.log()).item(), rel=1e-4)
+        assert loss.item() == pytest.approx(-math.log(win * follow), rel=1e-4)
 
 
 def test_vote_is_near_the_chance_of_the_ranking_over_all_outcomes():

@@ -74,6 +74,10 @@ class BagLabels:
     def counts(self, n_classes: int) -> np.ndarray:  # (C,) bags whose label names this class alone
         return np.bincount(self.winners[self.named], minlength=n_classes)
 
+    def second_counts(self, n_classes: int) -> np.ndarray:  # (C,) bags whose label names this class as the runner-up
+        seconds = np.array([], np.int64) if self.seconds is None else self.seconds[self.seconds != UNKNOWN]
+        return np.bincount(seconds, minlength=n_classes)
+
     def strata(self, n_classes: int) -> np.ndarray:  # (b,)
         """One number per bag, by which bags are divided evenly: the first class that its label allows, or C."""
         first = self.winners if self.allowed is None else np.where(self.known, self.allowed.argmax(axis=1), UNKNOWN)

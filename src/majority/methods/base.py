@@ -57,8 +57,8 @@ class Head(nn.Module):
         if "losses" in cls.__dict__ and "label_kinds" not in cls.__dict__:
             cls.label_kinds = (WINNER,)
 
-    def see_labels(self, counts: Tensor) -> None:
-        """(C,): how many training bags have each label."""
+    def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
+        """(C,), (C,): how many training bags have each class as their label, and as their runner-up."""
 
     def forward(self, features: Tensor, segments: Segments) -> BagOutput:
         """(n, in_features) float32 -> instance and bag log-probabilities."""

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from ..data.bags import Bags
 from ..data.joining import join_labels
@@ -121,11 +120,10 @@ def _with_labels(run: Run, train: Bags, val: Bags) -> Run:
     """The run in a folder of its own, with these bags; new heads see their labels."""
     if train is run.train:
         return run
-    counts = torch.from_numpy(train.bag_labels.counts(len(train.classes)))
 
     def fresh_model(*args: Any, **options: Any) -> Model:
         model = run.fresh_model(*args, **options)
-        model.head.see_labels(counts)
+        model.see_labels(train.bag_labels)
         return model
 
     folder = run.folder if run.chosen is not None else run.folder / ROBUST

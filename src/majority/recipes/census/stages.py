@@ -60,7 +60,7 @@ def linear_model(run: Run, model: Model) -> Model:
         torch.default_generator.manual_seed(run.plan.own.head.seed)
         layer = nn.Linear(spec.instance_shape[0], len(spec.classes), bias=False)
         linear = Model(spec, deepcopy(model.normalise), layer)
-    linear.head.see_labels(torch.from_numpy(run.train.bag_labels.counts(len(spec.classes))))
+    linear.see_labels(run.train.bag_labels)
     return linear
 
 
