@@ -71,6 +71,9 @@ def test_ratios_belong_to_mpem_and_plans_of_other_recipes_have_none():
     assert plan.keys() == {"recipe", "backbone", "pixels", "training"}
 
 
+WITHOUT_SEARCH = "census (census.mixed_views 0.5, census.search_epochs 0, no census.validation_instances)"
+
+
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -78,7 +81,7 @@ def test_ratios_belong_to_mpem_and_plans_of_other_recipes_have_none():
         ("paper/paper-patience-50-fold-0.jsonl", {"paper (patience 50)"}),
         ("paper/cifar10-large-fold0-150-epochs.jsonl", {"paper (settings not recorded, 150 epochs run)"}),
         ("digits/results.jsonl", {"quick"}),
-        ("recipes/images-unknown.jsonl", {"augmented", "census (census.mixed_views 0.5, census.search_epochs 0)"}),
+        ("recipes/images-unknown.jsonl", {"augmented", WITHOUT_SEARCH}),
     ],
 )
 def test_old_lines_keep_their_settings(name, settings):

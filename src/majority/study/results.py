@@ -52,8 +52,9 @@ def with_current_names(line: Result) -> Result:
             plan["mpem"] = {"ratios": ratios}
         if isinstance(plan.get("training"), dict):
             plan["training"] = _rename_settings(plan["training"])
-        if isinstance(census, dict) and census:  # before there were settings for it, views were not mixed or chosen
-            added = {"mixed_views": 0.0, "search_epochs": 0, "patches": _starts_from_patches(line)}
+        if isinstance(census, dict) and census:  # what was done before there were settings for it
+            added = {"mixed_views": 0.0, "search_epochs": 0, "validation_instances": False}
+            added["patches"] = _starts_from_patches(line)
             plan["census"] = added | _rename_settings(census)
         line["plan"] = plan
     if isinstance(line.get("stages"), dict):

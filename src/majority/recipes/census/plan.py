@@ -30,6 +30,7 @@ class CensusSettings:
     head: Settings | None = None  # training of the head alone; None: no such stage
     search_epochs: int = 0  # of pretraining for each choice of views; 0: the views are not chosen by the bags
     patches: bool = False  # heads on features of patches, for images without pretraining
+    validation_instances: bool = False  # pretrain and student also learn from the instances of validation bags
     temperature: float = 0.2  # of the contrastive loss
     momentum: float = 0.99  # of the running mean of weights that teachers and student keep
     teachers: int | None = TEACHERS  # of each start; None: 1 after features of patches, else TEACHERS
@@ -104,7 +105,7 @@ def _plan_on_gpu(task: TaskInfo) -> Plan:
         augment=("crop", "cutout"),
         precision="bf16",
     )
-    own = CensusSettings(pretrain, head, teacher_epochs=20)
+    own = CensusSettings(pretrain, head, validation_instances=True, teacher_epochs=20)
     plan = Plan("census", resnet_for(task), training=training, own=own, assumed_wrong=None)
     known = known_source(task.source)
     if known is not None:

@@ -5,6 +5,9 @@ head       only the head is trained, on the features of the pretrained network: 
 teacher    the whole network learns from the bags with the method's loss; usually several, with different random draws
 student    one more network learns the mean soft label of every instance, and no bag label
 
+With `validation_instances`, the instances of validation bags take part as if these were training bags without a label:
+pretrain and student learn from them, too. The labels of these bags only choose.
+
 If the user allows training to see the labels of some instances, head and teachers learn them beside the bag labels, and
 the student learns them in place of the soft labels of these instances.
 
@@ -31,6 +34,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ...data.joining import join
 from ...model import Model
 from ...training.state import Fitted
 from ..losses import label_counts, label_log_likelihood, loss_weights
@@ -64,6 +70,18 @@ def train(run: Run) -> Trained:
     return replace(trained, stages=stages | trained.stages, about={"views": about} | trained.about)
 
 
+def _with_validation_instances(run: Run) -> Run:
+    """The run whose training bags include the validation bags, without their labels."""
+    own: CensusSettings = run.plan.own
+    if not own.validation_instances or run.chosen is not None:  # chosen: there are no validation bags
+        return run
+    if run.val.store is not run.train.store:
+        run.log("note: the validation bags are in another array or file: only training bags are learned from")
+        return run
+    unlabelled = run.val._with(bag_labels=run.val.bag_labels.masked(np.zeros(len(run.val), bool)))
+    return replace(run, train=join([run.train, unlabelled]))
+
+
 def _run_of_heads(run: Run) -> Run | None:
     """The run for heads on discriminants: this one if its instances are vectors, else one on features of patches. None
     if there are no such heads."""
@@ -75,6 +93,7 @@ def _run_of_heads(run: Run) -> Run | None:
 
 
 def _train_stages(run: Run) -> Trained:
+    run = _with_validation_instances(run)
     heads = _run_of_heads(run)
     train_all = _train_losses if run.losses else _train_method
     if run.train.background is None or _share_is_given(run):

@@ -1,0 +1,91 @@
+"""census with `validation_instances`: the instances of validation bags are learned from, their labels only choose."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Settings, build_model, load_source
+from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
+from majority.recipes.census import CensusSettings
+
+SETTINGS = CensusSettings(
+    Settings(epochs=1, batch_bags=32, drop_last=True, augment=("noise",)),
+    Settings(epochs=1),
+    validation_instances=True,
+    teachers=1,
+)
+ALONE = replace(SETTINGS, validation_instances=False)
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return load_source("digits").make_parts(scenario="large", bags=24, bag_size=8)
+
+
+def run_of(folder, parts, settings=SETTINGS, **more):
+    def fresh(number=0):
+        return build_model(parts.train, "log-mean", "tiny", seed=number)
+
+    plan = Plan("census", "tiny", training=Settings(epochs=1, batch_bags=8), own=settings)
+    return Run(folder, parts.train, parts.val, plan, fresh, None, "cpu", **more)
+
+
+def weights_of(run):
+    return census.train(run).model.state_dict()
+
+
+def differ(one, other):
+    return any(not torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_it_is_the_plan_for_images_on_a_gpu():
+    shapes = {"images": (32, 32, 3), "tiny images": (8, 8, 1), "vectors": (64,)}
+    on = {
+        (name, on_gpu): RECIPES["census"].plan(TaskInfo("", shape, on_gpu)).own.validation_instances
+        for name, shape in shapes.items()
+        for on_gpu in (False, True)
+    }
+    assert [case for case in on if on[case]] == [("images", True)]
+
+
+@pytest.mark.parametrize("settings", [SETTINGS, ALONE], ids=["with", "without"])
+def test_pretrain_and_student_learn_from_validation_instances_and_no_stage_from_their_labels(
+    tmp_path, monkeypatch, parts, settings
+):
+    seen, fit = {}, Run.fit
+
+    def remember(run, model, folder, title, bags=None, *given, **more):
+        seen[folder.name] = bags[0] if bags else run.train
+        return fit(run, model, folder, title, bags, *given, **more)
+
+    monkeypatch.setattr(Run, "fit", remember)
+    census.train(run_of(tmp_path, parts, settings))
+    val = set(parts.val.index) - set(parts.train.index)
+    assert val
+    for stage in ("pretrain", "student"):
+        assert (val <= set(seen[stage].index)) == settings.validation_instances
+        assert settings.validation_instances or not val & set(seen[stage].index)
+    for stage in ("teacher-1", "student"):
+        assert np.array_equal(seen[stage].bag_labels.counts(10), parts.train.bag_labels.counts(10))
+    assert len(seen["head"]) == len(parts.train), "the head learns from labelled bags alone"
+
+
+def test_labels_of_validation_bags_and_instances_do_not_reach_the_network(tmp_path, parts):
+    """With one epoch of each stage there is nothing to choose: the weights are the same whatever the labels say."""
+    rng = np.random.default_rng(0)
+    shuffled = parts.val._with(instance_labels=rng.permutation(parts.val.instance_labels))
+    shuffled = shuffled._with(bag_labels=parts.val.bag_labels.take(rng.permutation(len(parts.val))))
+    assert not np.array_equal(shuffled.labels, parts.val.labels)
+    whole = weights_of(run_of(tmp_path / "one", parts))
+    assert not differ(whole, weights_of(run_of(tmp_path / "two", parts._replace(val=shuffled))))
+    assert differ(whole, weights_of(run_of(tmp_path / "three", parts, ALONE)))
+
+
+def test_validation_bags_in_another_array_do_not_take_part(tmp_path, parts):
+    notes = []
+    apart = parts._replace(val=parts.val._with(store=parts.val.store.copy()))
+    found = weights_of(run_of(tmp_path / "apart", apart, log=notes.append))
+    assert any(note.startswith("note: ") and "validation bags" in note for note in notes)
+    assert not differ(found, weights_of(run_of(tmp_path / "alone", parts, ALONE)))
