@@ -109,3 +109,34 @@ def test_the_tables_of_labels_are_those_of_their_runs():
         rows = [row for row in runs if (row["source"], row["bags"]) == (source, bags)]
         figures = [f"{mean(row[name] for row in rows):.3f}" for name in ("split", "refit", "folds")]
         assert f"| {source}, {bags} bags | {len(rows)} | {' | '.join(figures)} |" in page
+
+
+def test_the_table_of_runners_up_of_images_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/labels.md").read_text().split("**Images.**")[1].split("\n## ")[0]
+    runs, references = read("labels/top2-images.jsonl"), read("census/runs.jsonl")
+    expected = []
+    titles = {"cifar10": "CIFAR-10, fold 4", "svhn28": "SVHN (28x28), fold 3", "pathmnist": "PathMNIST, fold 4"}
+    for source, title in titles.items():
+        fold = int(title[-1])
+        key = {"source": source, "scenario": "small", "fold": fold}.items()
+        named = {row["line"]: row["instance_accuracy"] for row in references if key <= row.items() and "seed" in row}
+        (ranked,) = (row["instance_accuracy"] for row in runs if key <= row.items())
+        values = [named["census"], ranked, named["proportion"]]
+        closed = (values[1] - values[0]) / (values[2] - values[0])
+        expected.append([title, *(f"{value:.3f}" for value in values), f"{100 * closed:.0f} %"])
+    shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    assert shown[1:] == expected
+
+    def of_head(line, corrected=True):
+        commit = "a7b4c14" if corrected else "840898e"
+        rows = [row for row in runs if (row["line"], row["commit"], row["fold"]) == (line, commit, 0)]
+        assert len(rows) == 3
+        return mean(row["instance_accuracy"] for row in rows)
+
+    text = " ".join(page.split())
+    winner, proportion = of_head("winner"), of_head("proportion")
+    assert f"has {winner:.3f} with winners and {proportion:.3f} with proportions" in text
+    before, now = of_head("top2", corrected=False), of_head("top2")
+    assert f"gave it {before:.3f} by plain shares, and give {now:.3f} now" in text
+    closed = [f"{100 * (value - winner) / (proportion - winner):.0f} %" for value in (now, before)]
+    assert f"{closed[0]} of the gap instead of {closed[1]}" in text

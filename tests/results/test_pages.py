@@ -3,8 +3,6 @@
 import csv
 import json
 import re
-import shutil
-import sys
 from collections import defaultdict
 from statistics import mean, stdev
 
@@ -94,31 +92,6 @@ def test_the_table_of_views_is_that_of_its_runs():
     rows = read("census/views.jsonl")
     expected = [f"{row['val_loss']:.3f} / {row['instance_accuracy']:.3f}" for row in rows]
     assert sorted(shown) == sorted(expected)
-
-
-def test_the_table_of_unknown_images_is_that_of_its_runs(monkeypatch, tmp_path):
-    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
-    from census_tables import write_unknown
-
-    for name in ("runs.jsonl", "unknown.jsonl"):
-        shutil.copy(RESULTS / "census" / name, tmp_path)
-    write_unknown(tmp_path)
-    assert (tmp_path / "unknown.csv").read_text() == (RESULTS / "census/unknown.csv").read_text()
-
-    titles = {"cifar10": "CIFAR-10", "svhn28": "SVHN (28x28)", "pathmnist": "PathMNIST"}
-    of_cells, named = defaultdict(dict), {}
-    for row in read("census/unknown.jsonl"):
-        of_cells[row["source"], row["scenario"]][row["method"]] = row
-    for row in read("census/runs.jsonl"):
-        if (row["line"], row["fold"]) == ("census", 2):
-            named[row["source"], row["scenario"]] = row["instance_accuracy"]
-    page = (DOCS / "benchmarks/census.md").read_text()
-    for (source, scenario), of in of_cells.items():
-        one, several = of["adjusted-mean"], of.get("auto")
-        figures = [f"{accuracy:.3f}" for accuracy in (one["instance_accuracy"], named[source, scenario])]
-        figures.append("not run" if several is None else f"{several['instance_accuracy']:.3f}")
-        cells = [f"{titles[source]} {scenario.capitalize()}", " + ".join(one["views"]["chosen"]), *figures]
-        assert f"| {' | '.join(cells)} |" in page
 
 
 def test_the_ratios_of_ragged_bags_are_those_of_the_raw_file():

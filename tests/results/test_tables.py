@@ -44,6 +44,7 @@ def test_the_tables_of_census_are_those_of_its_runs(monkeypatch, tmp_path, folde
     assert written == {file.name for file in (RESULTS / folder).iterdir()} - {
         "ablation.jsonl",
         "student-trials.jsonl",
+        "validation-instances.jsonl",
         "views.jsonl",
         "unknown.jsonl",
         "unknown.csv",

@@ -1,0 +1,81 @@
+"""The page of census: views that the bags choose, and instances of validation bags."""
+
+import shutil
+import sys
+from collections import defaultdict
+from itertools import product
+from statistics import mean
+
+from raw_results import DOCS, RESULTS, ROOT, read
+
+
+def test_the_table_of_unknown_images_is_that_of_its_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "path", [str(ROOT / "benchmarks"), *sys.path])
+    from census_tables import write_unknown
+
+    for name in ("runs.jsonl", "unknown.jsonl"):
+        shutil.copy(RESULTS / "census" / name, tmp_path)
+    write_unknown(tmp_path)
+    assert (tmp_path / "unknown.csv").read_text() == (RESULTS / "census/unknown.csv").read_text()
+
+    titles = {"cifar10": "CIFAR-10", "svhn28": "SVHN (28x28)", "pathmnist": "PathMNIST"}
+    of_cells, named = defaultdict(dict), {}
+    for row in read("census/unknown.jsonl"):
+        of_cells[row["source"], row["scenario"], row["fold"]][row["method"]] = row
+    for row in read("census/runs.jsonl"):
+        if row["line"] == "census":
+            named[row["source"], row["scenario"], row["fold"]] = row["instance_accuracy"]
+    expected, last = [], ""
+    for source, scenario in product(titles, ("small", "large")):
+        for fold in (2, 3, 4):
+            if (of := of_cells.get((source, scenario, fold))) is None:
+                continue
+            one, several = of["adjusted-mean"], of.get("auto")
+            figures = [f"{accuracy:.3f}" for accuracy in (one["instance_accuracy"], named[source, scenario, fold])]
+            figures.append("not run" if several is None else f"{several['instance_accuracy']:.3f}")
+            title = f"{titles[source]} {scenario.capitalize()}"
+            expected.append(["" if title == last else title, str(fold), " + ".join(one["views"]["chosen"]), *figures])
+            last = title
+            assert one["instance_accuracy"] > named[source, scenario, fold] - 0.0045
+    page = (DOCS / "benchmarks/census.md").read_text().split("**The whole recipe**")[1].split("\n## ")[0]
+    shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    assert shown[1:] == expected
+    assert "No run is more than 0.004 below" in page
+
+
+def test_the_table_of_validation_instances_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/census.md").read_text().split("## Instances of validation bags")[1].split("\n## ")[0]
+    runs = read("census/validation-instances.jsonl")
+    shown = {line.split("|")[1].strip(): line.split("|")[2:4] for line in page.splitlines() if line.startswith("| ")}
+    for source, title in {"cifar10": "CIFAR-10", "svhn28": "SVHN (28x28)"}.items():
+        for row in (row for row in runs if row["source"] == source and row["start"] == "random"):
+            name = f"{title}, {'with validation bags' if row['validation_instances'] else 'training bags alone'}"
+            figures = [f"{row[key]:.3f}" for key in ("instance_accuracy", "soft_labels_right")]
+            assert [cell.strip() for cell in shown[name]] == figures
+    trials = read("census/student-trials.jsonl")
+    (base,) = (row for row in trials if row["trial"] == {})
+    assert f"{base['instance_accuracy']:.3f}" in shown["CIFAR-10, training bags alone"][0]
+    assert f"{trials[1]['teachers_train']:.3f}" in shown["CIFAR-10, training bags alone"][1]
+
+    def gain(**chosen):
+        groups = [
+            [
+                row["instance_accuracy"]
+                for row in runs
+                if row["validation_instances"] == takes_part and chosen.items() <= row.items()
+            ]
+            for takes_part in (True, False)
+        ]
+        return mean(groups[0]) - mean(groups[1])
+
+    text = " ".join(page.split())
+    digits = {
+        (bags, scenario): gain(source="digits", bags=bags, scenario=scenario)
+        for bags in (40, 100, 200)
+        for scenario in ("small", "various")
+    }
+    assert f"gain {digits[200, 'small']:.3f} on Small and lose {-digits[200, 'various']:.3f} on Various" in text
+    assert f"digits gain {digits[40, 'small']:.3f} and {digits[40, 'various']:.3f} (40 bags" in text
+    assert f"and {digits[100, 'small']:.3f} and {digits[100, 'various']:.3f} (100 bags)" in text
+    assert f"`crops.csv` gains {gain(source='crops'):.3f}" in text
+    assert f"loses {-gain(source='pathmnist'):.3f} (n = 1)" in text
