@@ -140,3 +140,20 @@ def test_the_table_of_runners_up_of_images_is_that_of_its_runs():
     assert f"gave it {before:.3f} by plain shares, and give {now:.3f} now" in text
     closed = [f"{100 * (value - winner) / (proportion - winner):.0f} %" for value in (now, before)]
     assert f"{closed[0]} of the gap instead of {closed[1]}" in text
+
+
+def test_the_table_of_classes_that_rarely_win_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/labels.md").read_text().split("**Classes that rarely win.**")[1].split("**Images.**")[0]
+    even = [
+        row | {"winner_ratio": 1} for row in read("labels/top2.jsonl") if row["method"] in ("auto", "adjusted-mean")
+    ]
+    runs, expected = [*even, *read("labels/top2-skewed.jsonl")], []
+    for ratio in (1, 20, 100):
+        cells = []
+        for key in (("census", "winner"), ("census", "top2"), ("quick", "winner"), ("quick", "top2")):
+            rows = [row for row in runs if (row["recipe"], row["line"], row["winner_ratio"]) == (*key, ratio)]
+            assert sorted(row["fold"] for row in rows) == [2, 3, 4]
+            cells.append(f"{mean(row['instance_accuracy'] for row in rows):.3f}")
+        expected.append([f"{ratio}:1", *cells])
+    shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    assert shown[1:] == expected
