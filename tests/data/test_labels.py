@@ -42,6 +42,13 @@ def test_every_kind_of_label():
     assert "1 bag without a label" in repr(bags)
 
 
+def test_runners_up_are_counted():
+    bags = bags_of(["a", "b", "c", "a"], second_labels=["b", "", "b", "c"])
+    assert bags.bag_labels.counts(3).tolist() == [2, 1, 1]
+    assert bags.bag_labels.second_counts(3).tolist() == [0, 2, 1]
+    assert bags_of(["a", "b", "c"]).bag_labels.second_counts(3).tolist() == [0, 0, 0]
+
+
 def test_plain_labels_have_no_more_arrays_and_the_same_fingerprint():
     plain = bags_of(["a", "b", "a"])
     assert plain.bag_labels.kinds == set()

@@ -13,6 +13,7 @@ from majority.data.batches import Target
 from majority.data.labels import KINDS, RUNNER_UP, SEVERAL, WINNER
 from majority.data.segments import Segments
 from majority.methods import METHODS, BagOutput, Head
+from majority.methods.functional import runner_up_worths
 from majority.training.loop import fit
 from majority.training.settings import Settings
 
@@ -70,6 +71,18 @@ def test_log_mean_ranks_as_if_instances_were_drawn():
         assert loss.item() == pytest.approx(-math.log(hits / len(orders)), rel=1e-5)
 
 
+def test_worths_give_the_shares_of_runners_up():
+    """Classes are drawn as second by worths that are then found from the shares alone, also if one usually wins."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        n = rng.integers(3, 8)
+        firsts, worths = rng.dirichlet(np.ones(n)), rng.dirichlet(np.full(n, 5.0))
+        chances = worths / (1 - worths)[:, None] * (1 - np.eye(n))  # of the column to be second, if the row is first
+        seconds = firsts @ chances
+        found = runner_up_worths(torch.from_numpy(firsts), torch.from_numpy(seconds))
+        np.testing.assert_allclose(found, worths, atol=0.01)
+
+
 def test_adjusted_mean_corrects_winners_and_runners_up_for_how_often_they_are_named():
     head = head_of("adjusted-mean")
     firsts, seconds = [8, 1, 1, 1], [0, 2, 7, 2]
@@ -79,10 +92,11 @@ def test_adjusted_mean_corrects_winners_and_runners_up_for_how_often_they_are_na
     shares = output.instance_log_probs.detach().double().exp().mean(dim=0).numpy()
     f, g = ((np.array(counts) + 1) / (sum(counts) + C) for counts in (firsts, seconds))
     e = 0.4 * f + 0.6 * (1 - f) / (C - 1)
+    h = runner_up_worths(torch.from_numpy(f), torch.from_numpy(g)).numpy()
     for first, second in permutations(range(C), 2):
         others = [c for c in range(C) if c != first]
         win = (shares * f / e)[first] / (shares * f / e).sum()
-        follow = (shares * g / e)[second] / (shares * g / e)[others].sum()
+        follow = (shares * h)[second] / (shares * h)[others].sum()
         loss = head.losses(output, segments, target_of([first], [second]))
         assert loss.item() == pytest.approx(-math.log(win * follow), rel=1e-4)
 

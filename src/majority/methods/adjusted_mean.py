@@ -7,7 +7,8 @@ of all instances of each class, e = w f + (1 - w)(1 - f) / (C - 1). This assumes
 share w, which is estimated in training, and that the other classes share the rest evenly. If winners hold nearly all
 of their bags, e equals f and the method equals log-mean.
 
-Runners-up are corrected in the same way, with the share of bags in which each class is second in place of f.
+Given the winner, the probability of the runner-up k is proportional to mean_k * h_k, where the worths h are such that
+each class is second as often as in the training bags. There is no e, because the other classes share the rest evenly.
 
 The correction is that of Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, for bags.
 """
@@ -21,7 +22,7 @@ from ..data.batches import Target
 from ..data.labels import KINDS
 from ..data.segments import Segments
 from .base import BagOutput, pick
-from .functional import expected_shares, runner_up_log_probs, vote_log_proportions
+from .functional import expected_shares, runner_up_log_probs, runner_up_worths, vote_log_proportions
 from .voting_head import VotingHead, with_impossible_column, without_column
 
 MOMENTUM = 0.95  # of the running mean of the winners' share, per step
@@ -30,35 +31,31 @@ MOMENTUM = 0.95  # of the running mean of the winners' share, per step
 class AdjustedMean(VotingHead):
     label_kinds, uses_weights = KINDS, True
     label_shares: Tensor  # (C,) share of training bags with each label
-    second_shares: Tensor  # (C,) share of training bags with each runner-up; not in files, because only losses use it
+    runner_up_worths: Tensor  # (C,) how often classes are second, given the winner; not in files: only losses use it
     winner_share: Tensor  # () mean share of a bag that its winner holds
 
     def __init__(self, in_features: int, n_classes: int):
         super().__init__()
         self.classifier = nn.Linear(in_features, n_classes)
         self.register_buffer("label_shares", torch.full((n_classes,), 1 / n_classes))
-        self.register_buffer("second_shares", torch.full((n_classes,), 1 / n_classes), persistent=False)
+        self.register_buffer("runner_up_worths", torch.full((n_classes,), 1 / n_classes), persistent=False)
         self.register_buffer("winner_share", torch.tensor(1 / n_classes))
 
     def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
         """Add-one smoothing: a class that was never a label stays possible."""
         self.label_shares.copy_((counts + 1) / (counts + 1).sum())
-        self.second_shares.copy_((seconds + 1) / (seconds + 1).sum())
+        self.runner_up_worths.copy_(runner_up_worths(self.label_shares, (seconds + 1) / (seconds + 1).sum()))
 
     def classify(self, features: Tensor) -> Tensor:
         return self.classifier(features).log_softmax(dim=1)
 
     def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor, None]:
-        return self._corrected(votes, segments, self.label_shares).log_softmax(dim=1), None
-
-    def _corrected(self, votes: Tensor, segments: Segments, named: Tensor) -> Tensor:  # (n, C), (K,) -> (b, C)
-        """Log-shares of the votes, corrected for how often classes are named; up to a constant of each bag."""
         labels, phantom = self.label_shares, 0.0
         if self.background is not None:
-            labels, named = (without_column(row.unsqueeze(0), self.background.index) for row in (labels, named))
-            labels, phantom = labels / labels.sum(), self.background.phantom
-        shares = vote_log_proportions(votes, segments, phantom)
-        return shares + named.log() - expected_shares(labels, self.winner_share).log()
+            labels, phantom = without_column(labels.unsqueeze(0), self.background.index), self.background.phantom
+            labels = labels / labels.sum()
+        adjustment = labels.log() - expected_shares(labels, self.winner_share).log()
+        return (vote_log_proportions(votes, segments, phantom) + adjustment).log_softmax(dim=1), None
 
     def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         if self.training:
@@ -80,6 +77,8 @@ class AdjustedMean(VotingHead):
     def runner_up(self, output: BagOutput, segments: Segments, first: Tensor, second: Tensor) -> Tensor:
         votes, background = output.instance_log_probs, self.background
         if background is None:
-            return runner_up_log_probs(self._corrected(votes, segments, self.second_shares), first, second)
-        shares = self._corrected(without_column(votes, background.index), segments, self.second_shares)
-        return runner_up_log_probs(with_impossible_column(shares, background.index), first, second)
+            shares = vote_log_proportions(votes, segments, 0.0)
+        else:
+            voting = vote_log_proportions(without_column(votes, background.index), segments, background.phantom)
+            shares = with_impossible_column(voting, background.index)
+        return runner_up_log_probs(shares + self.runner_up_worths.log(), first, second)

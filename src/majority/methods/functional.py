@@ -120,6 +120,23 @@ def runner_up_log_probs(log_probs: Tensor, first: Tensor, second: Tensor) -> Ten
     return others.gather(1, second.unsqueeze(1)).squeeze(1)
 
 
+def runner_up_worths(firsts: Tensor, seconds: Tensor, rounds: int = 100) -> Tensor:
+    """(C,), (C,) share of bags in which each class is first, and second -> (C,) worths h, which sum to 1.
+
+    If class y is first, class c is second with probability h_c / (1 - h_y), and so over all bags as often as given.
+    A class that usually wins has few bags in which it could be second: its worth is larger than its share of seconds.
+
+    >>> runner_up_worths(torch.tensor([0.8, 0.1, 0.1]), torch.tensor([0.14, 0.43, 0.43]))
+    tensor([0.5385, 0.2308, 0.2308])
+    """
+    worths = seconds
+    for _ in range(rounds):  # a fixed point
+        odds = firsts / (1 - worths).clamp(min=1e-6)
+        found = seconds / (odds.sum() - odds)
+        worths = (worths + found / found.sum()) / 2
+    return worths
+
+
 def expected_shares(label_shares: Tensor, winner_share: Tensor | float) -> Tensor:
     """(..., C) share of bags with each label -> (..., C) expected share of instances of each class.
 

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from majority import Settings, build_model, load_source
+from majority.data.joining import join
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.census import CensusSettings
+from majority.recipes.stages import Chosen
 
 SETTINGS = CensusSettings(
     Settings(epochs=1, batch_bags=32, drop_last=True, augment=("noise",)),
@@ -75,12 +77,25 @@ def test_pretrain_and_student_learn_from_validation_instances_and_no_stage_from_
 def test_labels_of_validation_bags_and_instances_do_not_reach_the_network(tmp_path, parts):
     """With one epoch of each stage there is nothing to choose: the weights are the same whatever the labels say."""
     rng = np.random.default_rng(0)
-    shuffled = parts.val._with(instance_labels=rng.permutation(parts.val.instance_labels))
+    labels = rng.permutation(parts.val.instance_labels)
+    shuffled = parts.val._with(instance_labels=labels, training_labels=labels)
     shuffled = shuffled._with(bag_labels=parts.val.bag_labels.take(rng.permutation(len(parts.val))))
     assert not np.array_equal(shuffled.labels, parts.val.labels)
     whole = weights_of(run_of(tmp_path / "one", parts))
     assert not differ(whole, weights_of(run_of(tmp_path / "two", parts._replace(val=shuffled))))
     assert differ(whole, weights_of(run_of(tmp_path / "three", parts, ALONE)))
+
+
+def test_bags_that_are_already_trained_on_are_not_added(tmp_path, parts):
+    """A second training on all bags, and bags that are too few to hold some out."""
+    everything = parts._replace(train=join([parts.train, parts.val]), val=parts.train)
+    stages = ("pretrain", "head", "teacher-1", "student")
+    chosen = Chosen(dict.fromkeys(stages, 1), {})
+    alone = weights_of(run_of(tmp_path / "alone", everything, ALONE, chosen=chosen))
+    assert not differ(alone, weights_of(run_of(tmp_path / "refit", everything, chosen=chosen)))
+    same = parts._replace(val=parts.train)
+    alone = weights_of(run_of(tmp_path / "same alone", same, ALONE))
+    assert not differ(alone, weights_of(run_of(tmp_path / "same", same)))
 
 
 def test_validation_bags_in_another_array_do_not_take_part(tmp_path, parts):

@@ -73,13 +73,14 @@ def train(run: Run) -> Trained:
 def _with_validation_instances(run: Run) -> Run:
     """The run whose training bags include the validation bags, without their labels."""
     own: CensusSettings = run.plan.own
-    if not own.validation_instances or run.chosen is not None:  # chosen: there are no validation bags
+    if not own.validation_instances or run.chosen is not None or run.val is run.train:  # then none are held out
         return run
     if run.val.store is not run.train.store:
-        run.log("note: the validation bags are in another array or file: only training bags are learned from")
+        what = "the validation bags are in another array or file, so only training bags are learned from"
+        run.log(f"note: {what}: to learn from both, take them from one source")
         return run
-    unlabelled = run.val._with(bag_labels=run.val.bag_labels.masked(np.zeros(len(run.val), bool)))
-    return replace(run, train=join([run.train, unlabelled]))
+    no_label = run.val.bag_labels.masked(np.zeros(len(run.val), bool))
+    return replace(run, train=join([run.train, run.val._with(bag_labels=no_label, training_labels=None)]))
 
 
 def _run_of_heads(run: Run) -> Run | None:

@@ -103,12 +103,12 @@ def distill(run: Run, model: Model, teachers: Sequence[Teacher], folder: Path, t
 
 
 def head_alone(model: Model, features: Bags) -> Model:
-    """A model that takes this one's features as instances, with a head of the same kind and weights."""
+    """A model that takes this one's features as instances, with a copy of its head."""
     spec, width = model.spec, features.store.shape[1]
     identity = Normalise(torch.zeros(width), torch.ones(width))
     options = (spec.method_options, spec.background)
     alone = Model(ModelSpec(spec.method, "linear", spec.classes, (width,), None, *options), identity, nn.Identity())
-    alone.head.load_state_dict(model.head.state_dict())
+    alone.head = deepcopy(model.head)
     return alone
 
 
