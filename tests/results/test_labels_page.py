@@ -104,11 +104,28 @@ def test_the_tables_of_labels_are_those_of_their_runs():
         if line == "proportion":
             kinds = [("census", "proportion"), ("quick", "proportion"), ("quick", "proportion")]
         assert shown[title] == [cell(by_recipe[kind]) for kind in kinds], title
-    runs = read("labels/refit.jsonl")
-    for source, bags in {(row["source"], row["bags"]) for row in runs}:
-        rows = [row for row in runs if (row["source"], row["bags"]) == (source, bags)]
-        figures = [f"{mean(row[name] for row in rows):.3f}" for name in ("split", "refit", "folds")]
-        assert f"| {source}, {bags} bags | {len(rows)} | {' | '.join(figures)} |" in page
+
+
+def test_the_tables_of_all_bags_are_those_of_their_runs():
+    page = (DOCS / "benchmarks/labels.md").read_text().split("## All bags at the end")[1]
+    runs, text = read("labels/refit.jsonl"), " ".join(page.split())
+    for recipe in ("census", "quick"):
+        table = page.split(f"| Recipe `{recipe}` |")[1].split("\n\n")[0]
+        of_recipe = [row for row in runs if row["recipe"] == recipe]
+        for source, bags in {(row["source"], row["bags"]) for row in of_recipe}:
+            rows = [row for row in of_recipe if (row["source"], row["bags"]) == (source, bags)]
+            figures = [f"{mean(row[name] for row in rows):.3f}" for name in ("split", "refit", "folds")]
+            assert f"| {source}, {bags} bags | {len(rows)} | {' | '.join(figures)} |" in table
+        claims = text.split(f"- **`{recipe}`.**")[1].split("- **")[0]
+        assert f"Over the {len(of_recipe)} combinations" in claims
+        for name in ("refit", "folds"):
+            gains = [row[name] - row["split"] for row in of_recipe]
+            assert f"{mean(gains):.3f}" in claims
+            assert f"in {sum(gain > 0 for gain in gains)} of them" in claims
+            assert f"{min(gains):.3f} to +{max(gains):.3f})" in claims
+    for row in read("recipes/few-bags-trials.jsonl"):
+        if (row["scenario"], row["bags"]) == ("various", 36) and row["epochs"] in (30, 90):
+            assert f"{row['instance_accuracy']:.3f}" in text.split("**Few bags of tiny images.**")[1]
 
 
 def test_the_table_of_runners_up_of_images_is_that_of_its_runs():
