@@ -219,6 +219,7 @@ class CensusResult(TypedDict):
     losses: NotRequired[LossWeights]
     views: NotRequired[ChosenViews]
     background: NotRequired[BackgroundShare]
+    validation_instances: NotRequired[Count]  # that took part in training, without labels
 
 
 class MpemChoice(TypedDict):

@@ -17,18 +17,20 @@ RESULT = {
     },
     "views": {"chosen": [], "tried": [{"views": [], "val_loss": 1.8}], "validation_bags": 15},
     "losses": {"weights": {"vote": 0.4, "soft-count": 0.6}, "validation_bags": 15},
+    "validation_instances": 6400,
 }
 
 
 def test_every_choice_of_the_bags_is_one_line_in_a_fixed_order():
     lines = describe_result(RESULT).lines
-    assert list(lines) == ["bag losses", "views", "background share", "wrong labels"]
+    assert list(lines) == ["bag losses", "views", "background share", "validation bags", "wrong labels"]
     assert lines["bag losses"] == (
         "soft-count 0.60, vote 0.40 (weights by how well instance predictions explain the labels of 15 validation "
         "bags, and by how evenly labels are distributed)"
     )
     assert "crops 1.800" in lines["views"]
     assert "10 % of 60" in lines["wrong labels"]
+    assert "6,400 instances" in lines["validation bags"]
     assert lines["background share"].startswith("0.25, estimated")
 
 

@@ -63,7 +63,9 @@ def test_pretrain_and_student_learn_from_validation_instances_and_no_stage_from_
         return fit(run, model, folder, title, bags, *given, **more)
 
     monkeypatch.setattr(Run, "fit", remember)
-    census.train(run_of(tmp_path, parts, settings))
+    trained = census.train(run_of(tmp_path, parts, settings))
+    said = {"validation_instances": len(parts.val.index)} if settings.validation_instances else {}
+    assert trained.about == said, "result.json says so"
     val = set(parts.val.index) - set(parts.train.index)
     assert val
     for stage in ("pretrain", "student"):

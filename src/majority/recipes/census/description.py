@@ -19,6 +19,8 @@ def describe(result: Mapping[str, Any]) -> ResultDescription:
     if "background" in chosen:
         lines["background share"] = _background_share(chosen["background"])
         warnings = [chosen["background"]["warning"]] if "warning" in chosen["background"] else []
+    if "validation_instances" in chosen:
+        lines["validation bags"] = f"their {chosen['validation_instances']:,} instances took part, but not their labels"
     return ResultDescription(lines, tuple(warnings))
 
 

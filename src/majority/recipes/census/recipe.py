@@ -94,7 +94,15 @@ def _run_of_heads(run: Run) -> Run | None:
 
 
 def _train_stages(run: Run) -> Trained:
-    run = _with_validation_instances(run)
+    whole = _with_validation_instances(run)
+    trained = _train_with_share(whole)
+    if whole is run:
+        return trained
+    return replace(trained, about={"validation_instances": len(run.val.index)} | trained.about)
+
+
+def _train_with_share(run: Run) -> Trained:
+    """If there is a background class whose share is not given, it is estimated first."""
     heads = _run_of_heads(run)
     train_all = _train_losses if run.losses else _train_method
     if run.train.background is None or _share_is_given(run):
