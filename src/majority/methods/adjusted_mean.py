@@ -43,8 +43,9 @@ class AdjustedMean(VotingHead):
 
     def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
         """Add-one smoothing: a class that was never a label stays possible."""
-        self.label_shares.copy_((counts + 1) / (counts + 1).sum())
-        self.runner_up_worths.copy_(runner_up_worths(self.label_shares, (seconds + 1) / (seconds + 1).sum()))
+        label_shares, second_shares = ((number + 1) / (number + 1).sum() for number in (counts, seconds))
+        self.label_shares.copy_(label_shares)
+        self.runner_up_worths.copy_(runner_up_worths(label_shares, second_shares))
 
     def classify(self, features: Tensor) -> Tensor:
         return self.classifier(features).log_softmax(dim=1)

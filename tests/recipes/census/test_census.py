@@ -12,13 +12,11 @@ from safetensors.torch import load_file
 
 from majority import Settings, build_model, load_source
 from majority.data.labels import BagLabels
-from majority.data.streaming import make_loader
 from majority.errors import InputError
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.census import CensusSettings
-from majority.recipes.features import bags_of_features
 from majority.sources import CustomBags
 
 VIEWS = ("affine", "noise")
@@ -291,29 +289,6 @@ def test_every_setting_reaches_its_stage(tmp_path, whole, name, value, stages, s
         assert one != two, stage
 
 
-def test_a_head_alone_reads_what_the_whole_model_reads():
-    parts = digits()
-    model = build_model(parts.train, "count", "tiny", instance_temperature=0.5).eval()
-    features = bags_of_features(model, parts.train, "cpu")
-    alone = census.head_alone(model, features).eval()
-    (batch,), (of_features,) = (
-        make_loader(bags, torch.device("cpu")).in_order(9_999) for bags in (parts.train, features)
-    )
-    with torch.no_grad():
-        whole = model(batch.instances, batch.segments).instance_log_probs
-        read = alone(of_features.instances, of_features.segments).instance_log_probs
-    torch.testing.assert_close(read, whole, rtol=1e-4, atol=1e-4)
-
-
-def test_a_head_alone_has_the_statistics_of_the_labels():
-    bags = load_source("digits").make_parts(scenario="small", bags=24, bag_size=8, labels="top2").train
-    model = build_model(bags, "adjusted-mean", "tiny")
-    assert model.head.runner_up_worths.unique().numel() > 1
-    alone = dict(census.head_alone(model, bags_of_features(model, bags, "cpu")).head.named_buffers())
-    for name, buffer in model.head.named_buffers():
-        assert torch.equal(alone[name], buffer), name
-
-
 @pytest.mark.usefixtures("gpu")
 def test_on_a_gpu_a_stage_read_back_is_trained_on(tmp_path):
     parts = digits()
@@ -396,15 +371,6 @@ def test_damaged_weights_of_a_stage_are_reported_with_the_cure(tmp_path, whole, 
         census.train(run_of(tmp_path, parts))
     damaged.unlink()
     assert same(whole.model, census.train(run_of(tmp_path, parts)).model)
-
-
-def test_beliefs_are_the_models_own_in_the_order_of_the_bags():
-    parts = digits()
-    model = build_model(parts.train, "log-mean", "tiny").eval()
-    (batch,) = make_loader(parts.train.without_instance_labels(), torch.device("cpu")).in_order(9_999)
-    with torch.no_grad():
-        expected = model(batch.instances, batch.segments).instance_log_probs.exp()
-    torch.testing.assert_close(census.instance_probabilities(model, parts.train, "cpu"), expected)
 
 
 def test_the_student_learns_the_squared_mean_of_the_teachers_probabilities(tmp_path, monkeypatch):
