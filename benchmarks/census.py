@@ -267,7 +267,8 @@ def main() -> None:
     parser.add_argument("--lines", default=",".join(LINES))
     parser.add_argument("--method", default=DEFAULT_METHOD, help="of census; auto: several losses")
     parser.add_argument("--unknown", action="store_true", help="do not say what kind of images a source has")
-    parser.add_argument("--seeds", type=int, default=3, help="of heads and clusters")
+    parser.add_argument("--seed", type=int, default=0, help="of everything else; another one needs its own --work")
+    parser.add_argument("--seeds", type=int, default=3, help="how many, of heads and clusters")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     lines = options.lines.split(",")
@@ -278,6 +279,7 @@ def main() -> None:
         parser.error(f"--lines {options.lines}: choose from {','.join(LINES)}")
     about = {"commit": options.commit or commit(), "environment": environment()}
     for cell in make_cells(options, options.unknown, ranked="top2" in lines):
+        cell.plan, cell.augmented = cell.plan.with_seed(options.seed), cell.augmented.with_seed(options.seed)
         for line, method, seed, train in _trainings(cell, lines, options.method, options.seeds):
             key = cell.key | {"line": line, "method": method, "seed": seed}
             finished = [row for row in read_lines(runs) if key.items() <= row.items()]
@@ -313,12 +315,12 @@ def _trainings(cell: Cell, lines: list[str], of_census: str, seeds: int):
             for seed in range(seeds):
                 yield line, of_census, seed, lambda seed=seed: on_discriminants(cell, cell.features(), of_census, seed)
         elif line == "augmented" and pretrained:
-            yield line, OF_AUGMENTED, 0, lambda: cell.trained(OF_AUGMENTED, cell.augmented, cell.work / "augmented")
+            yield line, OF_AUGMENTED, cell.augmented.training.seed, lambda: cell.trained(OF_AUGMENTED, cell.augmented, cell.work / "augmented")
         elif line == "top2":
-            yield line, of_census, 0, lambda: cell.train_with_runners_up(of_census)
+            yield line, of_census, cell.plan.training.seed, lambda: cell.train_with_runners_up(of_census)
         elif line in ("census", "proportion", "supervised"):
             method = of_census if line == "census" else line
-            yield line, method, 0, lambda method=method: cell.train_from_pretrained(method)
+            yield line, method, cell.plan.training.seed, lambda method=method: cell.train_from_pretrained(method)
 
 
 if __name__ == "__main__":
