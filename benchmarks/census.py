@@ -32,6 +32,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -303,7 +304,7 @@ def _as_read(content: dict) -> dict:
 
 
 def _trainings(cell: Cell, lines: list[str], of_census: str, seeds: int):
-    pretrained = cell.plan.own.pretrain is not None
+    pretrained, seed_of_cell = cell.plan.own.pretrain is not None, cell.plan.training.seed
     for line in lines:
         if line == "clusters":
             for seed in range(seeds):
@@ -315,12 +316,13 @@ def _trainings(cell: Cell, lines: list[str], of_census: str, seeds: int):
             for seed in range(seeds):
                 yield line, of_census, seed, lambda seed=seed: on_discriminants(cell, cell.features(), of_census, seed)
         elif line == "augmented" and pretrained:
-            yield line, OF_AUGMENTED, cell.augmented.training.seed, lambda: cell.trained(OF_AUGMENTED, cell.augmented, cell.work / "augmented")
+            train = partial(cell.trained, OF_AUGMENTED, cell.augmented, cell.work / "augmented")
+            yield line, OF_AUGMENTED, seed_of_cell, train
         elif line == "top2":
-            yield line, of_census, cell.plan.training.seed, lambda: cell.train_with_runners_up(of_census)
+            yield line, of_census, seed_of_cell, lambda: cell.train_with_runners_up(of_census)
         elif line in ("census", "proportion", "supervised"):
             method = of_census if line == "census" else line
-            yield line, method, cell.plan.training.seed, lambda method=method: cell.train_from_pretrained(method)
+            yield line, method, seed_of_cell, lambda method=method: cell.train_from_pretrained(method)
 
 
 if __name__ == "__main__":

@@ -48,8 +48,37 @@ def test_the_table_of_unknown_images_is_that_of_its_runs(monkeypatch, tmp_path):
     assert "No run is more than 0.004 (rounded) below" in page
 
 
+def validation_instances_section():
+    return (DOCS / "benchmarks/census.md").read_text().split("## Instances of validation bags")[1].split("\n## ")[0]
+
+
+def test_the_table_of_two_seeds_is_that_of_its_runs():
+    page = validation_instances_section().split("**Folds 3 and 4, two seeds.**")[1]
+    runs = {(row["source"], row["fold"], row["line"], row["seed"]): row for row in read("census-small/runs.jsonl")}
+    assert all(row["plan"]["census"]["validation_instances"] for row in runs.values())
+    before = {
+        (row["source"], row["fold"]): row["instance_accuracy"]
+        for row in read("census/runs.jsonl")
+        if (row["scenario"], row["line"], row.get("method")) == ("small", "census", "adjusted-mean")
+    }
+    expected, means = [], []
+    for source, title in {"cifar10": "CIFAR-10", "svhn28": "SVHN (28x28)"}.items():
+        found = []
+        for fold in (3, 4):
+            cells = [f"{title}, fold {fold}", f"{before[source, fold]:.3f}"]
+            for line, seed in (("census", 0), ("census", 1), ("proportion", 0)):
+                row = runs.get((source, fold, line, seed))
+                cells.append("not run" if row is None else f"{row['instance_accuracy']:.3f}")
+                found += [row["instance_accuracy"]] if row and line == "census" else []
+            expected.append(cells)
+        means.append(f"{mean(found):.3f}")
+    shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    assert shown[1:] == expected
+    assert f"the means are {means[0]} and {means[1]}" in " ".join(page.split())
+
+
 def test_the_table_of_validation_instances_is_that_of_its_runs():
-    page = (DOCS / "benchmarks/census.md").read_text().split("## Instances of validation bags")[1].split("\n## ")[0]
+    page = validation_instances_section()
     runs = read("census/validation-instances.jsonl")
     shown = {line.split("|")[1].strip(): line.split("|")[2:4] for line in page.splitlines() if line.startswith("| ")}
     for source, title in {"cifar10": "CIFAR-10", "svhn28": "SVHN (28x28)"}.items():
