@@ -1,19 +1,29 @@
 """The likelihood of labels some of which are wrong, against plain formulas."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.special import softmax
 
 from majority.data.labels import BagLabels
-from majority.inference.label_likelihood import SHARPNESS, judge_labels, label_log_probs, mean_log_likelihoods
+from majority.inference.label_likelihood import (
+    ABSOLUTE,
+    RELATIVE,
+    SHARPNESS,
+    judge_labels,
+    label_log_probs,
+    mean_log_likelihoods,
+)
 
 
-def reference(shares, labels, counts, wrong):
+def reference(shares, labels, counts, wrong, kinds):
     """One bag and one class at a time: the probability of each winner, and of each label."""
     base = np.log((counts + 1) / (counts + 1).sum())
     n_classes, best = shares.shape[1], None
-    for sharpness in SHARPNESS:
-        winners = softmax(base + sharpness * (shares - shares.mean(axis=0)), axis=1)
+    for kind, sharpness in product(kinds, SHARPNESS):
+        scores = base + sharpness * (shares - shares.mean(axis=0)) if kind == RELATIVE else sharpness * shares
+        winners = softmax(scores, axis=1)
         likelihoods = []
         for bag, label in enumerate(labels):
             others = sum(winners[bag, winner] for winner in range(n_classes) if winner != label)
@@ -23,18 +33,51 @@ def reference(shares, labels, counts, wrong):
     return best
 
 
+@pytest.mark.parametrize("kinds", [(RELATIVE,), (ABSOLUTE,), (RELATIVE, ABSOLUTE)])
 @pytest.mark.parametrize("wrong", [0.0, 0.1, 0.4])
-def test_likelihood_and_judgement_equal_sums_over_all_winners(wrong):
-    rng = np.random.default_rng(0)
-    shares, labels, counts = rng.dirichlet(np.ones(4), 25), rng.integers(4, size=25), np.array([9, 4, 6, 6])
-    winners, likelihoods = reference(shares, labels, counts, wrong)
-    log_probs, found = label_log_probs(shares, BagLabels(labels), counts, wrong)
+def test_likelihood_equals_sums_over_all_winners(wrong, kinds):
+    shares, labels, counts = random_bags()
+    winners, likelihoods = reference(shares, labels, counts, wrong, kinds)
+    log_probs, found = label_log_probs(shares, BagLabels(labels), counts, wrong, kinds)
     assert np.exp(log_probs) == pytest.approx(winners)
     assert np.exp(found) == pytest.approx(likelihoods)
+
+
+def random_bags(largest=False):
+    """Shares of 25 bags, labels that are random or the largest share, and how often each is one."""
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet([4, 2, 1, 1], 25)
+    labels = shares.argmax(axis=1) if largest else rng.integers(4, size=25)
+    return shares, labels, np.bincount(labels, minlength=4)
+
+
+@pytest.mark.parametrize("largest", [False, True])
+@pytest.mark.parametrize("wrong", [0.0, 0.1, 0.4])
+def test_judgement_takes_the_better_kind_of_explanation(wrong, largest):
+    shares, labels, counts = random_bags(largest)
+    both = (RELATIVE, ABSOLUTE)
+    winners, likelihoods = reference(shares, labels, counts, wrong, both)
+    of_kinds = [np.log(reference(shares, labels, counts, wrong, [kind])[1]).mean() for kind in both]
+    assert (of_kinds[1] > of_kinds[0]) == largest
+    assert mean_log_likelihoods(shares, BagLabels(labels), counts, [wrong]) == pytest.approx([max(of_kinds)])
     judged = judge_labels(shares, BagLabels(labels), counts, wrong)
     right = (1 - wrong) * winners[np.arange(25), labels] / likelihoods
     assert judged.wrong == pytest.approx(1 - right, abs=1e-9)
     assert judged.winner.tolist() == winners.argmax(axis=1).tolist()
+
+
+def test_wrong_labels_are_found_where_one_class_is_common():
+    """The most common class has two thirds of all instances: its share is often below its mean where it has won."""
+    rng = np.random.default_rng(3)
+    shares = rng.dirichlet([4, 1, 1], 300)
+    true = shares.argmax(axis=1)
+    wrong = rng.random(300) < 0.2
+    labels = np.where(wrong, (true + rng.integers(1, 3, 300)) % 3, true)
+    counts = np.bincount(labels, minlength=3)
+    tried = mean_log_likelihoods(shares, BagLabels(labels), counts, [0.0, 0.2])
+    assert 300 * (tried[1] - tried[0]) > 10
+    judged = judge_labels(shares, BagLabels(labels), counts, 0.2)
+    assert (judged.contradicted == wrong).mean() > 0.95
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -55,7 +98,8 @@ def test_counts_with_many_zeros(several):
     assert found[1] == pytest.approx(max(sums, key=np.mean))
     assert found[1] == pytest.approx(labels.log_probs(found[0]))
     tried = [0.0, 0.1, 0.3]
-    expected = [label_log_probs(shares, labels, counts, wrong)[1].mean() for wrong in tried]
+    both = (RELATIVE, ABSOLUTE)
+    expected = [label_log_probs(shares, labels, counts, wrong, both)[1].mean() for wrong in tried]
     assert mean_log_likelihoods(shares, labels, counts, tried) == pytest.approx(expected)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,20 +11,35 @@ from ..data.bags import Bags
 from ..data.labels import BagLabels
 
 SHARPNESS = np.geomspace(0.1, 100, 61)  # values that are tried
+RELATIVE, ABSOLUTE = "relative", "absolute"  # kinds of explanations
+
+
+class Explanation(NamedTuple):
+    """How shares explain winners: P(winner = y) is proportional to exp(sharpness * share_y + log_weight_y)."""
+
+    sharpness: float  # the same for all bags, so that soft and nearly one-hot probabilities can be compared
+    log_weights: np.ndarray  # (C,)
 
 
 def label_log_probs(
-    shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray, wrong: float = 0.0
+    shares: np.ndarray,
+    labels: BagLabels,
+    label_counts: np.ndarray,
+    wrong: float = 0.0,
+    kinds: Iterable[str] = (RELATIVE,),
 ) -> tuple[np.ndarray, np.ndarray]:
     """(b, C) predicted shares, labels, (C,) training bags with each label -> (b, C) log-probability that each class has
-    won, and (b,) log-likelihood of each label if the share `wrong` of them is wrong.
+    won, and (b,) log-likelihood of each label if the share `wrong` of them is wrong. A wrong label is each of the other
+    classes equally often.
 
-    P(winner = y) is proportional to f_y exp(s (share_y - mean share of y over the bags)), with f the share of training
-    bags with label y, each count plus one. The sharpness s is the same for all bags and has the value with the highest
-    likelihood, so that classifiers with soft and with nearly one-hot probabilities can be compared. As f gives the base
-    rates and shares are compared with their means, a classifier gains nothing by predicting frequent labels more often:
-    it must predict more instances of a class where this class is the label. A wrong label is each of the other classes
-    equally often.
+    Of the explanations of these kinds, with many values of the sharpness s, the one with the highest likelihood counts:
+
+    relative  P(winner = y) is proportional to f_y exp(s (share_y - mean share of y over the bags)), with f the share of
+              training bags with label y, each count plus one. As f gives the base rates and shares are compared with
+              their means, a classifier gains nothing by predicting frequent labels more often: it must predict more
+              instances of a class where this class is the label.
+    absolute  P(winner = y) is proportional to exp(s share_y): the largest share wins, as labels are made. It is better
+              where classes have unequal shares and the classifier finds them.
 
     >>> labels, counts = BagLabels(np.array([0, 1, 0, 1])), np.array([2, 2])
     >>> good, none = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]]), np.full((4, 2), 0.5)
@@ -35,9 +50,10 @@ def label_log_probs(
     >>> label_log_probs(none, labels, counts)[1].round(2)
     array([-0.69, -0.69, -0.69, -0.69])
     """
-    found = _with_wrong_labels(_log_likelihoods(shares, labels, label_counts), wrong, shares.shape[1])
+    explanations = _explanations(shares, label_counts, kinds)
+    found = _with_wrong_labels(_log_likelihoods(shares, labels, explanations), wrong, shares.shape[1])
     best = int(found.mean(axis=1).argmax())
-    scores = SHARPNESS[best] * (shares - shares.mean(axis=0)) + _log_base_rates(label_counts)
+    scores = explanations[best].sharpness * shares + explanations[best].log_weights
     scores -= scores.max(axis=1, keepdims=True)
     scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
     return scores, found[best]
@@ -46,30 +62,31 @@ def label_log_probs(
 def mean_log_likelihoods(
     shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray, wrong_shares: Iterable[float]
 ) -> list[float]:
-    """The mean log-likelihood of the labels for each of these shares of wrong labels: see `label_log_probs`."""
-    found = _log_likelihoods(shares, labels, label_counts)
+    """The mean log-likelihood of the labels for each of these shares of wrong labels, by the best explanation of either
+    kind: see `label_log_probs`."""
+    found = _log_likelihoods(shares, labels, _explanations(shares, label_counts, (RELATIVE, ABSOLUTE)))
     of_shares = (_with_wrong_labels(found, wrong, shares.shape[1]) for wrong in wrong_shares)
     return [float(of_share.mean(axis=1).max()) for of_share in of_shares]
 
 
-def _log_base_rates(label_counts: np.ndarray) -> np.ndarray:  # (C,)
-    rates: np.ndarray = np.log((label_counts + 1) / (label_counts + 1).sum())
-    return rates
+def _explanations(shares: np.ndarray, label_counts: np.ndarray, kinds: Iterable[str]) -> list[Explanation]:
+    base, mean = np.log((label_counts + 1) / (label_counts + 1).sum()), shares.mean(axis=0)
+    log_weights = {RELATIVE: lambda sharpness: base - sharpness * mean, ABSOLUTE: lambda sharpness: np.zeros_like(base)}
+    return [Explanation(sharpness, log_weights[kind](sharpness)) for kind in kinds for sharpness in SHARPNESS]
 
 
-def _log_likelihoods(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray) -> np.ndarray:
-    """(sharpness values, b) log-likelihood of each label if none is wrong.
+def _log_likelihoods(shares: np.ndarray, labels: BagLabels, explanations: Sequence[Explanation]) -> np.ndarray:
+    """(explanations, b) log-likelihood of each label if none is wrong.
 
-    P(winner = y) is proportional to w_y exp(s share_y), where w_y = f_y exp(-s mean share of y) is the same in all
-    bags. So sums over the classes are sums of w, and only shares above 0 are added to them: with thousands of classes,
-    few are.
+    The weights of an explanation are the same in all bags. So sums over the classes are sums of weights, and only
+    shares above 0 are added to them: with thousands of classes, few are.
     """
     bags, classes = np.nonzero(shares)
-    values, base, mean = shares[bags, classes], _log_base_rates(label_counts), shares.mean(axis=0)
+    values = shares[bags, classes]
     named = classes == labels.winners[bags] if labels.allowed is None else labels.allowed[bags, classes]
-    found = np.empty((len(SHARPNESS), len(shares)))
-    for i, sharpness in enumerate(SHARPNESS):
-        weights = np.exp(base - sharpness * mean)  # (C,)
+    found = np.empty((len(explanations), len(shares)))
+    for i, (sharpness, log_weights) in enumerate(explanations):
+        weights = np.exp(log_weights)  # (C,)
         more = weights[classes] * np.expm1(sharpness * values)
         of_all = weights.sum() + np.bincount(bags, more, len(shares))
         of_labels = weights[labels.winners] if labels.allowed is None else labels.allowed @ weights
@@ -95,7 +112,8 @@ class Judged(NamedTuple):
 
 
 def judge_labels(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray, wrong: float) -> Judged:
-    """The probability that each label is wrong, by Bayes' rule, if the share `wrong` of all labels is.
+    """The probability that each label is wrong, by Bayes' rule, if the share `wrong` of all labels is. The best
+    explanation of either kind counts: see `label_log_probs`.
 
     A label that names several classes is wrong if none of them has won.
 
@@ -104,7 +122,7 @@ def judge_labels(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray
     >>> judged.contradicted.tolist(), judged.winner.tolist()
     ([False, False, False, False, True], [0, 0, 1, 1, 0])
     """
-    log_probs, likelihoods = label_log_probs(shares, labels, label_counts, wrong)
+    log_probs, likelihoods = label_log_probs(shares, labels, label_counts, wrong, (RELATIVE, ABSOLUTE))
     doubt = 1 - (1 - wrong) * np.exp(labels.log_probs(log_probs) - likelihoods)
     winner = log_probs.argmax(axis=1)
     contradicted = (doubt >= 0.5) & ~labels.allows(winner)
