@@ -256,7 +256,7 @@ def make_cells(options: argparse.Namespace, unknown: bool = False, ranked: bool 
         opened, name = load(source), Path(source).stem
         parts = opened.make_parts(scenario=scenario, fold=fold)
         top2 = opened.make_parts(scenario=scenario, fold=fold, labels="top2").train if ranked else None
-        task = TaskInfo("" if unknown else name, parts.train.store.shape[1:], on_gpu)
+        task = TaskInfo.of(parts.train, "" if unknown else name, on_gpu)
         plan = RECIPES["census"].plan(task).with_settings(settings)
         augmented = RECIPES["augmented"].plan(task).with_settings(of_both)
         work = options.work / name / scenario / f"fold{fold}"

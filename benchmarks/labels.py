@@ -202,7 +202,7 @@ def main() -> None:
             truth = parts if line.get("wrong") == 0 else truth
             key = {"source": opened.name, "scenario": scenario, "fold": fold, **line}
             method = options.method if method == AUTO else method
-            task = TaskInfo(opened.kind, parts.train.store.shape[1:], choose_device(options.device).type == "cuda")
+            task = TaskInfo.of(parts.train, opened.kind, choose_device(options.device).type == "cuda")
             plan = choose_plan(options.recipe, task)[0].with_seed(options.seed)
             key |= {"method": method, "seed": options.seed, "bags": bags, "recipe": plan.recipe}
             wanted = not options.lines or line["line"] in options.lines.split(",")

@@ -49,7 +49,7 @@ def own_and_test(source: str, bags: int, fold: int) -> tuple[Bags, Bags]:
 
 
 def train(parts: Parts, recipe: str, kind: str, folder: Path, device: str, chosen: Chosen | None = None) -> Trained:
-    task = TaskInfo(kind, parts.train.store.shape[1:], choose_device(device).type == "cuda")
+    task = TaskInfo.of(parts.train, kind, choose_device(device).type == "cuda")
     plan = choose_plan(recipe, task)[0]
     build = model_builder(plan, AUTO, parts.train, pixels=plan.pixels)
     shutil.rmtree(folder, ignore_errors=True)

@@ -199,7 +199,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         for name in chosen.keys() & (self.settings or {}).keys():
             raise InputError(f"settings: {name} is also a parameter of this estimator: give it once")
         on_gpu = choose_device(self.device).type == "cuda"
-        task = TaskInfo("", train.store.shape[1:], on_gpu, len(train), len(train.index))
+        task = TaskInfo.of(train, "", on_gpu)
         plan, _ = choose_plan(self.recipe, task)
         find_recipe(plan.recipe).check_method(self.method)
         check_options(self.method, dict(self.method_options or {}))

@@ -191,7 +191,7 @@ class Experiment:
             log(f"warning: {warning}")
         parts = data.parts(source)
         train = parts.train
-        task = TaskInfo(self.like or source.kind, train.store.shape[1:], on_gpu, len(train), len(train.index))
+        task = TaskInfo.of(train, self.like or source.kind, on_gpu)
         if not task.vectors and not on_gpu:
             keep_freed_memory()
         if self.like is not None and task.vectors:

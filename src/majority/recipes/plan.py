@@ -9,6 +9,7 @@ from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+from ..data.bags import Bags
 from ..errors import InputError
 from ..files import flatten
 from ..model import TINY_IMAGE
@@ -42,6 +43,11 @@ class TaskInfo(NamedTuple):
     on_gpu: bool = True
     bags: int = 400  # for training
     instances: int = 25_600  # of these bags
+
+    @classmethod
+    def of(cls, train: Bags, source: str, on_gpu: bool) -> TaskInfo:
+        """For training on these bags."""
+        return cls(source, train.store.shape[1:], on_gpu, len(train), len(train.index))
 
     @property
     def vectors(self) -> bool:

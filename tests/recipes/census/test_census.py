@@ -153,6 +153,8 @@ def test_plans_depend_on_the_task():
 
     assert (plan("mine", (64,), True).backbone, plan("mine", (64,), True).own.pretrain) == ("mlp", None)
     assert (plan("digits", (8, 8, 1), True).backbone, plan("digits", (8, 8, 1), True).own.pretrain) == ("tiny", None)
+    few, many = (plan("digits", (8, 8, 1), True, bags, 32 * bags) for bags in (36, 400))
+    assert (few.training.epochs, few.own.teacher_epochs, many.training.epochs) == (120, 120, 30)
     assert plan("cifar10", (32, 32, 3), False).backbone == "cnn"
     assert plan("", (96, 96, 3), False).backbone == "cnn-reduced"
     sizes = ((10, 40), (400, 25_600), (10_000, 20_000), (40, 10**6))

@@ -20,6 +20,7 @@ from .views import MIXED_EPOCHS, additions_for, views_of, with_views
 HEAD_EPOCHS = 100
 HEAD_ON_VECTORS = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
 IMAGES_ON_CPU, IMAGES_PER_STEP = 300_000, 128  # that a network learns in all epochs of a stage, and in one step
+TINY_BAGS = 6_000  # that a network of tiny images learns in all epochs of a stage, between 50 and 200 bags
 TEACHERS = 3
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
 
@@ -60,9 +61,20 @@ def plan(task: TaskInfo) -> Plan:
         return Plan("census", "mlp", own=CensusSettings(head=HEAD_ON_VECTORS), assumed_wrong=None)
     if task.tiny:
         views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
-        training = Settings(epochs=30, learning_rate=4e-3, warmup_epochs=3, augment=views)
-        return Plan("census", "tiny", training=training, own=CensusSettings(), assumed_wrong=None)
+        epochs = _epochs_of_tiny(task.bags)
+        training = Settings(epochs=epochs, learning_rate=4e-3, warmup_epochs=3, augment=views)
+        own = CensusSettings(teacher_epochs=max(epochs, CensusSettings.teacher_epochs))
+        return Plan("census", "tiny", training=training, own=own, assumed_wrong=None)
     return _plan_on_gpu(task) if task.on_gpu else _plan_on_cpu(task)
+
+
+def _epochs_of_tiny(bags: int) -> int:
+    """With fewer bags there are more epochs, so that between 50 and 200 bags the number of steps is about the same.
+
+    >>> [_epochs_of_tiny(bags) for bags in (10, 36, 50, 100, 200, 400)]
+    [120, 120, 120, 60, 30, 30]
+    """
+    return min(max(round(TINY_BAGS / max(bags, 1)), 30), 120)
 
 
 def _plan_on_cpu(task: TaskInfo) -> Plan:
