@@ -148,12 +148,13 @@ class Run:
         finished is read from its folder instead."""
         folder = self.folder / STAGES / name
         if not from_first(lambda: (folder / OUTCOME).exists() and (folder / WEIGHTS).exists()):
+            shown = name if self.chosen is None else f"{REFIT}/{name}"  # a second training has the same stages
             for callback in self.callbacks:
-                callback.on_stage_start(name)
+                callback.on_stage_start(shown)
             fitted = train(folder, None if self.title is None else f"{self.title}, stage {name}")
             from_first(lambda: _write_stage(folder, trained, fitted))
             for callback in self.callbacks:
-                callback.on_stage_end(name, fitted)
+                callback.on_stage_end(shown, fitted)
         fitted, weights = from_first(lambda: _read_stage(folder))
         trained.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
         check_weights(weights, trained.state_dict(), folder / WEIGHTS, AGAIN)
@@ -181,9 +182,14 @@ def _read_stage(folder: Path) -> tuple[Fitted, Weights]:
 
 
 def train_once(run: Run) -> Trained:
-    """A recipe of one training, in the run folder itself."""
-    model = run.fresh_model()
-    return Trained(model, run.fit(model, run.folder, run.title))
+    """A recipe of one training, in the run folder itself. For callbacks, a second training is a stage."""
+    model, notified = run.fresh_model(), () if run.chosen is None else run.callbacks
+    for callback in notified:
+        callback.on_stage_start(REFIT)
+    fitted = run.fit(model, run.folder, run.title)
+    for callback in notified:
+        callback.on_stage_end(REFIT, fitted)
+    return Trained(model, fitted)
 
 
 def temporary_files(folder: Path) -> list[Path]:

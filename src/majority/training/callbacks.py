@@ -33,7 +33,8 @@ class Callback:
         """Called after the last epoch. The model has the weights of the best epoch."""
 
     def on_stage_start(self, stage: str) -> None:
-        """Called before a stage of a recipe is trained. `fit` itself has no stages."""
+        """Called before a stage of a recipe is trained. `fit` itself has no stages. If a run trains once more on all
+        bags, these stages are called `refit/NAME`, or `refit` if the recipe has none."""
 
     def on_stage_end(self, stage: str, fitted: Fitted) -> None:
         """Called when a stage of a recipe is finished."""
