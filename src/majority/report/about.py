@@ -44,13 +44,15 @@ def about_run(
 
 def _refit(result: dict[str, Any]) -> str | None:
     """
-    >>> _refit({"refit_bags": 90})
-    'on all 90 bags: that classifier is used for other bags and exported; the figures are those of the first one'
+    >>> _refit({"refit_bags": 90, "refit_seconds": 14.2})
+    'on all 90 bags, in 14 s: `majority predict` uses this classifier for other bags, ...'
     """
     if "refit_bags" not in result:
         return None
-    used = "that classifier is used for other bags and exported; the figures are those of the first one"
-    return f"on all {result['refit_bags']:,} bags: {used}"
+    seconds = f", in {format_seconds(result['refit_seconds'])}" if "refit_seconds" in result else ""
+    used = "`majority predict` uses this classifier for other bags, and `majority export` writes it"
+    first = "figures of the bags of this run are those of the first one"
+    return f"on all {result['refit_bags']:,} bags{seconds}: {used}; {first}"
 
 
 def _instance_labels(result: dict[str, Any]) -> str | None:

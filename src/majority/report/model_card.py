@@ -48,6 +48,7 @@ def card_facts(config: dict[str, Any], result: dict[str, Any], classifier: Class
         "recipe": config["plan"]["recipe"],
         "sees_instance_labels": result.get("sees_instance_labels", False),
         "used_instance_labels": result.get("used_instance_labels", 0),
+        "refit_bags": result.get("refit_bags", 0),
         "bag_losses": result.get("losses", {}).get("weights"),
         "seed": config["plan"]["training"]["seed"],
         "embedding": None if embedding is None else embedding | _without_folders(embedding),
@@ -141,6 +142,12 @@ def _figures(facts: dict[str, Any]) -> list[str]:
     lines = [f"On {n}, {figures['n_known_instances']:,} of known class.", ""]
     if figures["bags"] == "validation":
         lines += ["The epoch was chosen on these bags, so the figures are slightly optimistic.", ""]
+    if facts["refit_bags"]:
+        lines += [
+            f"The classifier for other bags was trained once more, on all {facts['refit_bags']:,} bags.",
+            "The figures are those of the first one, which was not trained on the labels of these bags.",
+            "",
+        ]
     lines += ["| figure | value |", "|---|---|"]
     return lines + [f"| {title} | {figures[name]:.3f} |" for name, title in FIGURES.items() if name in figures]
 

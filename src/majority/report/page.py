@@ -137,6 +137,7 @@ def _content(
         "part": part_name,
         "source_hash": None if source is None else _source_hash(source),
         "trained_on": facts.trained_on,
+        "refit_bags": result.get("refit_bags") if source is None else None,
         "background": None if classified.background is None else classes[classified.background],
         "about": about_run(config, result, classifier, described.lines),
         "command": train_command(config),
