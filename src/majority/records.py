@@ -94,7 +94,7 @@ class Config(TypedDict):
     settings: NotRequired[dict[str, Any]]
     source_path: NotRequired[str | None]
     like: NotRequired[str | None]
-    refit: NotRequired[bool]
+    refit: NotRequired[bool]  # absent before it could be the default: no
     task: TaskRecord
     planned_epochs: NotRequired[AtLeastOne]
     columns: NotRequired[list[str] | None]
@@ -248,6 +248,7 @@ class ResultBase(CensusResult):
     curve: NotRequired[Curve | None]
     wrong_labels: NotRequired[WrongLabels]
     refit_bags: NotRequired[Count]
+    refit_seconds: NotRequired[Figure]
     used_instance_labels: NotRequired[Count]
 
 

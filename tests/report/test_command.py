@@ -15,7 +15,7 @@ def config_of(source="digits", **more):
 
 def config_of_plan(plan, task):
     plan = json.loads(json.dumps(plan.as_dict()))
-    return config_of("cifar10", plan=plan, task=task._asdict())
+    return config_of(data={"source": "cifar10", "scenario": "small"}, plan=plan, task=task._asdict())
 
 
 def test_data_and_method_options_are_repeated():
@@ -50,6 +50,22 @@ def test_a_plan_of_the_recipe_is_repeated_by_options_alone():
     assert words.startswith("majority train cifar10 --method count --recipe census --seed 3")
     assert "--backbone resnet18-small --epochs 80" in words, "which the recipe chooses by the device"
     assert "--set" not in words
+
+
+@pytest.mark.parametrize(
+    ("recipe", "more", "refit", "option"),
+    [
+        ("census", {}, True, "--refit"),
+        ("census", {}, False, "--no-refit"),
+        ("census", {"folds": 5}, False, None),
+        ("census", {"scenario": "small"}, False, None),
+        ("quick", {}, True, "--refit"),
+        ("quick", {}, False, None),
+    ],
+)
+def test_a_second_training_is_repeated_or_left_out(recipe, more, refit, option):
+    words = train_command(config_of(data={"source": "a.csv", **more}, plan={"recipe": recipe}, refit=refit)).split()
+    assert [word for word in words if "refit" in word] == ([option] if option else [])
 
 
 def test_an_unknown_fact_about_the_task_is_one_message():

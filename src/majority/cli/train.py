@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority proportions."
 FOLDS_HELP = "Cross-validate your own bags with this number of folds, e.g. 5; without --fold, all folds are trained."
 METHOD_HELP = "See `majority list`; auto: several, weighted by the bags (census), or adjusted-mean."
-REFIT_HELP = "Then train once more on all of your labelled bags; other bags are classified with that."
+REFIT_HELP = "Then train once more, on all labelled bags (default: your own bags, recipe census, without --folds)."
 INSTANCE_HELP = "Also train on known instance labels of training bags (column label); metrics exclude these instances."
 PER_CLASS_HELP = "With --use-instance-labels: use at most N labels per class."
 LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
@@ -73,7 +73,7 @@ def train(
         str | None, typer.Option(help="A class that is not counted for the majority and is never a bag label.")
     ] = None,
     background_share: Annotated[float | None, typer.Option(help="Its share of all instances, if it is known.")] = None,
-    refit: Annotated[bool, typer.Option("--refit", help=REFIT_HELP)] = False,
+    refit: Annotated[bool | None, typer.Option("--refit/--no-refit", help=REFIT_HELP)] = None,
     classes: options.Classes = None,
     winner_ratio: options.WinnerRatio = None,
     labels: options.Labels = None,

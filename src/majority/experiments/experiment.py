@@ -52,6 +52,7 @@ from ..training.validation import (
 )
 from ..version import __version__
 from .data import Data, fingerprints
+from .refit import check_refit, remove_refit, resolve_refit
 from .reopen import open_classifier
 from .run_folder import (
     CONFIG,
@@ -103,7 +104,7 @@ class Experiment:
     settings: dict[str, Any] = field(default_factory=dict)  # changes of the plan, such as {"training.epochs": 10}
     background_share: float | None = None  # of all instances; None: not known
     like: str | None = None  # a known source with similar images: what preserves its labels preserves these
-    refit: bool = False  # train once more on all labelled bags, as the validation bags have chosen
+    refit: bool | None = None  # train once more, on all labelled bags; None: see `resolve_refit`
     varied: tuple[str, ...] = ()  # the settings by which a study tells its cells apart
 
     def __post_init__(self) -> None:
@@ -116,7 +117,7 @@ class Experiment:
         plan = self._adapt(reference.plan_for(TaskInfo("")))
         if plan.backbone != "auto":
             check_backbone(plan.backbone)
-        self._check_refit()
+        check_refit(self.refit, self.data)
         if self.data.use_instance_labels:
             reference.check_instance_labels(self.method)
         if self.like is not None and self.like not in known_sources():
@@ -153,9 +154,8 @@ class Experiment:
                     callback.on_run_start(folder, read_config(folder))
                 options = RunOptions(device, log, eager, callbacks, progress)
                 trained = self._train(folder, prepared, options)
-                if self.refit:
-                    self._train_again(folder, prepared, trained, options)
-                result = from_first(lambda: self._finish(folder, prepared, trained, device))
+                again = self._train_again(folder, prepared, trained, options) if prepared.config["refit"] else None
+                result = from_first(lambda: self._finish(folder, prepared, trained, again, device))
                 for callback in callbacks:
                     callback.on_run_end(result)
             else:
@@ -172,7 +172,8 @@ class Experiment:
         recipe = config["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
         task = parse_record(TaskInfo, config["task"], CONFIG, field="task")
         plan = self._adapt(find_recipe(recipe).plan(task))
-        requested = self._config(self.data.with_defaults(), plan, config["data"]["fingerprint"])
+        refit = self._refits(config, plan)
+        requested = self._config(self.data.with_defaults(), plan, config["data"]["fingerprint"], refit)
         check_same_settings(folder, config, config | requested)
         complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not temporary_files(folder)
         return read_result(folder) if complete else None
@@ -200,12 +201,13 @@ class Experiment:
         plan, reason = choose_plan(self.recipe, task)
         plan = self._adapt(plan)
         build = model_builder(plan, self.method, parts.train, **self._model_options(plan))
-        if self.refit and not RECIPES[plan.recipe].can_refit:
+        refit = self._refits(before, plan, source)
+        if refit and not RECIPES[plan.recipe].can_refit:
             what = f"refit: recipe {plan.recipe} cannot train once more on all bags"
             raise InputError(f"{what}: leave out --refit (refit=)")
         if before is None:  # a run that is refused leaves nothing behind
             model = build()
-            for part in (parts.train, parts.val):
+            for part in parts.present().values() if refit else (parts.train, parts.val):
                 check_label_kinds(model, part)
                 check_weights(model, part)
                 if model.head.sees_instance_labels:
@@ -213,7 +215,7 @@ class Experiment:
         for settings in plan.all_settings:
             check_bags_per_process(parts.train, settings)
         method = RECIPES[plan.recipe].resolve_method(self.method)
-        config = self._config(data, plan, fingerprints(parts, method)) | {
+        config = self._config(data, plan, fingerprints(parts, method), refit) | {
             "task": task._asdict(),
             "planned_epochs": RECIPES[plan.recipe].epochs(plan, parts.train, method),
             "columns": source.columns,
@@ -227,16 +229,19 @@ class Experiment:
         title = " ".join(filter(None, [data.source, data.scenario, method, f"fold {data.fold}"]))
         return self._train_on(parts.train, prepared.build, folder, prepared, options, title)
 
-    def _train_again(self, folder: Path, prepared: Prepared, trained: Trained, options: RunOptions) -> None:
+    def _train_again(self, folder: Path, prepared: Prepared, trained: Trained, options: RunOptions) -> Trained:
         """Train on all bags, and write the classifier that is used for other bags."""
         everything = prepared.data.join(prepared.parts)
-        options.log(f"training once more, on all bags: {everything}")
+        hint = " (leave it out with --no-refit, refit=False)" if self.refit is None else ""
+        what = f"training once more on all {len(everything):,} bags, to classify other bags{hint}"
+        options.log(f"{what}; figures are those of the first training")
         build = model_builder(prepared.plan, self.method, everything, **self._model_options(prepared.plan))
         title = f"{prepared.data.source} {prepared.config['method']}, all bags"
         again = self._train_on(everything, build, folder / REFIT, prepared, options, title, trained.chosen)
         if is_first():
             classifier = Classifier(again.model, options.device, prepared.source.columns)
             classifier.save(folder / REFITTED, about={"source": prepared.data.source})
+        return again
 
     def _train_on(
         self,
@@ -263,7 +268,9 @@ class Experiment:
             chosen=chosen,
         )
 
-    def _finish(self, folder: Path, prepared: Prepared, trained: Trained, device: str) -> dict[str, Any]:
+    def _finish(
+        self, folder: Path, prepared: Prepared, trained: Trained, again: Trained | None, device: str
+    ) -> dict[str, Any]:
         """Write the classifier, the figures and the report page."""
         source, parts = prepared.source, prepared.parts
         if trained.first is not None:
@@ -278,6 +285,11 @@ class Experiment:
         figures |= {part: of_part.outcome().summary() for part, of_part in classified.items() if part != reported}
         figures[reported] = summary_with_intervals(classified[reported].outcome())
         facts = trained.summary() | self._about(prepared, device) | {"parts": part_rows(parts.present())}
+        if again is None:
+            remove_refit(folder)
+        else:
+            trained_on = sum(map(len, parts.present().values()))
+            facts |= {"refit_bags": trained_on, "refit_seconds": again.summary()["seconds"]}
         write_json(folder / RESULT, figures | facts)
         write_report(folder, classifier, parts.present(), source, classified=classified[reported])
         return read_result(folder)
@@ -309,16 +321,8 @@ class Experiment:
         if temporary_files(folder):
             log(f"{folder} was interrupted: continuing")
 
-    def _check_refit(self) -> None:
-        if self.refit and not self.data.is_custom:
-            raise InputError(
-                "refit: it is for your own bags, and a benchmark needs test bags that were not trained on: leave out "
-                "--refit (refit=)"
-            )
-        if self.refit and self.data.folds is not None:
-            raise InputError(
-                "refit with folds: `majority predict` averages the classifiers of all folds: leave out --refit (refit=)"
-            )
+    def _refits(self, before: dict[str, Any] | None, plan: Plan, source: Source | None = None) -> bool:
+        return resolve_refit(self.refit, before, RECIPES[plan.recipe], self.data, source)
 
     def _model_options(self, plan: Plan) -> dict[str, Any]:
         return {"pixels": plan.pixels, "background_share": self.background_share, **self.method_options}
@@ -328,7 +332,7 @@ class Experiment:
         find_recipe(plan.recipe).check_method(self.method)
         return plan.with_seed(self.seed).with_settings(self.settings)
 
-    def _config(self, data: Data, plan: Plan, fingerprint: list[str | None]) -> dict[str, Any]:
+    def _config(self, data: Data, plan: Plan, fingerprint: list[str | None], refit: bool) -> dict[str, Any]:
         return {
             "method": RECIPES[plan.recipe].resolve_method(self.method),
             "method_options": self.method_options,
@@ -338,7 +342,7 @@ class Experiment:
             "settings": self.settings,
             "source_path": data.path,
             "like": self.like,
-            **({"refit": True} if self.refit else {}),
+            "refit": refit,
         }
 
     def _about(self, prepared: Prepared, device: str) -> dict[str, Any]:
@@ -360,7 +364,6 @@ class Experiment:
             "task": prepared.task._asdict(),
             **({"varied": {name: self.settings[name] for name in self.varied}} if self.varied else {}),
             **({"used_instance_labels": len(used_instances(prepared.parts.train))} if data.use_instance_labels else {}),
-            **({"refit_bags": sum(map(len, prepared.parts.present().values()))} if self.refit else {}),
             "version": __version__,
             "hardware": environment(device)["device"],
         }

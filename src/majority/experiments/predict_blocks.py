@@ -19,7 +19,7 @@ import numpy as np
 from ..cluster import LOCAL, LostTaskError, connect
 from ..errors import InputError, count_noun
 from ..files import read_json, retry_while_busy, write_shared_json
-from ..inference.classifier import CLASSIFIER, Classifier, check_threshold
+from ..inference.classifier import Classifier, check_threshold
 from ..inference.prediction_files import (
     Columns,
     add_majority,
@@ -33,8 +33,8 @@ from ..sharding import Shard
 from ..sources import is_custom_source
 from ..sources.custom import Block, ColumnNames
 from ..sources.custom.blocks import BLOCK_ROWS, Division, divide
-from .reopen import open_bags, open_classifier, read_options
-from .run_folder import read_config
+from .reopen import open_bags, read_options
+from .run_folder import classifier_file, read_config
 
 PARTS = "_parts.json"  # programs that read a folder of Parquet files leave out names with _
 BAGS = "bags.parquet"
@@ -94,7 +94,7 @@ def predict_blocks(
     places = [Path(place).expanduser().absolute() for place in (run, source, out)]
     request = PartsRequest(places[0], places[1], places[2], by_bag, abstain_below, names, device)
     _check_places(request, str(source))
-    classifier = open_classifier(request.run, "cpu")
+    classifier = Classifier.load(classifier_file(request.run), "cpu")
     options = read_options(classifier, read_config(request.run), labels=False, unlabelled=False, names=names)
     if not 1 <= block_rows <= MAX_BLOCK_ROWS:
         raise InputError(f"--block-rows {block_rows}: give 1 to {MAX_BLOCK_ROWS:,}")
@@ -231,7 +231,7 @@ def _check_whole_bags(request: PartsRequest, classifier: Classifier, division: D
 
 def _start(request: PartsRequest, division: Division, block_rows: int) -> None:
     """Write _parts.json, or check that the folder has parts of the same predictions."""
-    classifier = hashlib.sha256((request.run / CLASSIFIER).read_bytes()).hexdigest()
+    classifier = hashlib.sha256(classifier_file(request.run).read_bytes()).hexdigest()
     facts: dict[str, Any] = {
         "format": "majority-parts-1",
         "classifier": classifier,

@@ -11,7 +11,7 @@ from ..data.bags import Bags
 from ..encoders.embed import embed_bags
 from ..encoders.network import reopen_network
 from ..errors import InputError, count_noun
-from ..inference.classifier import CLASSIFIER, REFITTED, AveragedClassifier, Classifier
+from ..inference.classifier import CLASSIFIER, AveragedClassifier, Classifier
 from ..log import Log, no_log
 from ..parsing import parse_record
 from ..sources import Parts, Source, is_custom_source
@@ -21,7 +21,7 @@ from ..sources.custom.load import load_custom
 from ..sources.embedding import Embedding
 from ..sources.image_summary import ImageFileSummary
 from .data import fingerprints
-from .run_folder import CONFIG, data_of, finished_file, fold_folders, read_config, source_of
+from .run_folder import CONFIG, classifier_file, data_of, finished_file, fold_folders, read_config, source_of
 
 
 class Opened(NamedTuple):
@@ -122,7 +122,7 @@ def _embedded_alike(
 
 
 def open_classifier(folder: Path, device: str = "auto") -> Classifier:
-    """The classifier of a finished run."""
+    """The classifier of a finished run for its own bags: it has not seen the test bags."""
     return Classifier.load(finished_file(folder, CLASSIFIER), device)
 
 
@@ -131,11 +131,10 @@ def _classifier_for_others(folder: Path, folds: list[Path], device: str, log: Lo
     if folds:
         log(f"the mean of the classifiers of {count_noun(len(folds), 'fold')}")
         return AveragedClassifier([open_classifier(fold, device) for fold in folds])
-    if (folder / REFITTED).is_file():
-        finished_file(folder, CLASSIFIER)
+    path = classifier_file(folder)
+    if path.name != CLASSIFIER:
         log("the classifier that was trained on all bags of the run")
-        return Classifier.load(folder / REFITTED, device)
-    return open_classifier(folder, device)
+    return Classifier.load(path, device)
 
 
 def read_options(

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import BusyError, InputError
 from ..files import UNFINISHED, flatten, hold_lock, read_json, write_error, write_json
-from ..inference.classifier import CLASSIFIER
+from ..inference.classifier import CLASSIFIER, REFITTED
 from ..parsing import parse_record, read_record
 from ..records import Config as ConfigRecord
 from ..records import RunResult, TaskRecord
@@ -67,21 +67,26 @@ def _remove_if_refused(folder: Path, created: list[Path]) -> None:
 def open_run(folder: Path, config: Config, device: str = "auto") -> dict[str, Any] | None:
     """Start or continue a run: return its result if it is finished, else None.
 
-    A folder in which a run with other settings has started is refused.
+    A folder in which a run with other settings has started is refused. Until it is finished, it may continue with or
+    without a second training, on all bags: the first one is the same.
     """
-    path = folder / CONFIG
+    path, finished = folder / CONFIG, (folder / RESULT).exists()
     before = _read_config_file(folder) if path.exists() else None
     foreign = _training_files(folder) if before is None else [] if "schema" in before else [path]
     if foreign:
         name = foreign[0].relative_to(folder)
         raise InputError(f"{folder} holds {name} but no run: choose another folder with --out")
     if before is not None and has_started(folder):
-        check_same_settings(folder, _check_config(folder, before), config)
+        started = _check_config(folder, before)
+        continued = started if finished else started | {"refit": config["refit"]}
+        check_same_settings(folder, continued, config)
+        if continued != started:
+            write_json(path, continued)
     else:
         write_json(path, {"schema": SCHEMA, **config, "environment": environment(device)})
-    if not (folder / RESULT).exists():
+    if not finished:
         return None
-    finished_file(folder, CLASSIFIER)  # an error if it is gone
+    classifier_file(folder)  # an error if it is gone
     return read_result(folder)
 
 
@@ -150,7 +155,7 @@ def _check_config(folder: Path, content: Config) -> Config:
         found = f"{folder} has schema {reprlib.repr(content.get('schema'))}, this version reads schema {SCHEMA}"
         raise InputError(f"{found}: train again, in another folder")
     path, cure = folder / CONFIG, _config_cure(folder)
-    config: Config = dict(parse_record(ConfigRecord, content, path, cure))
+    config: Config = {"refit": False} | dict(parse_record(ConfigRecord, content, path, cure))
     data = dict(config["data"])
     parse_record(list[str | None], data.pop("fingerprint", None), path, cure, "data.fingerprint")
     parse_record(Data, data, path, cure, "data")
@@ -172,6 +177,12 @@ def finished_file(folder: Path, name: str) -> Path:
             raise InputError(f"{folder} is finished, but its {name} is gone: {cure}")
         raise InputError(f"{folder} is not finished: repeat its `majority train` command to continue")
     return folder / name
+
+
+def classifier_file(folder: Path) -> Path:
+    """The classifier of a finished run for bags that are not its own: trained on all of its bags, if there is one."""
+    first = finished_file(folder, CLASSIFIER)
+    return finished_file(folder, REFITTED) if read_config(folder)["refit"] else first
 
 
 def source_of(config: Config) -> str:

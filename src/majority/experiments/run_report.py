@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..data.bags import Bags
 from ..inference.classified_bags import ClassifiedBags
-from ..inference.classifier import REFITTED, Classifier
+from ..inference.classifier import Classifier
 from ..log import Log, no_log
 from ..parsing import read_records
 from ..records import Epoch
@@ -16,8 +16,8 @@ from ..report.page import RunFacts, write_page
 from ..sources import Source
 from ..sources.custom import ColumnNames
 from ..training.run_files import METRICS
-from .reopen import open_bags, open_classifier, reopen
-from .run_folder import RESULT, finished_file, is_trained_on, read_config, read_result
+from .reopen import open_bags, reopen
+from .run_folder import RESULT, classifier_file, finished_file, is_trained_on, read_config, read_result
 
 
 def report_run(
@@ -71,6 +71,5 @@ def export_run(folder: str | Path, out: str | Path) -> Path:
 
     folder = Path(folder)
     finished_file(folder, RESULT)
-    refitted = (folder / REFITTED).is_file()
-    classifier = Classifier.load(folder / REFITTED, "cpu") if refitted else open_classifier(folder, "cpu")
+    classifier = Classifier.load(classifier_file(folder), "cpu")
     return export_onnx(classifier, out, card_facts(read_config(folder), read_result(folder), classifier))

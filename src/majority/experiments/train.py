@@ -11,7 +11,7 @@ from typing import Any
 
 from ..arguments import check_arguments
 from ..data.bags import Bags
-from ..inference.classifier import REFITTED, Classifier
+from ..inference.classifier import Classifier
 from ..log import no_log
 from ..methods import AUTO
 from ..parsing import read_records
@@ -26,7 +26,7 @@ from ..training.distributed import from_first, in_turn, is_first
 from ..training.run_files import METRICS
 from .data import Data
 from .experiment import Experiment
-from .reopen import open_classifier
+from .run_folder import classifier_file
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,7 +73,7 @@ def train(
     seed: int = 0,
     device: str = "auto",
     callbacks: Sequence[Callback] = (),
-    refit: bool = False,  # train once more on all labelled bags; the returned classifier is that one
+    refit: bool | None = None,  # train once more on all labelled bags; None: your own bags, if the recipe is census
     verbose: bool = True,  # print what the command prints, and the progress
     like: str | None = None,
     scenario: str | None = None,
@@ -104,6 +104,11 @@ def train(
     bags (train, val) or (train, val, test), such as the result of `make_parts`. All other arguments are the options of
     the command, with the same defaults; with `folds`, one call trains one `fold`, where the command trains all.
 
+    With `refit`, a second training has all labelled bags, and `classifier` of the returned object is that one;
+    `metrics` and `report` are those of the first, which did not see the test bags. It is the default for bags of your
+    own (a file, a folder, or `Bags`) with recipe `census` and no `folds`. Parts that you give are trained on as they
+    are.
+
     With `out`, the run is kept in that folder, and the same call continues or reopens it. Without it, the run is in a
     temporary folder that is removed when the returned object is no longer used.
 
@@ -129,9 +134,6 @@ def train(
     folder = from_first(lambda: Path(temporary.name if temporary else out or ""))
     log = print if verbose else no_log
     result = experiment.run(folder, device, log, source=opened, callbacks=callbacks, progress=verbose)
-
-    def opened_again() -> Classifier:
-        return Classifier.load(folder / REFITTED, device) if refit else open_classifier(folder, device)
-
-    classifier = in_turn(opened_again)  # before any process may remove the folder
+    # Before any process may remove the folder.
+    classifier = in_turn(lambda: Classifier.load(classifier_file(folder), device))
     return TrainedRun(folder, classifier, result, temporary)

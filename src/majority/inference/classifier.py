@@ -154,10 +154,11 @@ class Classifier:
     @classmethod
     @check_arguments
     def load(cls, path: str | Path, device: str = "auto", backbone: nn.Module | None = None) -> Classifier:
-        """Read a file that `save` has written, or the classifier of a run folder. A custom backbone must be passed
-        again."""
+        """Read a file that `save` has written, or the classifier of a run folder: as in `majority predict` for other
+        bags, the one that was trained on all bags, if there is one. A custom backbone must be passed again."""
         path = Path(path)
-        path = path / CLASSIFIER if path.is_dir() else path
+        if path.is_dir():
+            path = path / (REFITTED if (path / REFITTED).is_file() else CLASSIFIER)
         if not path.is_file():
             raise InputError(f"there is no classifier file {path}: give a file or a finished run folder")
         weights, metadata = read_weights(path, CURE)

@@ -64,6 +64,7 @@ class Recipe:
     planned_epochs: Callable[[Plan, Bags, int], int] = _epochs_of_one_training  # in all stages; see `epochs`
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
     can_refit: bool = False  # whether `train` follows `run.chosen`, by an earlier training, on all bags
+    refits_by_default: bool = False  # whether bags of your own are trained on once more, all of them
     uses_instance_labels: bool = False  # whether `train` learns the `training_labels` that bags may have
     describe: Callable[[Mapping[str, Any]], ResultDescription] = describe_nothing  # of result.json, for the report
 
@@ -127,6 +128,7 @@ for recipe in (
         planned_epochs=census.planned_epochs,
         losses=LOSSES,
         can_refit=True,
+        refits_by_default=True,
         uses_instance_labels=True,
         describe=describe_census,
     ),

@@ -27,7 +27,8 @@ def train_command(config: dict[str, Any]) -> str | None:
         return None
     words = ["majority", "train", str(data.pop("source"))]
     options = {"method": config["method"], "recipe": plan.get("recipe"), "like": config.get("like")}
-    options["refit"] = config.get("refit")
+    refit = config.get("refit", False)
+    options |= {"refit": refit, "no_refit": not refit and _refits_by_default(plan, data)}
     options |= {"background_share": config.get("background_share"), "seed": plan.get("training", {}).get("seed")}
     settings = _settings_to_repeat(config)
     values = settings_by_name(plan) | settings  # also what the recipe sets, since it may differ on another device
@@ -45,6 +46,13 @@ def train_command(config: dict[str, Any]) -> str | None:
     for name, value in settings.items():
         words += ["--set", f"{name}={json.dumps(value)}"]
     return shlex.join(words)
+
+
+def _refits_by_default(plan: dict[str, Any], data: dict[str, Any]) -> bool:
+    """Whether `train` would do so without --refit: bags of your own have no scenario."""
+    recipe = RECIPES.get(plan.get("recipe", ""))
+    is_own = data.get("scenario") is None and data.get("folds") is None
+    return is_own and recipe is not None and recipe.refits_by_default
 
 
 def _settings_to_repeat(config: dict[str, Any]) -> dict[str, Any]:

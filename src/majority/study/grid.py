@@ -56,6 +56,7 @@ class Study:
                         method_options=self._options_of(method),
                         seed=seed,
                         settings=self.common.settings | variant,
+                        refit=False,  # cells are compared by their test bags
                         varied=tuple(variant),
                     )
                     yield out / _place_of(experiment), experiment
