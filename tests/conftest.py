@@ -78,6 +78,16 @@ def short_heads(monkeypatch):
     monkeypatch.setattr(importlib.import_module("majority.recipes.census.plan"), "HEAD_EPOCHS", 10)
 
 
+@pytest.fixture
+def no_refit(monkeypatch):
+    """Bags of your own are not trained on once more by default, which takes about as long again."""
+    from dataclasses import replace
+
+    from majority.recipes import RECIPES
+
+    monkeypatch.setitem(RECIPES, "census", replace(RECIPES["census"], refits_by_default=False))
+
+
 @pytest.fixture(scope="session")
 def onnx_operators():
     """PyTorch's exporter lists the operators of ONNX once, not in every export, which takes a second."""

@@ -158,7 +158,8 @@ def test_a_labelled_set_of_one_s_own():
 
 def test_the_recipe_census_in_python():
     settings = {"census.teachers": 1, "training.epochs": 5, "census.head.epochs": 5}
-    run = majority.train(make_bags(60), recipe="census", settings=settings, verbose=False, device="cpu")
+    choices = {"recipe": "census", "settings": settings, "refit": False, "verbose": False, "device": "cpu"}
+    run = majority.train(make_bags(60), **choices)
     assert run.result["recipe"] == "census"
     assert set(run.result["losses"]["weights"]) == {"adjusted-mean", "soft-count", "vote"}
     assert run.metrics["instance_accuracy"] > 0.9

@@ -52,7 +52,7 @@ def test_training_with_areas_is_right_where_ignoring_them_is_not(trained):
 def test_the_default_recipe_follows_weights(trained):
     folder, _ = trained
     settings = {"training.epochs": 5, "census.head.epochs": 20, "census.teachers": 1}
-    run = train(folder / "fields.csv", settings=settings, device="cpu", verbose=False)
+    run = train(folder / "fields.csv", settings=settings, refit=False, device="cpu", verbose=False)
     assert run.result["recipe"] == "census"
     assert run.metrics["instance_accuracy"] > 0.9
 

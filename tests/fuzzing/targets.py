@@ -65,9 +65,8 @@ def write_seeds(folder: Path) -> list[Target]:
 
     def experiment(recipe: str, **more: Any) -> Experiment:
         settings = {"training.epochs": 3} | ({"census.teacher_epochs": 1} if recipe == "census" else {})
-        return Experiment(
-            Data(source, features=("f0", "f1", "f2")), "log-mean", recipe=recipe, settings=settings, **more
-        )
+        data = Data(source, features=("f0", "f1", "f2"))
+        return Experiment(data, "log-mean", recipe=recipe, settings=settings, refit=False, **more)
 
     experiment("quick").run(folder / "run/run", "cpu")
     _interrupt(experiment("quick"), folder / "half/run", epochs=2)

@@ -351,7 +351,7 @@ def test_a_path_with_a_null_byte(tmp_path, majority, make):
 
 def test_train_and_predict_images(tmp_path, majority, make):
     place = save(make.images(tmp_path, bags=20), tmp_path)
-    words = ("--epochs", 6, "--device", "cpu", "--image-size", 8, "--out", tmp_path / "run")
+    words = ("--epochs", 6, "--device", "cpu", "--image-size", 8, "--no-refit", "--out", tmp_path / "run")
     code, _, err = majority("train", place, *words)
     assert (code, err) == (0, "")
     assert json.loads((tmp_path / "run/config.json").read_text())["data"]["image_size"] == 8
@@ -370,7 +370,7 @@ def test_train_and_predict_images(tmp_path, majority, make):
 
 def test_like_allows_the_augmentations_of_a_known_source(tmp_path, majority, make, says):
     table = save(make.images(tmp_path), tmp_path)
-    words = ["train", table, "--epochs", "1", "--out", tmp_path / "run", "--like", "pathmnist"]
+    words = ["train", table, "--epochs", "1", "--no-refit", "--out", tmp_path / "run", "--like", "pathmnist"]
     assert majority(*words)[0] == 0
     config = json.loads((tmp_path / "run/config.json").read_text())
     assert {"flip", "rotate90"} <= {*config["plan"]["training"]["augment"]}
