@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from majority.data.segments import Segments
 from majority.methods import functional
-from majority.methods.functional import count_log_probs, mean_log_probs, vote_scores
+from majority.methods.functional import count_log_probs, mean_log_probs, tolerant_losses, vote_scores
 
 SIZES = {"ragged": [3, 1, 40, 2], "equal": [4, 4, 4], "single instances": [1, 1], "one instance": [1]}
 every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
@@ -163,3 +163,23 @@ def test_log_ndtr_and_its_slope_equal_those_of_scipy():
     np.testing.assert_allclose(out.detach(), norm.logcdf(x), rtol=1e-12, atol=1e-300)
     slopes = np.exp(norm.logpdf(x) - norm.logcdf(x))
     np.testing.assert_allclose(torch.autograd.grad(out.sum(), z)[0], slopes, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize("wrong", [0.01, 0.4])
+def test_tolerant_losses_are_sums_over_all_winners(wrong, n_classes):
+    generator = torch.Generator().manual_seed(0)
+    probs = torch.rand(6, n_classes, generator=generator, dtype=torch.float64).pow(8)
+    probs = probs / probs.sum(dim=1, keepdim=True)
+    found = tolerant_losses(-probs[:, 1].log(), wrong, n_classes)
+    for bag, loss in enumerate(found):
+        right = (1 - wrong) * probs[bag, 1]
+        others = sum(probs[bag, winner] * wrong / (n_classes - 1) for winner in range(n_classes) if winner != 1)
+        assert loss.item() == pytest.approx(-math.log(right + others))
+
+
+def test_a_contradicted_label_is_hardly_learned():
+    losses = torch.tensor([0.1, 30.0], requires_grad=True)
+    tolerant_losses(losses, 0.2, 3).sum().backward()
+    assert losses.grad[0] > 0.8
+    assert losses.grad[1] < 1e-6

@@ -11,6 +11,7 @@ from majority.data.scenarios import make_labels_wrong
 from majority.recipes import Chosen, Plan, TaskInfo, choose_plan, model_builder, train_by_plan
 from majority.recipes.losses import predicted_shares
 from majority.recipes.wrong_labels import find_wrong_labels
+from majority.training import objectives
 
 TRAINING = Settings(epochs=20, batch_bags=8, learning_rate=2e-2)
 
@@ -88,6 +89,31 @@ def test_a_training_on_all_bags_uses_the_labels_that_were_chosen(tmp_path):
     uncorrected = run(tmp_path / "other", train, val, chosen=Chosen(first.chosen.epochs, {}))
     weights = (one.model.state_dict()["head.classifier.weight"] for one in (refitted, uncorrected))
     assert not next(weights).equal(next(weights))
+
+
+def test_the_second_training_assumes_that_some_labels_are_still_wrong(tmp_path, monkeypatch):
+    assumed = []
+    tolerant = objectives.tolerant_losses
+    monkeypatch.setattr(objectives, "tolerant_losses", lambda *given: assumed.append(given[1]) or tolerant(*given))
+    train, val, *_ = make_parts(0.15)
+    trained = run(tmp_path / "run", train, val)
+    assert set(assumed) == {trained.about["wrong_labels"]["share"] / 2}
+    steps_and_validations = len(assumed)
+    run(tmp_path / "refit", train, val, chosen=trained.chosen)
+    assert len(assumed) > steps_and_validations, "also on all bags"
+    assumed.clear()
+    run(tmp_path / "right", *make_parts(0.0)[:2])
+    assert not assumed
+
+
+def test_wrong_labels_of_validation_bags_alone_are_corrected(tmp_path):
+    _, val, _, (train, _) = make_parts(0.4)
+    trained = run(tmp_path, train, val, assumed=0.1)
+    corrected = sorted(map(int, trained.about["wrong_labels"]["corrections"]))
+    assert corrected
+    assert corrected[0] >= len(train)
+    assert trained.first is not None
+    assert trained.fitted.best_loss != trained.first.fitted.best_loss, "of the validation bags"
 
 
 def test_instance_labels_have_no_influence():

@@ -105,6 +105,20 @@ def share_divergence(instance_log_probs: Tensor, background: int, share: float) 
     return entropy - share * log_masses[background] - (1 - share) * voting
 
 
+def tolerant_losses(losses: Tensor, wrong: float, n_classes: int) -> Tensor:
+    """(b,) negative log-likelihoods of labels -> (b,) the same if the share `wrong` of all labels is wrong, and a wrong
+    label is each of the other classes equally often.
+
+    A label that the bag contradicts costs at most -log(wrong / (C - 1)) and is hardly learned.
+
+    >>> tolerant_losses(torch.tensor([0.0, 1.0, 100.0]), wrong=0.2, n_classes=3)
+    tensor([0.2231, 1.0286, 2.3026])
+    """
+    by_chance = wrong / max(n_classes - 1, 1)
+    right = math.log(1 - wrong - by_chance) - losses
+    return -torch.logaddexp(right, torch.full_like(right, math.log(by_chance)))
+
+
 def runner_up_log_probs(log_probs: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """(b, C) log-probabilities of the winner, (b,), (b,) -> (b,): log-probability of the runner-up, given the winner.
 

@@ -21,6 +21,7 @@ from ..records import Epoch, Outcome
 from ..training.callbacks import Callback
 from ..training.distributed import from_first
 from ..training.loop import fit
+from ..training.objectives import BagLoss, Objective
 from ..training.run_files import CHECKPOINT, METRICS
 from ..training.settings import Settings
 from ..training.state import Fitted
@@ -94,6 +95,7 @@ class Run:
     callbacks: Sequence[Callback] = ()
     losses: tuple[str, ...] = ()  # the methods to weigh if none is named; `fresh_model` then takes method=NAME
     chosen: Chosen | None = None  # by an earlier training: nothing is validated, and every stage keeps its last epoch
+    assumed_wrong: float = 0.0  # share of the bag labels that may be wrong, for losses that learn them
 
     def fit(
         self,
@@ -102,11 +104,13 @@ class Run:
         title: str | None,
         bags: tuple[Bags, Bags | None] | None = None,
         settings: Settings | None = None,
+        objective: Objective | None = None,
         **options: Any,
     ) -> Fitted:
         """One training: on the run's bags and by its plan, unless others are given."""
         train, val = bags or (self.train, self.val)
-        settings = settings or self.plan.training
+        settings, objective = settings or self.plan.training, objective or BagLoss()
+        objective.assumed_wrong = self.assumed_wrong
         if self.chosen is not None:
             assert folder is not None
             stage = "" if folder == self.folder else folder.name
@@ -121,6 +125,7 @@ class Run:
             title=title,
             eager=self.eager,
             callbacks=self.callbacks,
+            objective=objective,
             **options,
         )
 

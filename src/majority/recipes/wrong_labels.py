@@ -25,6 +25,7 @@ from .stages import ROBUST, STAGES, Run, Trained
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
 LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which labels are thought to be wrong
+REMAINING = 0.5  # how many labels are assumed to be wrong in the second training, per wrong label before it
 SURE = 0.8  # probability from which the class that seems to have won becomes the label; below, the bag has none
 LABEL_FREE = ("pretrain", "patches")  # stages that use no labels, which the second training takes from the first
 
@@ -35,7 +36,7 @@ def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Tra
         return train(run)
     if run.chosen is not None:
         about = run.chosen.about.get("wrong_labels", {})
-        trained = train(_with_labels(run, _correct(run.train, about.get("corrections", {})), run.val))
+        trained = train(_without_wrong_labels(run, run.val, about))
         return replace(trained, about=trained.about | ({"wrong_labels": about} if about else {}))
     first = train(run)
     if first.model.head.sees_instance_labels:
@@ -51,7 +52,7 @@ def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Tra
     )
     val = _correct(run.val, {str(int(bag) - n): label for bag, label in corrections.items() if int(bag) >= n})
     val = val.with_labels() if val.bag_labels.known.any() else run.val
-    again = _with_labels(run, _correct(run.train, corrections), val)
+    again = _without_wrong_labels(run, val, about)
     from_first(lambda: _copy_label_free_stages(run, again))
     second = train(again)
     return replace(second, first=first, about=second.about | {"wrong_labels": about})
@@ -116,19 +117,27 @@ def _correct(bags: Bags, corrections: Mapping[str, str]) -> Bags:
     return bags.with_other_labels(numbers) if numbers else bags
 
 
-def _with_labels(run: Run, train: Bags, val: Bags) -> Run:
-    """The run in a folder of its own, with these bags; new heads see their labels."""
-    if train is run.train:
+def _without_wrong_labels(run: Run, val: Bags, about: Mapping[str, Any]) -> Run:
+    """The run in a folder of its own, with corrected labels of the training bags, which new heads see. Some wrong
+    labels are not found, and some corrections are wrong."""
+    if not about.get("corrections"):
         return run
+    train = _correct(run.train, about["corrections"])
 
     def fresh_model(*args: Any, **options: Any) -> Model:
         model = run.fresh_model(*args, **options)
         model.see_labels(train.bag_labels)
         return model
 
-    folder = run.folder if run.chosen is not None else run.folder / ROBUST
-    title = None if run.title is None else f"{run.title}, again"
-    return replace(run, folder=folder, train=train, val=val, fresh_model=fresh_model, title=title)
+    return replace(
+        run,
+        folder=run.folder if run.chosen is not None else run.folder / ROBUST,
+        train=train,
+        val=val,
+        fresh_model=fresh_model,
+        title=None if run.title is None else f"{run.title}, again",
+        assumed_wrong=REMAINING * about["share"],
+    )
 
 
 def _copy_label_free_stages(run: Run, again: Run) -> None:

@@ -13,6 +13,7 @@ from ..data.batches import Batch, Target
 from ..data.segments import Segments
 from ..methods import BagOutput
 from ..methods.base import pick
+from ..methods.functional import tolerant_losses
 from ..model import ImageTransform, Model, in_float32
 from .contrastive import contrastive_losses, mixed_contrastive_losses
 
@@ -26,6 +27,7 @@ class Objective(nn.Module):
     learns_soft_labels: ClassVar[bool] = False  # True: `fit` needs soft_labels
     needs_single_instances: ClassVar[bool] = False  # True: every bag must have one instance
     keeps_last: ClassVar[bool] = False  # True: the last epoch is kept, whatever the validation loss
+    assumed_wrong: float = 0.0  # share of the bag labels, in training and validation
 
     def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
         """(b,) one loss per bag, and (b,) whether most of its instances are predicted as its class.
@@ -33,6 +35,13 @@ class Objective(nn.Module):
         `augment` draws new random numbers at each call.
         """
         raise NotImplementedError
+
+    def label_losses(self, model: Model, output: BagOutput, batch: Batch) -> Tensor:
+        """(b,) the method's own loss of each bag label."""
+        losses = model.head.losses(output, batch.segments, batch.target)
+        if self.assumed_wrong == 0:
+            return losses
+        return tolerant_losses(losses, self.assumed_wrong, output.bag_log_probs.shape[1])
 
     def after_step(self, model: Model) -> None:
         """Called after every step of the optimizer."""
@@ -50,7 +59,7 @@ class BagLoss(Objective):
     def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
         output = model(batch.instances, batch.segments, augment)
         with in_float32(output.bag_log_probs):
-            losses = model.head.losses(output, batch.segments, batch.target)
+            losses = self.label_losses(model, output, batch)
             if batch.target.training_labels is not None:
                 losses = losses + instance_losses(output, batch.segments, batch.target)
         return losses, model.bags_right(output, batch.segments, batch.target)
