@@ -43,11 +43,13 @@ class TaskInfo(NamedTuple):
     on_gpu: bool = True
     bags: int = 400  # for training
     instances: int = 25_600  # of these bags
+    labelled_bags: int = 400  # those of these bags that have a label
 
     @classmethod
     def of(cls, train: Bags, source: str, on_gpu: bool) -> TaskInfo:
         """For training on these bags."""
-        return cls(source, train.store.shape[1:], on_gpu, len(train), len(train.index))
+        labelled = int(train.bag_labels.known.sum())
+        return cls(source, train.store.shape[1:], on_gpu, len(train), len(train.index), labelled)
 
     @property
     def vectors(self) -> bool:

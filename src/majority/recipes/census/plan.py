@@ -35,7 +35,7 @@ class CensusSettings:
     temperature: float = 0.2  # of the contrastive loss
     momentum: float = 0.99  # of the running mean of weights that teachers and student keep
     teachers: int | None = TEACHERS  # of each start; None: 1 after features of patches, else TEACHERS
-    teacher_epochs: int = 40  # the smaller of this and training.epochs is used
+    teacher_epochs: int = 40  # see `epochs_of_teachers`
     sharpness: float = 2.0  # the power to which the teachers' mean probabilities are raised
     mixup: float = 0.5  # largest share of another instance that is mixed in where soft labels are learned
     mixed_views: float = 0.0  # the same for the first views of pretraining
@@ -61,9 +61,8 @@ def plan(task: TaskInfo) -> Plan:
         return Plan("census", "mlp", own=CensusSettings(head=HEAD_ON_VECTORS), assumed_wrong=None)
     if task.tiny:
         views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
-        epochs = _epochs_of_tiny(task.bags)
-        training = Settings(epochs=epochs, learning_rate=4e-3, warmup_epochs=3, augment=views)
-        own = CensusSettings(teacher_epochs=max(epochs, CensusSettings.teacher_epochs))
+        training = Settings(epochs=_epochs_of_tiny(task.bags), learning_rate=4e-3, warmup_epochs=3, augment=views)
+        own = CensusSettings(teacher_epochs=max(_epochs_of_tiny(task.labelled_bags), CensusSettings.teacher_epochs))
         return Plan("census", "tiny", training=training, own=own, assumed_wrong=None)
     return _plan_on_gpu(task) if task.on_gpu else _plan_on_cpu(task)
 
@@ -153,12 +152,18 @@ def planned_epochs(plan: Plan, train: Bags, losses: int) -> int:
     starts = 1 + int(distills and not starts_from_patches(own, train))
     of_start = teachers_of_start(own, train, bool(distills))
     teachers = of_start * starts if losses else of_start + starts - 1
-    teacher_epochs = min(plan.training.epochs, own.teacher_epochs)
+    teacher_epochs = epochs_of_teachers(plan, train)
     if train.background is not None:  # unless its share is given
         on_heads = own.head is not None and (own.pretrain is not None or distills)
         trial_epochs = own.head.epochs if own.head and on_heads else teacher_epochs
         epochs += len(SHARES) * max(losses, 1) * trial_epochs
     return epochs + teachers * teacher_epochs + (1 + distills) * plan.training.epochs
+
+
+def epochs_of_teachers(plan: Plan, train: Bags) -> int:
+    """Teachers take no more steps than the student, which also learns from bags without a label."""
+    labelled = max(int(train.bag_labels.known.sum()), 1)
+    return min(plan.own.teacher_epochs, round(plan.training.epochs * len(train) / labelled))
 
 
 def has_head_on_discriminants(own: CensusSettings, train: Bags) -> bool:

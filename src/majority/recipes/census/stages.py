@@ -24,7 +24,7 @@ from ...training.validation import takes_views
 from ..features import bags_of_features
 from ..stages import Run
 from .discriminants import discriminants
-from .plan import CensusSettings
+from .plan import CensusSettings, epochs_of_teachers
 
 SMALLEST_PROBABILITY = 1e-8
 
@@ -70,10 +70,9 @@ def head_on_discriminants(run: Run, model: Model, folder: Path | None, title: st
 
 
 def train_teacher(run: Run, model: Model, number: int, folder: Path, title: str | None) -> Fitted:
-    planned, own = run.plan.training, run.plan.own
-    epochs = min(planned.epochs, own.teacher_epochs)
-    settings = replace(planned, seed=run.seed_of(number), epochs=epochs)
-    objective = Averaged(model, own.momentum)
+    epochs = epochs_of_teachers(run.plan, run.train)
+    settings = replace(run.plan.training, seed=run.seed_of(number), epochs=epochs)
+    objective = Averaged(model, run.plan.own.momentum)
     return run.fit(model, folder, title, settings=settings, objective=objective)
 
 
