@@ -11,7 +11,8 @@ from raw_results import (
     table_rows,
 )
 
-from majority import load_source
+from majority import TaskInfo, load_source
+from majority.recipes import RECIPES
 
 
 def test_what_runners_up_are_worth_on_digits_is_that_of_the_runs():
@@ -123,9 +124,33 @@ def test_the_tables_of_all_bags_are_those_of_their_runs():
             assert f"{mean(gains):.3f}" in claims
             assert f"in {sum(gain > 0 for gain in gains)} of them" in claims
             assert f"{min(gains):.3f} to +{max(gains):.3f})" in claims
-    for row in read("recipes/few-bags-trials.jsonl"):
-        if (row["scenario"], row["bags"]) == ("various", 36) and row["epochs"] in (30, 90):
-            assert f"{row['instance_accuracy']:.3f}" in text.split("**Few bags of tiny images.**")[1]
+    for source in ("crops", "digits"):
+        rows = [row for row in runs if (row["source"], row["recipe"]) == (source, "census")]
+        gains = [row["refit"] - row["split"] for row in rows]
+        assert f"in {sum(gain > 0 for gain in gains)} of {len(gains)}, {mean(gains):.3f} on average" in text
+
+
+def test_the_table_of_few_bags_is_that_of_its_runs():
+    page = (DOCS / "benchmarks/labels.md").read_text().split("## Few bags of tiny images")[1].split("\n## ")[0]
+    runs = [row for row in read("recipes/few-bags-trials.jsonl") if not row["validation_instances"]]
+    shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    bags, columns = None, [30, 60, 90, 120, 200]
+    for cells in shown[1:]:
+        bags = int(cells[0].split()[0]) if cells[0] else bags
+        for epochs, cell in zip(columns, cells[2:7], strict=True):
+            key = {"source": "digits", "own_bags": bags, "scenario": cells[1].lower(), "epochs": epochs}
+            rows = [row for row in runs if key.items() <= row.items()]
+            text = f"{mean(row['instance_accuracy'] for row in rows):.3f}" if rows else ""
+            assert cell == text + (" (fold 0)" if len(rows) == 1 else "")
+        (planned,) = {row["training_bags"] for row in runs if row["own_bags"] == bags and row["source"] == "digits"}
+        if cells[7]:
+            plan = RECIPES["census"].plan(TaskInfo("digits", (8, 8, 1), False, planned, 32 * planned, planned))
+            assert cells[7] == f"{plan.training.epochs} epochs"
+    of_crops = {
+        epochs: mean(row["instance_accuracy"] for row in runs if (row["source"], row["epochs"]) == ("crops", epochs))
+        for epochs in (100, 40)
+    }
+    assert f"({of_crops[100]:.3f} and {of_crops[40]:.3f}, 120 bags)" in page
 
 
 def small_runs(source, fold):
