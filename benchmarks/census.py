@@ -268,7 +268,9 @@ def main() -> None:
     parser.add_argument("--lines", default=",".join(LINES))
     parser.add_argument("--method", default=DEFAULT_METHOD, help="of census; auto: several losses")
     parser.add_argument("--unknown", action="store_true", help="do not say what kind of images a source has")
-    parser.add_argument("--seed", type=int, default=0, help="of everything else; another one needs its own --work")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of pretraining, teachers and student; each needs its own --work"
+    )
     parser.add_argument("--seeds", type=int, default=3, help="how many, of heads and clusters")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -278,6 +280,8 @@ def main() -> None:
         parser.error("--unknown: give --lines census")
     if not set(lines) <= set(LINES):
         parser.error(f"--lines {options.lines}: choose from {','.join(LINES)}")
+    if options.seed and set(lines) & {"clusters", "heads", "discriminants"}:
+        parser.error("--seed: give --lines without clusters, heads and discriminants, which have seeds of their own")
     about = {"commit": options.commit or commit(), "environment": environment()}
     for cell in make_cells(options, options.unknown, ranked="top2" in lines):
         cell.plan, cell.augmented = cell.plan.with_seed(options.seed), cell.augmented.with_seed(options.seed)

@@ -28,7 +28,7 @@ from majority.data.joining import join
 from majority.files import append_line, read_lines
 from majority.inference.classifier import AveragedClassifier, Classifier
 from majority.methods import AUTO
-from majority.recipes import TaskInfo, Trained, choose_plan, model_builder, train_by_plan
+from majority.recipes import Plan, TaskInfo, Trained, choose_plan, model_builder, train_by_plan
 from majority.recipes.stages import Chosen
 from majority.sources import Parts, is_custom_source, load
 from majority.sources.custom import CustomBags
@@ -48,9 +48,11 @@ def own_and_test(source: str, bags: int, fold: int) -> tuple[Bags, Bags]:
     return opened.make_parts(scenario=SCENARIO, fold=fold, bags=bags, bag_size=BAG_SIZE).train, test
 
 
-def train(parts: Parts, recipe: str, kind: str, folder: Path, device: str, chosen: Chosen | None = None) -> Trained:
-    task = TaskInfo.of(parts.train, kind, choose_device(device).type == "cuda")
-    plan = choose_plan(recipe, task)[0]
+def plan_for(train: Bags, recipe: str, kind: str, device: str) -> Plan:
+    return choose_plan(recipe, TaskInfo.of(train, kind, choose_device(device).type == "cuda"))[0]
+
+
+def train(parts: Parts, plan: Plan, folder: Path, device: str, chosen: Chosen | None = None) -> Trained:
     build = model_builder(plan, AUTO, parts.train, pixels=plan.pixels)
     shutil.rmtree(folder, ignore_errors=True)
     trained = train_by_plan(plan, AUTO, parts.train, parts.val, build, folder, device=device, chosen=chosen)
@@ -88,13 +90,15 @@ def main() -> None:
         kind = "" if is_custom_source(source) else source
         divided = CustomBags("own", own)
         parts = divided.make_parts()
-        split = train(parts, recipe, kind, options.work, options.device)
+        plan = plan_for(parts.train, recipe, kind, options.device)
+        split = train(parts, plan, options.work, options.device)
         everything = Parts(join([*parts.present().values()]), parts.val, None)
-        again = train(everything, recipe, kind, options.work, options.device, split.chosen)
-        of_folds = [
-            train(divided.make_parts(folds=FOLDS, fold=number), recipe, kind, options.work, options.device)
-            for number in range(FOLDS)
-        ]
+        again = train(everything, plan, options.work, options.device, split.chosen)
+        of_folds = []
+        for number in range(FOLDS):
+            of_fold = divided.make_parts(folds=FOLDS, fold=number)
+            plan = plan_for(of_fold.train, recipe, kind, options.device)
+            of_folds.append(train(of_fold, plan, options.work, options.device))
         single = {
             name: Classifier(trained.model, options.device)
             for name, trained in {"split": split, "refit": again}.items()

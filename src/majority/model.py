@@ -140,6 +140,11 @@ class Model(nn.Module):
         classes = len(self.spec.classes)
         self.head.see_labels(*map(torch.from_numpy, (labels.counts(classes), labels.second_counts(classes))))
 
+    @property
+    def label_classes(self) -> int:
+        """How many classes a bag label can name."""
+        return len(self.spec.classes) - (self.spec.background is not None)
+
     def bags_right(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:  # (b,)
         """Whether the label of each bag allows the class that most of its instances are predicted as."""
         background = None if self.spec.background is None else self.spec.background.index

@@ -80,7 +80,7 @@ class TaskRecord(TypedDict):
     on_gpu: bool
     bags: NotRequired[AtLeastOne]
     instances: NotRequired[AtLeastOne]
-    labelled_bags: NotRequired[AtLeastOne]
+    labelled_bags: NotRequired[AtLeastOne | None]
 
 
 class Config(TypedDict):

@@ -191,6 +191,21 @@ def test_cells_of_a_study_are_not_trained_on_once_more(tmp_path):
     assert cell.finished(folder)
 
 
+def test_test_bags_that_cannot_be_trained_on_do_not_stop_a_run(tmp_path, majority):
+    """naive takes labels of one class only; the label of one test bag names two."""
+    source = write_bags(tmp_path / "bags.csv", split=("train", "train", "val", "val", "test", "test"))
+    source.write_text(source.read_text().replace("b4,pos", "b4,pos|neg"))
+    words = ("train", source, "--recipe", "census", *WORDS, "--method", "naive")
+    code, said, error = majority(*words, "--out", tmp_path / "run")
+    assert code == 0, error
+    assert "note:" in said + error
+    assert not (tmp_path / "run" / REFITTED).exists()
+    assert json.loads((tmp_path / "run/config.json").read_text())["refit"] is False
+    code, _, error = majority(*words, "--refit", "--out", tmp_path / "asked")
+    assert code == 2, error
+    assert not (tmp_path / "asked").exists()
+
+
 def test_python_returns_the_classifier_of_all_bags(tmp_path):
     rng = np.random.default_rng(0)
     bags = [rng.normal(size=(5, 2)) + 2 * (bag % 2) for bag in range(30)]

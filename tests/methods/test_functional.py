@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from majority.data.segments import Segments
 from majority.methods import functional
-from majority.methods.functional import count_log_probs, mean_log_probs, tolerant_losses, vote_scores
+from majority.methods.functional import count_log_probs, mean_log_probs, right_label_probs, tolerant_losses, vote_scores
 
 SIZES = {"ragged": [3, 1, 40, 2], "equal": [4, 4, 4], "single instances": [1, 1], "one instance": [1]}
 every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
@@ -167,19 +167,19 @@ def test_log_ndtr_and_its_slope_equal_those_of_scipy():
 
 @pytest.mark.parametrize("n_classes", [2, 5])
 @pytest.mark.parametrize("wrong", [0.01, 0.4])
-def test_tolerant_losses_are_sums_over_all_winners(wrong, n_classes):
+def test_wrong_labels_are_sums_over_all_winners(wrong, n_classes):
     generator = torch.Generator().manual_seed(0)
     probs = torch.rand(6, n_classes, generator=generator, dtype=torch.float64).pow(8)
     probs = probs / probs.sum(dim=1, keepdim=True)
-    found = tolerant_losses(-probs[:, 1].log(), wrong, n_classes)
-    for bag, loss in enumerate(found):
-        right = (1 - wrong) * probs[bag, 1]
-        others = sum(probs[bag, winner] * wrong / (n_classes - 1) for winner in range(n_classes) if winner != 1)
-        assert loss.item() == pytest.approx(-math.log(right + others))
+    losses, certain = (formula(probs[:, 1].log(), wrong, n_classes) for formula in (tolerant_losses, right_label_probs))
+    for bag in range(6):
+        right = (1 - wrong) * probs[bag, 1].item()
+        others = [probs[bag, winner].item() * wrong / (n_classes - 1) for winner in range(n_classes) if winner != 1]
+        assert losses[bag].item() == pytest.approx(-math.log(right + sum(others)))
+        assert certain[bag].item() == pytest.approx(right / (right + sum(others)))
 
 
-def test_a_contradicted_label_is_hardly_learned():
-    losses = torch.tensor([0.1, 30.0], requires_grad=True)
-    tolerant_losses(losses, 0.2, 3).sum().backward()
-    assert losses.grad[0] > 0.8
-    assert losses.grad[1] < 1e-6
+def test_extreme_labels():
+    log_probs = torch.tensor([-200.0, 0.0])
+    assert right_label_probs(log_probs, 0.1, 3).tolist() == [0, 1]
+    assert tolerant_losses(log_probs, 0.1, 3).tolist() == pytest.approx([-math.log(0.05), -math.log(0.9)])

@@ -206,12 +206,15 @@ class Experiment:
             what = f"refit: recipe {plan.recipe} cannot train once more on all bags"
             raise InputError(f"{what}: leave out --refit (refit=)")
         if before is None:  # a run that is refused leaves nothing behind
-            model = build()
-            for part in parts.present().values() if refit else (parts.train, parts.val):
-                check_label_kinds(model, part)
-                check_weights(model, part)
-                if model.head.sees_instance_labels:
-                    check_all_known(self.method, part)
+            self._check_parts(build(), parts.train, parts.val)
+        if refit and parts.test is not None and (before is None or not before["refit"]):
+            try:
+                self._check_parts(build(), parts.test)
+            except InputError as error:
+                if self.refit:
+                    raise
+                log(f"note: there is no second training, on all bags, because of the test bags: {error}")
+                refit = False
         for settings in plan.all_settings:
             check_bags_per_process(parts.train, settings)
         method = RECIPES[plan.recipe].resolve_method(self.method)
@@ -320,6 +323,14 @@ class Experiment:
             log(f"warning: {warning}")
         if temporary_files(folder):
             log(f"{folder} was interrupted: continuing")
+
+    def _check_parts(self, model: Model, *parts: Bags) -> None:
+        """Refuse bags that the model cannot be trained on."""
+        for part in parts:
+            check_label_kinds(model, part)
+            check_weights(model, part)
+            if model.head.sees_instance_labels:
+                check_all_known(self.method, part)
 
     def _refits(self, before: dict[str, Any] | None, plan: Plan, source: Source | None = None) -> bool:
         return resolve_refit(self.refit, before, RECIPES[plan.recipe], self.data, source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -71,8 +72,10 @@ def mean_log_likelihoods(
 
 def _explanations(shares: np.ndarray, label_counts: np.ndarray, kinds: Iterable[str]) -> list[Explanation]:
     base, mean = np.log((label_counts + 1) / (label_counts + 1).sum()), shares.mean(axis=0)
-    log_weights = {RELATIVE: lambda sharpness: base - sharpness * mean, ABSOLUTE: lambda sharpness: np.zeros_like(base)}
-    return [Explanation(sharpness, log_weights[kind](sharpness)) for kind in kinds for sharpness in SHARPNESS]
+    found = []
+    for kind, sharpness in product(kinds, SHARPNESS):
+        found.append(Explanation(sharpness, base - sharpness * mean if kind == RELATIVE else np.zeros_like(base)))
+    return found
 
 
 def _log_likelihoods(shares: np.ndarray, labels: BagLabels, explanations: Sequence[Explanation]) -> np.ndarray:

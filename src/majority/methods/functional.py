@@ -105,18 +105,27 @@ def share_divergence(instance_log_probs: Tensor, background: int, share: float) 
     return entropy - share * log_masses[background] - (1 - share) * voting
 
 
-def tolerant_losses(losses: Tensor, wrong: float, n_classes: int) -> Tensor:
-    """(b,) negative log-likelihoods of labels -> (b,) the same if the share `wrong` of all labels is wrong, and a wrong
-    label is each of the other classes equally often.
+def right_label_probs(label_log_probs: Tensor, wrong: float, n_classes: int) -> Tensor:
+    """(b,) log-probabilities of the classes that labels name -> (b,) probability that each label is right, if the share
+    `wrong` of all labels is not, and a wrong label is each of the other classes equally often.
 
-    A label that the bag contradicts costs at most -log(wrong / (C - 1)) and is hardly learned.
+    >>> right_label_probs(torch.tensor([0.9, 0.5, 0.01]).log(), wrong=0.2, n_classes=3)
+    tensor([0.9863, 0.8889, 0.0748])
+    """
+    by_chance, named = wrong / max(n_classes - 1, 1), label_log_probs.exp()
+    right = (1 - wrong) * named
+    return right / (right + by_chance * (1 - named))
 
-    >>> tolerant_losses(torch.tensor([0.0, 1.0, 100.0]), wrong=0.2, n_classes=3)
-    tensor([0.2231, 1.0286, 2.3026])
+
+def tolerant_losses(label_log_probs: Tensor, wrong: float, n_classes: int) -> Tensor:
+    """(b,) log-probabilities of the classes that labels name -> (b,) negative log-likelihood of the labels under the
+    same assumption. It has an upper limit, which a label that the bag contradicts comes near to.
+
+    >>> tolerant_losses(torch.tensor([0.9, 0.5, 0.01]).log(), wrong=0.2, n_classes=3)
+    tensor([0.3147, 0.7985, 2.2349])
     """
     by_chance = wrong / max(n_classes - 1, 1)
-    right = math.log(1 - wrong - by_chance) - losses
-    return -torch.logaddexp(right, torch.full_like(right, math.log(by_chance)))
+    return -torch.log((1 - wrong - by_chance) * label_log_probs.exp() + by_chance)
 
 
 def runner_up_log_probs(log_probs: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ class TaskInfo(NamedTuple):
     on_gpu: bool = True
     bags: int = 400  # for training
     instances: int = 25_600  # of these bags
-    labelled_bags: int = 400  # those of these bags that have a label
+    labelled_bags: int | None = None  # those of these bags that have a label; None: all
 
     @classmethod
     def of(cls, train: Bags, source: str, on_gpu: bool) -> TaskInfo:

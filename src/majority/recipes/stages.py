@@ -95,7 +95,7 @@ class Run:
     callbacks: Sequence[Callback] = ()
     losses: tuple[str, ...] = ()  # the methods to weigh if none is named; `fresh_model` then takes method=NAME
     chosen: Chosen | None = None  # by an earlier training: nothing is validated, and every stage keeps its last epoch
-    assumed_wrong: float = 0.0  # share of the bag labels that may be wrong, for losses that learn them
+    remaining_wrong: float = 0.0  # share of the bag labels that is assumed to be wrong, after corrections
 
     def fit(
         self,
@@ -110,7 +110,7 @@ class Run:
         """One training: on the run's bags and by its plan, unless others are given."""
         train, val = bags or (self.train, self.val)
         settings, objective = settings or self.plan.training, objective or BagLoss()
-        objective.assumed_wrong = self.assumed_wrong
+        objective.remaining_wrong = self.remaining_wrong
         if self.chosen is not None:
             assert folder is not None
             stage = "" if folder == self.folder else folder.name

@@ -136,7 +136,7 @@ def _without_wrong_labels(run: Run, val: Bags, about: Mapping[str, Any]) -> Run:
         val=val,
         fresh_model=fresh_model,
         title=None if run.title is None else f"{run.title}, again",
-        assumed_wrong=REMAINING * about["share"],
+        remaining_wrong=REMAINING * about["share"],
     )
 
 

@@ -12,8 +12,8 @@ from ..backbones.norm import BatchNorm1d
 from ..data.batches import Batch, Target
 from ..data.segments import Segments
 from ..methods import BagOutput
-from ..methods.base import pick
-from ..methods.functional import tolerant_losses
+from ..methods.base import pick, winner_log_probs
+from ..methods.functional import right_label_probs, tolerant_losses
 from ..model import ImageTransform, Model, in_float32
 from .contrastive import contrastive_losses, mixed_contrastive_losses
 
@@ -27,7 +27,7 @@ class Objective(nn.Module):
     learns_soft_labels: ClassVar[bool] = False  # True: `fit` needs soft_labels
     needs_single_instances: ClassVar[bool] = False  # True: every bag must have one instance
     keeps_last: ClassVar[bool] = False  # True: the last epoch is kept, whatever the validation loss
-    assumed_wrong: float = 0.0  # share of the bag labels, in training and validation
+    remaining_wrong: float = 0.0  # share of the bag labels that is assumed to be wrong
 
     def losses(self, model: Model, batch: Batch, augment: ImageTransform | None) -> tuple[Tensor, Tensor]:
         """(b,) one loss per bag, and (b,) whether most of its instances are predicted as its class.
@@ -37,11 +37,19 @@ class Objective(nn.Module):
         raise NotImplementedError
 
     def label_losses(self, model: Model, output: BagOutput, batch: Batch) -> Tensor:
-        """(b,) the method's own loss of each bag label."""
+        """(b,) the method's own loss of each bag label, times the probability that the label is right."""
         losses = model.head.losses(output, batch.segments, batch.target)
-        if self.assumed_wrong == 0:
+        if self.remaining_wrong == 0:
             return losses
-        return tolerant_losses(losses, self.assumed_wrong, output.bag_log_probs.shape[1])
+        log_probs = winner_log_probs(output.bag_log_probs.detach(), batch.target)
+        return losses * right_label_probs(log_probs, self.remaining_wrong, model.label_classes)
+
+    def val_losses(self, model: Model, output: BagOutput, batch: Batch) -> Tensor:
+        """(b,) losses by which epochs are compared. Weights would not do: they favour a model that contradicts all."""
+        if self.remaining_wrong == 0:
+            return model.head.losses(output, batch.segments, batch.target)
+        log_probs = winner_log_probs(output.bag_log_probs, batch.target)
+        return tolerant_losses(log_probs, self.remaining_wrong, model.label_classes)
 
     def after_step(self, model: Model) -> None:
         """Called after every step of the optimizer."""

@@ -77,7 +77,7 @@ class Steps:
         with self._autocast(), nullcontext() if self.val_has_few_shapes else uncompiled(model):
             for batch, output in outputs(model, self.val_batches or _in_order(self.val)):
                 with in_float32(output.bag_log_probs):
-                    self.sums[2] += self.objective.label_losses(model, output, batch).sum()
+                    self.sums[2] += self.objective.val_losses(model, output, batch).sum()
                 self.sums[3] += model.bags_right(output, batch.segments, batch.target).sum()
 
     def running(self) -> AbstractContextManager[object]:

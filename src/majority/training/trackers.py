@@ -104,7 +104,8 @@ class MLflowLog(Callback):
         self.run_id = self._find_run() or self._create_run(folder.name, {FOLDER_TAG: self._place()})
         from mlflow.entities import Param
 
-        given = {name: value for name, value in flatten(config).items() if value is not None}
+        logged = self.client.get_run(self.run_id).data.params  # a run that continues: MLflow refuses another value
+        given = {name: value for name, value in flatten(config).items() if value is not None and name not in logged}
         settings = [Param(name, str(value)[:MAX_PARAMETER]) for name, value in given.items()]
         for start in range(0, len(settings), MAX_PARAMETERS):
             self.client.log_batch(self.run_id, params=settings[start : start + MAX_PARAMETERS])

@@ -62,7 +62,9 @@ def plan(task: TaskInfo) -> Plan:
     if task.tiny:
         views = (*_allowed(task, "flip", "rotate90"), *(_allowed(task, "affine") or ("crop",)), "noise")
         training = Settings(epochs=_epochs_of_tiny(task.bags), learning_rate=4e-3, warmup_epochs=3, augment=views)
-        own = CensusSettings(teacher_epochs=max(_epochs_of_tiny(task.labelled_bags), CensusSettings.teacher_epochs))
+        own = CensusSettings(
+            teacher_epochs=max(_epochs_of_tiny(task.labelled_bags or task.bags), CensusSettings.teacher_epochs)
+        )
         return Plan("census", "tiny", training=training, own=own, assumed_wrong=None)
     return _plan_on_gpu(task) if task.on_gpu else _plan_on_cpu(task)
 

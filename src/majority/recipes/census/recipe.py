@@ -45,6 +45,7 @@ from .background_share import find_share, with_share
 from .patches import on_patches
 from .plan import (
     CensusSettings,
+    epochs_of_teachers,
     has_head_on_discriminants,
     searches_views,
     starts_from_patches,
@@ -80,7 +81,9 @@ def _with_validation_instances(run: Run) -> Run:
         run.log(f"note: {what}: to learn from both, take them from one source")
         return run
     no_label = run.val.bag_labels.masked(np.zeros(len(run.val), bool))
-    return replace(run, train=join([run.train, run.val._with(bag_labels=no_label, training_labels=None)]))
+    whole = join([run.train, run.val._with(bag_labels=no_label, training_labels=None)])
+    own = replace(own, teacher_epochs=epochs_of_teachers(run.plan, run.train))  # these bags do not lengthen them
+    return replace(run, train=whole, plan=replace(run.plan, own=own))
 
 
 def _run_of_heads(run: Run) -> Run | None:
