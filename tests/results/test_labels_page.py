@@ -47,6 +47,13 @@ def test_the_table_of_wrong_labels_is_that_of_its_runs():
             expected.append([f"{accuracy:.3f}", f"{mean(right) - accuracy:.3f}" if share else "", *found])
     shown = [[cell.strip() for cell in line.split("|")[3:-1]] for line in page.splitlines() if line.startswith("| ")]
     assert shown[1:] == expected
+    trials = defaultdict(dict)
+    for row in read("labels/wrong-trials.jsonl"):
+        trials[row["line"]][row["fold"], row["draw"]] = row["instance_accuracy"]
+    first, corrected = trials["the first training"], trials["corrected labels"]
+    gains = [corrected[case] - first[case] for case in first]
+    assert (len(gains), min(gains) > 0) == (4, True)
+    assert f"gain in each of four cases, {mean(gains):.3f} on average" in " ".join(page.split())
 
 
 def test_the_tables_of_weights_and_of_instance_labels_are_those_of_their_runs():

@@ -25,7 +25,7 @@ from .stages import ROBUST, STAGES, Run, Trained
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
 LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which labels are thought to be wrong
-REMAINING = 0.5  # how many labels are assumed to be wrong in the second training, per wrong label before it
+REMAINING = 0.5  # labels that are assumed to be wrong after corrections, per wrong label before them
 SURE = 0.8  # probability from which the class that seems to have won becomes the label; below, the bag has none
 LABEL_FREE = ("pretrain", "patches")  # stages that use no labels, which the second training takes from the first
 
