@@ -159,9 +159,11 @@ def test_plans_depend_on_the_task():
     assert plan("", (96, 96, 3), False).backbone == "cnn-reduced"
     sizes = ((10, 40), (400, 25_600), (10_000, 20_000), (40, 10**6))
     steps = [plan("", (32, 32, 3), False, *size).training for size in sizes]
-    assert [(step.epochs, step.batch_bags) for step in steps] == [(80, 32), (12, 2), (15, 64), (4, 1)]
+    assert [(step.epochs, step.batch_bags) for step in steps] == [(80, 32), (8, 2), (10, 64), (4, 1)]
     small, usual = (plan("", (32, 32, 3), False, *size).own for size in sizes[:2])
-    assert (small.teacher_epochs, usual.teacher_epochs, usual.teachers) == (67, 10, None)
+    assert (small.teacher_epochs, usual.teacher_epochs, usual.teachers) == (67, 7, None)
+    sides = [plan("", (side, side, 3), False, 100, 3_200).training.epochs for side in (28, 32, 48, 224)]
+    assert sides == [80, 64, 28, 64]  # images of 224 pixels are reduced to 32
     views = {source: plan(source, (28, 28, 3), False).training.augment for source in ("pathmnist", "svhn28", "")}
     assert views == {"pathmnist": ("flip", "rotate90"), "svhn28": (), "": ()}
     on_gpu = plan("cifar10", (32, 32, 3), True)

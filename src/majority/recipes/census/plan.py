@@ -19,7 +19,8 @@ from .views import MIXED_EPOCHS, additions_for, views_of, with_views
 
 HEAD_EPOCHS = 100
 HEAD_ON_VECTORS = Settings(epochs=HEAD_EPOCHS, batch_bags=64, warmup_epochs=5, learning_rate=2e-2)
-IMAGES_ON_CPU, IMAGES_PER_STEP = 300_000, 128  # that a network learns in all epochs of a stage, and in one step
+PIXELS_ON_CPU = 210_000_000  # that a network reads in all epochs of a stage: about three minutes on two cores
+IMAGES_PER_STEP = 128  # on a CPU
 TINY_BAGS = 6_000  # that a network of tiny images learns in all epochs of a stage, between 50 and 200 bags
 TEACHERS = 3
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views
@@ -79,9 +80,9 @@ def _epochs_of_tiny(bags: int) -> int:
 
 
 def _plan_on_cpu(task: TaskInfo) -> Plan:
-    """With more images there are fewer epochs, so that between 3,750 and 75,000 images the time is about the same. In
-    few epochs, crops and several teachers cost more accuracy than they gain."""
-    epochs = min(max(round(IMAGES_ON_CPU / task.instances), 4), 80)
+    """With more or larger images there are fewer epochs, so that the time is about the same. In few epochs, crops and
+    several teachers cost more accuracy than they gain."""
+    epochs = min(max(round(PIXELS_ON_CPU / (task.instances * _pixels_read(task.shape))), 4), 80)
     training = Settings(
         epochs=epochs,
         batch_bags=min(max(round(IMAGES_PER_STEP * task.bags / task.instances), 1), 64),
@@ -92,6 +93,17 @@ def _plan_on_cpu(task: TaskInfo) -> Plan:
     own = CensusSettings(head=HEAD_ON_VECTORS, patches=True, teachers=None, teacher_epochs=round(epochs * 5 / 6))
     backbone = "cnn" if min(task.shape[:2]) < 2 * COARSEST else "cnn-reduced"
     return Plan("census", backbone, training=training, own=own, assumed_wrong=None)
+
+
+def _pixels_read(shape: tuple[int, ...]) -> int:
+    """Of an image, by the small network: it reduces images of 64 pixels per side or more.
+
+    >>> [_pixels_read((height, width, 3)) for height, width in ((28, 28), (40, 63), (224, 260))]
+    [784, 2520, 1184]
+    """
+    height, width = shape[:2]
+    factor = max(min(height, width) // COARSEST, 1)
+    return (height // factor) * (width // factor)
 
 
 def _plan_on_gpu(task: TaskInfo) -> Plan:
