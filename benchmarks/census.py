@@ -51,6 +51,7 @@ from majority.methods import AUTO, DEFAULT_METHOD
 from majority.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.features import bags_of_features
+from majority.recipes.label_preserving import known_sources
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.sources import Parts, load
 from majority.study.results import with_current_names
@@ -238,6 +239,7 @@ def make_parser(description: str | None, folds: str, work: str) -> argparse.Argu
     parser.add_argument("sources", nargs="*")
     parser.add_argument("--scenarios", default="small,various,large")
     parser.add_argument("--folds", type=parse_folds, default=folds)
+    parser.add_argument("--like", metavar="SOURCE", help="a known source: images in files are like its images")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for `majority train`")
     parser.add_argument("--plan", choices=["gpu", "cpu"], help="the plan for which device; default: for this machine")
     parser.add_argument("--device", default="auto")
@@ -250,13 +252,16 @@ def make_parser(description: str | None, folds: str, work: str) -> argparse.Argu
 def make_cells(options: argparse.Namespace, unknown: bool = False, ranked: bool = False) -> Iterator[Cell]:
     """The cells of the options; `ranked`: with the runners-up of the training bags."""
     on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
+    if options.like and options.like not in known_sources():
+        raise SystemExit(f"--like {options.like}: choose from {', '.join(known_sources())}")
     settings = parse_settings(options.set, {})
     of_both = {name: value for name, value in settings.items() if not name.startswith("census.")}
     for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
         opened, name = load(source), Path(source).stem
         parts = opened.make_parts(scenario=scenario, fold=fold)
         top2 = opened.make_parts(scenario=scenario, fold=fold, labels="top2").train if ranked else None
-        task = TaskInfo.of(parts.train, "" if unknown else name, on_gpu)
+        kind = "" if unknown else opened.kind if opened.kind in known_sources() else options.like or ""
+        task = TaskInfo.of(parts.train, kind, on_gpu)
         plan = RECIPES["census"].plan(task).with_settings(settings)
         augmented = RECIPES["augmented"].plan(task).with_settings(of_both)
         work = options.work / name / scenario / f"fold{fold}"

@@ -7,24 +7,24 @@ from majority import NamedSource, register, sources
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, TaskInfo
-from majority.recipes.label_preserving import LABEL_PRESERVING, label_preserving
+from majority.recipes.label_preserving import known_sources, label_preserving
 from majority.training.augment import Augment
 
 
 def test_every_source_has_label_preserving_augmentations():
-    assert set(sources.names()) <= set(LABEL_PRESERVING)
-    for names in LABEL_PRESERVING.values():
+    assert set(sources.names()) == set(known_sources())
+    for names in known_sources().values():
         Augment(names)
-    assert label_preserving("pathmnist") == LABEL_PRESERVING["pathmnist"]
-    assert label_preserving("somebody's scans") == ("crop", "resized-crop", "cutout", "noise")
+    for unknown in ("somebody's scans", "svhn28", "digits of mine", ""):
+        assert label_preserving(unknown) == ("crop", "resized-crop", "cutout", "noise")
 
 
 @pytest.mark.parametrize("source", ["svhn", "digits", "organamnist", "organcmnist", "organsmnist"])
 def test_no_mirror_and_no_turn_if_they_change_the_class(source):
-    assert not {"flip", "rotate90"} & set(LABEL_PRESERVING[source])
+    assert not {"flip", "rotate90"} & set(label_preserving(source))
     ramp = torch.linspace(0.2, 0.8, 32).expand(32, 32)
     upright = (ramp + 0.5 * ramp.T).expand(500, 1, 32, 32) / 2  # brighter to the right, a little to the bottom
-    augmented = Augment([name for name in LABEL_PRESERVING[source] if name not in ("cutout", "noise")])(
+    augmented = Augment([name for name in label_preserving(source) if name not in ("cutout", "noise")])(
         upright, torch.Generator().manual_seed(3)
     )
     middle = augmented[:, 0, 12:20, 12:20]
@@ -33,11 +33,11 @@ def test_no_mirror_and_no_turn_if_they_change_the_class(source):
 
 
 def test_mirrors_and_turns_if_they_do_not_change_the_class():
-    assert "flip" in LABEL_PRESERVING["cifar10"]
-    assert "flip" in LABEL_PRESERVING["octmnist"]
-    assert {"flip", "rotate90"} <= set(LABEL_PRESERVING["pathmnist"])
+    assert "flip" in label_preserving("cifar10")
+    assert "flip" in label_preserving("octmnist")
+    assert {"flip", "rotate90"} <= set(label_preserving("pathmnist"))
     for source in ("cifar10", "octmnist"):
-        assert "rotate90" not in LABEL_PRESERVING[source]
+        assert "rotate90" not in label_preserving(source)
 
 
 def test_a_registered_source_says_what_preserves_its_labels(registries):
@@ -45,10 +45,12 @@ def test_a_registered_source_says_what_preserves_its_labels(registries):
         raise AssertionError("a plan does not read the images")
 
     register(NamedSource("cells", load, label_preserving=("flip", "crop", "colour")))
+    register(NamedSource("photos", load, label_preserving=("crop",), mixed_views=True))
     register(NamedSource("digits-of-mine", load))
     plan = RECIPES["census"].plan(TaskInfo("cells"))
     assert "flip" in plan.training.augment
+    assert [RECIPES["census"].plan(TaskInfo(name)).own.mixed_views > 0 for name in ("cells", "photos")] == [False, True]
     assert plan.own.search_epochs == 0, "nothing is to be found by the bags"
     assert Experiment(Data("my.csv"), like="cells").like == "cells"
     unknown = RECIPES["census"].plan(TaskInfo("digits-of-mine"))
-    assert unknown.own.search_epochs > 0, "its name says nothing, although it starts like that of a known source"
+    assert unknown.own.search_epochs > 0, "its name says nothing"

@@ -47,7 +47,7 @@ def test_default_chooses_by_data_and_hardware_and_says_so(source, shape, on_gpu,
 
 def test_augmentation_follows_the_source():
     assert choose_plan("augmented", TaskInfo("cifar10"))[0].training.augment == ("flip", "crop")
-    assert choose_plan("augmented", TaskInfo("svhn28"))[0].training.augment == ("crop",)
+    assert choose_plan("augmented", TaskInfo("svhn"))[0].training.augment == ("crop",)
     assert "rotate90" in choose_plan("augmented", TaskInfo("pathmnist"))[0].training.augment
 
 

@@ -23,7 +23,7 @@ from ..training.callbacks import Callback
 from . import census, mpem, single
 from .census.description import describe as describe_census
 from .description import DamagedResultError, ResultDescription, describe_nothing
-from .label_preserving import known_source
+from .label_preserving import known_sources
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
 from .stages import Chosen, Run, Trained, temporary_files, train_once
@@ -238,7 +238,7 @@ def _default_recipe(task: TaskInfo) -> tuple[str, str]:
         return "census", " (chosen for images of {}x{})".format(*task.shape[:2])
     if not task.on_gpu:
         return "census", " (chosen for images on a CPU: it begins with features of their patches)"
-    if known_source(task.source) is None:
+    if task.source not in known_sources():
         return (
             "census",
             " (chosen for images on a GPU; the bags choose how images are augmented, which --like SOURCE skips)",

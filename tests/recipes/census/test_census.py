@@ -164,8 +164,8 @@ def test_plans_depend_on_the_task():
     assert (small.teacher_epochs, usual.teacher_epochs, usual.teachers) == (67, 7, None)
     sides = [plan("", (side, side, 3), False, 100, 3_200).training.epochs for side in (28, 32, 48, 224)]
     assert sides == [80, 64, 28, 64]  # images of 224 pixels are reduced to 32
-    views = {source: plan(source, (28, 28, 3), False).training.augment for source in ("pathmnist", "svhn28", "")}
-    assert views == {"pathmnist": ("flip", "rotate90"), "svhn28": (), "": ()}
+    views = {source: plan(source, (28, 28, 3), False).training.augment for source in ("pathmnist", "svhn", "")}
+    assert views == {"pathmnist": ("flip", "rotate90"), "svhn": (), "": ()}
     on_gpu = plan("cifar10", (32, 32, 3), True)
     assert on_gpu.backbone == "resnet18-small"
 
@@ -173,11 +173,11 @@ def test_plans_depend_on_the_task():
         return {view if isinstance(view, str) else view[0] for view in views}
 
     assert names(on_gpu.own.pretrain.augment) == {"flip", "resized-crop", "colour", "hue", "grey"}
-    assert "flip" not in names(plan("svhn28", (28, 28, 3), True).own.pretrain.augment)
+    assert "flip" not in names(plan("svhn", (28, 28, 3), True).own.pretrain.augment)
     assert "rotate90" in names(plan("pathmnist", (28, 28, 3), True).own.pretrain.augment)
     assert names(plan("my photos", (64, 64, 3), True).own.pretrain.augment) == {"resized-crop"}
     assert ("resized-crop", {"side": 24}) in on_gpu.own.pretrain.augment
-    starts = [plan(source, (32, 32, 3), True).own for source in ("cifar10", "svhn28", "pathmnist", "my photos")]
+    starts = [plan(source, (32, 32, 3), True).own for source in ("cifar10", "svhn", "pathmnist", "my photos")]
     mixed = [(census.mixed_views, census.pretrain.epochs) for census in starts]
     assert mixed == [(0.5, 400), (0.0, 200), (0.0, 200), (0.0, 200)]
     assert ("resized-crop", {"side": (24, 96)}) in plan("cifar10", (32, 128, 3), True).own.pretrain.augment

@@ -9,7 +9,7 @@ from ...backbones import COARSEST
 from ...data.bags import Bags
 from ...errors import InputError
 from ...training.settings import Settings
-from ..label_preserving import known_source, label_preserving
+from ..label_preserving import known_sources, label_preserving
 from ..plan import Plan, TaskInfo
 from ..single import resnet_for
 from .background_share import SHARES
@@ -132,9 +132,8 @@ def _plan_on_gpu(task: TaskInfo) -> Plan:
     )
     own = CensusSettings(pretrain, head, validation_instances=True, teacher_epochs=20)
     plan = Plan("census", resnet_for(task), training=training, own=own, assumed_wrong=None)
-    known = known_source(task.source)
-    if known is not None:
-        return with_views(plan, views_of(known))
+    if task.source in known_sources():
+        return with_views(plan, views_of(task.source))
     return replace(plan, own=replace(plan.own, search_epochs=SEARCH_EPOCHS))
 
 

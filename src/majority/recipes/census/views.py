@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...log import Log
+from ...sources.benchmarks.catalogue import SOURCES
 from ...training.augment import AugmentStep
 from ..label_preserving import label_preserving
 from ..plan import Plan
@@ -25,7 +26,6 @@ MIX = "mix"  # views are mixed with those of other instances
 ADDITIONS = ("colour", "grey", "flip", "turn", MIX)  # in the order in which they are tried
 MIXED_SHARE, MIXED_EPOCHS = 0.5, 2  # largest share of another instance; pretraining is so many times as long
 MIXED_TOLERANCE = 0.005  # mixing is kept if its loss is at most so much higher: it gains most in a long pretraining
-MIXED_SOURCES = ("cifar10",)
 
 
 def views_of(source: str) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def views_of(source: str) -> tuple[str, ...]:
     allowed = label_preserving(source)
     turn, flip = "rotate90" in allowed, "flip" in allowed
     found = {"colour": "colour" in allowed, "grey": "grey" in allowed, "flip": flip and not turn, "turn": turn}
-    found[MIX] = source in MIXED_SOURCES
+    found[MIX] = SOURCES[source].mixed_views
     return tuple(name for name, keeps in found.items() if keeps)
 
 

@@ -26,6 +26,8 @@ OurSource = Literal[  # the names of our sources, so that type checkers know tha
     "breastmnist",
 ]
 
+COMMON = ("crop", "resized-crop", "cutout", "colour", "hue", "affine", "noise")  # augmentations for all our sources
+
 
 @dataclass(frozen=True)
 class NamedSource:
@@ -53,6 +55,7 @@ class NamedSource:
     files: tuple[str, ...] = ()  # the published files that it reads, as named in PUBLISHED
     archive: str | None = None  # a published file that contains `files`
     label_preserving: tuple[str, ...] | None = None  # augmentations that keep the classes; None: not known
+    mixed_views: bool = False  # whether census mixes pairs of images in pretraining
 
 
 SOURCES: Registry[NamedSource] = Registry("source", NamedSource)

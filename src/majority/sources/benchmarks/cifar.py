@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import InputError
 from ...files import cache_folder
-from .catalogue import NamedSource
+from .catalogue import COMMON, NamedSource
 from .fetch import fetch, find
 from .labelled import LabelledSet
 
@@ -63,5 +63,7 @@ SOURCES = [
         shape=(32, 32, 3),
         files=BATCHES,
         archive=ARCHIVE,
+        label_preserving=("flip", *COMMON, "grey"),
+        mixed_views=True,
     ),
 ]

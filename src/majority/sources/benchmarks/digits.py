@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .catalogue import NamedSource
+from .catalogue import COMMON, NamedSource
 from .labelled import LabelledSet
 
 CLASSES = tuple("0123456789")
@@ -27,5 +27,6 @@ SOURCES = [
         shape=(8, 8, 1),
         licence="CC BY 4.0",
         location="inside scikit-learn",
+        label_preserving=COMMON,
     ),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from .catalogue import NamedSource
+from .catalogue import COMMON, NamedSource
 from .fetch import fetch
 from .labelled import LabelledSet
 from .npz import load_npz
@@ -66,6 +66,9 @@ ORGANS = (
 RETINOPATHY_GRADES = ("0", "1", "2", "3", "4")  # an ordinal scale, used as classes
 CHEST = ("normal", "pneumonia")
 BREAST = ("malignant", "normal, benign")
+ANY_WAY = ("flip", "rotate90")  # under a microscope, and of skin: no orientation
+MIRRORED = ("flip",)  # a mirrored left eye is a right eye, and ultrasound comes from above
+UPRIGHT = ()  # left and right kidney, lung and femur are classes, and the heart is on the left
 
 
 def load_medmnist(name: str, classes: tuple[str, ...]) -> LabelledSet:
@@ -73,24 +76,37 @@ def load_medmnist(name: str, classes: tuple[str, ...]) -> LabelledSet:
 
 
 def _source(
-    name: str, classes: tuple[str, ...], channels: int, train: int, test: int, licence: str = "CC BY 4.0"
+    name: str,
+    classes: tuple[str, ...],
+    channels: int,
+    train: int,
+    test: int,
+    turns: tuple[str, ...],
+    licence: str = "CC BY 4.0",
 ) -> NamedSource:
-    load = partial(load_medmnist, name, classes)
-    shape = (28, 28, channels)
-    return NamedSource(name, load, classes, train + test, shape, licence, files=(f"{name}.npz",))
+    return NamedSource(
+        name,
+        partial(load_medmnist, name, classes),
+        classes,
+        instances=train + test,
+        shape=(28, 28, channels),
+        licence=licence,
+        files=(f"{name}.npz",),
+        label_preserving=(*turns, *COMMON),
+    )
 
 
 LEFT_OUT = {"chestmnist": "its images have several labels each, so a bag of them has no majority class"}
 SOURCES = [
-    _source("pathmnist", COLON, channels=3, train=89_996, test=7_180),
-    _source("octmnist", RETINA_LAYERS, channels=1, train=97_477, test=1_000),
-    _source("dermamnist", SKIN, channels=3, train=7_007, test=2_005, licence="CC BY-NC 4.0"),
-    _source("bloodmnist", BLOOD, channels=3, train=11_959, test=3_421),
-    _source("tissuemnist", KIDNEY, channels=1, train=165_466, test=47_280),
-    _source("organamnist", ORGANS, channels=1, train=34_561, test=17_778),
-    _source("organcmnist", ORGANS, channels=1, train=12_975, test=8_216),
-    _source("organsmnist", ORGANS, channels=1, train=13_932, test=8_827),
-    _source("retinamnist", RETINOPATHY_GRADES, channels=3, train=1_080, test=400),
-    _source("pneumoniamnist", CHEST, channels=1, train=4_708, test=624),
-    _source("breastmnist", BREAST, channels=1, train=546, test=156),
+    _source("pathmnist", COLON, channels=3, train=89_996, test=7_180, turns=ANY_WAY),
+    _source("octmnist", RETINA_LAYERS, channels=1, train=97_477, test=1_000, turns=MIRRORED),
+    _source("dermamnist", SKIN, channels=3, train=7_007, test=2_005, turns=ANY_WAY, licence="CC BY-NC 4.0"),
+    _source("bloodmnist", BLOOD, channels=3, train=11_959, test=3_421, turns=ANY_WAY),
+    _source("tissuemnist", KIDNEY, channels=1, train=165_466, test=47_280, turns=ANY_WAY),
+    _source("organamnist", ORGANS, channels=1, train=34_561, test=17_778, turns=UPRIGHT),
+    _source("organcmnist", ORGANS, channels=1, train=12_975, test=8_216, turns=UPRIGHT),
+    _source("organsmnist", ORGANS, channels=1, train=13_932, test=8_827, turns=UPRIGHT),
+    _source("retinamnist", RETINOPATHY_GRADES, channels=3, train=1_080, test=400, turns=MIRRORED),
+    _source("pneumoniamnist", CHEST, channels=1, train=4_708, test=624, turns=UPRIGHT),
+    _source("breastmnist", BREAST, channels=1, train=546, test=156, turns=MIRRORED),
 ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...errors import InputError
 from .array_checks import check_images, describe_array, flatten_column, number_labels
-from .catalogue import NamedSource
+from .catalogue import COMMON, NamedSource
 from .fetch import fetch
 from .labelled import LabelledSet
 from .mat_file import read_arrays
@@ -57,5 +57,6 @@ SOURCES = [
         shape=(32, 32, 3),
         licence="non-commercial use",
         files=FILES,
+        label_preserving=(*COMMON, "grey"),  # a mirrored or rotated digit is another character
     ),
 ]
