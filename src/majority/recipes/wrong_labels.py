@@ -45,17 +45,22 @@ def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Tra
     corrections: dict[str, str] = about["corrections"]
     if not corrections:
         return replace(first, about=first.about | {"wrong_labels": about})
-    n, relabelled = len(run.train), sum(label != "" for label in corrections.values())
+    relabelled = sum(label != "" for label in corrections.values())
     run.log(
         f"about {about['share']:.0%} of the labels seem to be wrong: training again with other labels of {relabelled} "
         f"bags and without the labels of {len(corrections) - relabelled}"
     )
-    val = _correct(run.val, {str(int(bag) - n): label for bag, label in corrections.items() if int(bag) >= n})
-    val = val.with_labels() if val.bag_labels.known.any() else run.val
-    again = _without_wrong_labels(run, val, about)
+    again = with_corrections(run, about)
     from_first(lambda: _copy_label_free_stages(run, again))
     second = train(again)
     return replace(second, first=first, about=second.about | {"wrong_labels": about})
+
+
+def with_corrections(run: Run, about: Mapping[str, Any]) -> Run:
+    """The run with the corrections that `find_wrong_labels` names, of training and validation bags."""
+    n, corrections = len(run.train), about["corrections"]
+    val = _correct(run.val, {str(int(bag) - n): label for bag, label in corrections.items() if int(bag) >= n})
+    return _without_wrong_labels(run, val.with_labels() if val.bag_labels.known.any() else run.val, about)
 
 
 def find_wrong_labels(
