@@ -36,7 +36,7 @@ from labels import FOLDS
 from speed import commit
 
 from majority import evaluate
-from majority.cli.options import parse_folds
+from majority.cli.options import parse_folds, parse_settings
 from majority.data.scenarios import make_labels_wrong
 from majority.files import append_line, read_lines
 from majority.methods import AUTO
@@ -51,10 +51,10 @@ LINES = ("first", "corrected", "corrected-twice", "corrected-thrice", "removed",
 class Trials:
     """The trainings on one draw of wrong labels; a training that others need is done once."""
 
-    def __init__(self, parts: Parts, share: float, seeds: tuple[int, int], folder: Path) -> None:
+    def __init__(self, parts: Parts, share: float, seeds: tuple[int, int], settings: dict, folder: Path) -> None:
         rngs = (np.random.default_rng([*seeds, number]) for number in (3, 4))
         train, val = (make_labels_wrong(part, share, rng) for part, rng in zip(parts[:2], rngs, strict=True))
-        plan = choose_plan("census", TaskInfo.of(train, "", on_gpu=False))[0]
+        plan = choose_plan("census", TaskInfo.of(train, "", on_gpu=False))[0].with_settings(settings)
         build = model_builder(plan, AUTO, train, pixels=plan.pixels)
 
         def fresh_model(number: int = 0, method: str | None = None):
@@ -117,6 +117,7 @@ def main() -> None:
     parser.add_argument("--wrong", type=float, default=0.2)
     parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--lines", default=",".join(LINES))
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="as for `majority train`")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
@@ -124,7 +125,8 @@ def main() -> None:
     for key, parts in cases(options):
         done = {row["line"] for row in read_lines(options.out) if key.items() <= row.items()}
         folder = Path(mkdtemp())
-        trials = Trials(parts, options.wrong, (key["draw"], key["fold"]), folder)
+        settings = parse_settings(options.set, {})
+        trials = Trials(parts, options.wrong, (key["draw"], key["fold"]), settings, folder)
         for line in options.lines.split(","):
             if line in done:
                 continue

@@ -254,6 +254,30 @@ def test_labels_runs_small_and_continues(run, tmp_path):
     assert [(row["line"], row["labelled"]) for row in rows] == [("with", 20), ("without", 20)]
 
 
+def test_trials_of_wrong_labels_run_small_and_continue(run, tmp_path):
+    rng, rows = np.random.default_rng(0), ["bag,bag_label,label,u,v"]
+    for bag in range(60):
+        labels = rng.choice(2, 9, p=[0.8, 0.2] if bag % 2 else [0.2, 0.8])
+        winner = "ab"[int(labels.sum() > 4)]
+        rows += [
+            f"{bag},{winner},{'ab'[label]},{label + rng.normal(0, 0.2):.3f},{rng.normal():.3f}" for label in labels
+        ]
+    (tmp_path / "own.csv").write_text("\n".join(rows))
+    out = tmp_path / "trials.jsonl"
+    words = [tmp_path / "own.csv", "--folds", "0", "--draws", "1", "--commit", "abc", "--out", out]
+    words += ["--set", "census.head.epochs=3", "--set", "training.epochs=3", "--set", "census.teachers=1"]
+    run("wrong_trials.py", *words, "--lines", "first,corrected")
+    first = out.read_text()
+    run("wrong_trials.py", *words, "--lines", "first,corrected,all-removed")
+    assert out.read_text().startswith(first), "a training that has a line is not run again"
+    lines = {row["line"]: row for row in map(json.loads, out.read_text().splitlines())}
+    assert [*lines] == ["first", "corrected", "all-removed"]
+    found = lines["corrected"]["found"]
+    assert found["wrong"] > 0
+    assert found["right"] <= min(found["wrong"], found["contradicted"])
+    assert "found" not in lines["all-removed"]
+
+
 def test_refit_runs_small_and_continues(run, tmp_path):
     out = tmp_path / "refit.jsonl"
     words = ["digits", "--bags", "60", "--recipes", "quick", "--folds", "0", "--work", tmp_path / "work", "--out", out]
