@@ -20,8 +20,9 @@ instances themselves. Pretrained networks and checkpoints are kept in WORK, so t
 of another plan are refused. OUT/heads.csv, OUT/summary.csv and the plots OUT/worth-SOURCE.svg are written from
 runs.jsonl each time.
 
-With --unknown, the kind of the images is not said, so that the bags choose the views. The runs are then lines of
-OUT/unknown.jsonl, and OUT/unknown.csv compares them with the runs of the same method in OUT/runs.jsonl.
+What the images of a file show is not known, unless --like names a source with such images. With --unknown, it is not
+said for named sources either, so that the bags choose the views. The runs are then lines of OUT/unknown.jsonl, and
+OUT/unknown.csv compares them with the runs of the same method in OUT/runs.jsonl.
 """
 
 from __future__ import annotations
@@ -45,10 +46,12 @@ from speed import commit
 from majority import Bags, build_model, evaluate, fit
 from majority.cli.options import parse_folds, parse_settings
 from majority.data.device import choose_device
+from majority.errors import unknown_name
 from majority.experiments.run_folder import environment
 from majority.files import append_line, read_json, read_lines, write_json
 from majority.methods import AUTO, DEFAULT_METHOD
 from majority.model import Model
+from majority.plugins import load_plugins
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.features import bags_of_features
 from majority.recipes.label_preserving import known_sources
@@ -252,8 +255,9 @@ def make_parser(description: str | None, folds: str, work: str) -> argparse.Argu
 def make_cells(options: argparse.Namespace, unknown: bool = False, ranked: bool = False) -> Iterator[Cell]:
     """The cells of the options; `ranked`: with the runners-up of the training bags."""
     on_gpu = options.plan == "gpu" if options.plan else choose_device(options.device).type == "cuda"
+    load_plugins()
     if options.like and options.like not in known_sources():
-        raise SystemExit(f"--like {options.like}: choose from {', '.join(known_sources())}")
+        raise SystemExit(str(unknown_name("known source", options.like, known_sources(), option="--like")))
     settings = parse_settings(options.set, {})
     of_both = {name: value for name, value in settings.items() if not name.startswith("census.")}
     for source, scenario, fold in product(options.sources, options.scenarios.split(","), options.folds):
@@ -281,8 +285,8 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     lines = options.lines.split(",")
     runs = options.out / (UNKNOWN if options.unknown else RUNS)
-    if options.unknown and lines != ["census"]:
-        parser.error("--unknown: give --lines census")
+    if options.unknown and (lines != ["census"] or options.like):
+        parser.error("--unknown: give --lines census, and no --like")
     if not set(lines) <= set(LINES):
         parser.error(f"--lines {options.lines}: choose from {','.join(LINES)}")
     if options.seed and set(lines) & {"clusters", "heads", "discriminants"}:

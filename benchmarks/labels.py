@@ -19,8 +19,8 @@ instances: the same bags, beside them the classes of 0, 1, 5 or 20 training inst
 weights: your own bags with true classes. Each instance gets a random weight, and the label of a bag is the class with
 the largest sum. The weights are given (line `weighted`), or left out (`ignored`); `plain` has the labels of the file.
 wrong: 0, 10, 20 and 40 % of the training and validation bags have a wrong label. `found` has the training and
-validation bags that `majority review` lists, and the share of wrong labels among the first of them, half as many as
-there are wrong labels. Bags of your own are divided into five folds.
+validation bags whose label is probably wrong by `majority review`, and the share of wrong labels among the first of
+them, half as many as there are wrong labels. Bags of your own are divided into five folds.
 
 Test bags are the same on all lines. Bags of digits have 32 instances; for top2 and instances there are 200. A training
 that has a line in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
@@ -157,7 +157,8 @@ def review(model: Model, parts: Parts, truth: Parts, device: str) -> dict:
     """How many labels are wrong, how many bags are listed, and the precision of the first half."""
     bags, true = {"train": parts.train, "val": parts.val}, {"train": truth.train, "val": truth.val}
     classifier = Classifier(model, device)
-    listed = review_labels({part: classify_bags(classifier, of_part) for part, of_part in bags.items()}).suspicions
+    found = review_labels({part: classify_bags(classifier, of_part) for part, of_part in bags.items()})
+    listed = [one for one in found.suspicions if one.is_probable]
     wrong = sum(int((of_part.labels != true[part].labels).sum()) for part, of_part in bags.items())
     right = [bags[one.part].labels[one.bag] != true[one.part].labels[one.bag] for one in listed]
     half = right[: (wrong + 1) // 2]

@@ -234,3 +234,18 @@ def test_only_hides_the_other_labels():
     labels = BagLabels(np.array([0, 1, -1]), None, np.array([[1, 0], [0, 1], [1, 1]], bool))
     assert labels.masked(np.array([True, False, True])).texts("ab") == ["a", "", "a|b"]
     assert labels.masked(np.array([True, True, False])).kinds == set()
+
+
+def test_other_labels_of_some_bags_leave_all_others_as_they_are():
+    """Also where a class has the name of a label with several classes."""
+    classes = ("a", "b", "a|b")
+    allowed = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]], bool)
+    labels = BagLabels(np.array([0, 1, 2, -1]), np.array([1, 2, -1, -1]), allowed)
+    bags = Bags.from_lists([np.ones((3, 2))] * 4, np.array([0, 1, 2, 0]), classes)._with(bag_labels=labels)
+    changed = bags.with_other_labels({0: "b"}).bag_labels
+    assert changed.winners.tolist() == [1, 1, 2, -1]
+    assert changed.seconds.tolist() == [-1, 2, -1, -1]
+    assert changed.allowed[1:].tolist() == allowed[1:].tolist()
+    assert changed.allowed[0].tolist() == [False, True, False]
+    without = bags.with_other_labels({1: "", 0: "a", 3: "a"}).bag_labels
+    assert (without.winners.tolist(), without.seconds, without.allowed) == ([0, -1, 2, 0], None, None)

@@ -1,6 +1,6 @@
 """The likelihood of labels some of which are wrong, against plain formulas."""
 
-from itertools import product
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from majority.inference.label_likelihood import (
     judge_labels,
     label_log_probs,
     mean_log_likelihoods,
+    wrong_rates,
 )
 
 
@@ -111,3 +112,23 @@ def test_a_label_of_several_classes_is_wrong_only_if_none_of_them_has_won():
     allowed[0], allowed[1] = [True, True, False], [False, True, True]
     judged = judge_labels(shares, BagLabels(winners, None, allowed), np.array([3, 5, 5]), 0.2)
     assert np.flatnonzero(judged.contradicted).tolist() == [1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_a_wrong_label_is_a_random_set_of_classes_that_have_not_won(size):
+    """All labels of this size, given each winner: those that allow it are equally likely, and so are the others."""
+    wrong, winners = 0.1 if size < 4 else 0.0, np.array([0.1, 0.2, 0.3, 0.4])
+    sets = [*combinations(range(4), size)]
+    expected = []
+    for named in sets:
+        likelihood = 0.0
+        for winner, probability in enumerate(winners):
+            right = [other for other in sets if winner in other]
+            alike = len(right) if winner in named else len(sets) - len(right)
+            likelihood += probability * (1 - wrong if winner in named else wrong) / alike
+        expected.append(likelihood * len(right))
+    allowed = np.array([[number in named for number in range(4)] for named in sets])
+    labels = BagLabels(np.full(len(sets), -1), allowed=allowed)
+    rates, by_chance = wrong_rates(labels, 0.1, 4)
+    assert rates == pytest.approx(np.full(len(sets), wrong))
+    assert (1 - rates - by_chance) * (allowed @ winners) + by_chance == pytest.approx(expected)

@@ -1,9 +1,11 @@
 """Which augmentations keep the classes of a source."""
 
+import numpy as np
 import pytest
 import torch
 
-from majority import NamedSource, register, sources
+from majority import LabelledSet, NamedSource, register, sources
+from majority.errors import InputError
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, TaskInfo
@@ -44,13 +46,33 @@ def test_a_registered_source_says_what_preserves_its_labels(registries):
     def load():
         raise AssertionError("a plan does not read the images")
 
-    register(NamedSource("cells", load, label_preserving=("flip", "crop", "colour")))
+    register(NamedSource("cells", load, label_preserving=("flip", "crop", "colour", "rotate90")))
     register(NamedSource("photos", load, label_preserving=("crop",), mixed_views=True))
     register(NamedSource("digits-of-mine", load))
     plan = RECIPES["census"].plan(TaskInfo("cells"))
-    assert "flip" in plan.training.augment
+    names = {step if isinstance(step, str) else step[0] for step in plan.training.augment + plan.own.pretrain.augment}
+    assert {"flip", "rotate90"} <= names
+    assert not {"hue", "colour", "grey"} & names, "changes of colour come with changes of hue, which it does not name"
+    register(NamedSource("galaxies", load, label_preserving=("rotate90", "crop")))
+    assert "flip" not in RECIPES["census"].plan(TaskInfo("galaxies")).own.pretrain.augment
     assert [RECIPES["census"].plan(TaskInfo(name)).own.mixed_views > 0 for name in ("cells", "photos")] == [False, True]
     assert plan.own.search_epochs == 0, "nothing is to be found by the bags"
     assert Experiment(Data("my.csv"), like="cells").like == "cells"
     unknown = RECIPES["census"].plan(TaskInfo("digits-of-mine"))
     assert unknown.own.search_epochs > 0, "its name says nothing"
+
+
+def test_mistakes_of_a_registered_source_are_named(registries):
+    with pytest.raises(InputError, match="mixed_views"):
+        NamedSource("photos", lambda: None, mixed_views=True)
+    register(NamedSource("cells", lambda: None, label_preserving=("flpi",)))
+    with pytest.raises(InputError, match="flpi"):
+        label_preserving("cifar10")
+
+
+def test_a_set_is_known_by_the_name_under_which_it_is_registered(registries, tmp_path):
+    images, labels = np.zeros((4, 8, 8, 1), np.uint8), np.arange(4) % 2
+    register(NamedSource("cells", lambda: LabelledSet("my cells", images, labels, ("a", "b"))))
+    assert sources.load("cells").kind == "cells"
+    np.savez(tmp_path / "digits.npz", train_images=images, train_labels=labels)
+    assert sources.load(tmp_path / "digits.npz").kind == "", "a file may have any name"

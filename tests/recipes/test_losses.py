@@ -55,6 +55,17 @@ def test_the_likelihood_is_that_of_the_best_sharpness():
     assert label_log_probs(shares, BagLabels(labels), counts)[1].mean() == pytest.approx(-best, abs=1e-3)
 
 
+def test_validation_bags_without_a_label_say_nothing(vectors):
+    parts = vectors()
+    model = build_model(parts.train, "log-mean", "mlp", seed=1)
+    known = np.arange(len(parts.val)) % 2 == 0
+    some = parts.val._with(bag_labels=parts.val.bag_labels.masked(known))
+    of_some, of_labelled = (
+        label_log_likelihood(model, parts.train, val, "cpu") for val in (some, parts.val.subset(known))
+    )
+    assert of_some == of_labelled
+
+
 def test_predicting_the_frequent_label_everywhere_explains_no_more_than_its_frequency():
     labels, counts = np.repeat([0, 1], [9, 1]), np.array([89, 9])
     always_first = np.tile([1.0, 0.0], (10, 1))

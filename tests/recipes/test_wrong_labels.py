@@ -1,17 +1,19 @@
 """Wrong bag labels: how recipes find them and train without them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from majority import Bags, Settings, build_model, evaluate
+from majority import Bags, Callback, Settings, build_model, evaluate
 from majority.data.scenarios import make_labels_wrong
-from majority.recipes import Chosen, Plan, TaskInfo, choose_plan, model_builder, train_by_plan
+from majority.recipes import Chosen, Plan, TaskInfo, Trained, choose_plan, model_builder, train_by_plan, wrong_labels
 from majority.recipes.losses import predicted_shares
 from majority.recipes.wrong_labels import find_wrong_labels
 from majority.training import objectives
+from majority.training.state import Fitted
 
 TRAINING = Settings(epochs=20, batch_bags=8, learning_rate=2e-2)
 
@@ -79,6 +81,72 @@ def test_an_interrupted_second_training_continues_with_the_same_result(tmp_path)
     again = run(tmp_path / "cut", train, val)
     for name, weights in whole.model.state_dict().items():
         assert weights.equal(again.model.state_dict()[name])
+
+
+def test_a_second_training_that_goes_on_keeps_the_labels_that_it_has_begun_with(tmp_path, monkeypatch):
+    train, val, *_ = make_parts(0.15)
+    whole = run(tmp_path / "whole", train, val)
+
+    def stop(line):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut", train, val, log=stop)
+    monkeypatch.setattr(wrong_labels, "find_wrong_labels", None)  # another device may find other labels
+    again = run(tmp_path / "cut", train, val)
+    assert again.about == whole.about
+
+
+def test_the_last_training_bag_of_a_class_keeps_its_label():
+    train, val, *_ = make_parts()
+    rare = train.with_other_labels({bag: "b" for bag in range(2, 60, 3) if bag not in (2, 5)})  # two bags of c are left
+    model = build_model(rare, "log-mean", "linear")
+    with torch.no_grad():  # predicts a or b, never c
+        model.head.classifier.weight.copy_(10 * torch.eye(3))
+        model.head.classifier.bias.copy_(torch.tensor([0.0, 0.0, -1e3]))
+    corrections = find_wrong_labels(model, rare, val, 0.4, "cpu")["corrections"]
+    assert len({"2", "5"} & {*corrections}) == 1
+
+
+def test_bags_that_train_and_validate_are_judged_once():
+    train, *_ = make_parts(0.15)
+    model = build_model(train, "log-mean", "linear", seed=1)
+    assert find_wrong_labels(model, train, train, 0.2, "cpu")["bags"] == len(train)
+    other = find_wrong_labels(model, train, train.subset(np.arange(60)), 0.2, "cpu")
+    assert other["bags"] == 2 * len(train)
+
+
+def test_stages_without_labels_are_copied_whole_and_counted_once(tmp_path):
+    """A copy that was interrupted is made again."""
+    first, again = (SimpleNamespace(folder=tmp_path / name) for name in ("first", "again"))
+    place = first.folder / "stages/pretrain"
+    place.mkdir(parents=True)
+    for name in ("outcome.json", "weights.safetensors"):
+        (place / name).write_text(name)
+    interrupted = again.folder / "stages/.pretrain"
+    interrupted.mkdir(parents=True)
+    (interrupted / "outcome.json").write_text("out")
+    wrong_labels._copy_label_free_stages(first, again)
+    copies = {path.name: path.read_text() for path in (again.folder / "stages/pretrain").iterdir()}
+    assert copies == {name: name for name in ("outcome.json", "weights.safetensors")}
+    pretrain, student = (Fitted(0, 1.0, seconds=seconds) for seconds in (100.0, 10.0))
+    once = Trained(None, student, {"pretrain": pretrain, "student": student})
+    assert replace(once, first=once).summary()["seconds"] == 120
+
+
+def test_callbacks_can_tell_the_trainings_apart(tmp_path):
+    train, val, *_ = make_parts(0.15)
+
+    class Stages(Callback):
+        seen = ()
+
+        def on_stage_start(self, stage):
+            self.seen += (stage,)
+
+    plan, stages = Plan("quick", "linear", training=TRAINING, assumed_wrong=None), Stages()
+    build = model_builder(plan, "log-mean", train, pixels="data")
+    train_by_plan(plan, "log-mean", train, val, build, tmp_path, device="cpu", callbacks=[stages])
+    assert stages.seen == ("robust",)
 
 
 def test_a_training_on_all_bags_uses_the_labels_that_were_chosen(tmp_path):

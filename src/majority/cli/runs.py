@@ -181,7 +181,8 @@ def review(
     found = review_run(run, source, names=names, device=device, log=log)
     instances = write_review(out, found)
     listed = f"{len(found):,} of {count_noun(found.labelled, 'labelled bag')}"
-    log(f"the counts contradict the labels of {listed}: {out}")
+    probable = sum(one.is_probable for one in found.suspicions)
+    log(f"the counts contradict the labels of {listed}, {probable:,} of which are probably wrong: {out}")
     log(f"estimated share of wrong labels: {found.wrong_share:.1%}".replace("%", " %"))
     log(f"the least certain instances: {instances}")
 

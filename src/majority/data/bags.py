@@ -399,14 +399,18 @@ class Bags:
         >>> bags.with_other_labels({1: "oak"}).labels.tolist()
         [0, 0]
         """
-        texts, seconds = self.bag_labels.texts(self.classes), self.bag_labels.second_texts(self.classes)
-        for bag, label in labels.items():
-            texts[bag], seconds[bag] = label, ""
-        bag_labels, _ = encode_bag_labels(texts, seconds, self.classes, self.sizes, self.describe)
-        if self.background is not None and bag_labels.names_class(self.background).any():
-            bag = int(np.argmax(bag_labels.names_class(self.background)))
-            raise InputError(f"{self.describe(bag)} gets the label {texts[bag]}, the background: give another class")
-        return self._with(bag_labels=bag_labels)
+        if not labels:
+            return self
+        bags, texts = np.array([*labels], np.int64), [*labels.values()]
+
+        def describe(number: int) -> str:
+            return self.describe(int(bags[number]))
+
+        others, _ = encode_bag_labels(texts, None, self.classes, self.sizes[bags], describe)
+        if self.background is not None and others.names_class(self.background).any():
+            number = int(np.argmax(others.names_class(self.background)))
+            raise InputError(f"{describe(number)} gets the label {texts[number]}, the background: give another class")
+        return self._with(bag_labels=self.bag_labels.with_others(bags, others, len(self.classes)))
 
     @check_arguments
     def subset(self, bags: Column) -> Bags:

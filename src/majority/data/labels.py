@@ -83,6 +83,10 @@ class BagLabels:
         first = self.winners if self.allowed is None else np.where(self.known, self.allowed.argmax(axis=1), UNKNOWN)
         return np.where(first == UNKNOWN, n_classes, first)
 
+    def allowed_classes(self, n_classes: int) -> np.ndarray:  # (b, C)
+        """Whether each label allows each class to have won; False in bags without a label."""
+        return np.eye(n_classes + 1, n_classes, dtype=bool)[self.winners] if self.allowed is None else self.allowed
+
     def allows(self, predicted: np.ndarray) -> np.ndarray:  # (b,) -> (b,)
         """Whether each label allows the predicted winner; False in bags without a label."""
         if self.allowed is None:
@@ -123,6 +127,18 @@ class BagLabels:
         if allowed.shape != shape or allowed.dtype != bool or not np.array_equal(allowed[self.named], named):
             raise InputError(f"allowed has shape {allowed.shape} and dtype {allowed.dtype}, or contradicts the labels")
         return BagLabels(self.winners, self.seconds, allowed)
+
+    def with_others(self, bags: np.ndarray, others: BagLabels, n_classes: int) -> BagLabels:
+        """The same labels, with those of the bags with these numbers replaced by others, which name no runner-up."""
+        winners, seconds = self.winners.copy(), None if self.seconds is None else self.seconds.copy()
+        winners[bags] = others.winners
+        if seconds is not None:
+            seconds[bags] = UNKNOWN
+        allowed = None
+        if self.allowed is not None or others.allowed is not None:
+            allowed = self.allowed_classes(n_classes).copy()
+            allowed[bags] = others.allowed_classes(n_classes)
+        return _without_empty(winners, seconds, allowed)
 
     def names_class(self, number: int) -> np.ndarray:  # (b,) whether the label names this class
         named: np.ndarray = self.winners == number

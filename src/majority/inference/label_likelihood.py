@@ -52,7 +52,8 @@ def label_log_probs(
     array([-0.69, -0.69, -0.69, -0.69])
     """
     explanations = _explanations(shares, label_counts, kinds)
-    found = _with_wrong_labels(_log_likelihoods(shares, labels, explanations), wrong, shares.shape[1])
+    rates, by_chance = wrong_rates(labels, wrong, shares.shape[1])
+    found = _with_wrong_labels(_log_likelihoods(shares, labels, explanations), rates, by_chance)
     best = int(found.mean(axis=1).argmax())
     scores = explanations[best].sharpness * shares + explanations[best].log_weights
     scores -= scores.max(axis=1, keepdims=True)
@@ -66,7 +67,7 @@ def mean_log_likelihoods(
     """The mean log-likelihood of the labels for each of these shares of wrong labels, by the best explanation of either
     kind: see `label_log_probs`."""
     found = _log_likelihoods(shares, labels, _explanations(shares, label_counts, (RELATIVE, ABSOLUTE)))
-    of_shares = (_with_wrong_labels(found, wrong, shares.shape[1]) for wrong in wrong_shares)
+    of_shares = (_with_wrong_labels(found, *wrong_rates(labels, wrong, shares.shape[1])) for wrong in wrong_shares)
     return [float(of_share.mean(axis=1).max()) for of_share in of_shares]
 
 
@@ -97,11 +98,25 @@ def _log_likelihoods(shares: np.ndarray, labels: BagLabels, explanations: Sequen
     return found
 
 
-def _with_wrong_labels(log_likelihoods: np.ndarray, wrong: float, n_classes: int) -> np.ndarray:
-    if wrong == 0:
+def wrong_rates(labels: BagLabels, wrong: float, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """(b,) the probability that each label is wrong, if the share `wrong` of all labels is, and (b,) the likelihood of
+    a wrong label, relative to a right one. A wrong label names as many classes as it does, all of them drawn at random
+    from those that have not won: so it is wrong / (C - 1) if it names one. A label that names all is never wrong.
+
+    >>> labels = BagLabels(np.array([0, -1, -1]), allowed=np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]], bool))
+    >>> [rates.round(2).tolist() for rates in wrong_rates(labels, 0.1, 3)]
+    [[0.1, 0.1, 0.0], [0.05, 0.2, 0.0]]
+    """
+    named = np.ones(len(labels)) if labels.allowed is None else labels.allowed.sum(axis=1)
+    rates = np.where(named < n_classes, wrong, 0.0)
+    return rates, rates * named / np.maximum(n_classes - named, 1)
+
+
+def _with_wrong_labels(log_likelihoods: np.ndarray, rates: np.ndarray, by_chance: np.ndarray) -> np.ndarray:
+    """(explanations, b) log-likelihoods of right labels, (b,), (b,) -> (explanations, b): see `wrong_rates`."""
+    if not rates.any():
         return log_likelihoods
-    by_chance = wrong / max(n_classes - 1, 1)
-    likelihoods: np.ndarray = np.log((1 - wrong - by_chance) * np.exp(log_likelihoods) + by_chance)
+    likelihoods: np.ndarray = np.log((1 - rates - by_chance) * np.exp(log_likelihoods) + by_chance)
     return likelihoods
 
 
@@ -109,9 +124,13 @@ class Judged(NamedTuple):
     """What predicted shares say about labels."""
 
     wrong: np.ndarray  # (b,) probability that the label is wrong
-    winner: np.ndarray  # (b,) the class that has probably won
-    winner_probability: np.ndarray  # (b,)
+    probabilities: np.ndarray  # (b, C) that each class has won
     contradicted: np.ndarray  # (b,) whether the label is probably wrong
+
+    @property
+    def winner(self) -> np.ndarray:  # (b,) the class that has probably won
+        found: np.ndarray = self.probabilities.argmax(axis=1)
+        return found
 
 
 def judge_labels(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray, wrong: float) -> Judged:
@@ -126,10 +145,10 @@ def judge_labels(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray
     ([False, False, False, False, True], [0, 0, 1, 1, 0])
     """
     log_probs, likelihoods = label_log_probs(shares, labels, label_counts, wrong, (RELATIVE, ABSOLUTE))
-    doubt = 1 - (1 - wrong) * np.exp(labels.log_probs(log_probs) - likelihoods)
-    winner = log_probs.argmax(axis=1)
-    contradicted = (doubt >= 0.5) & ~labels.allows(winner)
-    return Judged(doubt, winner, np.exp(log_probs.max(axis=1)), contradicted)
+    rates, _ = wrong_rates(labels, wrong, shares.shape[1])
+    doubt = 1 - (1 - rates) * np.exp(labels.log_probs(log_probs) - likelihoods)
+    contradicted = (doubt >= 0.5) & ~labels.allows(log_probs.argmax(axis=1))
+    return Judged(doubt, np.exp(log_probs), contradicted)
 
 
 def voting_shares(shares: np.ndarray, bags: Bags) -> tuple[np.ndarray, BagLabels]:

@@ -25,6 +25,7 @@ class Suspicion(NamedTuple):
     bag: int  # its number in the part
     suggested: int  # class
     probability: float  # that the label is wrong
+    is_probable: bool  # whether it is probably wrong
     suggested_probability: float  # that the suggested class has won
 
 
@@ -40,10 +41,11 @@ class Review:
 
 
 def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
-    """The bags whose label is probably wrong.
+    """The bags in which another class than the label has the largest count, or whose label is probably wrong.
 
     How likely each class is to have won follows from the counts; the share of wrong labels is the one that makes all
-    labels together most likely: see `judge_labels`.
+    labels together most likely: see `judge_labels`. If many bags are wrong in the same way, or the classifier has
+    memorised wrong labels, that share is too low. So every contradiction is listed, the most certain ones first.
     """
     known = {part: np.flatnonzero(of.bags.bag_labels.known) for part, of in parts.items()}
     places = [(part, bag) for part, numbers in known.items() for bag in numbers.tolist()]
@@ -64,14 +66,18 @@ def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
     likelihoods = mean_log_likelihoods(shares, given, frequencies, WRONG_SHARES.tolist())
     wrong = float(WRONG_SHARES[int(np.argmax(likelihoods))])
     judged = judge_labels(shares, given, frequencies, wrong)
-    doubtful = np.flatnonzero(judged.contradicted)
+    most = shares.argmax(axis=1)
+    outvoted = shares.max(axis=1) > np.max(shares, axis=1, where=given.allowed_classes(shares.shape[1]), initial=0)
+    suggested = np.where(judged.contradicted, judged.winner, most)
+    doubtful = np.flatnonzero(judged.contradicted | outvoted)
     suspicions = [
         Suspicion(
             part=places[i][0],
             bag=places[i][1],
-            suggested=int(columns[0, judged.winner[i]]),
+            suggested=int(columns[0, suggested[i]]),
             probability=float(judged.wrong[i]),
-            suggested_probability=float(judged.winner_probability[i]),
+            is_probable=bool(judged.contradicted[i]),
+            suggested_probability=float(judged.probabilities[i, suggested[i]]),
         )
         for i in doubtful[np.argsort(-judged.wrong[doubtful], kind="stable")].tolist()
     ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ..errors import unknown_name
 from ..sources.benchmarks.catalogue import SOURCES
+from ..training.augment import AUGMENTATIONS
 
 UNKNOWN_SOURCE = ("crop", "resized-crop", "cutout", "noise")  # orientation and colour stay as they are
 
@@ -10,7 +12,11 @@ UNKNOWN_SOURCE = ("crop", "resized-crop", "cutout", "noise")  # orientation and 
 def known_sources() -> dict[str, tuple[str, ...]]:
     """The augmentations that keep the classes of each source that names them."""
     named = {name: source.label_preserving for name, source in SOURCES.items()}
-    return {name: names for name, names in named.items() if names is not None}
+    known = {name: names for name, names in named.items() if names is not None}
+    for source, names in known.items():
+        for name in set(names) - AUGMENTATIONS.keys():
+            raise unknown_name("augmentation", name, AUGMENTATIONS, option=f"label_preserving of source {source}")
+    return known
 
 
 def label_preserving(source: str) -> tuple[str, ...]:

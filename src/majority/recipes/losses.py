@@ -51,6 +51,7 @@ def predicted_shares(model: Model, bags: Bags, device: str = "auto", hard: bool 
 
 def label_log_likelihood(model: Model, train: Bags, val: Bags, device: str = "auto") -> float:
     """The mean log-likelihood of the labels of the validation bags, given what the model predicts for instances."""
+    val = val.with_labels()
     shares, labels = voting_shares(predicted_shares(model, val, device), val)
     return float(label_log_probs(shares, labels, label_counts(train))[1].mean())
 

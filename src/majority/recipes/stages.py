@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ SEED_STEP = 1_000_003  # between the seeds of one run's trainings; users do not 
 STAGES, OUTCOME, WEIGHTS = "stages", "outcome.json", "weights.safetensors"
 ROBUST = "robust"  # the folder of a second training, without labels that seem to be wrong
 REFIT = "refit"  # the folder of a second training, on all bags
+LABEL_FREE = ("pretrain", "patches")  # stages that use no labels: a training with other labels takes their results
 AGAIN = "remove it and run again, which trains this stage again"
 ALL_AGAIN = "remove the folder of this stage and run again"
 
@@ -47,7 +48,8 @@ class Trained:
 
     def summary(self) -> dict[str, Any]:
         """Best epoch and epochs of the model; seconds of all stages."""
-        trainings = list(self.stages.values()) or [self.fitted]
+        copied = () if self.first is None else LABEL_FREE
+        trainings = [one for name, one in self.stages.items() if name not in copied] or [self.fitted]
         summary: dict[str, Any] = {
             "best_epoch": self.fitted.best_epoch,
             "epochs": self.fitted.epochs,
@@ -96,6 +98,7 @@ class Run:
     losses: tuple[str, ...] = ()  # the methods to weigh if none is named; `fresh_model` then takes method=NAME
     chosen: Chosen | None = None  # by an earlier training: nothing is validated, and every stage keeps its last epoch
     remaining_wrong: float = 0.0  # share of the bag labels that is assumed to be wrong, after corrections
+    before: Mapping[str, Any] = field(default_factory=dict)  # result.json's entry of a training with other labels
 
     def fit(
         self,
@@ -129,6 +132,11 @@ class Run:
             **options,
         )
 
+    @property
+    def phase(self) -> str:
+        """What tells this training apart from others in the same run: REFIT, ROBUST, or nothing for the first."""
+        return REFIT if self.chosen is not None else ROBUST if self.before else ""
+
     def seed_of(self, number: int) -> int:
         """The seed of training `number` in this run."""
         return self.plan.training.seed + SEED_STEP * number
@@ -153,7 +161,7 @@ class Run:
         finished is read from its folder instead."""
         folder = self.folder / STAGES / name
         if not from_first(lambda: (folder / OUTCOME).exists() and (folder / WEIGHTS).exists()):
-            shown = name if self.chosen is None else f"{REFIT}/{name}"  # a second training has the same stages
+            shown = f"{self.phase}/{name}" if self.phase else name  # a further training has the same stages
             for callback in self.callbacks:
                 callback.on_stage_start(shown)
             fitted = train(folder, None if self.title is None else f"{self.title}, stage {name}")
@@ -187,13 +195,13 @@ def _read_stage(folder: Path) -> tuple[Fitted, Weights]:
 
 
 def train_once(run: Run) -> Trained:
-    """A recipe of one training, in the run folder itself. For callbacks, a second training is a stage."""
-    model, notified = run.fresh_model(), () if run.chosen is None else run.callbacks
+    """A recipe of one training, in the run folder itself. For callbacks, a further training is a stage."""
+    model, notified = run.fresh_model(), run.callbacks if run.phase else ()
     for callback in notified:
-        callback.on_stage_start(REFIT)
+        callback.on_stage_start(run.phase)
     fitted = run.fit(model, run.folder, run.title)
     for callback in notified:
-        callback.on_stage_end(REFIT, fitted)
+        callback.on_stage_end(run.phase, fitted)
     return Trained(model, fitted)
 
 

@@ -10,24 +10,30 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..data.bags import Bags
+from ..data.instance_labels import UNKNOWN
 from ..data.joining import join_labels
+from ..data.labels import BagLabels
 from ..errors import count_noun
-from ..inference.label_likelihood import judge_labels, mean_log_likelihoods, voting_shares
+from ..files import write_json
+from ..inference.label_likelihood import Judged, judge_labels, mean_log_likelihoods, voting_shares
 from ..model import Model
+from ..parsing import read_record
+from ..records import WrongLabels
 from ..training.distributed import from_first
 from .losses import predicted_shares
-from .stages import ROBUST, STAGES, Run, Trained
+from .stages import AGAIN, LABEL_FREE, ROBUST, STAGES, Run, Trained
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
 LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which labels are thought to be wrong
 REMAINING = 0.5  # labels that are assumed to be wrong after corrections, per wrong label before them
 SURE = 0.8  # probability from which the class that seems to have won becomes the label; below, the bag has none
-LABEL_FREE = ("pretrain", "patches")  # stages that use no labels, which the second training takes from the first
+FOUND = "labels.json"  # what was found, in the folder of the second training
 
 
 def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Trained:
@@ -41,7 +47,7 @@ def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Tra
     first = train(run)
     if first.model.head.sees_instance_labels:
         return first
-    about = find_wrong_labels(first.model, run.train, run.val, run.plan.assumed_wrong, run.device)
+    about = _find_once(run, first.model)
     corrections: dict[str, str] = about["corrections"]
     if not corrections:
         return replace(first, about=first.about | {"wrong_labels": about})
@@ -50,7 +56,7 @@ def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Tra
         f"about {about['share']:.0%} of the labels seem to be wrong: training again with other labels of {relabelled} "
         f"bags and without the labels of {len(corrections) - relabelled}"
     )
-    again = with_corrections(run, about)
+    again = replace(with_corrections(run, about), before=first.about | {"wrong_labels": about})
     from_first(lambda: _copy_label_free_stages(run, again))
     second = train(again)
     return replace(second, first=first, about=second.about | {"wrong_labels": about})
@@ -58,9 +64,29 @@ def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Tra
 
 def with_corrections(run: Run, about: Mapping[str, Any]) -> Run:
     """The run with the corrections that `find_wrong_labels` names, of training and validation bags."""
+    if run.val is run.train:
+        again = _without_wrong_labels(run, run.val, about)
+        return replace(again, val=again.train)
     n, corrections = len(run.train), about["corrections"]
     val = _correct(run.val, {str(int(bag) - n): label for bag, label in corrections.items() if int(bag) >= n})
     return _without_wrong_labels(run, val.with_labels() if val.bag_labels.known.any() else run.val, about)
+
+
+def _find_once(run: Run, model: Model) -> dict[str, Any]:
+    """What a run that goes on found before stays: the second training may have begun with these labels."""
+    path = run.folder / ROBUST / FOUND
+    before = from_first(lambda: read_record(WrongLabels, path, AGAIN) if path.exists() else None)
+    if before is not None:
+        return {**before}
+    found = find_wrong_labels(model, run.train, run.val, run.plan.assumed_wrong, run.device)
+    if found["corrections"]:
+        from_first(lambda: _write_found(path, found))
+    return found
+
+
+def _write_found(path: Path, found: Mapping[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, dict(found))
 
 
 def find_wrong_labels(
@@ -69,15 +95,16 @@ def find_wrong_labels(
     """What the counts of a model say about the labels: the recipe's entry in result.json.
 
     `corrections` has the bags whose label is probably wrong, by their number, with validation bags after the training
-    bags: the label that they get, or an empty text.
+    bags: the label that they get, or an empty text. The last training bag of a class keeps its label.
     """
     votes, labels = [], []
-    for bags in (train, val):
+    parts = (train,) if val is train else (train, val)
+    for bags in parts:
         known = np.flatnonzero(bags.bag_labels.known)
         of_part = voting_shares(predicted_shares(model, bags.subset(known), device, hard=True), bags.subset(known))
         votes.append(of_part[0])
         labels.append(of_part[1])
-    numbers = np.flatnonzero(np.concatenate([train.bag_labels.known, val.bag_labels.known]))
+    numbers = np.flatnonzero(np.concatenate([bags.bag_labels.known for bags in parts]))
     shares, given = np.concatenate(votes), join_labels(labels, votes[0].shape[1])
     frequencies = given.counts(shares.shape[1])
     means = mean_log_likelihoods(shares, given, frequencies, SHARES)
@@ -91,10 +118,23 @@ def find_wrong_labels(
         return about
     judged = judge_labels(shares, given, frequencies, share)
     names = [name for number, name in enumerate(train.classes) if number != train.background]
-    for i in np.flatnonzero(judged.contradicted).tolist():
-        sure = judged.winner_probability[i] >= SURE
-        about["corrections"][str(numbers[i])] = names[judged.winner[i]] if sure else ""
+    for i in _without_last_of_class(judged, given, int(np.searchsorted(numbers, len(train)))):
+        winner = int(judged.probabilities[i].argmax())
+        sure = judged.probabilities[i, winner] >= SURE
+        about["corrections"][str(numbers[i])] = names[winner] if sure else ""
     return about
+
+
+def _without_last_of_class(judged: Judged, given: BagLabels, of_training: int) -> list[int]:
+    """The contradicted labels, without the least doubtful one of a class that would have no training bag left; the
+    first `of_training` labels are those of training bags."""
+    kept = np.zeros(len(given), bool)
+    of_class = given.winners[:of_training]
+    for number in set(of_class.tolist()) - {UNKNOWN}:
+        bags = np.flatnonzero(of_class == number)
+        if judged.contradicted[bags].all():
+            kept[bags[judged.wrong[bags].argmin()]] = True
+    return np.flatnonzero(judged.contradicted & ~kept).tolist()
 
 
 def describe_wrong_labels(result: Mapping[str, Any]) -> dict[str, str]:
@@ -109,7 +149,9 @@ def describe_wrong_labels(result: Mapping[str, Any]) -> dict[str, str]:
         return {}
     found = result["wrong_labels"]
     if not found["corrections"]:
-        return {"wrong labels": f"none are assumed among {found['bags']:,}"}
+        assumed = f"about {100 * found['share']:.0f} %" if found["share"] else "none"
+        changed = ", and no label is contradicted" if found["share"] else ""
+        return {"wrong labels": f"{assumed} are assumed among {found['bags']:,}{changed}"}
     other = sum(label != "" for label in found["corrections"].values())
     left_out = len(found["corrections"]) - other
     used = f"the last training had other labels of {count_noun(other, 'bag')}, and left out those of {left_out:,}"
@@ -149,4 +191,7 @@ def _copy_label_free_stages(run: Run, again: Run) -> None:
     for name in LABEL_FREE:
         place, copy = (one.folder / STAGES / name for one in (run, again))
         if place.exists() and not copy.exists():
-            shutil.copytree(place, copy)
+            unfinished = copy.with_name(f".{name}")  # a copy that is interrupted is not taken for a finished stage
+            shutil.rmtree(unfinished, ignore_errors=True)
+            shutil.copytree(place, unfinished)
+            unfinished.rename(copy)

@@ -137,16 +137,16 @@ def _mosaic(classified: ClassifiedBags, bag: int, wrong: np.ndarray) -> dict[str
 
 
 def suspicious(review: Review) -> Section:
-    """The bags whose label the counts contradict, the most certain first; the first ones with their images."""
-    shown = []
-    for place, one in enumerate(review.suspicions[:MAX_SUSPICIOUS]):
+    """The bags whose label is probably wrong, the most certain first; the first ones with their images."""
+    shown, probable = [], [one for one in review.suspicions if one.is_probable]
+    for place, one in enumerate(probable[:MAX_SUSPICIOUS]):
         classified = review.parts[one.part]
         about = _bag_summary(classified, one.bag) | {"part": one.part, "suggested": one.suggested}
         about |= {"wrong": one.probability, "suggested_count": int(classified.counts[one.bag, one.suggested])}
         if classified.bags.store.ndim == 4 and place < MAX_MOSAICS:
             about |= _mosaic(classified, one.bag, np.zeros(len(classified.guess), bool))
         shown.append(about)
-    return Section(shown, len(review))
+    return Section(shown, len(probable))
 
 
 def maps(classified: ClassifiedBags) -> Section:

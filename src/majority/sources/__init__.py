@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -216,7 +216,7 @@ def _load_named(source: NamedSource) -> LabelledSet:
             f"the load function of source {source.name} returned an object of type {type(loaded).__name__}: "
             "return a LabelledSet"
         )
-    return loaded
+    return replace(loaded, kind=source.name)
 
 
 def _describe(source: NamedSource) -> SourceInfo:

@@ -51,8 +51,8 @@ class Source(Protocol):
 
     @property
     def kind(self) -> str:
-        """The name by which label-preserving augmentations are looked up: the name of a labelled set, "" for custom
-        bags, whose images are not known."""
+        """The registered name, by which label-preserving augmentations are looked up; "" if there is none: what images
+        show is then not known."""
         ...
 
     @property

@@ -33,8 +33,9 @@ class Callback:
         """Called after the last epoch. The model has the weights of the best epoch."""
 
     def on_stage_start(self, stage: str) -> None:
-        """Called before a stage of a recipe is trained. `fit` itself has no stages. If a run trains once more on all
-        bags, these stages are called `refit/NAME`, or `refit` if the recipe has none."""
+        """Called before a stage of a recipe is trained. `fit` itself has no stages. If a run trains once more, with
+        corrected labels or on all bags, these stages are called `robust/NAME` or `refit/NAME`, without `/NAME` if the
+        recipe has none."""
 
     def on_stage_end(self, stage: str, fitted: Fitted) -> None:
         """Called when a stage of a recipe is finished."""

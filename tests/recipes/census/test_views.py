@@ -144,6 +144,15 @@ def test_the_later_stages_have_the_chosen_views(tmp_path, monkeypatch):
     assert names(seen["student"]) == ["flip", "rotate90", "crop", "colour", "hue", "cutout"]
 
 
+def test_a_training_with_other_labels_keeps_the_views_of_the_first(tmp_path, monkeypatch):
+    """Its pretrained network is that of the first."""
+    monkeypatch.setattr(census.recipe, "search_views", None)
+    views = {"chosen": ["turn"], "tried": [], "validation_bags": 3}
+    trained = census.train(replace(run_of(tmp_path, digits()), before={"views": views}))
+    assert trained.about["views"] == views
+    assert [*trained.stages] == ["pretrain", "head", "teacher-1", "student"]
+
+
 def test_no_instance_label_reaches_the_choice(tmp_path, whole, same):
     parts, rng = digits(), np.random.default_rng(3)
     scrambled = {

@@ -204,7 +204,7 @@ def test_none_is_the_default_of_every_option():
 
 def test_a_labelled_set_is_a_source():
     labelled = vectors()
-    assert (labelled.kind, labelled.columns, labelled.paths) == ("vectors", None, None)
+    assert (labelled.kind, labelled.columns, labelled.paths) == ("", None, None)
     assert (labelled.image_files, labelled.numbered_within_bags, labelled.warnings_for("a")) == (None, False, [])
     assert str(sources.load("digits").image_files) == "8x8, grey"
 

@@ -158,8 +158,9 @@ def _find_share(run: Run, heads: Run | None, stages: dict[str, Fitted]) -> dict[
 def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:
     """The run with the views for which the head on briefly pretrained features has the lowest validation loss."""
     stages: dict[str, Fitted] = {}
-    if run.chosen is not None:
-        about = run.chosen.about["views"]
+    before = run.before if run.chosen is None else run.chosen.about
+    if before:
+        about = before["views"]
         return replace(run, plan=with_views(run.plan, about["chosen"])), stages, about
 
     def loss_of(additions: tuple[str, ...]) -> float:
@@ -352,6 +353,6 @@ def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teach
             for name, one in members.items()
         }
         methods, counts = {name: one.loss for name, one in members.items()}, label_counts(run.train)
-        weights = loss_weights(found, methods, len(run.val), counts)
+        weights = loss_weights(found, methods, int(run.val.bag_labels.known.sum()), counts)
         about = {name: {"weight": weights[name], "log_likelihood": found[name]} for name in members}
     return [Teacher(one.model, one.run.train, about[name]["weight"]) for name, one in members.items()], about

@@ -29,16 +29,16 @@ MIXED_TOLERANCE = 0.005  # mixing is kept if its loss is at most so much higher:
 
 
 def views_of(source: str) -> tuple[str, ...]:
-    """The additions for images of a known source.
+    """The additions for images of a known source: those whose augmentations all keep its classes.
 
     >>> views_of("cifar10"), views_of("svhn"), views_of("pathmnist")
     (('colour', 'grey', 'flip', 'mix'), ('colour', 'grey'), ('colour', 'turn'))
     """
-    allowed = label_preserving(source)
-    turn, flip = "rotate90" in allowed, "flip" in allowed
-    found = {"colour": "colour" in allowed, "grey": "grey" in allowed, "flip": flip and not turn, "turn": turn}
-    found[MIX] = SOURCES[source].mixed_views
-    return tuple(name for name, keeps in found.items() if keeps)
+    allowed, steps = {*label_preserving(source)}, ORIENTATIONS | COLOURS
+    found = {name for name in steps if _names(steps[name]) <= allowed} | (
+        {MIX} if SOURCES[source].mixed_views else set()
+    )
+    return tuple(name for name in ADDITIONS if name in found and not (name == "flip" and "turn" in found))
 
 
 def with_views(plan: Plan, additions: Collection[str]) -> Plan:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from ...errors import InputError
 from ...plugins import Registry
 from .labelled import LabelledSet
 
@@ -56,6 +57,10 @@ class NamedSource:
     archive: str | None = None  # a published file that contains `files`
     label_preserving: tuple[str, ...] | None = None  # augmentations that keep the classes; None: not known
     mixed_views: bool = False  # whether census mixes pairs of images in pretraining
+
+    def __post_init__(self) -> None:
+        if self.mixed_views and self.label_preserving is None:
+            raise InputError(f"source {self.name}: mixed_views needs label_preserving: name the augmentations too")
 
 
 SOURCES: Registry[NamedSource] = Registry("source", NamedSource)

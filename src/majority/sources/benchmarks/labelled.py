@@ -43,6 +43,7 @@ class LabelledSet:
     stratified: bool = False  # whether each fold has the same share of each class
     bags: int = 400  # default number of training bags
     bag_size: int = 64  # default number of instances per bag
+    kind: str = ""  # the name under which it is registered; "": it is from a file or made by the caller
 
     def __post_init__(self) -> None:
         if not isinstance(self.store, np.ndarray) or not _are_names(self.classes):
@@ -55,10 +56,6 @@ class LabelledSet:
     def __repr__(self) -> str:
         shape, classes = self.store.shape[1:], len(self.classes)
         return f"LabelledSet({self.name}: {len(self.store)} instances of shape {shape}, {classes} classes)"
-
-    @property
-    def kind(self) -> str:
-        return self.name
 
     @property
     def columns(self) -> None:
