@@ -13,11 +13,13 @@ from ..data.joining import join
 from ..data.scenarios import LABELS
 from ..data.training_labels import has_usable_labels, use_instance_labels, used_instances, without_labels_of
 from ..errors import InputError
+from ..log import Log, no_log
 from ..methods import sees_instance_labels
 from ..parsing import check_fields
 from ..sources import Parts, Source, is_custom_source, load, names
 from ..sources.base import IN_MEMORY
 from ..sources.custom.corrections import read_corrections
+from .corrections import correct
 
 MAXIMA = {  # what is too low is refused where it is used, which knows more about it
     "fold": 10**6,
@@ -141,7 +143,7 @@ class Data:
             path_column=self.path_column,
         )
 
-    def parts(self, source: Source) -> Parts:
+    def parts(self, source: Source, log: Log = no_log) -> Parts:
         choices = asdict(self.with_defaults())
         for name in NO_CHOICES_OF_BAGS:
             choices.pop(name)
@@ -149,7 +151,7 @@ class Data:
         if corrections is None:
             parts = source.make_parts(**choices)
         else:
-            parts = _correct(source.make_parts(**choices | {"labels": None}), corrections, str(self.labels))
+            parts = correct(source.make_parts(**choices | {"labels": None}), corrections, str(self.labels), log)
         return self._with_training_labels(parts) if self.use_instance_labels else parts
 
     def join(self, parts: Parts) -> Bags:
@@ -165,28 +167,6 @@ class Data:
         val, test = (bags and without_labels_of(bags, train.store, used) for bags in (parts.val, parts.test))
         assert val is not None
         return Parts(train, val, test)
-
-
-def _correct(parts: Parts, corrections: dict[str, str], file: str) -> Parts:
-    """The same parts with other labels of some bags. Every bag stays in its part."""
-    present = parts.present()
-    known = {name for bags in present.values() for name in bags.bag_names()}
-    missing = [name for name in corrections if name not in known]
-    if missing:
-        raise InputError(f"{file}: there is no bag {missing[0]}: name the bags as in the source")
-    try:
-        corrected = {part: bags.with_other_labels(_by_number(bags, corrections)) for part, bags in present.items()}
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
-    train, before = (bags.bag_labels.named_classes() for bags in (corrected["train"], parts.train))
-    if before - train:
-        name = parts.train.classes[min(before - train)]
-        raise InputError(f"{file}: no training bag is left with the label {name}: leave one of its bags as it was")
-    return Parts(corrected["train"], corrected["val"], corrected.get("test"))
-
-
-def _by_number(bags: Bags, corrections: dict[str, str]) -> dict[int, str]:
-    return {bag: corrections[name] for bag, name in enumerate(bags.bag_names()) if name in corrections}
 
 
 def fingerprints(parts: Parts, method: str) -> list[str | None]:

@@ -190,7 +190,7 @@ class Experiment:
         source = source or data.open()
         for warning in source.warnings_for(data.background):
             log(f"warning: {warning}")
-        parts = data.parts(source)
+        parts = data.parts(source, log)
         train = parts.train
         task = TaskInfo.of(train, self.like or source.kind, on_gpu)
         if not task.vectors and not on_gpu:
