@@ -12,6 +12,7 @@ from majority import load_source
 from majority.cli.app import app
 from majority.errors import InputError
 from majority.experiments.data import Data
+from majority.study.results import read_results, setting_of
 
 QUICK = ["--recipe", "quick", "--method", "log-mean", "--epochs", "20", "--device", "cpu", "--set", "assumed_wrong=0"]
 WRONG = {"bag3": "b", "bag10": "c", "bag20": "a"}  # given instead of a, b, c
@@ -108,8 +109,10 @@ def test_corrected_labels_go_back_into_training(folder):
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ("bag,corrected_label\nbag3,a\nnowhere,b\n", ["nowhere"]),
-        ("bag,corrected_label\nbag3,oak\n", ["oak", "bag3"]),
+        ("bag,corrected_label\nbag3,a\nnowhere,b\n", ["row 3", "nowhere"]),
+        ("bag,corrected_label\nbag4,\nbag3,oak\n", ["row 3", "oak", "bag3", "a, b, c"]),
+        ("bag,corrected_label\nbag3,A\n", ["row 2", "bag3", "did you mean a?"]),
+        ("bag,corrected_label\nbag3,a|a\n", ["row 2", "bag3", "a|a", "twice"]),
         ("bag,bag_label\nbag3,a\n", ["corrected_label"]),
         ("bag,corrected_label\nbag3,\n", ["corrects nothing"]),
         ("bag,corrected_label\nbag3,a\nbag3,c\n", ["row 3", "bag3", "twice"]),
@@ -156,3 +159,54 @@ def test_corrected_labels_are_read_once_before_training(folder, tmp_path):
     labels = str(tmp_path / "review.csv")
     run = majority.train(folder / "bags.csv", labels=labels, callbacks=[Remove()], out=tmp_path / "run", **options)
     assert json.loads((run.folder / "config.json").read_text())["data"]["corrections"] == {"bag3": "a"}
+
+
+SHORT = ["--recipe", "quick", "--method", "log-mean", "--epochs", "1", "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def corrected(folder):
+    (folder / "two.csv").write_text("bag,bag_label,corrected_label\nbag3,b,a\nbag10,c,b|c\n")
+    train = ("train", folder / "bags.csv", *SHORT, "--labels", folder / "two.csv")
+    return command(*train, "--out", folder / "two"), command(*train, "--out", folder / "two-folds", "--folds", 3)
+
+
+def test_a_run_reports_how_many_labels_were_corrected_in_which_parts(folder, corrected):
+    (line,) = [line for line in corrected[0].output.splitlines() if "two.csv" in line]
+    assert "warning" not in line
+    data = Data(str(folder / "bags.csv"))
+    for part, name in {"train": "training", "val": "validation", "test": "test"}.items():
+        names = getattr(data.parts(data.open()), part).names.tolist()
+        assert f"{len({'bag3', 'bag10'} & {*names})} of {name}" in line
+    assert line.startswith("2 labels")
+
+
+def test_pages_and_tables_show_the_number_of_corrections_and_their_file(folder, corrected):
+    (line,) = [line for line in (folder / "two" / "model-card.md").read_text().splitlines() if "two.csv" in line]
+    assert "2" in line
+    page = (folder / "two" / "report.html").read_text()
+    assert "<dt>corrected labels</dt><dd>2, from two.csv</dd>" in page
+    assert "<dt>data.corrections</dt><dd>2</dd>" in page
+    assert "data.corrections." not in page
+    assert corrected[1].exit_code == 0
+    changed = {setting_of(result).changed for result in read_results(folder / "two-folds")}
+    assert len(changed) == 1
+    assert all(fact in min(changed) for fact in ("two.csv", "2 bags"))
+    assert "bag10" not in min(changed) + corrected[1].output
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("bag3,b,a\nbag4,a,c\nbag5,b,a\n", ["2 bags", "row 3", "bag4"]),  # bag4 has label b, bag5 label c
+        ("bag3,b,a\nbag4,a,b\n", []),  # the correction is in the table already
+        ("bag3,,a\n", []),
+    ],
+)
+def test_a_label_that_is_not_the_reviewed_one_is_reported(folder, tmp_path, text, facts):
+    (tmp_path / "labels.csv").write_text("bag,bag_label,corrected_label\n" + text)
+    data, lines = Data(str(folder / "bags.csv"), labels=str(tmp_path / "labels.csv")), []
+    data.parts(data.open(), lines.append)
+    warnings = [line for line in lines if line.startswith("warning")]
+    assert len(warnings) == bool(facts)
+    assert all(fact in warnings[0] for fact in facts)

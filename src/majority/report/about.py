@@ -23,6 +23,7 @@ def about_run(
         "instances": f"images of {shape}" if spec.images else f"vectors of {shape} features",
         "embedded by": config.get("embedding") and Path(config["embedding"]["model"]).name,
         "classes": len(classifier.classes),
+        "corrected labels": corrected_labels(data),
         "method": config["method"],
     }
     training = {
@@ -40,6 +41,15 @@ def about_run(
     }
     about = task | {title: text for title, text in described.items() if title not in task | training} | training
     return {title: str(value) for title, value in about.items() if value is not None}
+
+
+def corrected_labels(data: dict[str, Any]) -> str | None:
+    """
+    >>> corrected_labels({"labels": "work/review.csv", "corrections": {"farm01": "oats", "farm03": "rye"}})
+    '2, from review.csv'
+    """
+    corrections = data.get("corrections")
+    return f"{len(corrections):,}, from {Path(str(data.get('labels'))).name}" if corrections else None
 
 
 def _refit(result: dict[str, Any]) -> str | None:

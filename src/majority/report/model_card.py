@@ -15,6 +15,7 @@ from ..files import write_text
 from ..inference.classifier import Classifier
 from ..inference.metrics import coverage_note
 from ..recipes import describe_result
+from .about import corrected_labels
 
 MODEL_CARD = "model-card.md"
 FIGURES = {
@@ -50,6 +51,7 @@ def card_facts(config: dict[str, Any], result: dict[str, Any], classifier: Class
         "used_instance_labels": result.get("used_instance_labels", 0),
         "refit_bags": result.get("refit_bags", 0),
         "bag_losses": result.get("losses", {}).get("weights"),
+        "corrected_labels": corrected_labels(data),
         "seed": config["plan"]["training"]["seed"],
         "embedding": None if embedding is None else embedding | _without_folders(embedding),
         "figures": {
@@ -121,6 +123,8 @@ def _labels(facts: dict[str, Any], weighted: bool) -> list[str]:
     lines += [f"- {name}" for name in facts["classes"]]
     if facts["background"] is not None:
         lines += ["", f"Instances of {facts['background']} are not counted."]
+    if facts["corrected_labels"] is not None:
+        lines += ["", f"Corrected labels of bags: {facts['corrected_labels']}."]
     used = facts["used_instance_labels"]
     if facts["sees_instance_labels"]:
         return [*lines, "", "Training saw the labels of all instances: this is a reference method."]

@@ -267,7 +267,9 @@ def _count(figures: dict[str, Any], name: str) -> str:
 def _all_settings(config: dict[str, Any]) -> dict[str, str]:
     """Every setting of a run, without hashes and paths of the data."""
     paths = ("fingerprint", "source_path", "embedding.model", "embedding.weights")
-    settings = {name: value for name, value in flatten(config).items() if not name.endswith(paths)}
+    corrections = config["data"].get("corrections")
+    shown = config | {"data": config["data"] | {"corrections": corrections and len(corrections)}}
+    settings = {name: value for name, value in flatten(shown).items() if not name.endswith(paths)}
     return {name: "–" if value is None else str(value) for name, value in settings.items()}
 
 

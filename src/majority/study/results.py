@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import InputError
+from ..errors import InputError, count_noun
 from ..experiments.run_folder import RESULT, read_result
 from ..files import read_lines, write_lines
 from ..parsing import parse_record, read_records
@@ -219,12 +219,16 @@ def _format_setting(name: str, value: object) -> str:
     """
     >>> _format_setting("bag_size", 8), _format_setting("census.head", None), _format_setting("with_replacement", True)
     ('bag size 8', 'no census.head', 'with replacement')
+    >>> _format_setting("corrections", {"farm01": "oats", "farm03": "rye"})
+    'corrections of 2 bags'
     """
     name = name if "." in name else name.replace("_", " ")  # a dotted name stays as --set takes it
     if value is True:
         return name
     if value is None or value is False:
         return f"no {name}"
+    if isinstance(value, dict):  # labels by bag
+        return f"{name} of {count_noun(len(value), 'bag')}"
     return f"{name} {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
 
 
