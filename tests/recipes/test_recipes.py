@@ -88,6 +88,23 @@ def test_a_plan_augments_images_if_any_stage_does():
     assert not census.with_settings({"training.augment": [], "census.pretrain": None}).augments_images
 
 
+@pytest.mark.parametrize(
+    ("name", "fact"),
+    [
+        ("assumed_wrng", "did you mean assumed_wrong?"),
+        ("epoch", "did you mean training.epochs?"),
+        ("trainig.epochs", "did you mean training.epochs?"),
+        ("training.patiense", "did you mean patience?"),
+        ("nonsense", "assumed_wrong"),  # in the list of all
+    ],
+)
+def test_a_setting_that_does_not_exist_is_refused_with_a_near_name_or_all_names(name, fact):
+    with pytest.raises(InputError) as error:
+        Experiment(Data("mine.csv"), recipe="quick", settings={name: 1})
+    assert name in str(error.value)
+    assert fact in str(error.value)
+
+
 def test_a_setting_of_another_recipe_is_refused():
     with pytest.raises(InputError, match=r"recipe quick has no setting 'mpem.ratios': .* need --recipe mpem"):
         RECIPES["quick"].plan(TaskInfo("digits")).with_settings({"mpem.ratios": (0.5,)})

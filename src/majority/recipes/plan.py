@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from ..data.bags import Bags
-from ..errors import InputError
+from ..errors import InputError, closest
 from ..files import flatten
 from ..model import TINY_IMAGE
 from ..training.settings import Settings
@@ -128,13 +128,23 @@ class Plan:
         return replace(self, own=_replace_setting(self.own, path, value, name))
 
     def _suggest(self, name: str) -> str:
+        """What may be meant by a setting that does not exist: a near name, or else all that there are."""
         groups = {"training": self.training} | ({} if self.own is None else {self.recipe: self.own})
-        for group, settings in groups.items():
-            if name in [item.name for item in fields(settings)]:
-                return f"did you mean {group}.{name}?"
-        known = f"it has backbone, pixels, {' and '.join(f'{group}.NAME' for group in groups)}"
-        first, dot, _ = name.partition(".")
-        return f"{known}; settings of recipe {first} need --recipe {first}" if dot and first not in groups else known
+        single = [item.name for item in fields(self) if item.name not in ("recipe", "own", *groups)]
+        first, dot, rest = name.partition(".")
+        if dot:
+            meant = closest(first, groups)
+            similar = meant and f"{meant}.{rest}"
+        else:
+            by_name = {each: each for each in single}
+            for group, settings in groups.items():
+                by_name = {item.name: f"{group}.{item.name}" for item in fields(settings)} | by_name
+            meant = closest(name, by_name)
+            similar = meant and by_name[meant]
+        if similar:
+            return f"did you mean {similar}?"
+        known = f"it has {', '.join(single)}, {' and '.join(f'{group}.NAME' for group in groups)}"
+        return f"{known}; settings of recipe {first} need --recipe {first}" if dot else known
 
     def _stage_settings(self) -> Iterator[tuple[str, Settings]]:
         """The settings of each further stage, by the name of their field."""
@@ -154,7 +164,11 @@ def _replace_setting(settings: Any, path: list[str], value: Any, name: str) -> A
     known = [item.name for item in fields(settings)] if is_dataclass(settings) else []
     if first not in known:
         group = name.removesuffix(".".join(path)).rstrip(".")
-        hint = f"{group} has {', '.join(known)}" if known else f"{group} is {settings!r} and has no settings in it"
+        similar = closest(first, known)
+        guess = f"did you mean {similar}? " if similar else ""
+        hint = (
+            f"{guess}{group} has {', '.join(known)}" if known else f"{group} is {settings!r} and has no settings in it"
+        )
         if settings is None:
             hint = f"this plan has no stage {group} for these instances on this device"
         raise InputError(f"the plan has no setting {name!r}: {hint}")
