@@ -81,6 +81,14 @@ def test_other_bags_are_classified_with_all_bags(refitted, majority):
     np.testing.assert_allclose(rows["run"], classifier.predict_proba(features)[:, 1], rtol=1e-4)
 
 
+def test_a_source_that_cannot_be_evaluated_is_refused_before_anything_is_printed(refitted, majority):
+    rows = [line.split(",") for line in (refitted / "new.csv").read_text().splitlines()]
+    (refitted / "unlabelled.csv").write_text("".join(f"{bag},{a},{b}\n" for bag, _, a, b in rows))
+    code, shown, error = majority("evaluate", refitted / "run", refitted / "unlabelled.csv", "--device", "cpu")
+    assert (code, shown) == (2, "")
+    assert "bag_label" in error
+
+
 def test_own_test_bags_are_classified_without_having_seen_them(refitted, majority):
     for run in ("run", "plain"):
         assert majority("predict", refitted / run, "--out", refitted / f"own-{run}.csv", "--device", "cpu")[0] == 0

@@ -55,11 +55,12 @@ def open_bags(
         raise InputError(f"{folder} holds the runs of a cross-validation: give the bags to classify as SOURCE")
     if source is not None and is_custom_source(source):
         config = read_config(folds[0] if folds else folder)
-        classifier = _classifier_for_others(folder, folds, device, log)
+        which: list[str] = []
+        classifier = _classifier_for_others(folder, folds, device, which.append)
         options = replace(read_options(classifier, config, labels, unlabelled, names), block=block)
         custom = load_custom(Path(source).expanduser(), options)
-        for warning in custom.warnings_for(None):
-            log(f"warning: {warning}")
+        for line in (*which, *(f"warning: {warning}" for warning in custom.warnings_for(None))):
+            log(line)
         custom = _embedded_alike(custom, _embedding(config), folder, source, device, log)
         background = classifier.model.spec.background
         bags = custom.bags if background is None else custom.bags.with_background(classifier.classes[background.index])
