@@ -203,6 +203,16 @@ def test_predict_refuses_a_place_it_cannot_write(majority, finished_run, tmp_pat
     assert (code, "cannot be written" in err) == (2, True)
 
 
+@pytest.mark.parametrize("command", ["train", "predict", "map"])
+def test_no_folder_is_named_like_standard_output(majority, finished_run, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    words = ["digits"] if command == "train" else [finished_run]
+    code, _, error = majority(command, *words, "--out", "-")
+    assert code == 2
+    assert "--out -" in error
+    assert not [*tmp_path.iterdir()]
+
+
 def test_debug_shows_the_traceback(monkeypatch):
     from majority import InputError
 

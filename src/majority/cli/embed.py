@@ -21,7 +21,7 @@ MEAN_HELP = "Mean of the pixels, from 0 to 1: one number or one per channel (def
 def embed(
     source: Annotated[str, typer.Argument(help="A table with a column path, or a folder of images.")],
     model: Annotated[str, typer.Option(help=MODEL_HELP)],
-    out: Annotated[Path, typer.Option(help="The folder of features to write.")],
+    out: Annotated[Path, typer.Option(help="The folder of features to write.", callback=options.not_stdout)],
     weights: Annotated[Path | None, typer.Option(help="A .safetensors file with the weights of the model.")] = None,
     image_size: Annotated[int | None, typer.Option(help=SIZE_HELP)] = None,
     mean: Annotated[str | None, typer.Option(help=MEAN_HELP)] = None,

@@ -92,6 +92,13 @@ Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")]
 Compile = Annotated[bool | None, typer.Option("--compile", help=COMPILE_HELP)]
 
 
+def not_stdout(out: Path | None) -> Path | None:
+    """Refuse `-`, which other programs take for standard output: it would become the name of a folder."""
+    if out == Path("-"):
+        raise InputError("--out -: nothing is written to standard output: give the name of a file or folder")
+    return out
+
+
 def split_names(text: str) -> tuple[str, ...]:
     """'a,"b, c"' -> ('a', 'b, c')."""
     line = text.replace("\n", ",")

@@ -59,9 +59,9 @@ def evaluate(
 def predict(
     run: options.RunFolder,
     source: options.OtherSource = None,
-    out: Annotated[Path, typer.Option(help="A .csv or .parquet file, or a folder of Parquet files.")] = Path(
-        "predictions.csv"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="A .csv or .parquet file, or a folder of Parquet files.", callback=options.not_stdout)
+    ] = Path("predictions.csv"),
     abstain_below: Annotated[
         float | None, typer.Option(help="Leave the class empty if its probability is below this number.")
     ] = None,
@@ -204,7 +204,9 @@ def export(
 def write_map(
     run: options.RunFolder,
     source: options.OtherSource = None,
-    out: Annotated[Path, typer.Option(help="A folder; it gets BAG.geojson and BAG.png.")] = Path("maps"),
+    out: Annotated[
+        Path, typer.Option(help="A folder; it gets BAG.geojson and BAG.png.", callback=options.not_stdout)
+    ] = Path("maps"),
     tile_size: Annotated[
         float | None,
         typer.Option(help="Side of a tile in the units of x and y (default: the distance of neighbours in a row)."),

@@ -60,7 +60,9 @@ def study(
     shard: options.Shard = None,
     on: options.On = "local",
     trackers: options.Trackers = None,
-    out: Annotated[Path, typer.Option(help="Folder of the runs, table.md and table.csv.")] = Path("runs/study"),
+    out: Annotated[
+        Path, typer.Option(help="Folder of the runs, table.md and table.csv.", callback=options.not_stdout)
+    ] = Path("runs/study"),
 ) -> None:
     """Train every method on every scenario, fold and seed, and print one table.
 

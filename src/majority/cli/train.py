@@ -90,7 +90,10 @@ def train(
         bool, typer.Option("--eager", help="On a GPU, launch every step from Python (for debugging).")
     ] = False,
     trackers: options.Trackers = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder (default: runs/SOURCE-SCENARIO-METHOD-foldF).")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Run folder (default: runs/SOURCE-SCENARIO-METHOD-foldF).", callback=options.not_stdout),
+    ] = None,
 ) -> None:
     """Train an instance classifier from majority labels, in a run folder.
 
