@@ -14,7 +14,7 @@ from ..backbones import check_backbone
 from ..data.bags import Bags
 from ..data.device import choose_device, keep_freed_memory
 from ..data.training_labels import used_instances
-from ..errors import InputError, unknown_name
+from ..errors import InputError, count_noun, unknown_name
 from ..files import flatten, remove_leftovers, write_json, write_lines
 from ..inference.classified_bags import classify_bags
 from ..inference.classifier import CLASSIFIER, REFITTED, Classifier
@@ -307,6 +307,9 @@ class Experiment:
     def _log_start(self, folder: Path, prepared: Prepared, device: str, log: Log) -> None:
         plan, train = prepared.plan, prepared.parts.train
         log(f"{prepared.reason}; {train}")
+        if self.data.use_instance_labels:
+            used = count_noun(len(used_instances(train)), "instance")
+            log(f"training also learns the labels of {used} of training bags; metrics exclude these instances")
         on_gpu_now = choose_device(device).type == "cuda"
         if prepared.task.on_gpu != on_gpu_now:
             where = "a GPU" if prepared.task.on_gpu else "a CPU"
