@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 from sklearn.metrics import precision_recall_fscore_support
 
 from majority import Bags
@@ -71,9 +72,10 @@ def test_the_intervals_are_those_of_explicit_resampling(choices):
     outcome = compare(bags, predictions, background)
     found = bootstrap(outcome, resamples=200, seed=7).figures
     names = {name for name, value in outcome.summary().items() if isinstance(value, float)} - {"most_frequent_label"}
-    assert set(found) == names
-    for name in names:
-        values = [draw[name] for draw in draws if draw.get(name) is not None]
+    drawn_values = {name: [draw[name] for draw in draws if draw.get(name) is not None] for name in names}
+    assert set(found) == {name for name, values in drawn_values.items() if np.ptp(values) > 0}
+    for name in found:
+        values = drawn_values[name]
         np.testing.assert_allclose(found[name], np.quantile(values, [0.025, 0.975]), rtol=1e-6, err_msg=name)
 
 
@@ -114,6 +116,30 @@ def test_bags_are_resampled_and_not_instances():
         compare(bags, Predictions(np.zeros(10, int), counts, 1 - right, np.full(500, 0.9)), None)
     ).figures["instance_accuracy"]
     assert high - low > 0.4
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("n", [2, 6, 40])
+def test_a_share_of_0_or_1_has_the_exact_binomial_interval(n, right):
+    """The class of one instance is known in each bag but the first, which has none."""
+    known = np.where(np.arange(3 * n) % 3 == 0, 0, -1)
+    known[0] = -1
+    store = np.zeros((3 * n, 1), np.float32)
+    places = np.arange(3 * n), np.arange(0, 3 * n + 1, 3)
+    bags = Bags(store, *places, np.zeros(n, int), CLASSES, instance_labels=known)
+    guess = 0 if right else 1
+    counts = np.tile(np.bincount([guess] * 3, minlength=3), (n, 1))
+    predictions = Predictions(np.full(n, guess), counts, np.full(3 * n, guess), np.full(3 * n, 0.9))
+    found = bootstrap(compare(bags, predictions, None))
+    for interval, units in (
+        (found.figures["bag_accuracy"], n),
+        (found.figures["method_bag_accuracy"], n),
+        (found.figures["instance_accuracy"], n - 1),
+        (found.classes["recall"][0], n - 1),
+    ):
+        exact = binomtest(units if right else 0, units).proportion_ci(0.95, method="exact")
+        np.testing.assert_allclose(interval, [exact.low, exact.high], atol=1e-12)
+    assert "macro_f1" not in found.figures, "it never changes, and it is no share"
 
 
 def test_one_bag_has_no_interval():

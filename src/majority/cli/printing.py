@@ -65,7 +65,7 @@ def print_folds(results: list[dict[str, Any]]) -> None:
     table = Table(*columns, title="folds, with 95 % intervals over their bags", title_justify="left")
     for result in results:
         intervals = _intervals(result["test"], 3)
-        cells = (f"{result['test'][name]:.3f} ({intervals.get(name, 'one bag')})" for name in names)
+        cells = (f"{result['test'][name]:.3f} ({intervals.get(name, 'no interval')})" for name in names)
         table.add_row(str(result["fold"]), *cells)
     console().print(table)
     print_rows(aggregate(results))

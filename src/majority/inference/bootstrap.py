@@ -27,13 +27,15 @@ def bootstrap(outcome: Outcome, resamples: int = RESAMPLES, seed: int = 0) -> In
     """Percentile intervals over resamples of the bags, each with as many bags as there are.
 
     A figure that is not defined in some resamples, such as the recall of a class that is not drawn, has the interval of
-    the others. With one bag there are no intervals.
+    the others. With one bag there are no intervals. Resamples of bags that are all right are all right, which is no
+    certainty: a share of 0 or 1 has an exact binomial interval, and another figure that never changes has none.
     """
     if len(outcome.hard_counts) < 2:
         return Intervals({}, {})
     pieces = [_figures_of(outcome, weights) for weights in _resample(outcome, resamples, seed)]
     draws = {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-    ends = {name: _interval(values) for name, values in draws.items()}
+    units = _bags_of_shares(outcome)
+    ends = {name: _with_width(_interval(values), units.get(name)) for name, values in draws.items()}
     classes = {name.removeprefix("class "): value for name, value in ends.items() if name.startswith("class ")}
     figures = {name: (float(value[0]), float(value[1])) for name, value in ends.items() if value.ndim == 1}
     return Intervals({name: value for name, value in figures.items() if not np.isnan(value[0])}, classes)
@@ -117,3 +119,50 @@ def _interval(values: np.ndarray) -> np.ndarray:  # (r, ...) -> (..., 2)
     filled = np.where(undefined, 0.0, values)
     ends = np.moveaxis(np.nanquantile(filled, [tail, 1 - tail], axis=0), 0, -1)
     return np.where(undefined[..., None], np.nan, ends)
+
+
+def _with_width(ends: np.ndarray, bags: np.ndarray | None) -> np.ndarray:  # (..., 2), (...) -> (..., 2)
+    """Replace intervals without width: by the exact ones of shares of 0 or 1 of so many bags, otherwise by NaN."""
+    low, high = ends[..., 0], ends[..., 1]
+    exact = np.full(ends.shape, np.nan) if bags is None else exact_interval(low, bags)
+    return np.where((low == high)[..., None], exact, ends)
+
+
+def exact_interval(share: np.ndarray, bags: np.ndarray) -> np.ndarray:  # (...), (...) -> (..., 2)
+    """The interval of Clopper and Pearson for a share of 0 or 1 of independent bags; NaN for other shares.
+
+    >>> exact_interval(np.array([1.0, 0.0]), np.array([6, 6])).round(3).tolist()
+    [[0.541, 1.0], [0.0, 0.459]]
+    """
+    bound = ((1 - CONFIDENCE) / 2) ** (1 / np.maximum(bags, 1))
+    low = np.select([share == 1, share == 0], [bound, 0.0], np.nan)
+    high = np.select([share == 1, share == 0], [1.0, 1 - bound], np.nan)
+    return np.stack([low, high], axis=-1)
+
+
+def _bags_of_shares(outcome: Outcome) -> dict[str, np.ndarray]:
+    """How many bags each figure is over that is a share of bags or instances. Of classes: (T,)."""
+    bags: dict[str, Any] = {"background_share": len(outcome.hard_counts)}
+    if outcome.labels is not None:
+        labelled = outcome.labels.known.sum()
+        right = outcome.labels.allows(outcome.predicted).sum()
+        bags |= {"bag_accuracy": labelled, "method_bag_accuracy": labelled, "consistency_rate": right}
+        if outcome.ranked is not None:
+            bags["runner_up_accuracy"] = outcome.ranked.sum()
+    if outcome.known is not None and outcome.confusion is not None:
+        known, background, n_true = outcome.known, outcome.background, len(outcome.confusion)
+        of_class = {
+            "precision": _bags_per_class(known.bag, known.predicted, n_true),
+            "recall": _bags_per_class(known.bag, known.true, n_true),
+        }
+        bags |= {f"class {name}": counts for name, counts in of_class.items()}
+        bags["instance_accuracy"] = len(np.unique(known.bag))
+        if background is not None:
+            bags |= {f"background_{name}": counts[background] for name, counts in of_class.items()}
+            bags["voter_accuracy"] = len(np.unique(known.bag[known.true != background]))
+    return {name: np.asarray(count) for name, count in bags.items()}
+
+
+def _bags_per_class(bag: np.ndarray, of_class: np.ndarray, n_classes: int) -> np.ndarray:  # (n,), (n,) -> (T,)
+    """In how many bags each class occurs."""
+    return np.bincount(np.unique(bag * n_classes + of_class) % n_classes, minlength=n_classes)
