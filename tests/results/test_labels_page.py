@@ -50,10 +50,16 @@ def test_the_table_of_wrong_labels_is_that_of_its_runs():
     trials = defaultdict(dict)
     for row in read("labels/wrong-trials.jsonl"):
         trials[row["line"]][row["fold"], row["draw"]] = row["instance_accuracy"]
-    first, corrected = trials["the first training"], trials["corrected labels"]
-    gains = [corrected[case] - first[case] for case in first]
-    assert (len(gains), min(gains) > 0) == (4, True)
-    assert f"gain in each of four cases, {mean(gains):.3f} on average" in " ".join(page.split())
+    gains = [trials["corrected"][case] - trials["first"][case] for case in trials["first"]]
+    assert (len(gains), min(gains) > 0) == (6, True)
+    text, of = " ".join(page.split()), {line: f"{mean(cases.values()):.3f}" for line, cases in trials.items()}
+    assert {len(cases) for cases in trials.values()} == {6}
+    assert f"gain in all six cases, {mean(gains):.3f} on average: {of['first']} after" in text
+    assert f"{of['corrected']} with corrected labels" in text
+    assert f"has {of['corrected-twice']}, and one more {of['corrected-thrice']}," in text
+    assert f"contradicted labels has {of['removed']}, and" in text
+    assert f"contradicted bags less {of['tolerant']}." in text
+    assert f"the accuracy is {of['all-removed']}, and with all labels right {of['right']}:" in text
 
 
 def test_the_tables_of_weights_and_of_instance_labels_are_those_of_their_runs():

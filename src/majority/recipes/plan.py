@@ -38,7 +38,7 @@ VALUE_TYPES: dict[Any, tuple[type, str]] = {  # by the type of a setting: the ty
 class TaskInfo(NamedTuple):
     """Everything that a plan may depend on."""
 
-    source: str  # the name of a known source with such images; "" for custom bags of an unknown kind
+    source: str  # the name of a registered source with such images; "" if what they show is not known
     shape: tuple[int, ...] = (32, 32, 3)  # of one instance
     on_gpu: bool = True
     bags: int = 400  # for training
