@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from .backbones.resnet import load_weights
     from .data.bags import Bags
     from .data.batches import Target
-    from .data.scenarios import majority_range, make_bags, round_counts, sample_proportions, winner_weights
+    from .data.proportions import round_counts, sample_proportions
+    from .data.scenarios import majority_range, make_bags, winner_weights
     from .data.segments import Segments
     from .encoders import Encoder
     from .encoders.embed import embed
@@ -93,8 +94,8 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "metrics": "inference",
     "read_image": "sources.custom.images",
     "register": "plugins",
-    "round_counts": "data.scenarios",
-    "sample_proportions": "data.scenarios",
+    "round_counts": "data.proportions",
+    "sample_proportions": "data.proportions",
     "train": "experiments.train",
     "winner_weights": "data.scenarios",
     "write_maps": "inference.maps",

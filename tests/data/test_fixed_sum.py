@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.interpolate import BSpline
 from scipy.stats import ks_2samp, kstest
 
-from majority.data import scenarios
-from majority.data.scenarios import sample_proportions
+from majority.data import proportions
+from majority.data.proportions import sample_proportions
 from majority.errors import InputError
 
 seeds = st.integers(0, 2**32 - 1)
@@ -76,7 +76,7 @@ def test_sampler_keeps_rows_of_different_majorities_apart():
 
 def test_sampler_distribution_does_not_depend_on_the_chunks(monkeypatch):
     whole = sample_proportions(np.full(3000, 0.2), 10, np.random.default_rng(0))
-    monkeypatch.setattr(scenarios, "TABLE_ENTRIES", 1000)
+    monkeypatch.setattr(proportions, "TABLE_ENTRIES", 1000)
     pieces = sample_proportions(np.full(3000, 0.2), 10, np.random.default_rng(1))
     assert ks_2samp(whole[:, 1:].max(axis=1), pieces[:, 1:].max(axis=1)).pvalue > 1e-3
     assert len(np.unique(pieces[:, 1])) == 3000

@@ -6,7 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from majority.data.scenarios import STRATA, majority_range, make_bags, round_counts, sample_proportions
+from majority.data.proportions import round_counts, sample_proportions
+from majority.data.scenarios import STRATA, majority_range, make_bags
 from majority.errors import InputError
 
 seeds = st.integers(0, 2**32 - 1)
