@@ -21,8 +21,8 @@ from dataclasses import replace
 
 import numpy as np
 from census import Cell, make_cells, make_parser
+from provenance import commit
 from safetensors.torch import load_file
-from speed import commit
 
 from majority import evaluate
 from majority.experiments.run_folder import environment

@@ -40,8 +40,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from census_tables import HEADS, RUNS, UNKNOWN, write_tables, write_unknown
+from provenance import commit
 from safetensors.torch import load_file
-from speed import commit
 
 from majority import Bags, build_model, evaluate, fit
 from majority.cli.options import parse_folds, parse_settings

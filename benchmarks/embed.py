@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 from PIL import Image
-from speed import commit
+from provenance import commit
 
 from majority.cli.options import parse_folds
 from majority.encoders import Network, open_network

@@ -36,7 +36,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from speed import commit
+from provenance import commit
 
 from majority import evaluate
 from majority.cli.options import parse_folds

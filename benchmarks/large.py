@@ -33,7 +33,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from speed import commit
+from provenance import commit
 
 from majority import Bags, build_model, fit
 from majority.data.stores import FeatureFiles

@@ -34,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 from overestimation_tables import MAIN, SCENARIOS, write_overestimation
-from speed import commit
+from provenance import commit
 
 from majority import Bags, evaluate
 from majority.errors import InputError

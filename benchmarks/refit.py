@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from speed import commit
+from provenance import commit
 
 from majority import Bags
 from majority.cli.options import parse_folds

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from speed import commit
+from provenance import commit
 
 from majority.files import read_json, write_json
 

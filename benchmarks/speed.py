@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -31,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from provenance import commit
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -360,13 +360,6 @@ def growth_cases(tiny: bool) -> dict[str, np.ndarray]:
     cases |= {f"{25_600 // size} bags of {size}": np.full(25_600 // size, size) for size in (1, 16, 256, 4096)}
     cases["400 ragged bags of 1 to 127"] = np.random.default_rng(0).integers(1, 128, 400)
     return cases
-
-
-def commit() -> str:
-    try:
-        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from speed import commit
+from provenance import commit
 
 from majority.experiments.run_folder import environment
 from majority.files import write_json

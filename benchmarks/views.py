@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-from speed import commit
+from provenance import commit
 
 from majority import build_model, evaluate, fit
 from majority.cli.options import parse_folds

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 from labels import FOLDS
-from speed import commit
+from provenance import commit
 
 from majority import evaluate
 from majority.cli.options import parse_folds, parse_settings
