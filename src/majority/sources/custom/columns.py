@@ -11,6 +11,7 @@ import pandas as pd
 
 from ...data.validation import LARGEST_FEATURE, needs_double
 from .findings import Findings, UnreadableError
+from .look_alikes import check_feature_names, warn_of_look_alikes
 from .names import MAX_NAMES, abbreviate_names, closest_name, did_you_mean, features_option
 from .read_options import ReadOptions
 from .tables import LEADING_ZEROS, as_numbers, describe_content, find_separators
@@ -33,8 +34,9 @@ def read_features(
     others = [name for name in frame.columns if name not in RESERVED]
     if options.features:
         columns = _requested_columns(frame, path, options, options.features, others, findings)
+        check_feature_names(list(frame.columns), RESERVED, [*columns], path, options, findings)
     else:
-        columns = _number_columns(frame, path, others, findings)
+        columns = _number_columns(frame, path, options, others, findings)
         if not columns:
             images = closest_name("path", others)
             cure = "add a column path" if images is None else f"rename the column {images} to path, if it names images"
@@ -67,9 +69,10 @@ def _check_finite(
         findings.add_problem(path, row, what, cure)
 
 
-def warn_of_unused_columns(frame: pd.DataFrame, findings: Findings) -> None:
+def warn_of_unused_columns(frame: pd.DataFrame, options: ReadOptions, findings: Findings) -> None:
     """Warn of columns that a manifest of images does not need."""
-    others = [name for name in frame.columns if name not in RESERVED]
+    reported = warn_of_look_alikes(frame.columns, RESERVED, options, findings)
+    others = [name for name in frame.columns if name not in (*RESERVED, *reported)]
     if others:
         findings.warn(f"{_columns_are(others)} not used: the instances are the images of the column path")
 
@@ -112,7 +115,9 @@ def _requested_columns(
     return columns
 
 
-def _number_columns(frame: pd.DataFrame, path: Path, others: list[str], findings: Findings) -> dict[str, np.ndarray]:
+def _number_columns(
+    frame: pd.DataFrame, path: Path, options: ReadOptions, others: list[str], findings: Findings
+) -> dict[str, np.ndarray]:
     """All other columns of numbers, including those with a few cells that are not numbers: these cells are problems."""
     columns, id_columns, unused = {}, [], defaultdict(list)
     with_zeros = set(frame.attrs.get(LEADING_ZEROS, ()))
@@ -128,7 +133,11 @@ def _number_columns(frame: pd.DataFrame, path: Path, others: list[str], findings
             findings.warn(
                 f"column {name} {reason} but is used as a feature: remove it, or choose the features with --features"
             )
-    for content, names in unused.items():
+    reported = check_feature_names(list(frame.columns), RESERVED, [*columns], path, options, findings)
+    for content, of_content in unused.items():
+        names = [name for name in of_content if name not in reported]
+        if not names:
+            continue
         images = closest_name("path", names)
         cure = "" if images is None or not columns else f" (if {images} names images, rename it to path)"
         contain = "it contains" if len(names) == 1 else "they contain"

@@ -29,6 +29,7 @@ from .bag_table import check_consistent, check_filled, check_for_training, check
 from .content import Content
 from .findings import Findings, UnreadableError
 from .instance_table import INSTANCES, read_instances
+from .look_alikes import warn_of_look_alikes
 from .names import did_you_mean
 from .read_options import ReadOptions
 from .tables import TEXT_SUFFIXES, read_table
@@ -51,7 +52,7 @@ def read_folder(folder: Path, options: ReadOptions, findings: Findings) -> Conte
         raise UnreadableError
     on_disk = FeatureFiles(usable)
     names = [_bag_name(file.path) for file in usable]
-    instances = read_instances(folder, names, on_disk.sizes, findings)
+    instances = read_instances(folder, names, on_disk.sizes, options, findings)
     coordinates = _read_coordinates(on_disk, findings) if instances.coordinates is None else instances.coordinates
     store = on_disk.load_if_small()
     for file, start, end in zip(usable, on_disk.starts[:-1], on_disk.starts[1:], strict=True):
@@ -184,6 +185,7 @@ def _read_label_table(table: Path, options: ReadOptions, findings: Findings) -> 
         findings.add_problem(table, 1, f"there is no column {name}{guess}", cure)
     if missing:
         raise UnreadableError
+    warn_of_look_alikes(frame.columns, TEXT, options, findings)
     return frame
 
 

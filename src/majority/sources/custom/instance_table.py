@@ -10,6 +10,8 @@ import pandas as pd
 
 from ...data.validation import LARGEST_COORDINATE, WEIGHT_CURE, is_weight
 from .findings import Findings, UnreadableError
+from .look_alikes import warn_of_look_alikes
+from .read_options import ReadOptions
 from .tables import LISTS, as_numbers, as_text, describe_content, read_table
 
 INSTANCES = "instances.csv"
@@ -25,7 +27,9 @@ class InstanceFacts(NamedTuple):
     weights: np.ndarray | None = None  # (n,)
 
 
-def read_instances(folder: Path, bags: list[str], sizes: np.ndarray, findings: Findings) -> InstanceFacts:
+def read_instances(
+    folder: Path, bags: list[str], sizes: np.ndarray, options: ReadOptions, findings: Findings
+) -> InstanceFacts:
     """The optional instances.csv of a feature folder: one row per row of the feature files, in their order."""
     path = folder / INSTANCES
     if not path.is_file():
@@ -34,6 +38,7 @@ def read_instances(folder: Path, bags: list[str], sizes: np.ndarray, findings: F
     if "bag" not in frame:
         findings.add_problem(path, 1, "there is no column bag", "name the bag of each row, or remove the file")
         raise UnreadableError
+    warn_of_look_alikes(frame.columns, (*TEXT, "x", "y", "weight"), options, findings)
     found = frame["bag"].value_counts()
     cure = f"write one row per instance into {INSTANCES}, in the order of the feature files, or remove it"
     wrong = False

@@ -19,6 +19,7 @@ from .content import Content
 from .findings import Findings, UnreadableError
 from .image_warnings import warn_of_changes, warn_of_losses
 from .instance_table import has_instance_labels, read_coordinates, read_weights
+from .look_alikes import warn_of_look_alikes
 from .names import did_you_mean
 from .parquet import is_parquet
 from .read_options import ReadOptions
@@ -179,7 +180,9 @@ def _read_images(frame: pd.DataFrame, path: Path, options: ReadOptions, findings
     from .images import load_images
 
     if options.training:
-        warn_of_unused_columns(frame, findings)
+        warn_of_unused_columns(frame, options, findings)
+    else:
+        warn_of_look_alikes(frame.columns, RESERVED, options, findings)
     names, first, index = np.unique(frame["path"].to_numpy(str), return_index=True, return_inverse=True)
     size, channels, on_demand = options.image_size, options.channels, options.encoder_shape is not None
     if options.encoder_shape is not None:
