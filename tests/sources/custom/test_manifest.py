@@ -226,9 +226,13 @@ WRONG = {  # change of a valid table -> facts in one line of the message
         lambda t, m: t.assign(bag_label=t["bag_label"].where(t["bag"] != t["bag"][0], "7|7")),
         ("row 2", "label 7|7 names a class twice", "each class once"),
     ),
+    "a bar too many": (
+        lambda t, m: t.assign(bag_label=t["bag_label"].where(t["bag"] != t["bag"][5], "12|")),
+        ("row 7", "label 12| has an empty name", "each class once"),
+    ),
     "a class only together with others": (
         lambda t, m: t.assign(bag_label=t["bag_label"].where(t["bag"] != t["bag"][0], "7|13")),
-        ("class 13 is only named together with others (7|13)", "label a bag with it alone"),
+        ("row 2", "class 13 is only named together with others (7|13)", "label a bag with it alone"),
     ),
     "empty bag name": (change(3, "bag", ""), ("row 5", "bag is empty")),
     "true labels of other names": (
@@ -269,6 +273,36 @@ def test_a_wrong_table_is_refused_by_check_and_by_train(tmp_path, majority, make
     assert code == 2
     assert says(err, *facts)
     assert "Traceback" not in err
+
+
+def test_a_bar_too_many_is_one_problem(tmp_path, make):
+    table = make.table()
+    table.loc[table["bag"] == "slide1", "bag_label"] = "12|"
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    (problem,) = check_source(tmp_path / "bags.csv").problems
+    assert problem.row == 7
+
+
+@pytest.mark.parametrize("bags", [30, 8])
+def test_a_class_that_is_only_ever_a_runner_up_is_warned_of(tmp_path, majority, make, says, bags):
+    table, place = make.table(bags=bags).drop(columns="label"), tmp_path / "bags.csv"
+    table["bag_label"] = table["bag_label"].map({"7": "oats", "12": "wheat"})
+    table["second_label"] = np.where(table["bag"] == "slide1", "ots", "")
+    table.to_csv(place, index=False)
+    facts = ("warning: row 7", "ots", "slide1", "runner-up", "second_label", "did you mean oats?")
+    assert says(majority("check", place)[1], *facts)
+    _, out, err = majority("train", place, *TRAIN, "--out", tmp_path / "run")
+    assert says(out + err, *facts)
+
+
+def test_a_runner_up_that_no_training_bag_has_is_named_with_its_bag(tmp_path, majority, make, says):
+    table, place = make.table(), tmp_path / "bags.csv"
+    table["split"] = make.column(table, ["train", "train", "val", "val"])
+    table["second_label"] = np.where(table["bag"] == "slide2", "13", "")
+    table.to_csv(place, index=False)
+    code, out, _ = majority("check", place)
+    assert code == 1
+    assert says(out, "problem: ", "no training bag has the label 13", "second_label", "slide2")
 
 
 def test_all_problems_are_reported(tmp_path, majority, make):

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from ...data.labels import SEPARATOR, find_wrong_label, split_label
-from ...errors import count_noun
+from ...errors import closest, count_noun
 from .custom_bags import SPLITS
 from .findings import MAX_EXAMPLES, Findings
-from .names import abbreviate_names
+from .names import MIN_SIMILARITY, abbreviate_names
 from .read_options import ReadOptions
 from .tables import MISSING
 
@@ -94,9 +94,26 @@ def named_classes(bags: pd.DataFrame, classes: Collection[str] = ()) -> list[str
 
 def check_for_training(bags: pd.DataFrame, file: Path, findings: Findings) -> None:
     _check_classes(bags, file, findings)
+    _warn_of_only_runners_up(bags, findings)
     _warn_of_missing_labels(bags, findings)
     _warn_of_spellings(bags, findings)
     _warn_of_missing_names(bags, findings)
+
+
+def _warn_of_only_runners_up(bags: pd.DataFrame, findings: Findings) -> None:
+    """Warn of classes that only second_label names: often the name has a typing mistake."""
+    if "second_label" not in bags:
+        return
+    seconds = bags["second_label"]
+    labels = {name for text in bags["label"] for name in split_label(text)}
+    only_second = seconds[~seconds.isin([*labels, ""])].drop_duplicates()
+    for row, name, bag in zip(only_second.index, only_second, bags["bag"][only_second.index], strict=True):
+        guess = closest(name, labels - {""}, MIN_SIMILARITY)
+        hint = f"; did you mean {guess}?" if guess else ""
+        findings.warn(
+            f"row {row}: class {name} of bag {bag} is only ever a runner-up (column second_label{hint}): "
+            "correct it if it is a mistake; otherwise label bags with it"
+        )
 
 
 def _warn_of_missing_labels(bags: pd.DataFrame, findings: Findings) -> None:
@@ -176,11 +193,13 @@ def _check_distinct_classes(
 ) -> None:
     """Check that labels tell two classes at least apart; `counts` is the number of bags of each class that is the only
     label of a bag, `seconds` are the runners-up."""
-    only_together = sorted({*named_classes(bags)} - {*counts.index} - seconds)
+    only_together = sorted({*named_classes(bags)} - {*counts.index} - seconds - {""})  # check_possible reports ""
     for name in only_together:
-        example = next(text for text in bags["label"] if name in split_label(text))
+        row, example = next(
+            pair for pair in zip(bags.index, bags["label"], strict=True) if name in split_label(pair[1])
+        )
         cure = "label a bag with it alone, or leave it out"
-        findings.add_problem(file, None, f"class {name} is only named together with others ({example})", cure)
+        findings.add_problem(file, row, f"class {name} is only named together with others ({example})", cure)
     if len(counts) == 1 and not seconds - {"", counts.index[0]} and not only_together:
         what = f"all bags have the label {counts.index[0]!r}"
         findings.add_problem(file, None, what, "give bags of two or more classes")

@@ -143,10 +143,19 @@ class CustomBags:
         missing = sorted(self.bags.bag_labels.named_classes() - train.bag_labels.named_classes())
         if missing:
             names = ", ".join(self.bags.classes[label] for label in missing)
+            example = self._first_with(missing[0])
             raise InputError(
-                f"no training bag has the label {names}: give more bags of it (or of more groups), "
-                "or a split column that puts one into train"
+                f"no training bag has the label {names}; {example}: correct it if it is a mistake, give more bags of "
+                "it (or of more groups), or a split column that puts one into train"
             )
+
+    def _first_with(self, label: int) -> str:
+        """The first bag whose label or runner-up this class is."""
+        labels, name = self.bags.bag_labels, self.bags.classes[label]
+        named = labels.winners == label if labels.allowed is None else labels.allowed[:, label]
+        kind = "label" if named.any() else "second_label"
+        first = named if named.any() or labels.seconds is None else labels.seconds == label
+        return f"the {kind} of {self.bags.describe(int(np.argmax(first)))} is {name}"
 
 
 def _subsets(bags: Bags, part_of: np.ndarray, parts: int) -> tuple[Bags, ...]:

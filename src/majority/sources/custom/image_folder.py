@@ -42,7 +42,7 @@ def read_image_folder(folder: Path, options: ReadOptions, findings: Findings) ->
         columns = bags.rename(columns={"label": "bag_label"}).set_index("bag")
         frame = frame[frame["bag"].isin(columns.index)].join(columns, on="bag").reset_index(drop=True)
     before = len(findings.problems)
-    content = read_rows(frame, table, options, findings)
+    content = read_rows(frame, table, options, findings, labels_checked=labelled is not None)
     findings.problems[before:] = [replace(problem, row=None) for problem in findings.problems[before:]]
     return content
 

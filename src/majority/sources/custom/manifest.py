@@ -47,8 +47,13 @@ def read_frame(path: Path, options: ReadOptions, findings: Findings) -> pd.DataF
     return _LAST_TABLE[key].iloc[block.start :][: block.rows].copy()
 
 
-def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> Content:
-    """The content of a table of instances, which is at this path; images are relative to its folder."""
+def read_rows(
+    frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings, labels_checked: bool = False
+) -> Content:
+    """The content of a table of instances, which is at this path; images are relative to its folder.
+
+    With `labels_checked`, the labels are from a table of bags, whose problems were found with its rows.
+    """
     if options.unlabelled:
         frame, options = _without_labels(frame, options)
     options = _check_columns(frame, path, options, findings)
@@ -61,7 +66,10 @@ def read_rows(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: F
     resolved = _resolve_paths(frame, path) if has_images else frame
     bags = _read_bags(frame, path, [name for name in used if name in BAG_COLUMNS], findings)
     if options.labels:
-        _check_labels(bags, resolved, path, options, findings)
+        if not labels_checked:
+            _check_labels(bags, path, options, findings)
+        if options.training:
+            _check_shared_images(resolved, path, findings)
     if has_images:
         instances = _read_images(frame, path, options, findings)
         _check_repeated_images(resolved, path, findings)
@@ -104,17 +112,13 @@ def _read_bags(frame: pd.DataFrame, path: Path, columns: list[str], findings: Fi
     return frame.drop_duplicates("bag")[["bag", *columns]].rename(columns={"bag_label": "label"})
 
 
-def _check_labels(
-    bags: pd.DataFrame, resolved: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings
-) -> None:
-    """Check that an evaluation or, with further checks, a training can use the labels. `resolved` has one path per
-    image file."""
+def _check_labels(bags: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> None:
+    """Check that an evaluation or, with further checks, a training can use the labels."""
     check_some_label(bags, path, options, findings)
     if "split" in bags and "group" in bags:
         check_consistent(bags, path, "group", ["split"], "move all bags of a group to one split", findings)
     if options.training:
         check_for_training(bags, path, findings)
-        _check_shared_images(resolved, path, findings)
 
 
 def _content(
