@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from .errors import BusyError, InputError
+from .errors import BusyError, InputError, closest
 
 UNFINISHED = ".unfinished"
 LOCK = ".lock"
@@ -28,6 +28,7 @@ MAX_NAME = 200  # bytes
 UNICODE_FORM: Literal["NFC"] = "NFC"  # accented letters have two forms in Unicode: names are compared in this one
 Value = TypeVar("Value")
 KINDS = {stat.S_IFIFO: "named pipe", stat.S_IFSOCK: "socket", stat.S_IFCHR: "device", stat.S_IFBLK: "device"}
+MIN_SIMILARITY = 0.7  # of the name of a missing file and the name that is suggested for it
 
 
 def check_regular(path: Path) -> None:
@@ -42,6 +43,15 @@ def check_regular(path: Path) -> None:
     if kind != stat.S_IFREG:
         found = "folder" if kind == stat.S_IFDIR else KINDS.get(kind, "special file")
         raise InputError(f"{path} is a {found}, not a file: give a regular file")
+
+
+def missing_file(path: Path, kind: str = "file") -> InputError:
+    """The error for a path that does not exist, with a similar name in its folder."""
+    similar = None
+    with suppress(OSError, ValueError):  # the folder does not exist either, or cannot be read
+        similar = closest(path.name, os.listdir(path.parent), MIN_SIMILARITY)
+    guess = f" (did you mean {path.parent / similar}?)" if similar else ""
+    return InputError(f"there is no {kind} {path}{guess}: check the path")
 
 
 def check_expansion(path: Path, size: int) -> None:

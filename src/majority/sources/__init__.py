@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arguments import check_arguments
 from ..errors import InputError
+from ..files import missing_file
 from ..plugins import load_plugins, register
 from .base import Parts, Source
 from .benchmarks import cifar, digits, medmnist, svhn
@@ -192,8 +193,8 @@ def _load_labelled(
     path = Path(name_or_path).expanduser()
     suffix = path.suffix.lower()
     if not os.path.exists(path):
-        if isinstance(name_or_path, Path) or path.name != name_or_path or suffix in LOADERS:
-            raise InputError(f"there is no file {path}: check the path")
+        if isinstance(name_or_path, Path) or path.name != name_or_path or suffix:
+            raise missing_file(path)
         return _load_named(_find(name_or_path))
     if suffix not in LOADERS or not path.is_file():
         raise InputError(

@@ -190,7 +190,7 @@ def test_a_truncated_or_changed_file_is_refused_or_read_but_never_a_traceback(tm
     assert refused > 50
 
 
-def test_unknown_names_and_paths(tmp_path):
+def test_unknown_names_and_paths(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"'cifar-10' \(did you mean cifar10\?\).*digits, .*path to.*MAJORITY_PLUGINS"):
         sources.load("cifar-10")
     with pytest.raises(InputError, match=r"did you mean pathmnist\?"):
@@ -200,6 +200,13 @@ def test_unknown_names_and_paths(tmp_path):
     for absent in ("absent.npz", "folder/absent", tmp_path / "absent"):
         with pytest.raises(InputError, match=r"there is no file .*absent"):
             sources.load(absent)
+    (tmp_path / "plain.csv").write_text("a,b")
+    for absent in ("plain.cvs", "plian.csv", "plain"):
+        with pytest.raises(InputError, match=r"no file.*did you mean .*plain\.csv\?"):
+            sources.load(str(tmp_path / absent))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"no file plain\.cvs .*plain\.csv\?"):
+        sources.load("plain.cvs")
     (tmp_path / "table.txt").write_text("a,b")
     with pytest.raises(InputError, match=r"table\.txt .*\.npz, \.mat, \.csv, \.tsv or \.parquet"):
         sources.load(tmp_path / "table.txt")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ...data.labels import SEPARATOR, split_label
 from ...errors import InputError, count_noun
-from ...files import check_regular
+from ...files import check_regular, missing_file
 from .bag_table import check_possible, named_classes, sorted_classes
 from .content import Content, check_known_classes, count_true_classes, warn_of_further_classes
 from .custom_bags import SPLITS, CustomBags
@@ -59,7 +59,7 @@ def load_custom(path: Path, options: ReadOptions) -> CustomBags:
 
 def _read(path: Path, options: ReadOptions) -> tuple[Content | None, Findings]:
     if not path.exists():
-        raise InputError(f"there is no file or folder {path}: check the path")
+        raise missing_file(path, "file or folder")
     if not path.is_dir():
         check_regular(path)
     findings = Findings()
