@@ -1,6 +1,6 @@
 """Write handwritten digits as a folder of PNG files and a manifest, bags.csv, with one row per image.
 
-    python examples/write_digits.py digits
+    python examples/write_digits.py example
 
 300 bags of 16 digits (from scikit-learn, no download): 200 for training, 50 for validation, 50 for testing. The column
 `label`, the true digit of each image, is for evaluation only; training uses `bag_label`.
@@ -36,4 +36,4 @@ def write_digits(folder: Path) -> Path:
 
 
 if __name__ == "__main__":
-    print(write_digits(Path(sys.argv[1] if len(sys.argv) > 1 else "digits")))
+    print(write_digits(Path(sys.argv[1] if len(sys.argv) > 1 else "example")))

@@ -102,7 +102,7 @@ def test_the_tutorial_runs_from_images_to_a_report(tmp_path, majority, monkeypat
     with (tmp_path / "classes.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 300 * 5
-    with (tmp_path / "digits" / "bags.csv").open() as file:
+    with (tmp_path / "example" / "bags.csv").open() as file:
         true_class = {row["path"]: row["label"] for row in csv.DictReader(file)}
     correct = [row["class"] == true_class[row["path"]] for row in rows]
     assert sum(correct) / len(correct) > 0.9
@@ -127,7 +127,7 @@ def run_tutorial_snippets() -> list[str]:
 def test_the_python_code_of_the_tutorial_takes_colour_images_of_any_size(tmp_path, majority, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    write_colour_manifest(Path("bags.csv"), ("red", "blue"), "digits/test0", heights=(20, 21, 22))
+    write_colour_manifest(Path("bags.csv"), ("red", "blue"), "example/test0", heights=(20, 21, 22))
     words = ("--recipe", "quick", "--image-size", 8, "--epochs", 10, "--out", "run")
     assert majority("train", "bags.csv", *words)[0] == 0
     assert majority("export", "run")[0] == 0

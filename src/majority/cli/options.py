@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 
 from ..errors import InputError
 from .config_file import with_pairs_of_file
+from .printing import log
 
 SOURCE_HELP = (
     "A name from `majority list`, a .npz (MedMNIST's layout) or .mat (SVHN's layout) file; or bags of your own: "
@@ -22,9 +24,24 @@ SET_HELP = "A setting of the recipe's plan by its name in config.json, e.g. trai
 MAX_FOLDS = 1_000
 COMPILE_HELP = "On a GPU, compile the network even for a short run (long runs do so by themselves)."
 
-Source = Annotated[str, typer.Argument(help=SOURCE_HELP)]
+
+def note_on_names(given: Any) -> Any:
+    """Print a note on each source whose name is also that of a file or folder; returns what was given."""
+    for source in [given] if isinstance(given, str) else given or []:
+        if os.path.exists(source):  # otherwise nothing has to be imported
+            from ..sources import note_on_name
+
+            if note := note_on_name(source):
+                log(f"note: {note}")
+    return given
+
+
+Source = Annotated[str, typer.Argument(help=SOURCE_HELP, callback=note_on_names)]
 RunFolder = Annotated[Path, typer.Argument(help="A run folder: the --out of `majority train`.")]
-OtherSource = Annotated[str | None, typer.Argument(help="Use the bags of this source instead of the run's own.")]
+OtherSource = Annotated[
+    str | None,
+    typer.Argument(help="Use the bags of this source instead of the run's own.", callback=note_on_names),
+]
 Recipe = Annotated[str, typer.Option(help="How to train; see `majority list`.")]
 NumberOfBags = Annotated[int | None, typer.Option(help="Training bags; a quarter as many for validation and testing.")]
 BagSize = Annotated[int | None, typer.Option(help="Instances per bag.")]

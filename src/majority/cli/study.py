@@ -24,7 +24,7 @@ OF_A_PRESET = {"sources", "config", "preset", "methods", "folds", "device", "job
 @app.command()
 def study(
     context: typer.Context,
-    sources: Annotated[list[str], typer.Argument(help=SOURCES_HELP)],
+    sources: Annotated[list[str], typer.Argument(help=SOURCES_HELP, callback=options.note_on_names)],
     config: Config = None,
     methods: Annotated[str, typer.Option(help="Names separated by commas, or all.")] = DEFAULT_METHODS,
     scenarios: Annotated[str, typer.Option(help="Names or LOW,HIGH, separated by commas.")] = "small,various,large",

@@ -132,6 +132,14 @@ def is_custom_source(name_or_path: str | Path) -> bool:
     return is_custom(Path(name_or_path).expanduser()) and not _is_registered(name_or_path)
 
 
+def note_on_name(source: str) -> str | None:
+    """A note where a name stands for a named source and for a file or folder; None otherwise."""
+    if not os.path.exists(source) or not _is_registered(source):
+        return None
+    kind = "folder" if os.path.isdir(source) else "file"
+    return f"{source} is the built-in data set; for the {kind} of this name write {os.path.join('.', source)}"
+
+
 def describe() -> list[SourceInfo]:
     """All named sources; no data are read.
 

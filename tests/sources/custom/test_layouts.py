@@ -186,3 +186,25 @@ def test_many_classes_with_few_bags_are_one_warning(tmp_path, majority, says):
     out = majority("check", tmp_path / "bags.csv")[1]
     assert says(out, "warning: 30 classes are the label of fewer than ten bags each (c00 to c29)")
     assert says(out, "0 problems, 1 warning")
+
+
+def test_a_folder_with_the_name_of_a_data_set(tmp_path, majority, make, says, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make.folder(tmp_path / "digits")
+    code, out, _ = majority("check", "digits")
+    assert code == 0
+    assert "1,797 of 8x8x1" in out
+    assert says(out, "note: digits is the built-in data set", "folder", "./digits")
+    code, out, _ = majority("check", "./digits")
+    assert code == 0
+    assert "tumour" in out
+    assert "note: " not in out
+    train = ("--recipe", "quick", "--epochs", 1, "--out", "run")
+    code, out, _ = majority("train", "./digits", *train)
+    assert code == 0
+    assert "note: digits" not in out
+    code, out, _ = majority("predict", "run", "./digits", "--out", "classes.csv")
+    assert code == 0
+    assert "note: digits" not in out
+    assert majority("evaluate", "run")[0] == 0
+    assert majority("check", "./svhn")[0] == 2
