@@ -24,7 +24,7 @@ from .instance_labels import (
 )
 from .labels import encode_bag_labels, label_column
 from .packing import check_bag_arrays, check_one_value_per_bag, group_rows, offsets_of
-from .splitting import group_split, stratified_split
+from .splitting import group_split, stratified_split, sufficient_per_label
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
 from .validation import (
     LARGEST_FEATURE,
@@ -463,25 +463,37 @@ class Bags:
         parts = self.divide(fractions, seed)
         return tuple(self.subset(parts == part) for part in range(len(fractions)))
 
-    def divide(self, fractions: Sequence[float], seed: int = 0) -> np.ndarray:  # (b,)
-        """Return the number of the part that each bag has in `split`."""
+    def divide(
+        self, fractions: Sequence[float], seed: int = 0, names: Sequence[str] | None = None
+    ) -> np.ndarray:  # (b,)
+        """Return the number of the part that each bag has in `split`. `names` are those of splits, for the error."""
         try:
             shares, rng = np.asarray(fractions, float), np.random.default_rng(seed)
         except ValueError:
             raise InputError(f"split by {fractions!r}, seed {seed}: give numbers, and a seed of at least 0") from None
         if shares.ndim != 1 or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
             raise InputError(f"fractions {shares.tolist()} must be positive and sum to 1")
-        what, strata = f"{len(self)} bags", self.bag_labels.strata(len(self.classes))
+        strata = self.bag_labels.strata(len(self.classes))
         if self.groups is None:
             parts = stratified_split(strata, shares / shares.sum(), rng)
         else:
-            names, groups = np.unique(self.groups, return_inverse=True)
-            parts, what = group_split(groups, strata, shares, rng), f"{len(names)} groups"
-        for part, share in enumerate(shares):
-            if not (parts == part).any():
-                more = "bags" if self.groups is None else "groups, or name each bag's part in a split column"
-                raise InputError(f"part {part} ({share:.0%}) of {what} would be empty: give more {more}")
+            parts = group_split(np.unique(self.groups, return_inverse=True)[1], strata, shares, rng)
+        if len(np.unique(parts)) < len(shares):
+            raise InputError(self._indivisible(shares / shares.sum(), strata, names))
         return parts
+
+    def _indivisible(self, shares: np.ndarray, strata: np.ndarray, names: Sequence[str] | None) -> str:
+        """That a part would be empty, and how many bags, or groups, are enough."""
+        if self.groups is None:
+            found, number = count_noun(len(self), "bag"), sufficient_per_label(len(np.unique(strata)), shares)
+            enough = f"{count_noun(number, 'bag')} of each label"
+        else:
+            found, enough = count_noun(len(np.unique(self.groups)), "group"), count_noun(len(shares), "group")
+        percent = [f"{share:.0%}" for share in shares]
+        parts = percent if names is None else [f"{name} ({share})" for name, share in zip(names, percent, strict=True)]
+        by_split = "" if names is None else ", or a column split that says where each bag goes"
+        what = f"{found} cannot be divided into {', '.join(parts)} without an empty part"
+        return f"{what}: give at least {enough}{by_split}"
 
     # ------------------------------------------------------------------ files
 

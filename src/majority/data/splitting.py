@@ -32,6 +32,19 @@ def stratified_split(labels: np.ndarray, fractions: np.ndarray, rng: np.random.G
     return parts
 
 
+def sufficient_per_label(n_labels: int, fractions: np.ndarray) -> int:
+    """The number of bags of each label with which `stratified_split` leaves no part empty.
+
+    >>> sufficient_per_label(3, np.array([0.6, 0.2, 0.2])), sufficient_per_label(1, np.array([0.8, 0.2]))
+    (2, 3)
+    """
+    for number in range(1, int(1 / fractions.min()) + 1):
+        labels = np.repeat(np.arange(n_labels), number)
+        if len(np.unique(stratified_split(labels, fractions, np.random.default_rng(0)))) == len(fractions):
+            return number
+    return int(np.ceil(1 / fractions.min() - 1e-9))  # then every part has a whole bag of each label
+
+
 def group_split(
     groups: np.ndarray, labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:  # (b,) -> (b,)
