@@ -66,6 +66,13 @@ def cases(source: str) -> list[Case]:
     study = ("study", source, "--scenarios", "large", "--methods", "log-mean,vote", "--folds", "0,1", *bags)
     study += ("--recipe", "quick", "--epochs", "1", "--jobs", "1", "--out", "OUT/study")
 
+    own = ("--recipe", "quick", "--method", "log-mean", "--epochs", "2", "--device", "cpu")
+
+    def write_bags(work: Path) -> None:
+        work.mkdir(parents=True, exist_ok=True)
+        rows = [f"{bag},{'ab'[bag % 2]},{bag % 2 + 0.1 * i},{0.1 * bag}" for bag in range(20) for i in range(4)]
+        (work / "bags.csv").write_text("\n".join(["bag,bag_label,u,v", *rows]))
+
     def trained(work: Path) -> None:
         assert run(quick, work).code == 0
 
@@ -92,6 +99,8 @@ def cases(source: str) -> list[Case]:
             ),
         ),
         Case("census", (*train, "census", "--epochs", "1", "--set", "census.teacher_epochs=1", "--backbone", "mlp")),
+        Case("corrected", (*quick, "--wrong-labels", "0.2", "--set", "assumed_wrong=0.4")),
+        Case("refit", ("train", "OUT/bags.csv", *own, "--refit", "--out", "OUT/run"), write_bags),
         Case("study", study),
         Case("predict", ("predict", "OUT/run", "--device", "cpu", "--out", "OUT/classes.csv"), trained),
         Case("report", ("report", "OUT/run"), trained),

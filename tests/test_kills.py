@@ -41,11 +41,11 @@ runpy.run_path({str(SCRIPT)!r}, run_name="__main__")
 
 
 def test_commands_end_with_the_same_files_after_a_fault(run_script, tmp_path):
-    words = ["--only", "quick,mpem,census,study", "--points", "2", "--out", tmp_path / "counts.json"]
+    words = ["--only", "quick,mpem,census,corrected,refit,study", "--points", "2", "--out", tmp_path / "counts.json"]
     code, printed = run_script(*words)
     assert code == 0, printed
     counts = json.loads((tmp_path / "counts.json").read_text())["commands"]
-    assert set(counts) == {"quick", "mpem", "census", "study"}
+    assert set(counts) == {"quick", "mpem", "census", "corrected", "refit", "study"}
     assert all(sum(command["faults"].values()) == 2 for command in counts.values())
     assert counts["census"]["writes"] > counts["quick"]["writes"] > 20
 
