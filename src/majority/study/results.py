@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -220,15 +222,16 @@ def _format_setting(name: str, value: object) -> str:
     >>> _format_setting("bag_size", 8), _format_setting("census.head", None), _format_setting("with_replacement", True)
     ('bag size 8', 'no census.head', 'with replacement')
     >>> _format_setting("corrections", {"farm01": "oats", "farm03": "rye"})
-    'corrections of 2 bags'
+    'corrections of 2 bags (checksum 6914)'
     """
     name = name if "." in name else name.replace("_", " ")  # a dotted name stays as --set takes it
     if value is True:
         return name
     if value is None or value is False:
         return f"no {name}"
-    if isinstance(value, dict):  # labels by bag
-        return f"{name} of {count_noun(len(value), 'bag')}"
+    if isinstance(value, dict):  # labels by bag; other labels of as many bags are another row of the table
+        checksum = zlib.crc32(json.dumps(value, sort_keys=True).encode()) & 0xFFFF
+        return f"{name} of {count_noun(len(value), 'bag')} (checksum {checksum:04x})"
     return f"{name} {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
 
 
