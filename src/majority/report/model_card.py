@@ -14,6 +14,7 @@ from ..errors import count_noun
 from ..files import write_text
 from ..inference.classifier import Classifier
 from ..inference.metrics import coverage_note
+from ..methods import AUTO
 from ..recipes import describe_result
 from .about import corrected_labels
 
@@ -88,7 +89,7 @@ def write_model_card(
         "Figures": _figures(facts),
         "Limits": [f"- {line}" for line in (*LIMITS, *notes)],
     }
-    lines = [f"# Model card: {facts['source']}, {facts['method']}"]
+    lines = [f"# Model card: {facts['source']}" + ("" if facts["method"] == AUTO else f", {facts['method']}")]
     for title, content in sections.items():
         lines += ["", f"## {title}", "", *content]
     path = folder / MODEL_CARD
@@ -136,7 +137,9 @@ def _labels(facts: dict[str, Any], weighted: bool) -> list[str]:
 
 def _method(facts: dict[str, Any], described: dict[str, str]) -> list[str]:
     made_with = f"seed {facts['seed']}, majority {facts['majority']}"
-    lines = [f"Method `{facts['method']}`, recipe `{facts['recipe']}`, {made_with}."]
+    several = "Several bag losses, weighted (method `auto`, the default)"
+    method = several if facts["method"] == AUTO else f"Method `{facts['method']}`"
+    lines = [f"{method}, recipe `{facts['recipe']}`, {made_with}."]
     return [*lines, *([""] if described else []), *(f"- {title}: {text}" for title, text in described.items())]
 
 
