@@ -24,7 +24,7 @@ from .instance_labels import (
 )
 from .labels import encode_bag_labels, label_column
 from .packing import check_bag_arrays, check_one_value_per_bag, group_rows, offsets_of
-from .splitting import group_split, stratified_split, sufficient_per_label
+from .splitting import group_split, indivisible, stratified_split
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
 from .validation import (
     LARGEST_FEATURE,
@@ -479,21 +479,8 @@ class Bags:
         else:
             parts = group_split(np.unique(self.groups, return_inverse=True)[1], strata, shares, rng)
         if len(np.unique(parts)) < len(shares):
-            raise InputError(self._indivisible(shares / shares.sum(), strata, names))
+            raise indivisible(shares / shares.sum(), strata, self.groups, names)
         return parts
-
-    def _indivisible(self, shares: np.ndarray, strata: np.ndarray, names: Sequence[str] | None) -> str:
-        """That a part would be empty, and how many bags, or groups, are enough."""
-        if self.groups is None:
-            found, number = count_noun(len(self), "bag"), sufficient_per_label(len(np.unique(strata)), shares)
-            enough = f"{count_noun(number, 'bag')} of each label"
-        else:
-            found, enough = count_noun(len(np.unique(self.groups)), "group"), count_noun(len(shares), "group")
-        percent = [f"{share:.0%}" for share in shares]
-        parts = percent if names is None else [f"{name} ({share})" for name, share in zip(names, percent, strict=True)]
-        by_split = "" if names is None else ", or a column split that says where each bag goes"
-        what = f"{found} cannot be divided into {', '.join(parts)} without an empty part"
-        return f"{what}: give at least {enough}{by_split}"
 
     # ------------------------------------------------------------------ files
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+
+from ..errors import InputError, count_noun
 
 
 def stratified_split(labels: np.ndarray, fractions: np.ndarray, rng: np.random.Generator) -> np.ndarray:  # (b,) -> (b,)
@@ -43,6 +47,23 @@ def sufficient_per_label(n_labels: int, fractions: np.ndarray) -> int:
         if len(np.unique(stratified_split(labels, fractions, np.random.default_rng(0)))) == len(fractions):
             return number
     return int(np.ceil(1 / fractions.min() - 1e-9))  # then every part has a whole bag of each label
+
+
+def indivisible(
+    fractions: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, names: Sequence[str] | None
+) -> InputError:
+    """The error for bags with which a part would be empty: how many bags, or groups, are enough. `names` are those of
+    the parts in a column split."""
+    if groups is None:
+        found, number = count_noun(len(labels), "bag"), sufficient_per_label(len(np.unique(labels)), fractions)
+        enough = f"{count_noun(number, 'bag')} of each label"
+    else:
+        found, enough = count_noun(len(np.unique(groups)), "group"), count_noun(len(fractions), "group")
+    percent = [f"{share:.0%}" for share in fractions]
+    parts = percent if names is None else [f"{name} ({share})" for name, share in zip(names, percent, strict=True)]
+    by_split = "" if names is None else ", or a column split that says where each bag goes"
+    what = f"{found} cannot be divided into {', '.join(parts)} without an empty part"
+    return InputError(f"{what}: give at least {enough}{by_split}")
 
 
 def group_split(

@@ -71,8 +71,7 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     weights = "weights by how well instance predictions explain the labels of 5 validation bags"
     assert all(weights in (tmp_path / "run" / name).read_text() for name in ("report.html", "model-card.md"))
     title, *card = (tmp_path / "run/model-card.md").read_text().splitlines()
-    assert "auto" not in title, "it is no name of a method"
-    assert any("losses" in line and "`auto`" in line for line in card)
+    assert ("auto" in title, any("losses" in line and "`auto`" in line for line in card)) == (False, True)
     assert result["plan"]["census"]["momentum"] == 0.9
     assert not list((tmp_path / "run").rglob("checkpoint.safetensors"))
     code, out, _ = majority(*words)

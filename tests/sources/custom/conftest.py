@@ -72,3 +72,15 @@ def make():
         folder = staticmethod(feature_folder)
 
     return Makers
+
+
+@pytest.fixture
+def check(majority):
+    """Run `majority check`: its exit code and output."""
+
+    def run(place, *words):
+        code, out, err = majority("check", place, *words)
+        assert err == ""
+        return code, out
+
+    return run
