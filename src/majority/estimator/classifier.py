@@ -1,4 +1,4 @@
-"""MajorityLabelClassifier, a scikit-learn estimator that takes bag ids as groups, and its scorer bag_accuracy."""
+"""MajorityLabelClassifier, a scikit-learn estimator that takes bag ids as groups."""
 
 from __future__ import annotations
 
@@ -14,24 +14,22 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import accuracy_score
-from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
-from sklearn.utils.metadata_routing import MetadataRequest
+from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from .data.bags import Bags
-from .data.device import BATCH_INSTANCES, choose_device
-from .data.labels import SEPARATOR, split_label
-from .data.segments import Segments
-from .data.training_labels import with_training_labels
-from .data.validation import as_weights, find_missing
-from .errors import InputError
-from .inference.classifier import Classifier
-from .methods import AUTO, METHODS, check_options
-from .recipes import DEFAULT, Plan, TaskInfo, choose_plan, find_recipe, model_builder, train_by_plan
-from .recipes.plan import SHORTHANDS
+from ..data.bags import Bags
+from ..data.device import BATCH_INSTANCES, choose_device
+from ..data.segments import Segments
+from ..data.training_labels import with_training_labels
+from ..errors import InputError
+from ..inference.classifier import Classifier
+from ..methods import AUTO, METHODS, check_options
+from ..recipes import DEFAULT, Plan, TaskInfo, choose_plan, find_recipe, model_builder, train_by_plan
+from ..recipes.plan import SHORTHANDS
+from .rows import as_objects, is_special, make_bags, make_special_bags, refuse_missing, weights_of
+from .scoring import share_of_bags_right
 
 SURE_AND_RIGHT = 0.9  # if rows have labels of their own, the model's surest half agrees with them more often than this
 FEWEST_ROWS = 20  # with fewer rows this is not checked
@@ -51,6 +49,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     given if the labels look like labels of bags. `predict` and `predict_proba` classify single rows;
     `score(X, y, groups)` is the bag accuracy.
 
+    >>> from majority import bag_accuracy
     >>> X = np.array([[0.0], [0.1], [9.0], [9.1], [9.0], [0.2]] * 5)
     >>> y = ["low", "low", "low", "high", "high", "high"] * 5
     >>> bags = np.repeat(np.arange(10), 3)
@@ -144,8 +143,8 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         if groups is None:
-            _refuse_missing(y, "label")
-        special = second_labels is not None or _is_special(y)
+            refuse_missing(y, "label")
+        special = second_labels is not None or is_special(y)
         if special:
             rows, labels = validate_data(self, X, dtype=FLOATS), None
         else:
@@ -158,13 +157,13 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
             )
         if labels is not None:
             self.classes_, codes = np.unique(labels, return_inverse=True)
-            bags = _make_bags(rows, codes, [str(name) for name in self.classes_], groups)
+            bags = make_bags(rows, codes, [str(name) for name in self.classes_], groups)
         else:
-            self.classes_, bags = _make_special_bags(rows, y, second_labels, groups)
+            self.classes_, bags = make_special_bags(rows, y, second_labels, groups)
         if instance_labels is not None:
             bags = self._with_instance_labels(bags, instance_labels)
         if instance_weights is not None:
-            bags = bags._with(weights=_weights(bags, instance_weights))
+            bags = bags._with(weights=weights_of(bags, instance_weights))
         seed = _seed_from(self.random_state)
         train, held_out = self._split(bags, seed)
         plan = self._plan(train, seed)
@@ -184,7 +183,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _with_instance_labels(self, bags: Bags, labels: ArrayLike) -> Bags:
-        column = _as_objects(labels)
+        column = as_objects(labels)
         check_consistent_length(bags.store, column)
         find_recipe("quick" if self.recipe == DEFAULT else self.recipe).check_instance_labels(self.method)
         return with_training_labels(bags, column)
@@ -255,7 +254,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=2,
             )
-        return _bag_accuracy(y, predicted, groups, instance_weights)
+        return share_of_bags_right(y, predicted, groups, instance_weights)
 
     def _split(self, bags: Bags, seed: int) -> tuple[Bags, Bags | None]:
         """Bags without a label are not held out."""
@@ -283,153 +282,8 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
             )
 
 
-class BagAccuracy:
-    """Scorer: share of bags whose most common predicted class is their label. It requests groups by metadata routing.
-
-    `bag_accuracy(estimator, X, y, groups)` works with any classifier of rows.
-    """
-
-    def __call__(
-        self,
-        estimator: Any,
-        X: ArrayLike,
-        y: ArrayLike,
-        groups: ArrayLike | None = None,
-        instance_weights: ArrayLike | None = None,
-    ) -> float:
-        if groups is None:
-            raise InputError(
-                "bag_accuracy got no groups: pass groups=bag_ids (for GridSearchCV and others, first call "
-                "sklearn.set_config(enable_metadata_routing=True))"
-            )
-        return _bag_accuracy(y, estimator.predict(X), groups, instance_weights)
-
-    def __repr__(self) -> str:
-        return "bag_accuracy"
-
-    def get_metadata_routing(self) -> MetadataRequest:
-        request = MetadataRequest(owner=repr(self))
-        request.score.add_request(param="groups", alias=True)
-        request.score.add_request(param="instance_weights", alias=True)
-        return request
-
-
-bag_accuracy = BagAccuracy()
-
-
-def _make_bags(rows: np.ndarray, codes: np.ndarray, names: list[str], groups: ArrayLike | None) -> Bags:
-    if groups is not None:
-        return Bags.from_table(rows, _bag_ids(groups, len(rows)), np.asarray(names)[codes], names)
-    return Bags(rows, np.arange(len(rows)), np.arange(len(rows) + 1), codes, names)
-
-
-def _weights(bags: Bags, weights: ArrayLike) -> np.ndarray:  # (n,) in the order of the bags
-    column = np.asarray(weights)
-    check_consistent_length(bags.store, column)
-    return as_weights(column, lambda row: f"row {row}")[bags.index]
-
-
-def _count_votes(votes: np.ndarray, bags: Bags, weights: ArrayLike | None) -> np.ndarray:  # (n, C) -> (b, C)
-    """Rows are in the order of the bags."""
-    if weights is not None:
-        votes = votes * _weights(bags, weights)[:, None]
-    sums: np.ndarray = np.add.reduceat(votes, bags.offsets[:-1])
-    return sums
-
-
-def _is_special(y: ArrayLike) -> bool:
-    """Whether labels are missing, or name several classes."""
-    column = _as_objects(y)
-    if column.ndim != 1 or column.dtype.kind not in "OfU":
-        return False
-    texts = column.dtype.kind in "OU" and any(isinstance(text, str) and SEPARATOR in text for text in column)
-    return texts or len(_missing(column)) > 0
-
-
-def _as_objects(values: ArrayLike) -> np.ndarray:
-    """An array; of a list, an array of objects, in which NaN is not the text 'nan'."""
-    return np.asarray(values) if hasattr(values, "dtype") else np.array(values, dtype=object)
-
-
-def _missing(column: np.ndarray) -> np.ndarray:  # positions
-    empty = [isinstance(value, str) and value == "" for value in column] if column.dtype.kind in "OU" else []
-    return np.union1d(find_missing(column), np.flatnonzero(empty))
-
-
-def _make_special_bags(
-    rows: np.ndarray, y: ArrayLike, second_labels: ArrayLike | None, groups: ArrayLike | None
-) -> tuple[np.ndarray, Bags]:
-    """The classes, and bags of which some have no label, one of several, or a runner-up."""
-    ids = np.arange(len(rows)) if groups is None else _bag_ids(groups, len(rows))
-    names: dict[str, Any] = {}  # text -> class as the caller writes it
-    columns = []
-    for values in (y,) if second_labels is None else (y, second_labels):
-        column = _as_objects(values)
-        check_consistent_length(rows, column)
-        known = np.delete(np.arange(len(column)), _missing(column))
-        texts = np.full(len(column), "", object)
-        texts[known] = [str(value) for value in column[known].tolist()]
-        for value in column[known].tolist():
-            parts = split_label(value) if isinstance(value, str) else (value,)
-            names |= {str(part): part for part in parts}
-        columns.append(texts)
-    classes = np.unique(np.array([*names.values()]))
-    seconds = columns[1] if second_labels is not None else None
-    labelled = [str(name) for name in classes.tolist()]
-    return classes, Bags.from_table(rows, ids, columns[0], labelled, second_labels=seconds)
-
-
-def _bag_ids(groups: ArrayLike, rows: int) -> np.ndarray:
-    try:
-        ids: np.ndarray = column_or_1d(groups)
-    except (TypeError, ValueError):
-        raise InputError("groups is not a column: give a list or a 1D array, the bag id of each row") from None
-    if len(ids) != rows:
-        raise InputError(f"{rows} rows but {len(ids)} groups: give the bag id of each row")
-    _refuse_missing(ids, "bag id")
-    return ids.astype(str) if ids.dtype == object else ids
-
-
 def _seed_from(random_state: Any) -> int:
     try:
         return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
     except (TypeError, ValueError) as error:
         raise InputError(f"random_state: {error}: give a whole number, a RandomState or None") from None
-
-
-def _refuse_missing(values: ArrayLike | None, what: str) -> None:
-    if values is None:
-        return  # scikit-learn has a message for a missing y
-    column = np.asarray(values, dtype=object).ravel()
-    if len(rows := find_missing(column)):
-        raise InputError(f"row {rows[0]} has no {what} ({column[rows[0]]}): give every row the {what} of its bag")
-
-
-def _bag_accuracy(
-    y: ArrayLike, predicted: np.ndarray, groups: ArrayLike | None, weights: ArrayLike | None = None
-) -> float:
-    if groups is not None and _is_special(y):
-        return _special_bag_accuracy(y, predicted, groups, weights)
-    _refuse_missing(y, "label")
-    labels: np.ndarray = column_or_1d(y)
-    check_consistent_length(labels, predicted)
-    if groups is None:
-        return float(accuracy_score(labels, predicted))
-    classes, codes = np.unique(predicted, return_inverse=True)
-    votes = np.eye(len(classes), dtype=np.float32)[codes]  # (n, C)
-    bags = Bags.from_table(votes, _bag_ids(groups, len(labels)), labels.astype(str))
-    counts = _count_votes(bags.instances(), bags, weights)  # (b, C)
-    bag_labels = labels[bags.index[bags.offsets[:-1]]]  # (b,)
-    return float((classes[counts.argmax(axis=1)] == bag_labels).mean())
-
-
-def _special_bag_accuracy(y: ArrayLike, predicted: np.ndarray, groups: ArrayLike, weights: ArrayLike | None) -> float:
-    """Over the bags with a label; right is any of several classes."""
-    _, bags = _make_special_bags(np.zeros((len(predicted), 1)), y, None, groups)
-    classes, codes = np.unique(predicted, return_inverse=True)
-    votes = np.eye(len(classes), dtype=np.int64)[codes[bags.index]]  # (n, classes)
-    winners = _count_votes(votes, bags, weights).argmax(axis=1)  # (b,)
-    number = {name: i for i, name in enumerate(bags.classes)}
-    numbers = np.array([number.get(str(name), -1) for name in classes.tolist()])[winners]  # -1: no label has that name
-    right = bags.bag_labels.allows(np.maximum(numbers, 0)) & (numbers >= 0)
-    return float(right[bags.bag_labels.known].mean())
