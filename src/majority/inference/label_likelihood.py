@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.bags import Bags
+from ..data.joining import join_labels
 from ..data.labels import BagLabels
 
 SHARPNESS = np.geomspace(0.1, 100, 61)  # values that are tried
@@ -156,3 +157,33 @@ def voting_shares(shares: np.ndarray, bags: Bags) -> tuple[np.ndarray, BagLabels
     if bags.background is None:
         return shares, bags.bag_labels
     return np.delete(shares, bags.background, axis=1), bags.bag_labels.without_class(bags.background)
+
+
+class LabelEvidence(NamedTuple):
+    """What was predicted in bags, and their labels, which are judged by it."""
+
+    shares: np.ndarray  # (b, C) of the classes that vote
+    labels: BagLabels
+    label_counts: np.ndarray  # (C,)
+
+    def mean_log_likelihoods(self, wrong_shares: Iterable[float]) -> list[float]:
+        return mean_log_likelihoods(*self, wrong_shares)
+
+    def judge(self, wrong: float) -> Judged:
+        return judge_labels(*self, wrong)
+
+
+def label_evidence(parts: Iterable[tuple[np.ndarray, Bags]]) -> LabelEvidence:
+    """Of all parts together: (b, C) votes for each class in bags that all have a label.
+
+    >>> bags = Bags.from_lists([np.ones((4, 1))] * 2, labels=["oak", "pine"])
+    >>> label_evidence([(np.array([[3, 1], [1, 3]]), bags)]).shares
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    """
+    votes, labels = zip(*(voting_shares(of_part, bags) for of_part, bags in parts), strict=True)
+    of_classes = np.concatenate(votes)
+    total = of_classes.sum(axis=1, keepdims=True)
+    shares = of_classes / np.where(total > 0, total, 1)  # all 0 if no instance votes
+    joined = join_labels(labels, shares.shape[1])
+    return LabelEvidence(shares, joined, joined.counts(shares.shape[1]))

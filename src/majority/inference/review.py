@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..data.joining import join_labels
 from .classified_bags import ClassifiedBags
-from .label_likelihood import judge_labels, mean_log_likelihoods, voting_shares
+from .label_likelihood import label_evidence
 from .prediction_files import instance_ids, write_rows
 
 WRONG_SHARES = np.geomspace(0.01, 0.45, 24)  # that are tried; the lowest is assumed if no label seems to be wrong
@@ -51,30 +50,22 @@ def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
     places = [(part, bag) for part, numbers in known.items() for bag in numbers.tolist()]
     if not places:
         return Review(dict(parts), [], 0, 0.0)
-    votes, labels, columns = [], [], np.empty(0, np.int64)
-    for part, of in parts.items():
-        if len(known[part]):
-            columns, _ = voting_shares(np.arange(of.counts.shape[1])[None], of.bags)
-            of_part = voting_shares(of.votes[known[part]].astype(float), of.bags.subset(known[part]))
-            votes.append(of_part[0])
-            labels.append(of_part[1])
-    counts = np.concatenate(votes)
-    total = counts.sum(axis=1, keepdims=True)
-    shares = counts / np.where(total > 0, total, 1)  # all 0 if no instance votes
-    given = join_labels(labels, shares.shape[1])
-    frequencies = given.counts(shares.shape[1])
-    likelihoods = mean_log_likelihoods(shares, given, frequencies, WRONG_SHARES.tolist())
-    wrong = float(WRONG_SHARES[int(np.argmax(likelihoods))])
-    judged = judge_labels(shares, given, frequencies, wrong)
+    labelled = [(of.votes[known[part]], of.bags.subset(known[part])) for part, of in parts.items() if len(known[part])]
+    evidence = label_evidence(labelled)
+    shares, n_voting = evidence.shares, evidence.shares.shape[1]
+    wrong = float(WRONG_SHARES[int(np.argmax(evidence.mean_log_likelihoods(WRONG_SHARES.tolist())))])
+    judged = evidence.judge(wrong)
     most = shares.argmax(axis=1)
-    outvoted = shares.max(axis=1) > np.max(shares, axis=1, where=given.allowed_classes(shares.shape[1]), initial=0)
+    outvoted = shares.max(axis=1) > np.max(shares, axis=1, where=evidence.labels.allowed_classes(n_voting), initial=0)
     suggested = np.where(judged.contradicted, judged.winner, most)
     doubtful = np.flatnonzero(judged.contradicted | outvoted)
+    background = labelled[0][1].background
+    voting = [number for number in range(n_voting + 1) if number != background]
     suspicions = [
         Suspicion(
             part=places[i][0],
             bag=places[i][1],
-            suggested=int(columns[0, suggested[i]]),
+            suggested=voting[suggested[i]],
             probability=float(judged.wrong[i]),
             is_probable=bool(judged.contradicted[i]),
             suggested_probability=float(judged.probabilities[i, suggested[i]]),

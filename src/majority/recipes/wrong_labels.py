@@ -17,11 +17,10 @@ import numpy as np
 
 from ..data.bags import Bags
 from ..data.instance_labels import UNKNOWN
-from ..data.joining import join_labels
 from ..data.labels import BagLabels
 from ..errors import count_noun
 from ..files import write_json
-from ..inference.label_likelihood import Judged, judge_labels, mean_log_likelihoods, voting_shares
+from ..inference.label_likelihood import Judged, label_evidence
 from ..model import Model
 from ..parsing import read_record
 from ..records import WrongLabels
@@ -97,18 +96,12 @@ def find_wrong_labels(
     `corrections` has the bags whose label is probably wrong, by their number, with validation bags after the training
     bags: the label that they get, or an empty text. The last training bag of a class keeps its label.
     """
-    votes, labels = [], []
     parts = (train,) if val is train else (train, val)
-    for bags in parts:
-        known = np.flatnonzero(bags.bag_labels.known)
-        of_part = voting_shares(predicted_shares(model, bags.subset(known), device, hard=True), bags.subset(known))
-        votes.append(of_part[0])
-        labels.append(of_part[1])
+    labelled = [bags.subset(bags.bag_labels.known) for bags in parts if bags.labelled]
+    evidence = label_evidence((predicted_shares(model, bags, device, hard=True), bags) for bags in labelled)
     numbers = np.flatnonzero(np.concatenate([bags.bag_labels.known for bags in parts]))
-    shares, given = np.concatenate(votes), join_labels(labels, votes[0].shape[1])
-    frequencies = given.counts(shares.shape[1])
-    means = mean_log_likelihoods(shares, given, frequencies, SHARES)
-    tried = {one: mean * len(shares) for one, mean in zip(SHARES, means, strict=True)}
+    means = evidence.mean_log_likelihoods(SHARES)
+    tried = {one: mean * len(numbers) for one, mean in zip(SHARES, means, strict=True)}
     if share is None:
         share = max(tried, key=lambda one: tried[one])
         share = share if tried[share] - tried[0.0] >= LEAST_EVIDENCE else 0.0
@@ -116,9 +109,9 @@ def find_wrong_labels(
     about |= {"bags": len(numbers), "corrections": {}}
     if share == 0:
         return about
-    judged = judge_labels(shares, given, frequencies, share)
+    judged = evidence.judge(share)
     names = [name for number, name in enumerate(train.classes) if number != train.background]
-    for i in _without_last_of_class(judged, given, int(np.searchsorted(numbers, len(train)))):
+    for i in _without_last_of_class(judged, evidence.labels, int(np.searchsorted(numbers, len(train)))):
         winner = int(judged.probabilities[i].argmax())
         sure = judged.probabilities[i, winner] >= SURE
         about["corrections"][str(numbers[i])] = names[winner] if sure else ""
