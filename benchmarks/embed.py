@@ -2,9 +2,10 @@
 
     python benchmarks/embed.py cifar10 --model lite0.onnx --mean 0.498 --std 0.502 --folds 0-4 --out results/embed
 
-The images of all folds' bags are embedded once, into OUT/NAME.npy (not kept in the repository), then each fold is
-trained. Folds and bags are those of the source itself. Each line of OUT/runs.jsonl is one training; a training that
-has a line is not run again. OUT/embedding.json has the facts and the time of the features. Measured: results/README.md.
+All images are embedded once, into OUT/SOURCE.npy (not kept in the repository; benchmarks/labels.py --features takes
+it), then each fold is trained. Folds and bags are those of the source itself. Each line of OUT/runs.jsonl is one
+training; a training that has a line is not run again. OUT/embedding.json has the facts and the time of the features.
+Measured: results/README.md.
 """
 
 from __future__ import annotations
@@ -39,13 +40,12 @@ def resized(images: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     return np.stack([np.asarray(picture.resize((width, height), method)).reshape(shape) for picture in pictures])
 
 
-def embedded(source: LabelledSet, used: np.ndarray, network: Network) -> np.ndarray:
-    """(N, d): the features of the used images, zeros for the others."""
-    features = np.zeros((len(source.store), network.embedding.features), np.float32)
-    for start in range(0, len(used), BLOCK):
-        rows = used[start : start + BLOCK]
-        features[rows] = network(resized(source.store[rows], network.embedding.image_shape))
-        print(f"\r{min(start + BLOCK, len(used)):,} of {len(used):,} images", end="", flush=True)
+def embedded(images: np.ndarray, network: Network) -> np.ndarray:  # (N, d)
+    features = np.empty((len(images), network.embedding.features), np.float32)
+    for start in range(0, len(images), BLOCK):
+        block = slice(start, start + BLOCK)
+        features[block] = network(resized(images[block], network.embedding.image_shape))
+        print(f"\r{min(start + BLOCK, len(images)):,} of {len(images):,} images", end="", flush=True)
     print()
     return features
 
@@ -61,7 +61,6 @@ def main() -> None:
     parser.add_argument("--method", default="auto")
     parser.add_argument("--recipe", default="census")
     parser.add_argument("--folds", type=parse_folds, default="0-4")
-    parser.add_argument("--features", type=Path, help="where the features are kept [default: OUT/SOURCE.npy]")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -70,23 +69,17 @@ def main() -> None:
     network = open_network(
         arguments.model, image_size=arguments.image_size, mean=arguments.mean, std=arguments.std, device="cpu"
     )
-    file = arguments.features or arguments.out / f"{source.name}.npy"
-    made_of = {"sha256": network.embedding.sha256, "scenario": arguments.scenario}
-    kept = file.with_suffix(".json")
-    before = read_json(kept) if file.exists() and kept.exists() else {}
-    if file.exists() and not made_of.items() <= before.items():
-        raise SystemExit(f"{file} was made of another model or scenario: choose another --features")
-    folds = sorted({*arguments.folds, *before.get("folds", [])})
-    if before.get("folds") != folds:
-        parts = [source.make_parts(scenario=arguments.scenario, fold=fold) for fold in folds]
-        used = np.unique(np.concatenate([bags.index for of_fold in parts for bags in of_fold if bags is not None]))
+    file = arguments.out / f"{source.name}.npy"
+    facts_file = arguments.out / "embedding.json"
+    if not file.exists():
         started = time.process_time()
-        features = embedded(source, used, network)
-        facts = network.embedding._asdict() | {"model": Path(network.embedding.model).name, "images": len(used)}
+        features = embedded(source.store, network)
+        facts = network.embedding._asdict() | {"model": Path(network.embedding.model).name, "images": len(features)}
         facts |= {"cpu_seconds": round(time.process_time() - started, 1), "environment": environment()}
+        write_json(facts_file, facts | {"commit": commit()})
         np.save(file, features)
-        write_json(kept, made_of | {"folds": folds})
-        write_json(arguments.out / "embedding.json", facts | {"commit": commit()})
+    elif not facts_file.exists() or read_json(facts_file)["sha256"] != network.embedding.sha256:
+        raise SystemExit(f"{file} was made by another model than {arguments.model}: choose another --out")
     vectors = replace(source, name=f"{source.name}-features", store=np.load(file))
     lines = arguments.out / "runs.jsonl"
     done = {tuple(line[name] for name in ("scenario", "method", "recipe", "fold")) for line in read_lines(lines)}

@@ -22,6 +22,8 @@ wrong: 0, 10, 20 and 40 % of the training and validation bags have a wrong label
 validation bags whose label is probably wrong by `majority review`, and the share of wrong labels among the first of
 them, half as many as there are wrong labels. Bags of your own are divided into five folds.
 
+With --features, instances are rows of that file (see benchmarks/embed.py) instead of images.
+
 Test bags are the same on all lines. Bags of digits have 32 instances; for top2 and instances there are 200. A training
 that has a line in OUT is not repeated. Trainings on the same instances share one pretraining, which is in WORK.
 """
@@ -32,6 +34,7 @@ import argparse
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -187,14 +190,19 @@ def main() -> None:
     parser.add_argument("--lines", help="only these, such as all,with,without or winner,top2")
     parser.add_argument("--labelled", type=parse_folds, help="only these numbers of labelled bags")
     parser.add_argument("--wrong", type=float, nargs="*", help="only these shares of wrong labels")
+    parser.add_argument("--features", type=Path, help="an .npy file with features of all images of the only source")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--work", type=Path, default=Path("runs/labels"))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
+    if options.features and len(options.sources) > 1:
+        parser.error("--features: give one source")
     for source, fold, scenario in product(options.sources, options.folds, options.scenarios.split(",")):
         opened = load(source)
+        if options.features:
+            opened = replace(opened, name=f"{opened.name}-features", store=np.load(options.features))
         custom = isinstance(opened, CustomBags)
         scenario = None if custom else scenario
         bags = None if custom else options.bags or (BAGS if options.what == "unlabelled" else opened.bags)
