@@ -9,9 +9,10 @@ second combination is left out, so that each scenario and each ratio has both si
 images are 128 principal components of k-means patch features (Coates, Lee and Ng, AISTATS 2011) of 12,000 images.
 
 Every loss trains one network as census trains a teacher from random weights. `auto` is the weighted mean of the
-networks of `LOSSES`, as census learns it; distilled teachers and the student are left out. A combination that has rows
-in OUT is not trained again. share_ratio: the largest factor between predicted and true number of test instances, in
-either direction, over the classes that win at least 5 training bags.
+networks of `LOSSES` with class offsets, as census learns it; distilled teachers and the student are left out.
+`weighted-mean` is the same without offsets. A combination that has rows in OUT is not trained again. share_ratio: the
+largest factor between predicted and true number of test instances, in either direction, over the classes that win at
+least 5 training bags.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from torch import Tensor
 
 from majority import Bags, build_model, fit
 from majority.cli.options import parse_folds
 from majority.model import Model
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census import instance_probabilities
+from majority.recipes.census.class_offsets import ClassOffsets
 from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights
 from majority.sources import LabelledSet, Parts, is_custom_source, load
 from majority.training.objectives import Averaged
@@ -131,22 +134,27 @@ def train_network(parts: Parts, method: str, seed: int) -> tuple[Model, float]:
 
 def results(parts: Parts, seed: int = 0) -> list[dict]:
     """One row per loss, and one for `auto`."""
-    rows, probabilities, log_likelihoods = [], {}, {}
+    rows, test, train, log_likelihoods = [], {}, {}, {}
     for method in METHODS:
         model, seconds = train_network(parts, method, seed)
-        probabilities[method] = instance_probabilities(model, parts.test, "cpu").numpy()
-        rows.append({"method": method, "seconds": round(seconds, 1)} | figures(probabilities[method], parts))
+        test[method] = instance_probabilities(model, parts.test, "cpu")
+        rows.append({"method": method, "seconds": round(seconds, 1)} | figures(test[method], parts))
         if method in LOSSES:
+            train[method] = instance_probabilities(model, parts.train, "cpu")
             log_likelihoods[method] = label_log_likelihood(model, parts.train, parts.val, "cpu")
     methods = {loss: loss for loss in LOSSES}
     weights = loss_weights(log_likelihoods, methods, len(parts.val), label_counts(parts.train))
-    mean = sum(weight * probabilities[loss] for loss, weight in weights.items())
+    of_train, of_test = (sum(weight * each[loss] for loss, weight in weights.items()) for each in (train, test))
+    offsets = ClassOffsets(len(parts.train.classes))
+    offsets.find(of_train, parts.train.without_instance_labels())
     chosen = max(weights, key=lambda loss: weights[loss])
-    return [*rows, {"method": "auto", "chosen": chosen} | figures(mean, parts)]
+    for method, found in (("weighted-mean", of_test), ("auto", offsets(of_test))):
+        rows.append({"method": method, "chosen": chosen} | figures(found, parts))
+    return rows
 
 
-def figures(probabilities: np.ndarray, parts: Parts) -> dict:
-    predicted, true, classes = probabilities.argmax(axis=1), parts.test.instance_labels, len(parts.train.classes)
+def figures(probabilities: Tensor, parts: Parts) -> dict:
+    predicted, true, classes = probabilities.argmax(dim=1).numpy(), parts.test.instance_labels, len(parts.train.classes)
     wins = np.bincount(parts.train.labels, minlength=classes)
     of_predicted, of_true = (np.bincount(values, minlength=classes)[wins >= 5] for values in (predicted, true))
     ratios = np.maximum(of_predicted, 0.5) / np.maximum(of_true, 0.5)

@@ -175,6 +175,7 @@ class LossWeights(TypedDict):
 
     weights: dict[str, Share]
     validation_bags: Count
+    class_offsets: NotRequired[dict[str, float]]  # of the soft labels that the student learns
 
 
 class TriedViews(TypedDict):

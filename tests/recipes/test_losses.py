@@ -153,7 +153,7 @@ def test_teachers_of_all_losses_and_starts_train_on_a_gpu(tmp_path, gpu, vectors
     assert {parameter.device.type for parameter in trained.model.parameters()} == {"cuda"}
 
 
-def test_the_student_learns_the_weighted_mean(tmp_path, monkeypatch, vectors):
+def test_the_student_learns_the_weighted_mean_with_offsets(tmp_path, monkeypatch, vectors):
     learned = {}
     real = Run.fit
 
@@ -171,7 +171,9 @@ def test_the_student_learns_the_weighted_mean(tmp_path, monkeypatch, vectors):
     parts = vectors()
     trained = census.train(run_of(tmp_path, parts, replace(THREE, head=None)))
     weights = [teacher["weight"] for teacher in trained.about["losses"]["teachers"].values()]
-    squared = np.square(weights)
+    offsets = np.array([*trained.about["losses"]["class_offsets"].values()])
+    assert np.abs(offsets).max() > 1e-3
+    squared = np.square(weights * np.exp(offsets))
     assert learned["student"][0] == pytest.approx(squared / squared.sum(), rel=1e-4)
 
 

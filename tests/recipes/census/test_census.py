@@ -68,6 +68,8 @@ def test_the_command_trains_tiny_images(majority, tmp_path):
     assert result["method"] == "auto"
     assert list(result["losses"]["teachers"]) == teachers
     assert sum(result["losses"]["weights"].values()) == pytest.approx(1)
+    assert sum(result["losses"]["class_offsets"].values()) == pytest.approx(0, abs=1e-6)
+    assert "class offsets of the soft labels: " in out
     weights = "weights by how well instance predictions explain the labels of 5 validation bags"
     assert all(weights in (tmp_path / "run" / name).read_text() for name in ("report.html", "model-card.md"))
     title, *card = (tmp_path / "run/model-card.md").read_text().splitlines()

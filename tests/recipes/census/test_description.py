@@ -16,18 +16,30 @@ RESULT = {
         "warning": "the bags do not determine the background share",
     },
     "views": {"chosen": [], "tried": [{"views": [], "val_loss": 1.8}], "validation_bags": 15},
-    "losses": {"weights": {"vote": 0.4, "soft-count": 0.6}, "validation_bags": 15},
+    "losses": {
+        "weights": {"vote": 0.4, "soft-count": 0.6},
+        "validation_bags": 15,
+        "class_offsets": {"oak": 0.25, "pine": -0.5},
+    },
     "validation_instances": 6400,
 }
 
 
 def test_every_choice_of_the_bags_is_one_line_in_a_fixed_order():
     lines = describe_result(RESULT).lines
-    assert list(lines) == ["bag losses", "views", "background share", "validation bags", "wrong labels"]
+    assert list(lines) == [
+        "bag losses",
+        "class offsets",
+        "views",
+        "background share",
+        "validation bags",
+        "wrong labels",
+    ]
     assert lines["bag losses"] == (
         "soft-count 0.60, vote 0.40 (weights by how well instance predictions explain the labels of 15 validation "
         "bags, and by how evenly labels are distributed)"
     )
+    assert lines["class offsets"].startswith("pine -0.50, oak +0.25")
     assert "crops 1.800" in lines["views"]
     assert "10 % of 60" in lines["wrong labels"]
     assert "6,400 instances" in lines["validation bags"]

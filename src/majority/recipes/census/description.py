@@ -7,6 +7,7 @@ from typing import Any
 
 from ...records import BackgroundShare, CensusResult, ChosenViews, LossWeights
 from ..description import ResultDescription, parse_entries
+from .class_offsets import describe_offsets
 from .views import describe as describe_views
 
 
@@ -14,6 +15,9 @@ def describe(result: Mapping[str, Any]) -> ResultDescription:
     chosen, lines, warnings = parse_entries(CensusResult, result), {}, []
     if "losses" in chosen:
         lines["bag losses"] = _bag_losses(chosen["losses"])
+        if "class_offsets" in chosen["losses"]:
+            added = describe_offsets(chosen["losses"]["class_offsets"])
+            lines["class offsets"] = f"{added} (added to log-probabilities, so that counts explain the bag labels)"
     if "views" in chosen:
         lines["views"] = _views(chosen["views"])
     if "background" in chosen:

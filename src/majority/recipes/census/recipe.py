@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +42,7 @@ from ...training.state import Fitted
 from ..losses import label_counts, label_log_likelihood, loss_weights
 from ..stages import Run, Trained
 from .background_share import find_share, with_share
+from .class_offsets import ClassOffsets, describe_offsets
 from .patches import on_patches
 from .plan import (
     CensusSettings,
@@ -56,6 +57,7 @@ from .stages import (
     distill,
     head_on_discriminants,
     linear_model,
+    mean_probabilities,
     pretrain,
     train_head,
     train_teacher,
@@ -202,7 +204,9 @@ def _train_method(run: Run, heads: Run | None) -> Trained:
         linear = linear_model(heads, heads.fresh_model())
         stages["head"] = run.stage("head", linear, partial(head_on_discriminants, heads, linear))
         head = Teacher(linear, heads.train)
-        stages["distilled"] = run.stage("distilled", network, partial(distill, run, network, [head]))
+        stages["distilled"] = run.stage(
+            "distilled", network, partial(distill, run, network, partial(mean_probabilities, run, [head]))
+        )
         if starts_from_patches(own, run.train):
             starts, others = {"teacher": copy_network}, [head]
         else:
@@ -227,7 +231,8 @@ def _train_method(run: Run, heads: Run | None) -> Trained:
     student = starts[kind](0)
     student.head.load_state_dict(dict(teachers[-1].head.named_buffers()), strict=False)  # running statistics
     everyone = [*others, *(Teacher(teacher, run.train) for teacher in teachers)]
-    stages["student"] = run.stage("student", student, partial(distill, run, student, everyone))
+    soft_labels = partial(mean_probabilities, run, everyone)
+    stages["student"] = run.stage("student", student, partial(distill, run, student, soft_labels))
     return Trained(student, stages["student"], stages, about)
 
 
@@ -284,7 +289,8 @@ def _train_heads(
         stages[name] = run.stage(name, model, partial(head_on_discriminants, heads, model))
         linear[name] = Member(model, heads, loss)
     weighted, about["heads"] = _weigh(run, "heads", linear)
-    stages["distilled"] = run.stage("distilled", first, partial(distill, run, first, weighted))
+    soft_labels = partial(mean_probabilities, run, weighted)
+    stages["distilled"] = run.stage("distilled", first, partial(distill, run, first, soft_labels))
     for network in networks.values():
         network.backbone.load_state_dict(first.backbone.state_dict())
         network.head.load_state_dict(dict(first.head.named_parameters()), strict=False)
@@ -337,7 +343,12 @@ def _train_student(
     run.log(f"weights of the bag losses, by {len(run.val)} validation bags: {shown}")
     student = starts[teachers[best].start](chosen, 0)
     student.head.load_state_dict(dict(teachers[best].model.head.named_buffers()), strict=False)  # running statistics
-    stages["student"] = run.stage("student", student, partial(distill, run, student, weighted))
+    offsets, soft_labels = ClassOffsets(len(run.train.classes)), cache(partial(mean_probabilities, run, weighted))
+    run.compute_once("class-offsets", offsets, lambda: offsets.find(soft_labels(), run.train, run.remaining_wrong))
+    about["class_offsets"] = dict(zip(run.train.classes, offsets.values.tolist(), strict=True))
+    run.log(f"class offsets of the soft labels: {describe_offsets(about['class_offsets'])}")
+    learned = partial(distill, run, student, lambda: offsets(soft_labels()))
+    stages["student"] = run.stage("student", student, learned)
     about.update({"weights": by_loss, "validation_bags": len(run.val), "chosen": chosen})
     return student
 

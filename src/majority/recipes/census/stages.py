@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +23,9 @@ from ...training.state import Fitted
 from ...training.validation import takes_views
 from ..features import bags_of_features
 from ..stages import Run
+from .class_offsets import SMALLEST_PROBABILITY
 from .discriminants import discriminants
 from .plan import CensusSettings, epochs_of_teachers
-
-SMALLEST_PROBABILITY = 1e-8
 
 
 def pretrain(run: Run, model: Model, folder: Path, title: str | None) -> Fitted:
@@ -84,16 +83,22 @@ class Teacher(NamedTuple):
     weight: float = 1.0
 
 
-def distill(run: Run, model: Model, teachers: Sequence[Teacher], folder: Path, title: str) -> Fitted:
-    """Train the model on the weighted mean of the teachers' probabilities."""
-    own: CensusSettings = run.plan.own
+def mean_probabilities(run: Run, teachers: Sequence[Teacher]) -> Tensor:  # (n, C)
+    """The weighted mean of the teachers' probabilities for each instance of the training bags."""
     total = sum(teacher.weight for teacher in teachers)
     mean: Any = sum(
         instance_probabilities(teacher.model, teacher.bags, run.device) / (total / teacher.weight)
         for teacher in teachers
         if teacher.weight > 0
     )
-    sharpened = (own.sharpness * mean.clamp(min=SMALLEST_PROBABILITY).log()).softmax(dim=1).cpu().numpy()
+    return mean
+
+
+def distill(run: Run, model: Model, soft_labels: Callable[[], Tensor], folder: Path, title: str | None) -> Fitted:
+    """Train the model on probabilities (n, C) of the instances of the training bags, such as `mean_probabilities`."""
+    own: CensusSettings = run.plan.own
+    log_probs = soft_labels().clamp(min=SMALLEST_PROBABILITY).log()
+    sharpened = (own.sharpness * log_probs).softmax(dim=1).cpu().numpy()
     if run.train.training_labels is not None:
         known = run.train.training_labels >= 0
         sharpened[known] = np.eye(sharpened.shape[1], dtype=sharpened.dtype)[run.train.training_labels[known]]

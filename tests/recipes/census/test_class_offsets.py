@@ -1,0 +1,153 @@
+"""Offsets of the classes that make soft labels agree with the labels of bags."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from scipy.special import log_softmax, logsumexp, softmax
+
+from majority import Bags
+from majority.data.labels import BagLabels
+from majority.recipes.census import class_offsets
+from majority.recipes.census.class_offsets import PRECISION, ClassOffsets, describe_offsets
+
+CLASSES = ["a", "b", "c"]
+
+
+def bags_of(labels, sizes, **more):
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    store = np.zeros((offsets[-1], 1), np.float32)
+    return Bags(store, np.arange(offsets[-1]), offsets, labels, CLASSES, **more)
+
+
+def random_case(seed, bags=40, **more):
+    """Bags of 1 to 12 instances with random probabilities, of which the last class has too little in all bags."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 13, bags)
+    probabilities = rng.dirichlet(np.full(3, 0.5), sizes.sum())
+    shares = np.add.reduceat(probabilities, np.cumsum(sizes) - sizes) / sizes[:, None]
+    labels = (5 * shares + np.array([0, 0, 1]) + rng.gumbel(size=(bags, 3))).argmax(axis=1)
+    return bags_of(labels, sizes, **more), probabilities
+
+
+def found(probabilities, bags, wrong=0.0):
+    offsets = ClassOffsets(3)
+    offsets.find(torch.from_numpy(probabilities), bags, wrong)
+    return offsets.values.numpy()
+
+
+def reference(probabilities, bags, voting=(0, 1, 2), weights=None, wrong=0.0):
+    """The most probable offsets by another optimizer, bag by bag."""
+    weights = np.ones(len(probabilities)) if weights is None else weights
+    allowed = bags.bag_labels.allowed_classes(3)
+
+    def full(values):
+        offsets = np.zeros(3)
+        offsets[list(voting)] = values - values.mean()
+        return offsets
+
+    def loss(parameters):
+        offsets, total = full(parameters[:-1]), 0.0
+        for bag in np.flatnonzero(bags.bag_labels.known):
+            rows = slice(bags.offsets[bag], bags.offsets[bag + 1])
+            soft = softmax(np.log(np.maximum(probabilities[rows], 1e-8)) + offsets, axis=1)
+            share = np.average(soft, axis=0, weights=weights[rows])[list(voting)]
+            scores = log_softmax(min(np.exp(parameters[-1]), 100) * share)
+            named = np.exp(logsumexp(scores[allowed[bag][list(voting)]]))
+            by_chance = wrong / (len(voting) - 1)
+            total -= np.log((1 - wrong - by_chance) * named + by_chance)
+        return total + PRECISION / 2 * np.square(offsets).sum()
+
+    best = minimize(loss, np.r_[np.zeros(len(voting)), np.log(10)], method="BFGS")
+    return full(best.x[:-1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_offsets_are_those_of_another_optimizer(seed):
+    bags, probabilities = random_case(seed)
+    expected = reference(probabilities, bags)
+    assert np.abs(expected).max() > 0.01, "else the test says nothing"
+    assert found(probabilities, bags) == pytest.approx(expected, abs=1e-3)
+
+
+def test_the_same_if_some_labels_are_wrong():
+    bags, probabilities = random_case(3)
+    expected = reference(probabilities, bags, wrong=0.3)
+    assert found(probabilities, bags, wrong=0.3) == pytest.approx(expected, abs=1e-3)
+    assert found(probabilities, bags) != pytest.approx(expected, abs=1e-3)
+
+
+def test_the_same_with_weights():
+    weights = np.random.default_rng(9).lognormal(size=1000)
+    plain, probabilities = random_case(4)
+    bags = plain._with(weights=weights[: len(probabilities)])
+    expected = reference(probabilities, bags, weights=bags.weights)
+    assert found(probabilities, bags) == pytest.approx(expected, abs=1e-3)
+    assert found(probabilities, plain) != pytest.approx(expected, abs=1e-3)
+
+
+def test_the_same_with_labels_that_name_several_classes():
+    bags, probabilities = random_case(5)
+    allowed = bags.bag_labels.allowed_classes(3).copy()
+    allowed[:10, 0] = True
+    winners = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1)
+    several = bags._with(bag_labels=BagLabels(winners, None, allowed))
+    assert found(probabilities, several) == pytest.approx(reference(probabilities, several), abs=1e-3)
+
+
+def test_a_background_does_not_vote_and_has_no_offset():
+    bags, probabilities = random_case(6)
+    labels = np.where(bags.labels == 2, 0, bags.labels)
+    with_background = bags_of(labels, bags.sizes).with_background("c")
+    offsets = found(probabilities, with_background)
+    assert offsets[2] == 0
+    assert offsets == pytest.approx(reference(probabilities, with_background, voting=(0, 1)), abs=1e-3)
+
+
+def test_bags_without_a_label_change_nothing():
+    bags, probabilities = random_case(7)
+    known = np.arange(len(bags)) % 3 != 0
+    some = bags._with(bag_labels=bags.bag_labels.masked(known))
+    rows = np.repeat(known, bags.sizes)
+    assert found(probabilities, some) == pytest.approx(found(probabilities[rows], bags.subset(known)))
+
+
+def test_a_class_that_is_predicted_too_often_is_predicted_less():
+    """The true classes of the instances are known here: the offsets bring predictions nearer to them."""
+    rng = np.random.default_rng(0)
+    true = np.concatenate([rng.choice(3, 20, p=rng.permutation([0.5, 0.3, 0.2])) for _ in range(90)])
+    sizes = np.full(90, 20)
+    labels = np.array([np.bincount(true[20 * bag : 20 * bag + 20], minlength=3).argmax() for bag in range(90)])
+    logits = 1.5 * np.eye(3)[true] + rng.normal(size=(len(true), 3))
+    too_often = softmax(logits + np.array([1.0, 0, 0]), axis=1)
+    bags, offsets = bags_of(labels, sizes), ClassOffsets(3)
+    offsets.find(torch.from_numpy(too_often), bags)
+    corrected = offsets(torch.from_numpy(too_often)).numpy()
+    assert corrected.sum(axis=1) == pytest.approx(np.ones(len(true)))
+    before, after = (np.mean(soft.argmax(axis=1) == true) for soft in (too_often, corrected))
+    assert offsets.values[0] < -0.3
+    assert after > before + 0.02
+    surplus = [abs((soft.argmax(axis=1) == 0).mean() - (true == 0).mean()) for soft in (too_often, corrected)]
+    assert surplus[1] < surplus[0] / 2
+
+
+def test_probabilities_of_zero_and_labels_that_are_all_explained_change_nothing():
+    labels = np.arange(30) % 3
+    bags = bags_of(labels, np.full(30, 4))
+    certain = np.eye(3)[np.repeat(labels, 4)]
+    assert found(certain, bags) == pytest.approx(np.zeros(3), abs=1e-4)
+
+
+def test_of_many_instances_some_bags_are_used(monkeypatch):
+    bags, probabilities = random_case(8, bags=200)
+    monkeypatch.setattr(class_offsets, "MOST_PROBABILITIES", 2 * len(probabilities))  # of 3 per instance
+    every_second = np.arange(0, 200, 2)
+    rows = bags.positions(every_second)
+    expected = reference(probabilities[rows], bags.subset(every_second))
+    assert found(probabilities, bags) == pytest.approx(expected, abs=1e-3)
+
+
+def test_many_classes_are_summarised():
+    shown = describe_offsets({str(number): number / 100 for number in range(30)})
+    assert shown.startswith("29 +0.29, 28 +0.28")
+    assert "30 classes" in shown
