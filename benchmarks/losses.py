@@ -31,7 +31,7 @@ from majority.cli.options import parse_folds
 from majority.model import Model
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census import instance_probabilities
-from majority.recipes.census.class_offsets import ClassOffsets
+from majority.recipes.census.class_offsets import find_offsets, with_offsets
 from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights
 from majority.sources import LabelledSet, Parts, is_custom_source, load
 from majority.training.objectives import Averaged
@@ -145,10 +145,9 @@ def results(parts: Parts, seed: int = 0) -> list[dict]:
     methods = {loss: loss for loss in LOSSES}
     weights = loss_weights(log_likelihoods, methods, len(parts.val), label_counts(parts.train))
     of_train, of_test = (sum(weight * each[loss] for loss, weight in weights.items()) for each in (train, test))
-    offsets = ClassOffsets(len(parts.train.classes))
-    offsets.find(of_train, parts.train.without_instance_labels())
+    offsets = find_offsets(of_train, parts.train.without_instance_labels())
     chosen = max(weights, key=lambda loss: weights[loss])
-    for method, found in (("weighted-mean", of_test), ("auto", offsets(of_test))):
+    for method, found in (("weighted-mean", of_test), ("auto", with_offsets(of_test, offsets))):
         rows.append({"method": method, "chosen": chosen} | figures(found, parts))
     return rows
 

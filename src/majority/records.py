@@ -178,6 +178,12 @@ class LossWeights(TypedDict):
     class_offsets: NotRequired[dict[str, float]]  # of the soft labels that the student learns
 
 
+class ClassOffsets(TypedDict):
+    """What is added to the log-probability of each class."""
+
+    class_offsets: dict[str, float]
+
+
 class TriedViews(TypedDict):
     views: list[str]
     val_loss: float

@@ -1,5 +1,6 @@
 """Bag losses weighted by the validation bags: the likelihood, the weights, and census without a named method."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +17,9 @@ from majority.experiments.experiment import Experiment
 from majority.inference.label_likelihood import label_log_probs
 from majority.recipes import Plan, Run, census
 from majority.recipes.census import CensusSettings
-from majority.recipes.census.class_offsets import ClassOffsets
 from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights, predicted_shares
 
+REAL_DISTILL = census.recipe.distill
 TRAINING = Settings(epochs=2, batch_bags=8)
 THREE = CensusSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
 
@@ -170,7 +171,7 @@ def test_the_student_learns_the_weighted_mean_with_offsets(tmp_path, monkeypatch
         lambda model, bags, device: build_tensor(next(given), len(bags.index)),
     )
     offsets = np.array([0.5, -0.5, 0.0])
-    monkeypatch.setattr(ClassOffsets, "find", lambda self, *_: self.values.copy_(torch.from_numpy(offsets)))
+    monkeypatch.setattr(census.recipe, "find_offsets", lambda *_: torch.from_numpy(offsets))
     parts = vectors()
     trained = census.train(run_of(tmp_path, parts, replace(THREE, head=None)))
     weights = [teacher["weight"] for teacher in trained.about["losses"]["teachers"].values()]
@@ -215,6 +216,29 @@ def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, check_going
     run = run_of(tmp_path, vectors())
     check_going_on(run, whole, ["head_on_discriminants", "train_teacher", "distill"], "discriminants")
     assert census.train(run).summary()["losses"] == whole.summary()["losses"]
+
+
+def test_offsets_that_were_found_stay(tmp_path, monkeypatch, vectors):
+    run, path = run_of(tmp_path, vectors()), tmp_path / "stages" / "class-offsets.json"
+
+    def stop(*given):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            census.recipe,
+            "distill",
+            lambda run, model, labels, folder, *more: REAL_DISTILL(
+                run, model, stop if folder.name == "student" else labels, folder, *more
+            ),
+        )
+        with pytest.raises(KeyboardInterrupt):
+            census.train(run)
+    path.write_text(json.dumps({"class_offsets": {"a": 0.5, "b": -0.5, "c": 0.0}}))
+    assert census.train(run).about["losses"]["class_offsets"] == {"a": 0.5, "b": -0.5, "c": 0.0}
+    path.write_text(json.dumps({"class_offsets": {"a": 0.5, "b": "much", "c": 0.0}}))
+    with pytest.raises(InputError, match=r"class-offsets\.json is damaged .*b.*: remove it"):
+        census.train(run)
 
 
 def test_the_default_of_a_recipe_with_one_loss_is_a_method_with_a_name(tmp_path):

@@ -9,7 +9,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 from majority import Bags
 from majority.data.labels import BagLabels
 from majority.recipes.census import class_offsets
-from majority.recipes.census.class_offsets import PRECISION, ClassOffsets, describe_offsets
+from majority.recipes.census.class_offsets import PRECISION, describe_offsets, find_offsets, with_offsets
 
 CLASSES = ["a", "b", "c"]
 
@@ -31,9 +31,7 @@ def random_case(seed, bags=40, **more):
 
 
 def found(probabilities, bags, wrong=0.0):
-    offsets = ClassOffsets(3)
-    offsets.find(torch.from_numpy(probabilities), bags, wrong)
-    return offsets.values.numpy()
+    return find_offsets(torch.from_numpy(probabilities), bags, wrong).numpy()
 
 
 def reference(probabilities, bags, voting=(0, 1, 2), weights=None, wrong=0.0):
@@ -120,12 +118,11 @@ def test_a_class_that_is_predicted_too_often_is_predicted_less():
     labels = np.array([np.bincount(true[20 * bag : 20 * bag + 20], minlength=3).argmax() for bag in range(90)])
     logits = 1.5 * np.eye(3)[true] + rng.normal(size=(len(true), 3))
     too_often = softmax(logits + np.array([1.0, 0, 0]), axis=1)
-    bags, offsets = bags_of(labels, sizes), ClassOffsets(3)
-    offsets.find(torch.from_numpy(too_often), bags)
-    corrected = offsets(torch.from_numpy(too_often)).numpy()
+    offsets = find_offsets(torch.from_numpy(too_often), bags_of(labels, sizes))
+    corrected = with_offsets(torch.from_numpy(too_often), offsets).numpy()
     assert corrected.sum(axis=1) == pytest.approx(np.ones(len(true)))
     before, after = (np.mean(soft.argmax(axis=1) == true) for soft in (too_often, corrected))
-    assert offsets.values[0] < -0.3
+    assert offsets[0] < -0.3
     assert after > before + 0.02
     surplus = [abs((soft.argmax(axis=1) == 0).mean() - (true == 0).mean()) for soft in (too_often, corrected)]
     assert surplus[1] < surplus[0] / 2

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...data.bags import Bags
 from ...data.segments import Segments
@@ -28,47 +28,46 @@ SMALLEST_PROBABILITY = 1e-8
 SHOWN = 5  # classes in a message
 
 
-class ClassOffsets(nn.Module):
-    values: Tensor  # (C,) added to log-probabilities; 0 for a background; their mean is 0
+def with_offsets(probabilities: Tensor, offsets: Tensor) -> Tensor:  # (n, C), (C,) -> (n, C)
+    """The probabilities after the offsets are added to their logarithms.
 
-    def __init__(self, n_classes: int):
-        super().__init__()
-        self.register_buffer("values", torch.zeros(n_classes, dtype=torch.float64))
+    >>> with_offsets(torch.tensor([[0.5, 0.5], [0.2, 0.8]]), torch.tensor([4.0, 1.0]).log())
+    tensor([[0.8000, 0.2000],
+            [0.5000, 0.5000]])
+    """
+    log_probs = probabilities.clamp(min=SMALLEST_PROBABILITY).log()
+    return (log_probs + offsets.to(probabilities)).softmax(dim=1)
 
-    def forward(self, probabilities: Tensor) -> Tensor:  # (n, C) -> (n, C)
-        log_probs = probabilities.clamp(min=SMALLEST_PROBABILITY).log()
-        return (log_probs + self.values.to(probabilities)).softmax(dim=1)
 
-    def find(self, probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> None:
-        """Find the offsets for these probabilities (n, C) of the instances of the bags, of which some have a label; the
-        share `wrong` of the labels is assumed to be wrong."""
-        numbers = _some_labelled(bags, probabilities.shape[1])
-        part, rows = bags.subset(numbers), torch.from_numpy(bags.positions(numbers))
-        chosen = probabilities[rows.to(probabilities.device)].cpu().double()
-        log_probs = chosen.clamp(min=SMALLEST_PROBABILITY).log()
-        weights = None if part.weights is None else torch.from_numpy(part.weights).double()
-        segments = Segments(part.sizes, weights=weights)
-        votes = torch.arange(len(bags.classes)) != (-1 if bags.background is None else bags.background)  # (C,)
-        allowed = torch.from_numpy(part.bag_labels.allowed_classes(len(bags.classes)))[:, votes]  # (b, voting classes)
-        free = torch.zeros(len(votes), dtype=torch.float64, requires_grad=True)
-        log_sharpness = torch.tensor(math.log(FIRST_SHARPNESS), dtype=torch.float64, requires_grad=True)
-        optimizer = torch.optim.LBFGS([free, log_sharpness], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tensor:  # (n, C) -> (C,) float64
+    """The offsets for these probabilities of the instances of the bags, of which some have a label. Their mean is 0; a
+    background has none. The share `wrong` of the labels is assumed to be wrong."""
+    numbers = _some_labelled(bags, probabilities.shape[1])
+    part, rows = bags.subset(numbers), torch.from_numpy(bags.positions(numbers))
+    log_probs = probabilities[rows.to(probabilities.device)].cpu().double().clamp(min=SMALLEST_PROBABILITY).log()
+    weights = None if part.weights is None else torch.from_numpy(part.weights).double()
+    segments = Segments(part.sizes, weights=weights)
+    votes = torch.arange(len(bags.classes)) != (-1 if bags.background is None else bags.background)  # (C,)
+    allowed = torch.from_numpy(part.bag_labels.allowed_classes(len(bags.classes)))[:, votes]  # (b, voting classes)
+    free = torch.zeros(len(votes), dtype=torch.float64, requires_grad=True)
+    log_sharpness = torch.tensor(math.log(FIRST_SHARPNESS), dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([free, log_sharpness], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
-        def offsets() -> Tensor:
-            return torch.where(votes, free - free[votes].mean(), 0.0)
+    def offsets() -> Tensor:
+        return torch.where(votes, free - free[votes].mean(), 0.0)
 
-        def negative_log_posterior() -> Tensor:
-            optimizer.zero_grad()
-            shares = segments.mean(segments.weigh((log_probs + offsets()).softmax(dim=1)))[:, votes]
-            of_classes = (log_sharpness.exp().clamp(max=LARGEST_SHARPNESS) * shares).log_softmax(dim=1)
-            of_labels = of_classes.masked_fill(~allowed, -torch.inf).logsumexp(dim=1)
-            losses = tolerant_losses(of_labels, wrong, int(votes.sum())) if wrong else -of_labels
-            loss = losses.sum() + PRECISION / 2 * offsets().square().sum()
-            loss.backward()
-            return loss.detach()
+    def negative_log_posterior() -> Tensor:
+        optimizer.zero_grad()
+        shares = segments.mean(segments.weigh((log_probs + offsets()).softmax(dim=1)))[:, votes]
+        of_classes = (log_sharpness.exp().clamp(max=LARGEST_SHARPNESS) * shares).log_softmax(dim=1)
+        of_labels = of_classes.masked_fill(~allowed, -torch.inf).logsumexp(dim=1)
+        losses = tolerant_losses(of_labels, wrong, int(votes.sum())) if wrong else -of_labels
+        loss = losses.sum() + PRECISION / 2 * offsets().square().sum()
+        loss.backward()
+        return loss.detach()
 
-        optimizer.step(negative_log_posterior)
-        self.values.copy_(offsets().detach().nan_to_num())
+    optimizer.step(negative_log_posterior)
+    return offsets().detach()
 
 
 def _some_labelled(bags: Bags, n_classes: int) -> np.ndarray:

@@ -35,14 +35,20 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from ...data.joining import join
+from ...files import write_json
 from ...model import Model
+from ...parsing import read_record
+from ...records import ClassOffsets
+from ...training.distributed import from_first
 from ...training.state import Fitted
 from ..losses import label_counts, label_log_likelihood, loss_weights
-from ..stages import Run, Trained
+from ..stages import AGAIN, STAGES, Run, Trained
 from .background_share import find_share, with_share
-from .class_offsets import ClassOffsets, describe_offsets
+from .class_offsets import describe_offsets, find_offsets, with_offsets
 from .patches import on_patches
 from .plan import (
     CensusSettings,
@@ -63,6 +69,8 @@ from .stages import (
     train_teacher,
 )
 from .views import additions_for, describe, search_views, with_views
+
+OFFSETS = "class-offsets.json"  # in the folder of the stages
 
 
 def train(run: Run) -> Trained:
@@ -204,9 +212,8 @@ def _train_method(run: Run, heads: Run | None) -> Trained:
         linear = linear_model(heads, heads.fresh_model())
         stages["head"] = run.stage("head", linear, partial(head_on_discriminants, heads, linear))
         head = Teacher(linear, heads.train)
-        stages["distilled"] = run.stage(
-            "distilled", network, partial(distill, run, network, partial(mean_probabilities, run, [head]))
-        )
+        soft_labels = partial(mean_probabilities, run, [head])
+        stages["distilled"] = run.stage("distilled", network, partial(distill, run, network, soft_labels))
         if starts_from_patches(own, run.train):
             starts, others = {"teacher": copy_network}, [head]
         else:
@@ -343,14 +350,26 @@ def _train_student(
     run.log(f"weights of the bag losses, by {len(run.val)} validation bags: {shown}")
     student = starts[teachers[best].start](chosen, 0)
     student.head.load_state_dict(dict(teachers[best].model.head.named_buffers()), strict=False)  # running statistics
-    offsets, soft_labels = ClassOffsets(len(run.train.classes)), cache(partial(mean_probabilities, run, weighted))
-    run.compute_once("class-offsets", offsets, lambda: offsets.find(soft_labels(), run.train, run.remaining_wrong))
-    about["class_offsets"] = dict(zip(run.train.classes, offsets.values.tolist(), strict=True))
+    mean = cache(partial(mean_probabilities, run, weighted))
+    about["class_offsets"] = _find_offsets(run, mean)
     run.log(f"class offsets of the soft labels: {describe_offsets(about['class_offsets'])}")
-    learned = partial(distill, run, student, lambda: offsets(soft_labels()))
+    offsets = torch.tensor([*about["class_offsets"].values()], dtype=torch.float64)
+    learned = partial(distill, run, student, lambda: with_offsets(mean(), offsets))
     stages["student"] = run.stage("student", student, learned)
     about.update({"weights": by_loss, "validation_bags": len(run.val), "chosen": chosen})
     return student
+
+
+def _find_offsets(run: Run, mean_probabilities: Callable[[], Tensor]) -> dict[str, float]:
+    """The offset of each class: see `class_offsets`. A run that goes on keeps those that it has found."""
+    path = run.folder / STAGES / OFFSETS
+    before = from_first(lambda: read_record(ClassOffsets, path, AGAIN) if path.exists() else None)
+    if before is not None and [*before["class_offsets"]] == [*run.train.classes]:
+        return before["class_offsets"]
+    found = find_offsets(mean_probabilities(), run.train, run.remaining_wrong)
+    offsets = dict(zip(run.train.classes, found.tolist(), strict=True))
+    from_first(lambda: write_json(path, {"class_offsets": offsets}))
+    return offsets
 
 
 def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teacher], dict[str, Any]]:

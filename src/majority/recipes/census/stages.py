@@ -95,7 +95,7 @@ def mean_probabilities(run: Run, teachers: Sequence[Teacher]) -> Tensor:  # (n, 
 
 
 def distill(run: Run, model: Model, soft_labels: Callable[[], Tensor], folder: Path, title: str | None) -> Fitted:
-    """Train the model on probabilities (n, C) of the instances of the training bags, such as `mean_probabilities`."""
+    """Train the model on probabilities (n, C) of the instances of the training bags."""
     own: CensusSettings = run.plan.own
     log_probs = soft_labels().clamp(min=SMALLEST_PROBABILITY).log()
     sharpened = (own.sharpness * log_probs).softmax(dim=1).cpu().numpy()
