@@ -219,26 +219,36 @@ def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, check_going
 
 
 def test_offsets_that_were_found_stay(tmp_path, monkeypatch, vectors):
+    """Also those of a run that was stopped before its student."""
     run, path = run_of(tmp_path, vectors()), tmp_path / "stages" / "class-offsets.json"
+    learned = []
 
-    def stop(*given):
-        raise KeyboardInterrupt
+    def capture(run, model, soft_labels, folder, title):
+        if folder.name == "student":
+            learned.append(soft_labels())
+            raise KeyboardInterrupt
+        return REAL_DISTILL(run, model, soft_labels, folder, title)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            census.recipe,
-            "distill",
-            lambda run, model, labels, folder, *more: REAL_DISTILL(
-                run, model, stop if folder.name == "student" else labels, folder, *more
-            ),
-        )
-        with pytest.raises(KeyboardInterrupt):
-            census.train(run)
-    path.write_text(json.dumps({"class_offsets": {"a": 0.5, "b": -0.5, "c": 0.0}}))
-    assert census.train(run).about["losses"]["class_offsets"] == {"a": 0.5, "b": -0.5, "c": 0.0}
-    path.write_text(json.dumps({"class_offsets": {"a": 0.5, "b": "much", "c": 0.0}}))
-    with pytest.raises(InputError, match=r"class-offsets\.json is damaged .*b.*: remove it"):
-        census.train(run)
+    monkeypatch.setattr(census.recipe, "distill", capture)
+    for offsets in (None, {"a": 2.0, "b": -2.0, "c": 0.0}, {"a": 0.0, "b": "much", "c": 0.0}):
+        if offsets:
+            path.write_text(json.dumps({"class_offsets": offsets}))
+        if offsets and offsets["b"] == "much":
+            with pytest.raises(InputError, match=r"class-offsets\.json is damaged .*b.*: remove it"):
+                census.train(run)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                census.train(run)
+    found, changed = (labels.log() - labels.log().mean(dim=1, keepdim=True) for labels in learned)
+    difference = (changed - found)[0].numpy()
+    assert difference == pytest.approx((changed - found).mean(dim=0).numpy(), abs=1e-3), "the same for all instances"
+    assert difference[0] - difference[1] == pytest.approx(4, abs=0.5), "the file was read"
+
+
+def test_without_class_offsets_the_student_learns_the_mean(tmp_path, vectors):
+    about = census.train(run_of(tmp_path, vectors(), replace(THREE, class_offsets=False))).about["losses"]
+    assert "class_offsets" not in about
+    assert not (tmp_path / "stages" / "class-offsets.json").exists()
 
 
 def test_the_default_of_a_recipe_with_one_loss_is_a_method_with_a_name(tmp_path):

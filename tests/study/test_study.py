@@ -115,6 +115,24 @@ def test_other_settings_are_refused_before_anything_runs(majority, finished):
 
 
 @pytest.mark.usefixtures("one_process")
+def test_like_says_what_the_images_of_all_sources_show(majority, labelled_set, tmp_path):
+    words = ["study", labelled_set(), "--methods", "vote", "--scenarios", "large", "--bags", "12", "--bag-size", "8"]
+    words += ["--recipe", "census", "--epochs", "1", "--set", "census.teachers=1", "--jobs", "1"]
+    for like in ("pathmnist", None):
+        out = tmp_path / f"study-{like}"
+        code, _, err = majority(*words, *(["--like", like] if like else []), "--out", out)
+        assert code == 0, err
+        config = json.loads((out / "own/large/vote/fold0/config.json").read_text())
+        assert config["like"] == like
+        assert ({"flip", "rotate90"} <= {*map(str, config["plan"]["training"]["augment"])}) == bool(like)
+        assert ("like pathmnist" in rows_of(out)[0]["changed"]) == bool(like)
+        assert json.loads((out / "study.json").read_text())["changes"].get("like") == like
+    code, _, err = majority("study", "digits", "--like", "pathmnist", "--out", tmp_path / "refused")
+    assert code == 2
+    assert "leave out --like" in err
+
+
+@pytest.mark.usefixtures("one_process")
 def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
     out = shutil.copytree(finished[0], tmp_path / "grown")
     grown = ["study", "digits", "--methods", "all", "--scenarios", "large", *SMALL, "--jobs", "1", "--out", out]

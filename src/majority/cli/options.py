@@ -52,6 +52,10 @@ Ties = Annotated[
         "resample, error."
     ),
 ]
+Like = Annotated[
+    str | None,
+    typer.Option(help="A known source with similar images; augmentations that preserve its labels are used."),
+]
 WithReplacement = Annotated[bool, typer.Option("--with-replacement", help="Allow an instance more than once in a bag.")]
 WinnerRatio = Annotated[
     float | None, typer.Option(help="How many times as often the first class is the bag label as the last class.")

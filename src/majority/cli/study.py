@@ -45,6 +45,7 @@ def study(
     backbone: options.Backbone = None,
     option: options.MethodOption = None,
     settings: options.Set = None,
+    like: options.Like = None,
     bags: options.NumberOfBags = None,
     bag_size: options.BagSize = None,
     classes: options.Classes = None,
@@ -103,6 +104,7 @@ def study(
         chosen[0],
         recipe=recipe,
         settings=options.parse_settings(settings, context.params),
+        like=like,
     )
     grid = Study(
         tuple(sources),

@@ -26,7 +26,6 @@ METHOD_HELP = "See `majority list`; auto: several, weighted by the bags (census)
 REFIT_HELP = "Then train once more, on all labelled bags (default: your own bags, recipe census, without --folds)."
 INSTANCE_HELP = "Also train on known instance labels of training bags (column label); metrics exclude these instances."
 PER_CLASS_HELP = "With --use-instance-labels: use at most N labels per class."
-LIKE_HELP = "A known source with similar images; augmentations that preserve its labels are used."
 
 
 def _under_torchrun(command: Callable[..., None]) -> Callable[..., None]:
@@ -54,7 +53,7 @@ def train(
     fold: Annotated[int | None, typer.Option(help="0 to 4; for your own bags 0 to --folds - 1 (default: 0).")] = None,
     folds: Annotated[int | None, typer.Option(help=FOLDS_HELP)] = None,
     image_size: options.ImageSize = None,
-    like: Annotated[str | None, typer.Option(help=LIKE_HELP)] = None,
+    like: options.Like = None,
     features: options.Features = None,
     bag_column: options.BagColumn = None,
     label_column: options.LabelColumn = None,

@@ -13,6 +13,7 @@ from ..experiments.run_folder import RESULT, read_result
 from ..files import read_lines, write_lines
 from ..parsing import parse_record, read_records
 from ..recipes import RECIPES, TaskInfo
+from ..recipes.label_preserving import known_sources
 from ..recipes.plan import settings_by_name
 from ..records import Curve, Epoch, ResultLine
 from ..training.run_files import METRICS
@@ -186,6 +187,9 @@ def setting_of(result: Result) -> Setting:
     of_method = [_format_setting(name, value) for name, value in (result.get("method_options") or {}).items()]
     if result.get("background_share") is not None:
         of_method.append(_format_setting("background_share", result["background_share"]))
+    kind = (result.get("task") or {}).get("source")
+    if kind in known_sources() and kind != result["source"]:
+        of_method.append(f"like {kind}")
     return Setting(result["recipe"], ", ".join([*of_method, *_changes_of_plan(result), *of_bags]))
 
 

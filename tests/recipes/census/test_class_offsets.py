@@ -1,10 +1,13 @@
 """Offsets of the classes that make soft labels agree with the labels of bags."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp, softmax
+from scipy.stats import norm
 
 from majority import Bags
 from majority.data.labels import BagLabels
@@ -35,29 +38,37 @@ def found(probabilities, bags, wrong=0.0):
 
 
 def reference(probabilities, bags, voting=(0, 1, 2), weights=None, wrong=0.0):
-    """The most probable offsets by another optimizer, bag by bag."""
+    """The most probable offsets by another optimizer, bag by bag and pair by pair."""
     weights = np.ones(len(probabilities)) if weights is None else weights
-    allowed = bags.bag_labels.allowed_classes(3)
+    allowed = bags.bag_labels.allowed_classes(3)[:, list(voting)]
 
     def full(values):
         offsets = np.zeros(3)
         offsets[list(voting)] = values - values.mean()
         return offsets
 
-    def loss(parameters):
-        offsets, total = full(parameters[:-1]), 0.0
+    def log_likelihood(votes, scales, named):
+        """Votes (n, voting classes), the weights of their instances, and the classes that the label names."""
+        scores = np.zeros(len(voting))
+        for y, k in permutations(range(len(voting)), 2):
+            lead = votes[:, y] - votes[:, k]
+            variance = (scales**2 * (votes[:, y] + votes[:, k] - lead**2)).sum()
+            scores[y] += norm.logcdf((scales * lead).sum() / np.sqrt(variance + 1e-6))
+        of_label = np.exp(logsumexp(log_softmax(scores)[named]))
+        k, C = named.sum(), len(voting)
+        rate, by_chance = (wrong, wrong * k / (C - k)) if k < C else (0.0, 0.0)
+        return np.log((1 - rate - by_chance) * of_label + by_chance)
+
+    def loss(values):
+        total = 0.0
         for bag in np.flatnonzero(bags.bag_labels.known):
             rows = slice(bags.offsets[bag], bags.offsets[bag + 1])
-            soft = softmax(np.log(np.maximum(probabilities[rows], 1e-8)) + offsets, axis=1)
-            share = np.average(soft, axis=0, weights=weights[rows])[list(voting)]
-            scores = log_softmax(min(np.exp(parameters[-1]), 100) * share)
-            named = np.exp(logsumexp(scores[allowed[bag][list(voting)]]))
-            by_chance = wrong / (len(voting) - 1)
-            total -= np.log((1 - wrong - by_chance) * named + by_chance)
-        return total + PRECISION / 2 * np.square(offsets).sum()
+            soft = softmax(np.log(np.maximum(probabilities[rows], 1e-8)) + full(values), axis=1)[:, list(voting)]
+            scales = weights[rows] / weights[rows].mean()
+            total -= log_likelihood(soft, scales, allowed[bag])
+        return total + PRECISION / 2 * np.square(full(values)).sum()
 
-    best = minimize(loss, np.r_[np.zeros(len(voting)), np.log(10)], method="BFGS")
-    return full(best.x[:-1])
+    return full(minimize(loss, np.zeros(len(voting)), method="BFGS").x)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -90,7 +101,9 @@ def test_the_same_with_labels_that_name_several_classes():
     allowed[:10, 0] = True
     winners = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1)
     several = bags._with(bag_labels=BagLabels(winners, None, allowed))
-    assert found(probabilities, several) == pytest.approx(reference(probabilities, several), abs=1e-3)
+    for wrong in (0.0, 0.2):
+        expected = reference(probabilities, several, wrong=wrong)
+        assert found(probabilities, several, wrong) == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_background_does_not_vote_and_has_no_offset():
@@ -133,15 +146,35 @@ def test_probabilities_of_zero_and_labels_that_are_all_explained_change_nothing(
     bags = bags_of(labels, np.full(30, 4))
     certain = np.eye(3)[np.repeat(labels, 4)]
     assert found(certain, bags) == pytest.approx(np.zeros(3), abs=1e-4)
+    contradicted = np.eye(3)[np.repeat((labels + 1) % 3, 4)]
+    assert np.isfinite(found(contradicted, bags)).all()
 
 
-def test_of_many_instances_some_bags_are_used(monkeypatch):
-    bags, probabilities = random_case(8, bags=200)
-    monkeypatch.setattr(class_offsets, "MOST_PROBABILITIES", 2 * len(probabilities))  # of 3 per instance
-    every_second = np.arange(0, 200, 2)
-    rows = bags.positions(every_second)
-    expected = reference(probabilities[rows], bags.subset(every_second))
-    assert found(probabilities, bags) == pytest.approx(expected, abs=1e-3)
+@pytest.mark.parametrize("order", ["cyclic", "sorted"])
+def test_of_very_many_bags_a_random_part_decides_whatever_their_order(monkeypatch, order):
+    """Probabilities are right, so no class needs an offset; of bags of one class it would get one."""
+    labels = np.arange(300) % 3 if order == "cyclic" else np.repeat(np.arange(3), 100)
+    bags = bags_of(labels, np.full(300, 10))
+    probabilities = 0.1 + 0.7 * np.eye(3)[np.repeat(labels, 10)]
+    monkeypatch.setattr(class_offsets, "MOST_NUMBERS", 100 * 30)
+    assert np.abs(found(probabilities, bags)).max() < 0.1
+
+
+def test_of_very_large_bags_a_random_part_votes(monkeypatch):
+    rng = np.random.default_rng(0)
+    bags, probabilities = random_case(9)
+    whole = found(probabilities, bags)
+    rows = np.concatenate([rng.choice(bags.positions(np.array([bag])), 2_000) for bag in range(len(bags))])
+    large = bags_of(bags.labels, np.full(len(bags), 2_000))
+    monkeypatch.setattr(class_offsets, "MOST_INSTANCES", 64)
+    assert np.sign(found(probabilities[rows], large))[2] == np.sign(whole)[2] == 1
+
+
+def test_fewer_labelled_bags_than_classes_say_nothing():
+    bags, probabilities = random_case(10)
+    few = bags._with(bag_labels=bags.bag_labels.masked(np.arange(len(bags)) < 2))
+    assert found(probabilities, few).tolist() == [0, 0, 0]
+    assert found(probabilities, bags._with(bag_labels=bags.bag_labels.masked(np.zeros(40, bool)))).tolist() == [0, 0, 0]
 
 
 def test_many_classes_are_summarised():

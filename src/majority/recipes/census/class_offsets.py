@@ -1,15 +1,13 @@
-"""One number per class that makes soft labels agree with the labels of the bags.
+"""One number per class, added to log-probabilities, that makes soft labels agree with the labels of the bags.
 
-A teacher may predict some class too often and another too rarely: a bag loss that assumes too many instances of rare
-classes, or few bags of a class, have this effect. Counting shows it, because the class with the largest share should be
-the label. So a number is added to the log-probability of each class, such that the shares explain the labels of the
-training bags best: P(label = y) is proportional to exp(s share_y), with one s for all bags. These are few numbers, and
-a normal prior keeps them near 0 unless many labels ask for more.
+Teachers may predict some classes too often, above all where some classes rarely win. The bag labels show it: in each
+bag, the label should be the class with the most instances. The offsets are the most probable ones if every instance
+casts one random vote by its probabilities, as in the method `vote`, and the class with the most votes is the label. A
+normal prior keeps them near 0 unless many labels ask for more.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -18,14 +16,15 @@ from torch import Tensor
 
 from ...data.bags import Bags
 from ...data.segments import Segments
-from ...methods.functional import tolerant_losses
+from ...inference.label_likelihood import wrong_rates
+from ...methods.functional import vote_scores
 
-PRECISION = 10.0  # of the normal prior of an offset: with it, a deviation of 0.3 is usual
-FIRST_SHARPNESS, LARGEST_SHARPNESS = 10.0, 100.0
+PRECISION = 5.0  # of the normal prior of an offset: a standard deviation of 0.45
 ITERATIONS = 60
-MOST_PROBABILITIES = 4_000_000  # from which offsets are found; of more, those of evenly spaced bags
+MOST_INSTANCES = 256  # of a bag; of more, a random part votes
+MOST_NUMBERS = 4_000_000  # in the arrays (instances, classes) and (bags, classes, classes); they limit the bags
 SMALLEST_PROBABILITY = 1e-8
-SHOWN = 5  # classes in a message
+MOST_SHOWN = 5  # classes in a message
 
 
 def with_offsets(probabilities: Tensor, offsets: Tensor) -> Tensor:  # (n, C), (C,) -> (n, C)
@@ -41,40 +40,56 @@ def with_offsets(probabilities: Tensor, offsets: Tensor) -> Tensor:  # (n, C), (
 
 def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tensor:  # (n, C) -> (C,) float64
     """The offsets for these probabilities of the instances of the bags, of which some have a label. Their mean is 0; a
-    background has none. The share `wrong` of the labels is assumed to be wrong."""
-    numbers = _some_labelled(bags, probabilities.shape[1])
-    part, rows = bags.subset(numbers), torch.from_numpy(bags.positions(numbers))
-    log_probs = probabilities[rows.to(probabilities.device)].cpu().double().clamp(min=SMALLEST_PROBABILITY).log()
-    weights = None if part.weights is None else torch.from_numpy(part.weights).double()
-    segments = Segments(part.sizes, weights=weights)
+    background has none. The share `wrong` of the labels is assumed to be wrong. With fewer labelled bags than classes,
+    all are 0."""
     votes = torch.arange(len(bags.classes)) != (-1 if bags.background is None else bags.background)  # (C,)
-    allowed = torch.from_numpy(part.bag_labels.allowed_classes(len(bags.classes)))[:, votes]  # (b, voting classes)
-    free = torch.zeros(len(votes), dtype=torch.float64, requires_grad=True)
-    log_sharpness = torch.tensor(math.log(FIRST_SHARPNESS), dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([free, log_sharpness], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+    numbers, rows, sizes = _sample(bags, np.random.default_rng(0))
+    none = torch.zeros(len(votes), dtype=torch.float64)
+    if len(numbers) < len(votes):
+        return none
+    labels = bags.bag_labels.take(numbers)
+    labels = labels if bags.background is None else labels.without_class(bags.background)
+    rates, by_chance = (torch.from_numpy(part) for part in wrong_rates(labels, wrong, int(votes.sum())))
+    allowed = torch.from_numpy(labels.allowed_classes(int(votes.sum())))  # (b, voting classes)
+    weights = None if bags.weights is None else torch.from_numpy(bags.weights[rows]).double()
+    segments = Segments(sizes, weights=weights)
+    chosen = probabilities[torch.from_numpy(rows).to(probabilities.device)].cpu().double()
+    log_probs = chosen.clamp(min=SMALLEST_PROBABILITY).log()
+    free = none.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS([free], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def offsets() -> Tensor:
         return torch.where(votes, free - free[votes].mean(), 0.0)
 
     def negative_log_posterior() -> Tensor:
         optimizer.zero_grad()
-        shares = segments.mean(segments.weigh((log_probs + offsets()).softmax(dim=1)))[:, votes]
-        of_classes = (log_sharpness.exp().clamp(max=LARGEST_SHARPNESS) * shares).log_softmax(dim=1)
-        of_labels = of_classes.masked_fill(~allowed, -torch.inf).logsumexp(dim=1)
-        losses = tolerant_losses(of_labels, wrong, int(votes.sum())) if wrong else -of_labels
-        loss = losses.sum() + PRECISION / 2 * offsets().square().sum()
+        scores = vote_scores((log_probs + offsets()).log_softmax(dim=1)[:, votes], segments)
+        of_labels = scores.log_softmax(dim=1).masked_fill(~allowed, -torch.inf).logsumexp(dim=1)
+        likelihoods = torch.log((1 - rates - by_chance) * of_labels.exp() + by_chance) if wrong else of_labels
+        loss = PRECISION / 2 * offsets().square().sum() - likelihoods.sum()
         loss.backward()
         return loss.detach()
 
     optimizer.step(negative_log_posterior)
-    return offsets().detach()
+    found = offsets().detach()
+    return found if found.isfinite().all() else none
 
 
-def _some_labelled(bags: Bags, n_classes: int) -> np.ndarray:
-    """The numbers of the bags with a label; of very many instances, evenly spaced ones."""
-    labelled = np.flatnonzero(bags.bag_labels.known)
-    step = math.ceil(bags.sizes[labelled].sum() * n_classes / MOST_PROBABILITIES)
-    return labelled[::step]
+def _sample(bags: Bags, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The numbers of bags with a label, positions of their instances, and how many each bag has. Of very many bags or
+    instances, random ones."""
+    numbers, classes = np.flatnonzero(bags.bag_labels.known), len(bags.classes)
+    of_bag = max(int(np.minimum(bags.sizes, MOST_INSTANCES).mean()) * classes, classes * classes)
+    most = MOST_NUMBERS // of_bag
+    if len(numbers) > most:
+        numbers = np.sort(rng.choice(numbers, most, replace=False))
+    if len(numbers) == 0 or bags.sizes[numbers].max() <= MOST_INSTANCES:
+        return numbers, bags.positions(numbers) if len(numbers) else numbers, bags.sizes[numbers]
+    rows = [
+        bags.offsets[bag] + np.sort(rng.choice(size, min(size, MOST_INSTANCES), replace=False))
+        for bag, size in zip(numbers.tolist(), bags.sizes[numbers].tolist(), strict=True)
+    ]
+    return numbers, np.concatenate(rows), np.array([len(of_bag) for of_bag in rows])
 
 
 def describe_offsets(offsets: Mapping[str, float]) -> str:
@@ -83,6 +98,6 @@ def describe_offsets(offsets: Mapping[str, float]) -> str:
     >>> describe_offsets({"oak": 0.04, "pine": -0.31, "fir": 0.27})
     'pine -0.31, fir +0.27, oak +0.04'
     """
-    largest = sorted(offsets, key=lambda name: -abs(offsets[name]))[:SHOWN]
-    more = f", ... ({len(offsets)} classes)" if len(offsets) > SHOWN else ""
+    largest = sorted(offsets, key=lambda name: -abs(offsets[name]))[:MOST_SHOWN]
+    more = f", ... ({len(offsets)} classes)" if len(offsets) > MOST_SHOWN else ""
     return ", ".join(f"{name} {offsets[name]:+.2f}" for name in largest) + more

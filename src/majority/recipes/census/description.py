@@ -17,7 +17,9 @@ def describe(result: Mapping[str, Any]) -> ResultDescription:
         lines["bag losses"] = _bag_losses(chosen["losses"])
         if "class_offsets" in chosen["losses"]:
             added = describe_offsets(chosen["losses"]["class_offsets"])
-            lines["class offsets"] = f"{added} (added to log-probabilities, so that counts explain the bag labels)"
+            lines["class offsets"] = (
+                f"{added} (added to log-probabilities of the soft labels, so that they agree with the bag labels)"
+            )
     if "views" in chosen:
         lines["views"] = _views(chosen["views"])
     if "background" in chosen:

@@ -38,6 +38,7 @@ class CensusSettings:
     teachers: int | None = TEACHERS  # of each start; None: 1 after features of patches, else TEACHERS
     teacher_epochs: int = 40  # see `epochs_of_teachers`
     sharpness: float = 2.0  # the power to which the teachers' mean probabilities are raised
+    class_offsets: bool = True  # with several losses: the soft labels of the student are corrected by the bag labels
     mixup: float = 0.5  # largest share of another instance that is mixed in where soft labels are learned
     mixed_views: float = 0.0  # the same for the first views of pretraining
 

@@ -20,8 +20,8 @@ from random weights. Head and teachers keep the epoch with the lowest loss of th
 and student do not learn bag labels: they keep their last epoch.
 
 If no method is named, there are several losses: heads and teachers of each (one teacher has the loss whose head has the
-largest weight), and the soft labels that are learned are means with weights by `losses.loss_weights`. Then there is no
-choice of a start: all teachers are weighted.
+largest weight), and the soft labels that are learned are means with weights by `losses.loss_weights`; those of the
+student also have class offsets (`class_offsets`). Then there is no choice of a start: all teachers are weighted.
 
 If there is a background class whose share is not given, it is estimated first (`background_share.find_share`).
 """
@@ -46,7 +46,7 @@ from ...records import ClassOffsets
 from ...training.distributed import from_first
 from ...training.state import Fitted
 from ..losses import label_counts, label_log_likelihood, loss_weights
-from ..stages import AGAIN, STAGES, Run, Trained
+from ..stages import STAGES, Run, Trained
 from .background_share import find_share, with_share
 from .class_offsets import describe_offsets, find_offsets, with_offsets
 from .patches import on_patches
@@ -71,6 +71,9 @@ from .stages import (
 from .views import additions_for, describe, search_views, with_views
 
 OFFSETS = "class-offsets.json"  # in the folder of the stages
+ANEW = "remove it and run again, which finds the offsets again"
+
+SoftLabels = Callable[[], Tensor]
 
 
 def train(run: Run) -> Trained:
@@ -350,26 +353,32 @@ def _train_student(
     run.log(f"weights of the bag losses, by {len(run.val)} validation bags: {shown}")
     student = starts[teachers[best].start](chosen, 0)
     student.head.load_state_dict(dict(teachers[best].model.head.named_buffers()), strict=False)  # running statistics
-    mean = cache(partial(mean_probabilities, run, weighted))
-    about["class_offsets"] = _find_offsets(run, mean)
-    run.log(f"class offsets of the soft labels: {describe_offsets(about['class_offsets'])}")
-    offsets = torch.tensor([*about["class_offsets"].values()], dtype=torch.float64)
-    learned = partial(distill, run, student, lambda: with_offsets(mean(), offsets))
-    stages["student"] = run.stage("student", student, learned)
+    soft_labels: SoftLabels = partial(mean_probabilities, run, weighted)
+    if run.plan.own.class_offsets:
+        soft_labels, about["class_offsets"] = _corrected(run, soft_labels)
+    stages["student"] = run.stage("student", student, partial(distill, run, student, soft_labels))
     about.update({"weights": by_loss, "validation_bags": len(run.val), "chosen": chosen})
     return student
 
 
-def _find_offsets(run: Run, mean_probabilities: Callable[[], Tensor]) -> dict[str, float]:
-    """The offset of each class: see `class_offsets`. A run that goes on keeps those that it has found."""
-    path = run.folder / STAGES / OFFSETS
-    before = from_first(lambda: read_record(ClassOffsets, path, AGAIN) if path.exists() else None)
-    if before is not None and [*before["class_offsets"]] == [*run.train.classes]:
-        return before["class_offsets"]
-    found = find_offsets(mean_probabilities(), run.train, run.remaining_wrong)
-    offsets = dict(zip(run.train.classes, found.tolist(), strict=True))
-    from_first(lambda: write_json(path, {"class_offsets": offsets}))
-    return offsets
+def _corrected(run: Run, soft_labels: SoftLabels) -> tuple[SoftLabels, dict[str, float]]:
+    """The soft labels with an offset of each class, and these offsets: see `class_offsets`. A run that goes on keeps
+    those that it has found."""
+    computed, path = cache(soft_labels), run.folder / STAGES / OFFSETS
+    offsets = from_first(lambda: read_record(ClassOffsets, path, ANEW)["class_offsets"] if path.exists() else None)
+    if offsets is None or [*offsets] != [*run.train.classes]:
+        mean = computed()  # by all processes together
+        found = from_first(lambda: find_offsets(mean, run.train, run.remaining_wrong).tolist())
+        offsets = dict(zip(run.train.classes, found, strict=True))
+        from_first(lambda: write_json(path, {"class_offsets": offsets}))
+    run.log(f"class offsets of the soft labels: {describe_offsets(offsets)}")
+
+    def corrected() -> Tensor:
+        mean = computed()
+        computed.cache_clear()  # else it would stay in memory while the student is trained
+        return with_offsets(mean, torch.tensor([*offsets.values()], dtype=torch.float64))
+
+    return corrected, offsets
 
 
 def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teacher], dict[str, Any]]:
