@@ -11,6 +11,7 @@ Measured: results/README.md.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from majority.encoders import Network, open_network
 from majority.experiments.data import Data
 from majority.experiments.experiment import Experiment
 from majority.experiments.run_folder import environment
-from majority.files import append_line, read_json, read_lines, write_json
+from majority.files import append_line, read_json, read_lines, write_atomically, write_json
 from majority.sources import LabelledSet, load
 
 BLOCK = 512  # images that are resized together
@@ -50,6 +51,11 @@ def embedded(images: np.ndarray, network: Network) -> np.ndarray:  # (N, d)
     return features
 
 
+def save(path: Path, features: np.ndarray) -> None:
+    with path.open("wb") as file:
+        np.save(file, features)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source")
@@ -69,17 +75,18 @@ def main() -> None:
     network = open_network(
         arguments.model, image_size=arguments.image_size, mean=arguments.mean, std=arguments.std, device="cpu"
     )
-    file = arguments.out / f"{source.name}.npy"
-    facts_file = arguments.out / "embedding.json"
+    file, facts_file = arguments.out / f"{source.name}.npy", arguments.out / "embedding.json"
+    made = {"source": source.name} | network.embedding._asdict() | {"model": Path(network.embedding.model).name}
+    made = json.loads(json.dumps(made))  # with lists, as they are read
+    kept = read_json(facts_file) if facts_file.exists() else {}
+    if kept and any(kept.get(name, made[name]) != made[name] for name in made):
+        raise SystemExit(f"{facts_file} names other images or another model: choose another --out")
     if not file.exists():
         started = time.process_time()
         features = embedded(source.store, network)
-        facts = network.embedding._asdict() | {"model": Path(network.embedding.model).name, "images": len(features)}
-        facts |= {"cpu_seconds": round(time.process_time() - started, 1), "environment": environment()}
-        write_json(facts_file, facts | {"commit": commit()})
-        np.save(file, features)
-    elif not facts_file.exists() or read_json(facts_file)["sha256"] != network.embedding.sha256:
-        raise SystemExit(f"{file} was made by another model than {arguments.model}: choose another --out")
+        facts = {"images": len(features), "cpu_seconds": round(time.process_time() - started, 1)}
+        write_json(facts_file, made | facts | {"environment": environment(), "commit": commit()})
+        write_atomically(file, lambda path: save(path, features))
     vectors = replace(source, name=f"{source.name}-features", store=np.load(file))
     lines = arguments.out / "runs.jsonl"
     done = {tuple(line[name] for name in ("scenario", "method", "recipe", "fold")) for line in read_lines(lines)}

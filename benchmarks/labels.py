@@ -54,7 +54,7 @@ from majority.inference.review import review_labels
 from majority.methods import AUTO
 from majority.model import Model
 from majority.recipes import Plan, TaskInfo, choose_plan, model_builder, train_by_plan
-from majority.sources import CustomBags, Parts, Source, load
+from majority.sources import CustomBags, LabelledSet, Parts, Source, load
 
 BAGS, LABELLED = 400, (40, 100, 200)
 WRONG = (0.0, 0.1, 0.2, 0.4)
@@ -80,7 +80,7 @@ def make_lines(what: str, source: Source, bags: int | None, **choices: object) -
         for share in WRONG:
             yield {"line": "wrong", "wrong": share}, source.make_parts(bags=bags, wrong_labels=share, **choices), AUTO
         return
-    choices |= {"bags": bags, "bag_size": BAG_SIZES.get(source.name)}
+    choices |= {"bags": bags, "bag_size": BAG_SIZES.get(source.name.removesuffix("-features"))}
     if what == "top2":
         parts = source.make_parts(**choices)
         yield {"line": "winner"}, parts, AUTO
@@ -99,6 +99,14 @@ def make_lines(what: str, source: Source, bags: int | None, **choices: object) -
         labelled = of_400 * bags // BAGS
         line = {"line": "with" if others else "without", "labelled": labelled}
         yield line, with_few_labels(whole, labelled, others), AUTO
+
+
+def with_features(source: Source, file: Path) -> LabelledSet:
+    """The same set with rows of the file in place of its images."""
+    features = np.load(file)
+    if not isinstance(source, LabelledSet) or len(features) != len(source.labels):
+        raise SystemExit(f"--features {file}: give one row for each image of a labelled set")
+    return replace(source, name=f"{source.name}-features", store=features)
 
 
 def make_weighted_lines(source: CustomBags, fold: int) -> Iterator[tuple[dict, Parts, str]]:
@@ -202,7 +210,7 @@ def main() -> None:
     for source, fold, scenario in product(options.sources, options.folds, options.scenarios.split(",")):
         opened = load(source)
         if options.features:
-            opened = replace(opened, name=f"{opened.name}-features", store=np.load(options.features))
+            opened = with_features(opened, options.features)
         custom = isinstance(opened, CustomBags)
         scenario = None if custom else scenario
         bags = None if custom else options.bags or (BAGS if options.what == "unlabelled" else opened.bags)

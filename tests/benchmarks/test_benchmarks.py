@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from majority import LabelledSet
+from majority import LabelledSet, load_source
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -240,6 +240,29 @@ def test_embed_runs_and_continues(run, small_parts, tmp_path):
     facts = json.loads((tmp_path / "out" / "embedding.json").read_text())
     assert facts["features"] == 16
     assert facts["model"] == "m.onnx"
+    features = np.load(tmp_path / "out" / "digits.npy")
+    with pytest.raises(SystemExit, match=r"embedding\.json names other images or another model"):
+        run(*[0.5 if word == 1 else word for word in words], "2")
+    lines = tmp_path / "labels.jsonl"
+    words = ["--features", tmp_path / "out" / "digits.npy", "--folds", "0", "--scenarios", "large", "--out", lines]
+    words += ["--recipe", "quick", "--bags", "40", "--wrong", "0.2", "--work", tmp_path / "work"]
+    run("labels.py", "wrong", "digits", *words)
+    (line,) = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert (line["source"], line["wrong"], len(features)) == ("digits-features", 0.2, 1797)
+    np.save(tmp_path / "out" / "digits.npy", features[:5])
+    with pytest.raises(SystemExit, match="one row for each image"):
+        run("labels.py", "wrong", "digits", *words)
+
+
+def test_losses_are_compared_with_their_weighted_mean_with_and_without_offsets(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    losses = importlib.import_module("losses")
+    monkeypatch.setattr(losses, "METHODS", losses.LOSSES)
+    monkeypatch.setattr(losses, "BAGS", 20)
+    rows = losses.results(losses.make_parts(losses.as_vectors(load_source("digits")), "large", 4.0, "equal", 0))
+    assert [row["method"] for row in rows] == [*losses.LOSSES, "weighted-mean", "auto"]
+    assert all(0.2 < row["instance_accuracy"] <= 1 for row in rows)
+    assert {row["chosen"] for row in rows[-2:]} <= {*losses.LOSSES}
 
 
 def test_labels_runs_small_and_continues(run, tmp_path):
