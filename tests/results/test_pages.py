@@ -158,15 +158,18 @@ def test_the_table_of_bag_losses_on_fixed_features_is_that_of_its_runs():
 
 def test_the_table_of_the_default_against_single_losses_is_that_of_its_runs():
     page = (DOCS / "benchmarks/bag-losses.md").read_text().split("## The default against single losses")[1]
+    page = page.split("\n## ")[0]
     with (RESULTS / "losses/matrix.csv").open(newline="") as file:
         rows = [*csv.DictReader(file)]
     combinations = defaultdict(dict)  # (set, scenario, ratio, sizes, fold): {method: accuracy}
     for row in rows:
         key = tuple(row[name] for name in ("set", "scenario", "winner_ratio", "sizes", "fold"))
         combinations[key][row["method"]] = float(row["instance_accuracy"])
-    best = {key: max(found[m] for m in found if m != "auto") for key, found in combinations.items()}
+    several = ("weighted-mean", "auto")
+    best = {key: max(found[m] for m in found if m not in several) for key, found in combinations.items()}
     shown = re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", page.replace("**", ""), re.MULTILINE)
-    assert len(shown) == len(next(iter(combinations.values()))) == 8
+    methods = next(iter(combinations.values()))
+    assert len(shown) == len(methods) == 9
     for method, cells_shown in shown:
         means = [
             mean(found[method] for key, found in combinations.items() if key[0] in chosen)
@@ -183,12 +186,40 @@ def test_the_table_of_the_default_against_single_losses_is_that_of_its_runs():
         assert cells_shown.split(" | ") == expected, method
         if method in ("auto", "adjusted-mean"):
             assert f"in {sum(value > 0.03 for value in below)} of 41 cells" in " ".join(page.split()), method
-    off = sum(float(row["share_ratio"]) > 1.5 for row in rows if row["method"] == "auto")
-    assert f"not so in {off} of 41 cells" in " ".join(page.split())
+    off = {m: sum(float(row["share_ratio"]) > 1.5 for row in rows if row["method"] == m) for m in methods}
+    shares = f"not so in {off['auto']} of 41 cells (`weighted-mean`: {off['weighted-mean']}, `adjusted-mean`: "
+    assert f"{shares}{off['adjusted-mean']})" in " ".join(page.split())
     with (RESULTS / "losses/crops.csv").open(newline="") as file:
         crops = [float(row["instance_accuracy"]) for row in csv.DictReader(file)]
     folds = ", ".join(f"{value:.3f}" for value in crops)
     assert f"has {mean(crops):.3f} (folds 0 to 4: {folds})" in " ".join(page.split())
+
+
+def test_the_tables_of_class_offsets_are_those_of_their_runs():
+    page = (DOCS / "benchmarks/bag-losses.md").read_text().split("## Class offsets")[1].split("\n## ")[0]
+    found = defaultdict(dict)  # (winner ratio, scenario): {with offsets: {fold: accuracy}}
+    for row in read("losses/offsets.jsonl"):
+        of_cell = found[row["winner_ratio"], row["scenario"]].setdefault(row["class_offsets"], {})
+        of_cell[row["fold"]] = row["test"]["instance_accuracy"]
+    shown = re.findall(r"^\| (\d+):1 \| (.*) \|$", page, re.MULTILINE)
+    assert [int(ratio) for ratio, _ in shown] == [1, 20, 100]
+    for ratio, of_ratio in shown:
+        for scenario, cell in zip(SCENARIOS, of_ratio.split(" | "), strict=True):
+            runs = [of_cell.values() for _, of_cell in sorted(found.get((int(ratio), scenario), {}).items())]
+            expected = ", ".join(f"{mean(folds):.3f} ± {stdev(folds):.3f}" for folds in runs)
+            assert cell == (expected or "not run")
+    gains = [
+        of_cell[True][fold] - of_cell[False][fold] for key, of_cell in found.items() if key[0] > 1 for fold in (2, 3, 4)
+    ]
+    gained = f"gain in {sum(gain > 0 for gain in gains)} of {len(gains)} runs, up to {max(gains):.3f}"
+    assert gained in " ".join(page.split())
+    with (RESULTS / "losses/offset-trials.csv").open(newline="") as file:
+        trials = [*csv.DictReader(file)]
+    rows = re.findall(r"\| (0\.\d{4}) \| (\d+) \|$", page, re.MULTILINE)
+    for kind, row in zip(dict.fromkeys(trial["offsets"] for trial in trials), rows, strict=True):
+        of_kind = [trial for trial in trials if trial["offsets"] == kind]
+        off = sum(float(trial["share_ratio"]) > 1.5 for trial in of_kind)
+        assert row == (f"{mean(float(trial['instance_accuracy']) for trial in of_kind):.4f}", str(off)), kind
 
 
 def test_the_variation_between_seeds_is_that_of_its_runs():
