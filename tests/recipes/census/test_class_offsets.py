@@ -12,7 +12,7 @@ from scipy.stats import norm
 from majority import Bags
 from majority.data.labels import BagLabels
 from majority.recipes.census import class_offsets
-from majority.recipes.census.class_offsets import PRECISION, describe_offsets, find_offsets, with_offsets
+from majority.recipes.census.class_offsets import LEAST_WRONG, PRECISION, describe_offsets, find_offsets, with_offsets
 
 CLASSES = ["a", "b", "c"]
 
@@ -39,6 +39,7 @@ def found(probabilities, bags, wrong=0.0):
 
 def reference(probabilities, bags, voting=(0, 1, 2), weights=None, wrong=0.0):
     """The most probable offsets by another optimizer, bag by bag and pair by pair."""
+    wrong = max(wrong, LEAST_WRONG)
     weights = np.ones(len(probabilities)) if weights is None else weights
     allowed = bags.bag_labels.allowed_classes(3)[:, list(voting)]
 
@@ -139,6 +140,14 @@ def test_a_class_that_is_predicted_too_often_is_predicted_less():
     assert after > before + 0.02
     surplus = [abs((soft.argmax(axis=1) == 0).mean() - (true == 0).mean()) for soft in (too_often, corrected)]
     assert surplus[1] < surplus[0] / 2
+
+
+def test_a_few_wrong_labels_do_not_decide():
+    """Three of 60 bags have the rare class as a wrong label; without them it is nowhere."""
+    labels = np.arange(60) % 2
+    certain = 0.05 + 0.85 * np.eye(3)[np.repeat(labels, 30)]
+    right, wrong = bags_of(labels, np.full(60, 30)), bags_of(np.r_[[2, 2, 2], labels[3:]], np.full(60, 30))
+    assert np.abs(found(certain, wrong) - found(certain, right)).max() < 0.1
 
 
 def test_probabilities_of_zero_and_labels_that_are_all_explained_change_nothing():

@@ -20,6 +20,7 @@ from ...inference.label_likelihood import wrong_rates
 from ...methods.functional import vote_scores
 
 PRECISION = 5.0  # of the normal prior of an offset: a standard deviation of 0.45
+LEAST_WRONG = 0.1  # share of the labels that is assumed to be wrong, so that a few of them do not decide
 ITERATIONS = 60
 MOST_INSTANCES = 256  # of a bag; of more, a random part votes
 MOST_NUMBERS = 4_000_000  # in the arrays (instances, classes) and (bags, classes, classes); they limit the bags
@@ -40,8 +41,8 @@ def with_offsets(probabilities: Tensor, offsets: Tensor) -> Tensor:  # (n, C), (
 
 def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tensor:  # (n, C) -> (C,) float64
     """The offsets for these probabilities of the instances of the bags, of which some have a label. Their mean is 0; a
-    background has none. The share `wrong` of the labels is assumed to be wrong. With fewer labelled bags than classes,
-    all are 0."""
+    background has none. The share `wrong` of the labels, at least LEAST_WRONG, is assumed to be wrong. With fewer
+    labelled bags than classes, all are 0."""
     votes = torch.arange(len(bags.classes)) != (-1 if bags.background is None else bags.background)  # (C,)
     numbers, rows, sizes = _sample(bags, np.random.default_rng(0))
     none = torch.zeros(len(votes), dtype=torch.float64)
@@ -49,7 +50,9 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
         return none
     labels = bags.bag_labels.take(numbers)
     labels = labels if bags.background is None else labels.without_class(bags.background)
-    rates, by_chance = (torch.from_numpy(part) for part in wrong_rates(labels, wrong, int(votes.sum())))
+    rates, by_chance = (
+        torch.from_numpy(part) for part in wrong_rates(labels, max(wrong, LEAST_WRONG), int(votes.sum()))
+    )
     allowed = torch.from_numpy(labels.allowed_classes(int(votes.sum())))  # (b, voting classes)
     weights = None if bags.weights is None else torch.from_numpy(bags.weights[rows]).double()
     segments = Segments(sizes, weights=weights)
@@ -65,8 +68,8 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
         optimizer.zero_grad()
         scores = vote_scores((log_probs + offsets()).log_softmax(dim=1)[:, votes], segments)
         of_labels = scores.log_softmax(dim=1).masked_fill(~allowed, -torch.inf).logsumexp(dim=1)
-        likelihoods = torch.log((1 - rates - by_chance) * of_labels.exp() + by_chance) if wrong else of_labels
-        loss = PRECISION / 2 * offsets().square().sum() - likelihoods.sum()
+        likelihoods = (1 - rates - by_chance) * of_labels.exp() + by_chance
+        loss = PRECISION / 2 * offsets().square().sum() - likelihoods.log().sum()
         loss.backward()
         return loss.detach()
 
