@@ -37,7 +37,8 @@ def test_what_runners_up_are_worth_on_digits_is_that_of_the_runs():
 def test_the_table_of_wrong_labels_is_that_of_its_runs():
     page = (DOCS / "benchmarks/labels.md").read_text().split("## Wrong labels")[1].split("\n## ")[0]
     runs, expected = read("labels/wrong.jsonl"), []
-    for source, folds in {"digits": [2, 3, 4], "cifar10": [3], "crops": [2, 3, 4]}.items():
+    folds_of = {"digits": [2, 3, 4], "cifar10": [3], "cifar10-features": [2, 3], "crops": [2, 3, 4]}
+    for source, folds in folds_of.items():
         right = [row["instance_accuracy"] for row in runs if (row["source"], row["wrong"]) == (source, 0)]
         for share in sorted({row["wrong"] for row in runs if row["source"] == source}):
             rows = [row for row in runs if (row["source"], row["wrong"]) == (source, share)]
@@ -60,6 +61,12 @@ def test_the_table_of_wrong_labels_is_that_of_its_runs():
     assert f"contradicted labels has {of['removed']}, and" in text
     assert f"contradicted bags less {of['tolerant']}." in text
     assert f"the accuracy is {of['all-removed']}, and with all labels right {of['right']}:" in text
+    offsets = defaultdict(list)
+    for row in read("labels/wrong-trials-offsets.jsonl"):
+        offsets[row["line"]].append(row["instance_accuracy"])
+    assert [len(offsets[line]) for line in ("first", "corrected")] == [6, 6]
+    assert f"training has {mean(offsets['first']):.3f} and the one with corrected labels" in text
+    assert f"{mean(offsets['corrected']):.3f}: 0.010 more and 0.005 less" in text
 
 
 def test_the_tables_of_weights_and_of_instance_labels_are_those_of_their_runs():
@@ -102,6 +109,15 @@ def test_the_tables_of_labels_are_those_of_their_runs():
     lost = f"{all_labelled - few['instance_accuracy']:.3f} are lost"
     for words in (f"fold 3, one run: {few['instance_accuracy']:.3f}", f"[{all_labelled:.3f}]", lost):
         assert words in " ".join(page.split()), words
+    features = {row["fold"]: row for row in read("labels/unlabelled.jsonl") if row["source"] == "cifar10-features"}
+    wrong = [row for row in read("labels/wrong.jsonl") if row["source"] == "cifar10-features" and row["wrong"] == 0]
+    few, all_labelled = (
+        mean(rows[row["fold"]]["instance_accuracy"] for row in wrong)
+        for rows in (features, {row["fold"]: row for row in wrong})
+    )
+    assert f"seed: {few:.3f} with 100" in " ".join(page.split())
+    assert f"and {all_labelled:.3f} with [400" in " ".join(page.split())
+    assert f"So {all_labelled - few:.3f} are lost: the goal, 0.02, is met there" in " ".join(page.split())
     runs = read("labels/top2.jsonl")
     assert {row["line"] for row in runs} == {"winner", "top2", "proportion"}
     lines = {"winner": "winners", "top2": "winners and runners-up", "proportion": "proportions (method `proportion`)"}
