@@ -111,10 +111,12 @@ def test_census_repeats_its_stages_without_validation(tmp_path, method):
     run = train(
         source, out=tmp_path / "run", refit=True, method=method, settings=SMALL_CENSUS, device="cpu", verbose=False
     )
-    stages = {place.name for place in (tmp_path / "run/refit/stages").iterdir()}
+    stages = {place.name for place in (tmp_path / "run/refit/stages").iterdir() if place.is_dir()}
     first = {place.name: place for place in (tmp_path / "run/stages").iterdir()}
     assert stages <= first.keys()
     assert "student" in stages
+    offsets = [(tmp_path / "run" / phase / "stages/class-offsets.json").exists() for phase in ("", "refit")]
+    assert offsets == [method == "auto"] * 2
     for name in stages:
         again = json.loads((tmp_path / "run/refit/stages" / name / "outcome.json").read_text())
         assert again["loss_name"] == "train_loss"
