@@ -50,19 +50,18 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
         return none
     labels = bags.bag_labels.take(numbers)
     labels = labels if bags.background is None else labels.without_class(bags.background)
-    rates, by_chance = (
-        torch.from_numpy(part) for part in wrong_rates(labels, max(wrong, LEAST_WRONG), int(votes.sum()))
-    )
-    allowed = torch.from_numpy(labels.allowed_classes(int(votes.sum())))  # (b, voting classes)
+    n_voting = int(votes.sum())
+    rates, by_chance = map(torch.from_numpy, wrong_rates(labels, max(wrong, LEAST_WRONG), n_voting))  # (b,), (b,)
+    allowed = torch.from_numpy(labels.allowed_classes(n_voting))  # (b, voting classes)
     weights = None if bags.weights is None else torch.from_numpy(bags.weights[rows]).double()
     segments = Segments(sizes, weights=weights)
     chosen = probabilities[torch.from_numpy(rows).to(probabilities.device)].cpu().double()
     log_probs = chosen.clamp(min=SMALLEST_PROBABILITY).log()
-    free = none.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS([free], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+    parameters = none.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS([parameters], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def offsets() -> Tensor:
-        return torch.where(votes, free - free[votes].mean(), 0.0)
+        return torch.where(votes, parameters - parameters[votes].mean(), 0.0)
 
     def negative_log_posterior() -> Tensor:
         optimizer.zero_grad()
@@ -82,17 +81,19 @@ def _sample(bags: Bags, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarra
     """The numbers of bags with a label, positions of their instances, and how many each bag has. Of very many bags or
     instances, random ones."""
     numbers, classes = np.flatnonzero(bags.bag_labels.known), len(bags.classes)
-    of_bag = max(int(np.minimum(bags.sizes, MOST_INSTANCES).mean()) * classes, classes * classes)
-    most = MOST_NUMBERS // of_bag
+    numbers_per_bag = max(int(np.minimum(bags.sizes, MOST_INSTANCES).mean()) * classes, classes * classes)
+    most = MOST_NUMBERS // numbers_per_bag
     if len(numbers) > most:
         numbers = np.sort(rng.choice(numbers, most, replace=False))
-    if len(numbers) == 0 or bags.sizes[numbers].max() <= MOST_INSTANCES:
-        return numbers, bags.positions(numbers) if len(numbers) else numbers, bags.sizes[numbers]
+    if len(numbers) == 0:
+        return numbers, numbers, numbers
+    if bags.sizes[numbers].max() <= MOST_INSTANCES:
+        return numbers, bags.positions(numbers), bags.sizes[numbers]
     rows = [
         bags.offsets[bag] + np.sort(rng.choice(size, min(size, MOST_INSTANCES), replace=False))
         for bag, size in zip(numbers.tolist(), bags.sizes[numbers].tolist(), strict=True)
     ]
-    return numbers, np.concatenate(rows), np.array([len(of_bag) for of_bag in rows])
+    return numbers, np.concatenate(rows), np.array([len(part) for part in rows])
 
 
 def describe_offsets(offsets: Mapping[str, float]) -> str:
