@@ -1,6 +1,7 @@
 """The pages about your own data run as they are written."""
 
 import re
+import runpy
 import shlex
 import sys
 from pathlib import Path
@@ -8,10 +9,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from majority import LabelledSet
 from majority.cli.app import main
 from majority.recipes.label_preserving import known_sources
 
-PAGES = Path(__file__).parents[1] / "docs/how-to"
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs/how-to"
 BLOCK = re.compile(r'^```(\w+)(?: title="(\S+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -31,13 +34,18 @@ def run_page(name, monkeypatch, capsys):
             Path(file).write_text(text)
         elif language == "python":
             exec(text, names)
-        else:
-            assert language == "sh"
+        elif language == "sh":
             for line in text.splitlines():
-                monkeypatch.setattr(sys, "argv", shlex.split(line))
-                with pytest.raises(SystemExit) as stopped:
-                    main()
-                assert not stopped.value.code, (line, capsys.readouterr().err)
+                run_command(shlex.split(line), monkeypatch, capsys)
+        else:
+            assert language == "console"  # see `test_each_kind_of_label_is_shown_on_digits`
+
+
+def run_command(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert not stopped.value.code, (words, capsys.readouterr().err)
 
 
 def test_the_page_about_tables(monkeypatch, capsys):
@@ -51,6 +59,42 @@ def test_the_page_about_tables(monkeypatch, capsys):
 def test_the_page_about_labels(monkeypatch, capsys):
     run_page("labels.md", monkeypatch, capsys)
     assert Path("ranked-run/report.html").exists()
+
+
+@pytest.mark.parametrize("name", ["weights", "few-instance-labels"])
+def test_the_pages_about_weights_and_instance_labels(name, monkeypatch, capsys):
+    run_page(f"{name}.md", monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("unlabelled-bags", "100 bags without a label"),
+        ("doubtful-labels", "one of several"),
+        ("runner-up", "300 bags with a runner-up"),
+        ("weights", "largest sum of weights"),
+        ("few-instance-labels", "known for 850 of 4,800 instances"),
+    ],
+)
+def test_each_kind_of_label_is_shown_on_digits(name, shown, monkeypatch, capsys):
+    """With smaller bags and short trainings."""
+    make_parts = LabelledSet.make_parts
+    monkeypatch.setattr(LabelledSet, "make_parts", lambda self, **given: make_parts(self, bag_size=16, **given))
+    blocks = re.findall(r"```console\n(.*?)```", (PAGES / f"{name}.md").read_text(), re.DOTALL)
+    script, check, *others = (shlex.split(line.removeprefix("$ ")) for line in "".join(blocks).splitlines())
+    assert script[0] == "python"
+    monkeypatch.setattr(sys, "argv", script[1:])
+    runpy.run_path(str(ROOT / script[1]), run_name="__main__")
+    capsys.readouterr()
+    run_command(check, monkeypatch, capsys)
+    assert shown in " ".join("".join(capsys.readouterr()).replace("│", " ").split())
+    for words in others:
+        short = ["--recipe", "quick", "--epochs", "1"] if words[1] == "train" else []
+        run_command([*words, *short], monkeypatch, capsys)
+    assert Path("with/result.json").exists()
+    assert Path("without/result.json").exists()
+    if name == "weights":
+        assert {"weight(0)", "n(0)"} <= {*pd.read_csv("by-bag.csv")}
 
 
 def test_the_page_about_wrong_labels(monkeypatch, capsys):

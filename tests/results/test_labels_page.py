@@ -246,5 +246,5 @@ def test_the_table_of_classes_that_rarely_win_is_that_of_its_runs():
         expected.append([f"{ratio}:1", *cells])
     shown = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
     assert shown[1:] == expected
-    advice = " ".join((DOCS / "how-to/labels.md").read_text().split())
+    advice = " ".join((DOCS / "how-to/runner-up.md").read_text().split())
     assert f"from {expected[-1][1]} to {expected[-1][2]}" in advice
