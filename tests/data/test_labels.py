@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from majority import Bags, InputError, build_model, evaluate
+from majority import Bags, InputError, MajorityLabelClassifier, build_model, evaluate
 from majority.data.labels import RUNNER_UP, SEVERAL, BagLabels
 from majority.recipes import RECIPES, TaskInfo, model_builder, train_by_plan
 from majority.sources.in_memory import as_source
@@ -65,6 +65,11 @@ def test_ways_to_write_no_label(missing):
         assert bags_of(labels).labels.tolist() == [0, -1, 1]
     assert bags_of([0, -1, 1], classes=["a", "b"]).labels.tolist() == [0, -1, 1]
     assert bags_of([7, -1, 7]).classes == ("-1", "7")  # without classes, numbers are names
+    if not isinstance(missing, str):
+        assert bags_of([0, missing, 1], classes=["1", "0"]).labels.tolist() == [0, -1, 1]  # with them, class numbers
+        ranked = bags_of([0, 1, missing], second_labels=[1, missing, missing], classes=["1", "0"]).bag_labels
+        assert (ranked.winners.tolist(), ranked.seconds.tolist()) == ([0, 1, -1], [1, -1, -1])
+        assert bags_of([0, 1], second_labels=[missing] * 2, classes=["1", "0"]).bag_labels.seconds is None
     assert bags_of(pd.Series([7, None, 9])).classes == ("7", "9")
 
 
@@ -121,6 +126,18 @@ def test_subsets_and_files_keep_what_labels_say(tmp_path):
     np.save(tmp_path / "bags/allowed.npy", ~bags.bag_labels.allowed)
     with pytest.raises(InputError, match="damaged"):
         Bags.load(tmp_path / "bags")
+
+
+def test_a_class_that_is_only_named_with_others_is_refused():
+    labels = ["a", "b", "a|c"] * 20
+    bags, refused = bags_of(labels), r"label a\|c, and class c is only named together with others"
+    with pytest.raises(InputError, match=refused):
+        as_source(bags).make_parts()
+    with pytest.raises(InputError, match=refused):
+        as_source((bags, bags_of(["a", "b"], classes="abc")))
+    with pytest.raises(InputError, match=refused):
+        MajorityLabelClassifier(epochs=1).fit(bags.instances(), np.repeat(labels, 4), groups=bags.ids)
+    assert len(as_source(bags_of([*labels, "c", "c", "c", "c", "c"])).make_parts().train) > 30
 
 
 def test_a_split_divides_every_kind_evenly():

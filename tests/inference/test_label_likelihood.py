@@ -115,20 +115,19 @@ def test_a_label_of_several_classes_is_wrong_only_if_none_of_them_has_won():
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_a_wrong_label_is_a_random_set_of_classes_that_have_not_won(size):
-    """All labels of this size, given each winner: those that allow it are equally likely, and so are the others."""
-    wrong, winners = 0.1 if size < 4 else 0.0, np.array([0.1, 0.2, 0.3, 0.4])
+def test_some_labels_are_drawn_at_random(size):
+    """All labels of this size, given each winner: so often that a tenth of the labels of one class is wrong."""
+    drawn, winners = 0.1 * 4 / 3, np.array([0.1, 0.2, 0.3, 0.4])
     sets = [*combinations(range(4), size)]
-    expected = []
+    expected, wrong = [], []
     for named in sets:
         likelihood = 0.0
         for winner, probability in enumerate(winners):
             right = [other for other in sets if winner in other]
-            alike = len(right) if winner in named else len(sets) - len(right)
-            likelihood += probability * (1 - wrong if winner in named else wrong) / alike
+            likelihood += probability * ((1 - drawn) * (winner in named) / len(right) + drawn / len(sets))
         expected.append(likelihood * len(right))
+        wrong.append(drawn * np.mean([0 not in other for other in sets]))
     allowed = np.array([[number in named for number in range(4)] for named in sets])
-    labels = BagLabels(np.full(len(sets), -1), allowed=allowed)
-    rates, by_chance = wrong_rates(labels, 0.1, 4)
-    assert rates == pytest.approx(np.full(len(sets), wrong))
+    rates, by_chance = wrong_rates(BagLabels(np.full(len(sets), -1), allowed=allowed), 0.1, 4)
+    assert rates == pytest.approx(np.array(wrong))
     assert (1 - rates - by_chance) * (allowed @ winners) + by_chance == pytest.approx(expected)

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 from scipy.stats import norm
 
+from majority.data.batches import Target
+from majority.data.labels import BagLabels
 from majority.data.segments import Segments
+from majority.inference.label_likelihood import wrong_rates
 from majority.methods import functional
 from majority.methods.functional import count_log_probs, mean_log_probs, right_label_probs, tolerant_losses, vote_scores
 
@@ -177,6 +180,20 @@ def test_wrong_labels_are_sums_over_all_winners(wrong, n_classes):
         others = [probs[bag, winner].item() * wrong / (n_classes - 1) for winner in range(n_classes) if winner != 1]
         assert losses[bag].item() == pytest.approx(-math.log(right + sum(others)))
         assert certain[bag].item() == pytest.approx(right / (right + sum(others)))
+
+
+def test_labels_of_several_classes_are_wrong_less_often():
+    """As the labels are judged, where their arrays are of numpy."""
+    allowed = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 1, 1]], bool)
+    labels = BagLabels(np.array([0, -1, -1, -1]), allowed=allowed)
+    right = torch.tensor([0.2, 0.7, 0.4, 1.0], dtype=torch.float64)
+    target = Target(torch.from_numpy(labels.winners), allowed=torch.from_numpy(allowed))
+    rates, by_chance = wrong_rates(labels, 0.3, 3)
+    likelihoods = (1 - rates - by_chance) * right.numpy() + by_chance
+    given = (right.log(), 0.3, 3, target.n_named)
+    assert tolerant_losses(*given).tolist() == pytest.approx(-np.log(likelihoods), abs=1e-6)
+    assert right_label_probs(*given).tolist() == pytest.approx((1 - rates) * right.numpy() / likelihoods, abs=1e-6)
+    assert right_label_probs(*given)[3] == 1
 
 
 def test_extreme_labels():

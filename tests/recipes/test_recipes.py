@@ -160,6 +160,20 @@ def plan_of_counted(task):
 
 
 @pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize(("method", "sees"), [("count", False), ("supervised", True)])
+def test_recipes_get_instance_labels_only_for_reference_methods(method, sees, tmp_path):
+    seen = []
+
+    def train(run):
+        seen.extend(bags.instance_labels is not None for bags in (run.train, run.val))
+        return train_and_count(run)
+
+    register(Recipe("counted", plan_of_counted, "", train))
+    Experiment(Data("digits", bags=20, bag_size=8), method, recipe="counted").run(tmp_path / "run", "cpu")
+    assert seen == [sees, sees]
+
+
+@pytest.mark.usefixtures("registries")
 def test_a_recipe_of_a_user_describes_its_result_in_the_report(tmp_path):
     register(Recipe("counted", plan_of_counted, "", train_and_count, describe=describe_rounds))
     run, lines = tmp_path / "run", "<dt>rounds</dt><dd>3 of 5</dd>"

@@ -1,5 +1,6 @@
 """Wrong bag labels: how recipes find them and train without them."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -8,8 +9,21 @@ import pytest
 import torch
 
 from majority import Bags, Callback, Settings, build_model, evaluate
+from majority.data.joining import join
 from majority.data.scenarios import make_labels_wrong
-from majority.recipes import Chosen, Plan, TaskInfo, Trained, choose_plan, model_builder, train_by_plan, wrong_labels
+from majority.errors import InputError
+from majority.recipes import (
+    Chosen,
+    Plan,
+    Run,
+    TaskInfo,
+    Trained,
+    choose_plan,
+    model_builder,
+    stages,
+    train_by_plan,
+    wrong_labels,
+)
 from majority.recipes.losses import predicted_shares
 from majority.recipes.wrong_labels import find_wrong_labels
 from majority.training import objectives
@@ -96,6 +110,41 @@ def test_the_last_training_bag_of_a_class_keeps_its_label():
     assert len({"2", "5"} & {*corrections}) == 1
 
 
+def test_a_class_keeps_the_last_label_whose_runner_up_it_is():
+    names = np.array(["a", "b"] * 20)
+    instances = [np.eye(3)[[number] * 3 + [1 - number]] for number in np.arange(40) % 2]
+    names[:6] = ["b", "a"] * 3  # wrong
+    bags = Bags.from_lists(instances, names, ["a", "b", "c"], second_labels=["c"] + [""] * 39)
+    model = build_model(bags, "log-mean", "linear")
+    with torch.no_grad():
+        model.head.classifier.weight.copy_(10 * torch.eye(3))
+        model.head.classifier.bias.zero_()
+    corrections = find_wrong_labels(model, bags, bags, 0.2, "cpu")["corrections"]
+    assert {*corrections} == {"1", "2", "3", "4", "5"}, "not bag 0, whose runner-up is c"
+
+
+def test_validation_bags_whose_label_is_left_out_stay(tmp_path):
+    """Their instances may take part in training; if no label would be left, all labels stay."""
+    train, val, *_ = make_parts()
+    first = Run(tmp_path, train, val, Plan("quick"), build_model, None)
+    again = wrong_labels.with_corrections(first, {"share": 0.1, "corrections": {"60": "", "61": "c", "1": ""}})
+    assert again.val.bag_labels.texts("abc") == ["", "c", *val.bag_labels.texts("abc")[2:]]
+    assert again.validation_labels == len(val) - 1
+    assert again.train.bag_labels.texts("abc")[1] == ""
+    none = {"share": 0.4, "corrections": {str(60 + bag): "" for bag in range(len(val))}}
+    assert wrong_labels.with_corrections(first, none).val is val
+
+
+@pytest.mark.parametrize("bag", ["x", "84", "-1"])
+def test_a_damaged_file_of_wrong_labels_is_named(bag, tmp_path):
+    train, val, *_ = make_parts(0.15)
+    path = tmp_path / "robust/labels.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"share": 0.1, "log_likelihoods": {}, "bags": 84, "corrections": {bag: ""}}))
+    with pytest.raises(InputError, match=rf"labels\.json is damaged .*{bag}.*: remove it"):
+        run(tmp_path, train, val)
+
+
 def test_bags_that_train_and_validate_are_judged_once():
     train, *_ = make_parts(0.15)
     model = build_model(train, "log-mean", "linear", seed=1)
@@ -137,14 +186,20 @@ def test_callbacks_can_tell_the_trainings_apart(tmp_path):
     assert stages.seen == ("robust",)
 
 
-def test_a_training_on_all_bags_uses_the_labels_that_were_chosen(tmp_path):
-    train, val, *_ = make_parts(0.15)
+def test_a_training_on_all_bags_uses_the_labels_that_were_chosen(tmp_path, monkeypatch):
+    train, val, test, _ = make_parts(0.15)
     first = run(tmp_path / "first", train, val)
-    refitted = run(tmp_path / "refit", train, val, chosen=first.chosen)
+    corrections = {int(bag): label for bag, label in first.about["wrong_labels"]["corrections"].items()}
+    assert min(corrections) < len(train) <= max(corrections)
+    whole, learned = join([train, val, test]), []
+    monkeypatch.setattr(stages, "fit", lambda model, bags, *args, **options: learned.append(bags) or Fitted(0, 1.0))
+    refitted = run(tmp_path / "refit", whole, whole, chosen=first.chosen)
     assert refitted.about["wrong_labels"] == first.about["wrong_labels"]
-    uncorrected = run(tmp_path / "other", train, val, chosen=Chosen(first.chosen.epochs, {}))
-    weights = (one.model.state_dict()["head.classifier.weight"] for one in (refitted, uncorrected))
-    assert not next(weights).equal(next(weights))
+    given = whole.bag_labels.texts("abc")
+    expected = [corrections.get(bag, label) for bag, label in enumerate(given)]
+    assert learned[-1].bag_labels.texts("abc") == expected != given
+    run(tmp_path / "other", whole, whole, chosen=Chosen(first.chosen.epochs, {}))
+    assert learned[-1].bag_labels.texts("abc") == given
 
 
 def test_after_corrections_half_as_many_labels_are_assumed_to_be_wrong(tmp_path, monkeypatch):

@@ -251,6 +251,10 @@ class Bags:
         return self.bag_labels.winners
 
     @property
+    def voting_classes(self) -> np.ndarray:  # the numbers of the classes that a label may name: all but the background
+        return np.flatnonzero(np.arange(len(self.classes)) != self.background)
+
+    @property
     def sizes(self) -> np.ndarray:  # (b,)
         return np.diff(self.offsets)
 
@@ -521,6 +525,7 @@ class Bags:
 
     def _with(self, **changes: Any) -> Bags:
         """Return a copy with some fields changed, without checks: a part of valid bags is valid."""
+        assert not any(isinstance(getattr(Bags, name, None), property) for name in changes)  # such as `labels`
         other = object.__new__(Bags)
         other.__dict__.update(self.__dict__ | changes)
         return other

@@ -34,6 +34,10 @@ class Target(NamedTuple):
     training_labels: Tensor | None = None  # (n,) classes of instances that the user allows to use, else -1
     training_weights: Tensor | None = None  # (n,) 1 / how many bags such an instance is in, else 0
 
+    @property
+    def n_named(self) -> Tensor | int:  # (b,) or the same for all: how many classes each label says may have won
+        return 1 if self.allowed is None else self.allowed.sum(dim=1)
+
     def allows(self, predicted: Tensor) -> Tensor:  # (b,) -> (b,)
         """Whether each label allows the predicted winner; False in bags without a label."""
         if self.allowed is None:

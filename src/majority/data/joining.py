@@ -61,9 +61,6 @@ def _join_weights(parts: Sequence[Bags]) -> np.ndarray | None:
 
 def join_labels(labels: Sequence[BagLabels], n_classes: int) -> BagLabels:
     seconds = [np.full(len(some), UNKNOWN) if some.seconds is None else some.seconds for some in labels]
-    named = np.eye(n_classes + 1, n_classes, dtype=bool)  # the last row, which -1 finds, has no class
-    allowed = [named[some.winners] if some.allowed is None else some.allowed for some in labels]
-    joined = BagLabels(
-        np.concatenate([some.winners for some in labels]), np.concatenate(seconds), np.concatenate(allowed)
-    )
-    return joined.take(np.arange(len(joined)))  # without arrays that no bag needs
+    allowed = [some.allowed_classes(n_classes) for some in labels]
+    winners = [some.winners for some in labels]
+    return BagLabels.of(np.concatenate(winners), np.concatenate(seconds), np.concatenate(allowed))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, count_noun
 from .instance_labels import UNKNOWN, find_known
 from .validation import Column, as_array, as_label_column, as_sortable, encode_labels
 
@@ -36,6 +36,15 @@ class BagLabels:
     seconds: np.ndarray | None = None  # (b,) the runner-up; UNKNOWN if it is not given
     allowed: np.ndarray | None = None  # (b, C) the classes that may have won; all False in a bag without a label
 
+    @classmethod
+    def of(cls, winners: np.ndarray, seconds: np.ndarray | None, allowed: np.ndarray | None) -> BagLabels:
+        """The labels, without the arrays that no bag needs."""
+        if seconds is not None and (seconds == UNKNOWN).all():
+            seconds = None
+        if allowed is not None and not allowed[winners == UNKNOWN].any():
+            allowed = None
+        return cls(winners, seconds, allowed)
+
     def __len__(self) -> int:
         return len(self.winners)
 
@@ -44,13 +53,13 @@ class BagLabels:
         winners = self.winners[bags]
         seconds = None if self.seconds is None else self.seconds[bags]
         allowed = None if self.allowed is None else self.allowed[bags]
-        return _without_empty(winners, seconds, allowed)
+        return BagLabels.of(winners, seconds, allowed)
 
     def masked(self, bags: np.ndarray) -> BagLabels:
         """The same labels, but only of the bags of this mask; the others have none."""
         seconds = None if self.seconds is None else np.where(bags, self.seconds, UNKNOWN)
         allowed = None if self.allowed is None else self.allowed & bags[:, None]
-        return _without_empty(np.where(bags, self.winners, UNKNOWN), seconds, allowed)
+        return BagLabels.of(np.where(bags, self.winners, UNKNOWN), seconds, allowed)
 
     @property
     def named(self) -> np.ndarray:  # (b,) whether the label names exactly one class
@@ -138,20 +147,28 @@ class BagLabels:
         if self.allowed is not None or others.allowed is not None:
             allowed = self.allowed_classes(n_classes).copy()
             allowed[bags] = others.allowed_classes(n_classes)
-        return _without_empty(winners, seconds, allowed)
+        return BagLabels.of(winners, seconds, allowed)
 
     def names_class(self, number: int) -> np.ndarray:  # (b,) whether the label names this class
-        named: np.ndarray = self.winners == number
-        if self.seconds is not None:
-            named = named | (self.seconds == number)
+        named = self.decides(number)
         if self.allowed is not None and number < self.allowed.shape[1]:
             named = named | self.allowed[:, number]
         return named
+
+    def decides(self, number: int) -> np.ndarray:  # (b,)
+        """Whether the label says that this class is the winner, or the runner-up."""
+        decided: np.ndarray = self.winners == number
+        return decided if self.seconds is None else decided | (self.seconds == number)
 
     def named_classes(self) -> set[int]:
         """The classes that are the only winner, or the runner-up, of some bag."""
         named = self.winners if self.seconds is None else np.concatenate([self.winners, self.seconds])
         return set(named.tolist()) - {UNKNOWN}
+
+    def undecided_classes(self) -> list[int]:
+        """The classes that are only named together with others."""
+        mentioned = set() if self.allowed is None else set(np.flatnonzero(self.allowed.any(axis=0)).tolist())
+        return sorted(mentioned - self.named_classes())
 
     def texts(self, classes: Sequence[str]) -> list[str]:
         """The labels as they are written in a table."""
@@ -167,18 +184,27 @@ class BagLabels:
         names = np.array([*classes, ""], object)
         return [""] * len(self) if self.seconds is None else list(names[self.seconds].tolist())
 
+    def describe_other_kinds(self) -> str:
+        """How many bags have a label that says less or more than the winner; empty if none has, or no bag has a label.
+
+        >>> BagLabels(np.array([0, 2, -1]), seconds=np.array([1, -1, -1])).describe_other_kinds()
+        '1 bag with a runner-up, 1 bag without a label'
+        """
+        if not self.known.any():
+            return ""
+        ranked = 0 if self.seconds is None else int((self.seconds != UNKNOWN).sum())
+        return describe_kinds(int((self.known & ~self.named).sum()), ranked, int((~self.known).sum()))
+
     def arrays(self) -> list[np.ndarray]:
         """All that there are, the winners first."""
         return [array for array in (self.winners, self.seconds, self.allowed) if array is not None]
 
 
-def _without_empty(winners: np.ndarray, seconds: np.ndarray | None, allowed: np.ndarray | None) -> BagLabels:
-    """Leave out the arrays that no bag needs."""
-    if seconds is not None and (seconds == UNKNOWN).all():
-        seconds = None
-    if allowed is not None and not allowed[winners == UNKNOWN].any():
-        allowed = None
-    return BagLabels(winners, seconds, allowed)
+def describe_kinds(several: int, ranked: int, without: int) -> str:
+    """Numbers of bags with such labels in words; those of 0 are left out."""
+    counts = {f"with one of several labels (a{SEPARATOR}b)": several, "with a runner-up": ranked}
+    counts["without a label"] = without
+    return ", ".join(f"{count_noun(count, 'bag')} {what}" for what, count in counts.items() if count)
 
 
 def split_label(text: str, classes: Iterable[str] = ()) -> tuple[str, ...]:
@@ -215,12 +241,14 @@ def find_wrong_label(text: str, second: str, size: int, classes: Iterable[str] =
     return None
 
 
-def label_column(labels: Column) -> np.ndarray:
-    """Text or integers; a missing label is an empty text."""
+def label_column(labels: Column, numbers: bool = False) -> np.ndarray:
+    """Text or integers; a missing label is an empty text or, if integers are class `numbers`, UNKNOWN."""
     column = as_array(labels)
     if column.dtype.kind in "iu" or (column.dtype.kind == "f" and not np.isnan(column).any()):
         return as_label_column(column)  # which refuses floating-point numbers
     known, values = find_known(labels)
+    if numbers and (values.dtype.kind in "iu" or not known.any()):
+        return np.where(known, values, UNKNOWN).astype(np.int64)
     return values if known.all() else np.where(known, values.astype(object), "")
 
 
@@ -233,17 +261,19 @@ def encode_bag_labels(
 ) -> tuple[BagLabels, tuple[str, ...]]:
     """Return the labels as checked class numbers, and the classes.
 
-    Integers are class numbers if classes are given, with -1 for a bag without a label; otherwise they are names.
+    Integers are class numbers if classes are given; then -1 is a bag without a label, too. Otherwise they are names.
 
     >>> labels, classes = encode_bag_labels(["b", "", "a|b"], None, None, np.array([3, 3, 3]), str)
     >>> classes, labels.winners.tolist(), labels.allowed.tolist()
     (('a', 'b'), [1, -1, -1], [[False, True], [False, False], [True, True]])
     """
-    column = label_column(labels)
-    seconds = None if second_labels is None else label_column(second_labels)
     names = None if classes is None else tuple(str(name) for name in classes)
-    if names is not None and column.dtype.kind in "iu" and (seconds is None or seconds.dtype.kind in "iu"):
-        return _encode_class_numbers(column, seconds, names, sizes, describe), names
+    if names is not None:
+        column = label_column(labels, numbers=True)
+        seconds = None if second_labels is None else label_column(second_labels, numbers=True)
+        if column.dtype.kind in "iu" and (seconds is None or seconds.dtype.kind in "iu"):
+            return _encode_class_numbers(column, seconds, names, sizes, describe), names
+    column, seconds = label_column(labels), None if second_labels is None else label_column(second_labels)
     return _encode_names(column, seconds, names, sizes, describe)
 
 
@@ -259,7 +289,7 @@ def _encode_class_numbers(
         return BagLabels(winners)
     encoded = BagLabels(winners, _encode_numbers(seconds, classes, describe))
     _check_texts(encoded.texts(classes), encoded.second_texts(classes), classes, sizes, describe)
-    return _without_empty(winners, encoded.seconds, None)
+    return BagLabels.of(winners, encoded.seconds, None)
 
 
 def _encode_names(
@@ -282,7 +312,7 @@ def _encode_names(
     else:
         winners, allowed = _encode_known(texts, classes, describe), None
     runners_up = None if seconds is None else _encode_known(second_texts, classes, describe)
-    return _without_empty(winners, runners_up, allowed), classes
+    return BagLabels.of(winners, runners_up, allowed), classes
 
 
 def _encode_several(

@@ -186,7 +186,7 @@ def make_labels_wrong(bags: Bags, share: float, rng: np.random.Generator) -> Bag
         raise InputError(f"a share of {share:g} wrong labels: give a number from 0 to 1")
     if not bags.bag_labels.named.all():
         raise InputError(f"{bags.describe(int(np.argmin(bags.bag_labels.named)))} has no label of one class to change")
-    winners = np.delete(np.arange(len(bags.classes)), [] if bags.background is None else bags.background)
+    winners = bags.voting_classes
     which = rng.permutation(len(bags))[: round(share * len(bags))]
     labels = bags.labels.copy()
     places = np.searchsorted(winners, labels[which]) + rng.integers(1, len(winners), len(which))
@@ -195,7 +195,7 @@ def make_labels_wrong(bags: Bags, share: float, rng: np.random.Generator) -> Bag
     if seconds is not None:
         seconds = seconds.copy()
         seconds[which] = UNKNOWN
-    return bags._with(bag_labels=BagLabels(labels, seconds).take(np.arange(len(bags))))
+    return bags._with(bag_labels=BagLabels.of(labels, seconds, None))
 
 
 def _draw_counts(

@@ -11,6 +11,7 @@ import numpy as np
 from ..data.bags import Bags
 from ..data.joining import join_labels
 from ..data.labels import BagLabels
+from ..methods.functional import label_error_rates
 
 SHARPNESS = np.geomspace(0.1, 100, 61)  # values that are tried
 RELATIVE, ABSOLUTE = "relative", "absolute"  # kinds of explanations
@@ -100,17 +101,16 @@ def _log_likelihoods(shares: np.ndarray, labels: BagLabels, explanations: Sequen
 
 
 def wrong_rates(labels: BagLabels, wrong: float, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """(b,) the probability that each label is wrong, if the share `wrong` of all labels is, and (b,) the likelihood of
-    a wrong label, relative to a right one. A wrong label names as many classes as it does, all of them drawn at random
-    from those that have not won: so it is wrong / (C - 1) if it names one. A label that names all is never wrong.
+    """(b,) the probability that each label is wrong, and (b,) the likelihood of a wrong label, relative to a right one:
+    see `label_error_rates`.
 
     >>> labels = BagLabels(np.array([0, -1, -1]), allowed=np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]], bool))
     >>> [rates.round(2).tolist() for rates in wrong_rates(labels, 0.1, 3)]
-    [[0.1, 0.1, 0.0], [0.05, 0.2, 0.0]]
+    [[0.1, 0.05, 0.0], [0.05, 0.1, 0.15]]
     """
     named = np.ones(len(labels)) if labels.allowed is None else labels.allowed.sum(axis=1)
-    rates = np.where(named < n_classes, wrong, 0.0)
-    return rates, rates * named / np.maximum(n_classes - named, 1)
+    rates, by_chance = label_error_rates(named, wrong, n_classes)
+    return rates, by_chance
 
 
 def _with_wrong_labels(log_likelihoods: np.ndarray, rates: np.ndarray, by_chance: np.ndarray) -> np.ndarray:

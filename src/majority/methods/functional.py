@@ -105,27 +105,43 @@ def share_divergence(instance_log_probs: Tensor, background: int, share: float) 
     return entropy - share * log_masses[background] - (1 - share) * voting
 
 
-def right_label_probs(label_log_probs: Tensor, wrong: float, n_classes: int) -> Tensor:
-    """(b,) log-probabilities of the classes that labels name -> (b,) probability that each label is right, if the share
-    `wrong` of all labels is not, and a wrong label is each of the other classes equally often.
+def label_error_rates(named: Any, wrong: float, n_classes: int) -> tuple[Any, Any]:
+    """How likely a label that names so many classes (a number, or an array of any kind) is wrong, and the likelihood of
+    a wrong one, relative to a right one, if the share `wrong` of the labels that name one class is wrong.
+
+    Some labels are drawn at random, whatever has won: a wrong label of one class is each of the other classes equally
+    often, one that names more classes is wrong less often, and one that names all of them never.
+
+    >>> [[round(rate, 3) for rate in label_error_rates(named, 0.1, 3)] for named in (1, 2)]
+    [[0.1, 0.05], [0.05, 0.1]]
+    """
+    by_chance = wrong / max(n_classes - 1, 1)
+    return by_chance * (n_classes - named), by_chance * named
+
+
+def right_label_probs(label_log_probs: Tensor, wrong: float, n_classes: int, named: Tensor | int = 1) -> Tensor:
+    """(b,) log-probabilities of what labels say, which name so many classes -> (b,) probability that each label is
+    right: see `label_error_rates`.
 
     >>> right_label_probs(torch.tensor([0.9, 0.5, 0.01]).log(), wrong=0.2, n_classes=3)
     tensor([0.9863, 0.8889, 0.0748])
     """
-    by_chance, named = wrong / max(n_classes - 1, 1), label_log_probs.exp()
-    right = (1 - wrong) * named
-    return right / (right + by_chance * (1 - named))
+    rates, by_chance = label_error_rates(named, wrong, n_classes)
+    probs = label_log_probs.exp()
+    right = (1 - rates) * probs
+    return right / (right + by_chance * (1 - probs))
 
 
-def tolerant_losses(label_log_probs: Tensor, wrong: float, n_classes: int) -> Tensor:
-    """(b,) log-probabilities of the classes that labels name -> (b,) negative log-likelihood of the labels under the
-    same assumption. It has an upper limit, which a label that the bag contradicts comes near to.
+def tolerant_losses(label_log_probs: Tensor, wrong: float, n_classes: int, named: Tensor | int = 1) -> Tensor:
+    """(b,) log-probabilities of what labels say, which name so many classes -> (b,) negative log-likelihood of the
+    labels if some are wrong: see `label_error_rates`. It has an upper limit, which a label that the bag contradicts
+    comes near to.
 
     >>> tolerant_losses(torch.tensor([0.9, 0.5, 0.01]).log(), wrong=0.2, n_classes=3)
     tensor([0.3147, 0.7985, 2.2349])
     """
-    by_chance = wrong / max(n_classes - 1, 1)
-    return -torch.log((1 - wrong - by_chance) * label_log_probs.exp() + by_chance)
+    rates, by_chance = label_error_rates(named, wrong, n_classes)
+    return -torch.log((1 - rates - by_chance) * label_log_probs.exp() + by_chance)
 
 
 def runner_up_log_probs(log_probs: Tensor, first: Tensor, second: Tensor) -> Tensor:

@@ -190,14 +190,19 @@ def train_by_plan(
 ) -> Trained:
     """Train in the folder as the plan says, or continue there; `build` is a `model_builder`.
 
-    With what an earlier training has `chosen`, nothing is validated: `train` may then be all bags.
+    With what an earlier training has `chosen`, nothing is validated: `train` may then be all bags. Recipes get no
+    instance labels, unless the method is a reference method.
     """
     recipe = RECIPES[plan.recipe]
+    named = recipe.resolve_method(method)
+    if not sees_instance_labels(named):
+        same, train = val is train, train.without_instance_labels()
+        val = train if same else val.without_instance_labels()
 
     def fresh_model(number: int = 0, method: str | None = None) -> Model:
         return build(run.seed_of(number), method)
 
-    losses = recipe.losses if recipe.resolve_method(method) == AUTO else ()
+    losses = recipe.losses if named == AUTO else ()
     run = Run(folder, train, val, plan, fresh_model, title, device, eager, log, callbacks, losses, chosen)
     return train_without_wrong_labels(run, recipe.train)
 

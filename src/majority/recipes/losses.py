@@ -39,7 +39,7 @@ def predicted_shares(model: Model, bags: Bags, device: str = "auto", hard: bool 
 
     def shares_of(part: Bags) -> Tensor:
         shares = []
-        for batch, output in outputs(model.to(chosen), all_batches(part.without_instance_labels(), chosen)):
+        for batch, output in outputs(model.to(chosen), all_batches(part, chosen)):
             votes = output.instance_log_probs.exp()
             if hard:
                 votes = one_hot(votes.argmax(dim=1), votes.shape[1]).float()

@@ -62,7 +62,7 @@ def planned_epochs(plan: Plan, train: Bags, losses: int) -> int:
 def train(run: Run) -> Trained:
     model = run.fresh_model()
     stages = {"first": run.stage("first", model, partial(run.fit, model))}
-    distance = distance_to_label(model, run.train.without_instance_labels(), run.device)
+    distance = distance_to_label(model, run.train, run.device)
     losses: dict[str, float] = {}
     best: Trained | None = None
     for ratio in run.plan.own.ratios:

@@ -32,8 +32,8 @@ STAGES, OUTCOME, WEIGHTS = "stages", "outcome.json", "weights.safetensors"
 ROBUST = "robust"  # the folder of a second training, without labels that seem to be wrong
 REFIT = "refit"  # the folder of a second training, on all bags
 LABEL_FREE = ("pretrain", "patches")  # stages that use no labels: a training with other labels takes their results
-AGAIN = "remove it and run again, which trains this stage again"
-ALL_AGAIN = "remove the folder of this stage and run again"
+REMOVE_FILE = "remove it and run again, which trains this stage again"
+REMOVE_FOLDER = "remove the folder of this stage and run again"
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,11 @@ class Run:
         """What tells this training apart from others in the same run: REFIT, ROBUST, or nothing for the first."""
         return REFIT if self.chosen is not None else ROBUST if self.before else ""
 
+    @property
+    def validation_labels(self) -> int:
+        """How many validation bags have a label: not all of them, if wrong labels have been left out."""
+        return int(self.val.bag_labels.known.sum())
+
     def seed_of(self, number: int) -> int:
         """The seed of training `number` in this run."""
         return self.plan.training.seed + SEED_STEP * number
@@ -150,10 +155,10 @@ class Run:
                 compute()
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_weights(path, module.state_dict())
-            return read_weights(path, AGAIN)[0]
+            return read_weights(path, REMOVE_FILE)[0]
 
         weights = from_first(compute_or_read)
-        check_weights(weights, module.state_dict(), path, AGAIN)
+        check_weights(weights, module.state_dict(), path, REMOVE_FILE)
         module.load_state_dict(weights)
 
     def stage(self, name: str, trained: nn.Module, train: Callable[[Path, str | None], Fitted]) -> Fitted:
@@ -170,7 +175,7 @@ class Run:
                 callback.on_stage_end(shown, fitted)
         fitted, weights = from_first(lambda: _read_stage(folder))
         trained.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
-        check_weights(weights, trained.state_dict(), folder / WEIGHTS, AGAIN)
+        check_weights(weights, trained.state_dict(), folder / WEIGHTS, REMOVE_FILE)
         trained.load_state_dict(weights)
         loss = "validation loss" if fitted.loss_name == "val_loss" else "training loss"
         kept = f"kept epoch {fitted.best_epoch + 1} of {fitted.epochs}"
@@ -185,12 +190,12 @@ def _write_stage(folder: Path, trained: nn.Module, fitted: Fitted) -> None:
 
 def _read_stage(folder: Path) -> tuple[Fitted, Weights]:
     (folder / CHECKPOINT).unlink(missing_ok=True)
-    fitted = Fitted.from_outcome(read_record(Outcome, folder / OUTCOME, AGAIN))
-    fitted.history = [dict(record) for record in read_records(Epoch, folder / METRICS, ALL_AGAIN)]
+    fitted = Fitted.from_outcome(read_record(Outcome, folder / OUTCOME, REMOVE_FILE))
+    fitted.history = [dict(record) for record in read_records(Epoch, folder / METRICS, REMOVE_FOLDER)]
     if fitted.best_epoch >= fitted.epochs:
         found = f"best epoch {fitted.best_epoch}, but {fitted.epochs} epochs in {METRICS}"
-        raise InputError(f"{folder} is damaged ({found}): {ALL_AGAIN}")
-    weights, _ = read_weights(folder / WEIGHTS, AGAIN)
+        raise InputError(f"{folder} is damaged ({found}): {REMOVE_FOLDER}")
+    weights, _ = read_weights(folder / WEIGHTS, REMOVE_FILE)
     return fitted, weights
 
 

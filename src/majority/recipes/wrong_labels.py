@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..data.bags import Bags
-from ..data.instance_labels import UNKNOWN
 from ..data.labels import BagLabels
-from ..errors import count_noun
+from ..errors import InputError, count_noun
 from ..files import write_json
 from ..inference.label_likelihood import Judged, label_evidence
 from ..model import Model
@@ -26,7 +25,7 @@ from ..parsing import read_record
 from ..records import WrongLabels
 from ..training.distributed import from_first
 from .losses import predicted_shares
-from .stages import AGAIN, LABEL_FREE, ROBUST, STAGES, Run, Trained
+from .stages import LABEL_FREE, REMOVE_FILE, ROBUST, STAGES, Run, Trained
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
 LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which labels are thought to be wrong
@@ -52,8 +51,8 @@ def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Tra
         return replace(first, about=first.about | {"wrong_labels": about})
     relabelled = sum(label != "" for label in corrections.values())
     run.log(
-        f"about {about['share']:.0%} of the labels seem to be wrong: training again with other labels of {relabelled} "
-        f"bags and without the labels of {len(corrections) - relabelled}"
+        f"about {100 * about['share']:.0f} % of the labels seem to be wrong: training again with other labels of "
+        f"{relabelled} bags and without the labels of {len(corrections) - relabelled} (majority review lists such bags)"
     )
     again = replace(with_corrections(run, about), before=first.about | {"wrong_labels": about})
     from_first(lambda: _copy_label_free_stages(run, again))
@@ -68,18 +67,28 @@ def with_corrections(run: Run, about: Mapping[str, Any]) -> Run:
         return replace(again, val=again.train)
     n, corrections = len(run.train), about["corrections"]
     val = _correct(run.val, {str(int(bag) - n): label for bag, label in corrections.items() if int(bag) >= n})
-    return _without_wrong_labels(run, val.with_labels() if val.bag_labels.known.any() else run.val, about)
+    if not val.bag_labels.known.any():  # labels of which some are wrong choose better than none
+        val = run.val
+    return _without_wrong_labels(run, val, about)
 
 
 def _find_once(run: Run, model: Model) -> dict[str, Any]:
-    """What a run that goes on found before stays: the second training may have begun with these labels."""
+    """What was found before a run was interrupted stays: the second training may have started with these labels."""
     path = run.folder / ROBUST / FOUND
-    before = from_first(lambda: read_record(WrongLabels, path, AGAIN) if path.exists() else None)
+    before = from_first(lambda: _read_found(path, len(run.train) + len(run.val)) if path.exists() else None)
     if before is not None:
         return {**before}
     found = find_wrong_labels(model, run.train, run.val, run.plan.assumed_wrong, run.device)
     if found["corrections"]:
         from_first(lambda: _write_found(path, found))
+    return found
+
+
+def _read_found(path: Path, bags: int) -> WrongLabels:
+    found = read_record(WrongLabels, path, REMOVE_FILE)
+    for bag in found["corrections"]:
+        if not bag.isdecimal() or int(bag) >= bags:
+            raise InputError(f"{path} is damaged (corrections: {bag!r}, of {bags:,} bags): {REMOVE_FILE}")
     return found
 
 
@@ -110,9 +119,9 @@ def find_wrong_labels(
     if share == 0:
         return about
     judged = evidence.judge(share)
-    names = [name for number, name in enumerate(train.classes) if number != train.background]
+    winners, names = judged.winner, [train.classes[number] for number in train.voting_classes.tolist()]
     for i in _without_last_of_class(judged, evidence.labels, int(np.searchsorted(numbers, len(train)))):
-        winner = int(judged.probabilities[i].argmax())
+        winner = int(winners[i])
         sure = judged.probabilities[i, winner] >= SURE
         about["corrections"][str(numbers[i])] = names[winner] if sure else ""
     return about
@@ -122,9 +131,9 @@ def _without_last_of_class(judged: Judged, given: BagLabels, of_training: int) -
     """The contradicted labels, without the least doubtful one of a class that would have no training bag left; the
     first `of_training` labels are those of training bags."""
     kept = np.zeros(len(given), bool)
-    of_class = given.winners[:of_training]
-    for number in set(of_class.tolist()) - {UNKNOWN}:
-        bags = np.flatnonzero(of_class == number)
+    training = given.take(np.arange(of_training))
+    for number in training.named_classes():
+        bags = np.flatnonzero(training.decides(number))
         if judged.contradicted[bags].all():
             kept[bags[judged.wrong[bags].argmin()]] = True
     return np.flatnonzero(judged.contradicted & ~kept).tolist()
@@ -184,7 +193,7 @@ def _copy_label_free_stages(run: Run, again: Run) -> None:
     for name in LABEL_FREE:
         place, copy = (one.folder / STAGES / name for one in (run, again))
         if place.exists() and not copy.exists():
-            unfinished = copy.with_name(f".{name}")  # a copy that is interrupted is not taken for a finished stage
+            unfinished = copy.with_name(f".{name}")  # so a copy that is interrupted does not look finished
             shutil.rmtree(unfinished, ignore_errors=True)
             shutil.copytree(place, unfinished)
             unfinished.rename(copy)

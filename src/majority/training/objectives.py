@@ -42,14 +42,14 @@ class Objective(nn.Module):
         if self.remaining_wrong == 0:
             return losses
         log_probs = winner_log_probs(output.bag_log_probs.detach(), batch.target)
-        return losses * right_label_probs(log_probs, self.remaining_wrong, model.label_classes)
+        return losses * right_label_probs(log_probs, self.remaining_wrong, model.label_classes, batch.target.n_named)
 
     def val_losses(self, model: Model, output: BagOutput, batch: Batch) -> Tensor:
         """(b,) losses by which epochs are compared. Weights would not do: they favour a model that contradicts all."""
         if self.remaining_wrong == 0:
             return model.head.losses(output, batch.segments, batch.target)
         log_probs = winner_log_probs(output.bag_log_probs, batch.target)
-        return tolerant_losses(log_probs, self.remaining_wrong, model.label_classes)
+        return tolerant_losses(log_probs, self.remaining_wrong, model.label_classes, batch.target.n_named)
 
     def after_step(self, model: Model) -> None:
         """Called after every step of the optimizer."""

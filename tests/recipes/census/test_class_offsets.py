@@ -56,9 +56,8 @@ def reference(probabilities, bags, voting=(0, 1, 2), weights=None, wrong=0.0):
             variance = (scales**2 * (votes[:, y] + votes[:, k] - lead**2)).sum()
             scores[y] += norm.logcdf((scales * lead).sum() / np.sqrt(variance + 1e-6))
         of_label = np.exp(logsumexp(log_softmax(scores)[named]))
-        k, C = named.sum(), len(voting)
-        rate, by_chance = (wrong, wrong * k / (C - k)) if k < C else (0.0, 0.0)
-        return np.log((1 - rate - by_chance) * of_label + by_chance)
+        drawn = wrong * len(voting) / (len(voting) - 1)  # labels at random: some of these are right
+        return np.log((1 - drawn) * of_label + drawn * named.mean())
 
     def loss(values):
         total = 0.0
@@ -190,3 +189,12 @@ def test_many_classes_are_summarised():
     shown = describe_offsets({str(number): number / 100 for number in range(30)})
     assert shown.startswith("29 +0.29, 28 +0.28")
     assert "30 classes" in shown
+
+
+def test_the_bags_that_are_used_are_limited_by_the_labelled_ones(monkeypatch):
+    """Large bags without a label count for nothing."""
+    monkeypatch.setattr(class_offsets, "MOST_NUMBERS", 20 * 4 * 3)
+    bags = bags_of([0, 1, 2, 0] * 5 + [-1] * 20, [4] * 20 + [200] * 20)
+    numbers, rows, sizes = class_offsets._sample(bags, np.random.default_rng(0))
+    assert numbers.tolist() == [*range(20)]
+    assert len(rows) == sizes.sum() == 80

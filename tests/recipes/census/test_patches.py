@@ -8,6 +8,7 @@ import torch
 
 import majority
 from majority import Bags, Classifier, evaluate
+from majority.data.labels import BagLabels
 from majority.model import Normalise
 from majority.recipes import RECIPES, TaskInfo, census, model_builder, train_by_plan
 from majority.recipes.census import patches
@@ -86,7 +87,8 @@ def test_components_are_those_of_some_of_many_images(monkeypatch):
 
 def test_no_label_is_used():
     bags = textures()
-    other = bags._with(labels=1 - bags.labels, instance_labels=None)
+    other = bags._with(bag_labels=BagLabels(1 - bags.labels), instance_labels=None)
+    assert (other.labels != bags.labels).all()
     for name, value in found(bags).state_dict().items():
         assert torch.equal(value, found(other).state_dict()[name]), name
 

@@ -40,7 +40,6 @@ def with_share(model: Model, share: float) -> Model:
 
 def find_share(models_with: Callable[[float], Sequence[Model]], val: Bags, device: str, log: Log) -> dict[str, Any]:
     """Train models with each share, and return the one that the validation bags choose, with its figures."""
-    val = val.without_instance_labels()
     right: dict[float, float] = {}
     winner_shares = []
     for share in SHARES:

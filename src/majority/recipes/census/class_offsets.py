@@ -8,7 +8,7 @@ normal prior keeps them near 0 unless many labels ask for more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import torch
@@ -42,8 +42,9 @@ def with_offsets(probabilities: Tensor, offsets: Tensor) -> Tensor:  # (n, C), (
 def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tensor:  # (n, C) -> (C,) float64
     """The offsets for these probabilities of the instances of the bags, of which some have a label. Their mean is 0; a
     background has none. The share `wrong` of the labels, at least LEAST_WRONG, is assumed to be wrong. With fewer
-    labelled bags than classes, all are 0."""
-    votes = torch.arange(len(bags.classes)) != (-1 if bags.background is None else bags.background)  # (C,)
+    labelled bags than classes, or too many classes for MOST_NUMBERS, all are 0."""
+    votes = torch.zeros(len(bags.classes), dtype=torch.bool)  # (C,)
+    votes[bags.voting_classes] = True
     numbers, rows, sizes = _sample(bags, np.random.default_rng(0))
     none = torch.zeros(len(votes), dtype=torch.float64)
     if len(numbers) < len(votes):
@@ -54,9 +55,12 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
     rates, by_chance = map(torch.from_numpy, wrong_rates(labels, max(wrong, LEAST_WRONG), n_voting))  # (b,), (b,)
     allowed = torch.from_numpy(labels.allowed_classes(n_voting))  # (b, voting classes)
     weights = None if bags.weights is None else torch.from_numpy(bags.weights[rows]).double()
-    segments = Segments(sizes, weights=weights)
     chosen = probabilities[torch.from_numpy(rows).to(probabilities.device)].cpu().double()
     log_probs = chosen.clamp(min=SMALLEST_PROBABILITY).log()
+    groups = [
+        (part, Segments(of_bags, weights=None if weights is None else weights[part]))
+        for part, of_bags in _equal_sizes(sizes)
+    ]
     parameters = none.clone().requires_grad_()
     optimizer = torch.optim.LBFGS([parameters], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
@@ -65,7 +69,8 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
 
     def negative_log_posterior() -> Tensor:
         optimizer.zero_grad()
-        scores = vote_scores((log_probs + offsets()).log_softmax(dim=1)[:, votes], segments)
+        shifted = (log_probs + offsets()).log_softmax(dim=1)[:, votes]
+        scores = torch.cat([vote_scores(shifted[part], segments) for part, segments in groups])
         of_labels = scores.log_softmax(dim=1).masked_fill(~allowed, -torch.inf).logsumexp(dim=1)
         likelihoods = (1 - rates - by_chance) * of_labels.exp() + by_chance
         loss = PRECISION / 2 * offsets().square().sum() - likelihoods.log().sum()
@@ -78,16 +83,17 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
 
 
 def _sample(bags: Bags, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The numbers of bags with a label, positions of their instances, and how many each bag has. Of very many bags or
-    instances, random ones."""
+    """The numbers of bags with a label, the smallest bags first, positions of their instances, and how many each bag
+    has. Of very many bags or instances, random ones."""
     numbers, classes = np.flatnonzero(bags.bag_labels.known), len(bags.classes)
-    numbers_per_bag = max(int(np.minimum(bags.sizes, MOST_INSTANCES).mean()) * classes, classes * classes)
-    most = MOST_NUMBERS // numbers_per_bag
-    if len(numbers) > most:
-        numbers = np.sort(rng.choice(numbers, most, replace=False))
     if len(numbers) == 0:
         return numbers, numbers, numbers
-    if bags.sizes[numbers].max() <= MOST_INSTANCES:
+    sizes = np.minimum(bags.sizes, MOST_INSTANCES)
+    most = MOST_NUMBERS // max(int(sizes[numbers].mean()) * classes, classes * classes)
+    if len(numbers) > most:
+        numbers = np.sort(rng.choice(numbers, most, replace=False))
+    numbers = numbers[np.argsort(sizes[numbers], kind="stable")]
+    if bags.sizes[numbers].max(initial=0) <= MOST_INSTANCES:
         return numbers, bags.positions(numbers), bags.sizes[numbers]
     rows = [
         bags.offsets[bag] + np.sort(rng.choice(size, min(size, MOST_INSTANCES), replace=False))
@@ -96,12 +102,29 @@ def _sample(bags: Bags, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarra
     return numbers, np.concatenate(rows), np.array([len(part) for part in rows])
 
 
+def _equal_sizes(sizes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+    """The rows of bags of each size, from (b,) sizes in ascending order, and the sizes of these bags: sums over bags of
+    equal size are fast.
+
+    >>> [(part.start, part.stop, of_bags.tolist()) for part, of_bags in _equal_sizes(np.array([2, 2, 3]))]
+    [(0, 4, [2, 2]), (4, 7, [3])]
+    """
+    start = 0
+    for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+        yield slice(start, start + size * count), np.full(count, size)
+        start += size * count
+
+
 def describe_offsets(offsets: Mapping[str, float]) -> str:
     """The largest ones.
 
     >>> describe_offsets({"oak": 0.04, "pine": -0.31, "fir": 0.27})
     'pine -0.31, fir +0.27, oak +0.04'
+    >>> describe_offsets({"oak": 0.0, "pine": 0.0})
+    'all 0: there are fewer labelled bags than classes, or too many classes'
     """
+    if not any(offsets.values()):
+        return "all 0: there are fewer labelled bags than classes, or too many classes"
     largest = sorted(offsets, key=lambda name: -abs(offsets[name]))[:MOST_SHOWN]
     more = f", ... ({len(offsets)} classes)" if len(offsets) > MOST_SHOWN else ""
     return ", ".join(f"{name} {offsets[name]:+.2f}" for name in largest) + more

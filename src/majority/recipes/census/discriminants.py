@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import repeat
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +21,7 @@ MAX_SCALE = 100  # features whose deviations differ by more than this factor are
 def is_applicable(bags: Bags, width: int | None) -> bool:
     """Whether the features are vectors of moderate width, every class but a background is a label, and some label has
     two bags."""
-    counts = bags.bag_labels.counts(len(bags.classes))[_voters(bags)]
+    counts = bags.bag_labels.counts(len(bags.classes))[bags.voting_classes]
     is_narrow = width is not None and width <= MAX_FEATURES
     return bool(is_narrow and counts.min() > 0 and counts.sum() > len(counts))
 
@@ -82,7 +81,7 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     varies = variances > SMALLEST_VARIANCE * variances[-1]
     whitening = (directions[:, varies] / variances[varies].sqrt()).flip(1)  # (d, k), largest variance first
 
-    voters = torch.from_numpy(_voters(bags)).to(chosen)
+    voters = torch.from_numpy(bags.voting_classes).to(chosen)
     counts = torch.from_numpy(bags.bag_labels.counts(classes)).to(label_sums)[voters]
     label_means = label_sums[voters] / counts.unsqueeze(1)
     within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (named - len(voters))
@@ -95,11 +94,6 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     weights = zeros(classes, width)
     weights[voters] = apart / size @ whitening.T * scale
     return weights.float()
-
-
-def _voters(bags: Bags) -> np.ndarray:
-    """The numbers of the classes that can be a label: all but a background."""
-    return np.flatnonzero(np.arange(len(bags.classes)) != bags.background)
 
 
 def _mean_of_neighbours(values: Tensor) -> Tensor:

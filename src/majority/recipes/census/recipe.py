@@ -32,6 +32,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +72,7 @@ from .stages import (
 from .views import additions_for, describe, search_views, with_views
 
 OFFSETS = "class-offsets.json"  # in the folder of the stages
-ANEW = "remove it and run again, which finds the offsets again"
+REMOVE_OFFSETS = "remove it and run again, which finds the offsets again"
 
 SoftLabels = Callable[[], Tensor]
 
@@ -190,8 +191,8 @@ def _choose_views(run: Run) -> tuple[Run, dict[str, Fitted], dict[str, Any]]:
         return stages[f"{name}-head"].best_loss
 
     chosen, tried = search_views(additions_for(run.plan, run.train.store.shape[-1]), loss_of, run.log)
-    run.log(f"views with the lowest loss of {len(run.val)} validation bags: {describe(chosen)}")
-    about = {"chosen": list(chosen), "tried": tried, "validation_bags": len(run.val)}
+    run.log(f"views with the lowest loss of {run.validation_labels} validation bags: {describe(chosen)}")
+    about = {"chosen": list(chosen), "tried": tried, "validation_bags": run.validation_labels}
     return replace(run, plan=with_views(run.plan, chosen)), stages, about
 
 
@@ -350,22 +351,22 @@ def _train_student(
     chosen = max(dict.fromkeys(one.loss for one in teachers.values()), key=lambda loss: by_loss[loss])
     best = max((name for name in teachers if teachers[name].loss == chosen), key=lambda name: weights[name])
     shown = ", ".join(f"{name} {weight:.2f}" for name, weight in by_loss.items())
-    run.log(f"weights of the bag losses, by {len(run.val)} validation bags: {shown}")
+    run.log(f"weights of the bag losses, by {run.validation_labels} validation bags: {shown}")
     student = starts[teachers[best].start](chosen, 0)
     student.head.load_state_dict(dict(teachers[best].model.head.named_buffers()), strict=False)  # running statistics
     soft_labels: SoftLabels = partial(mean_probabilities, run, weighted)
     if run.plan.own.class_offsets:
         soft_labels, about["class_offsets"] = _corrected(run, soft_labels)
     stages["student"] = run.stage("student", student, partial(distill, run, student, soft_labels))
-    about.update({"weights": by_loss, "validation_bags": len(run.val), "chosen": chosen})
+    about.update({"weights": by_loss, "validation_bags": run.validation_labels, "chosen": chosen})
     return student
 
 
 def _corrected(run: Run, soft_labels: SoftLabels) -> tuple[SoftLabels, dict[str, float]]:
-    """The soft labels with an offset of each class, and these offsets: see `class_offsets`. A run that goes on keeps
-    those that it has found."""
+    """The soft labels with an offset of each class, and these offsets: see `class_offsets`. Those that were found
+    before a run was interrupted stay."""
     computed, path = cache(soft_labels), run.folder / STAGES / OFFSETS
-    offsets = from_first(lambda: read_record(ClassOffsets, path, ANEW)["class_offsets"] if path.exists() else None)
+    offsets = from_first(lambda: _read_offsets(path) if path.exists() else None)
     if offsets is None or [*offsets] != [*run.train.classes]:
         mean = computed()  # by all processes together
         found = from_first(lambda: find_offsets(mean, run.train, run.remaining_wrong).tolist())
@@ -381,6 +382,10 @@ def _corrected(run: Run, soft_labels: SoftLabels) -> tuple[SoftLabels, dict[str,
     return corrected, offsets
 
 
+def _read_offsets(path: Path) -> dict[str, float]:
+    return read_record(ClassOffsets, path, REMOVE_OFFSETS)["class_offsets"]
+
+
 def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teacher], dict[str, Any]]:
     """The members of the group with their weights, and what result.json says of them: the weight, and the
     log-likelihood of the validation labels that it stands for."""
@@ -392,6 +397,6 @@ def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teach
             for name, one in members.items()
         }
         methods, counts = {name: one.loss for name, one in members.items()}, label_counts(run.train)
-        weights = loss_weights(found, methods, int(run.val.bag_labels.known.sum()), counts)
+        weights = loss_weights(found, methods, run.validation_labels, counts)
         about = {name: {"weight": weights[name], "log_likelihood": found[name]} for name in members}
     return [Teacher(one.model, one.run.train, about[name]["weight"]) for name, one in members.items()], about

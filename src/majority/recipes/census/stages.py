@@ -121,7 +121,7 @@ def instance_probabilities(model: Model, bags: Bags, device: str = "auto") -> Te
     chosen = choose_device(device)
 
     def probabilities_of(part: Bags) -> Tensor:
-        batches = all_batches(part.without_instance_labels(), chosen)
+        batches = all_batches(part, chosen)
         return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(chosen), batches)])
 
     return gather_pass(bags, probabilities_of)
