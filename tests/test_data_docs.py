@@ -70,7 +70,7 @@ def test_the_pages_about_weights_and_instance_labels(name, monkeypatch, capsys):
     ("name", "shown"),
     [
         ("unlabelled-bags", "100 bags without a label"),
-        ("doubtful-labels", "one of several"),
+        ("doubtful-labels", "with one of several labels"),
         ("runner-up", "300 bags with a runner-up"),
         ("weights", "largest sum of weights"),
         ("few-instance-labels", "known for 850 of 4,800 instances"),

@@ -280,6 +280,7 @@ class PartRow(TypedDict):
     smallest: AtLeastOne
     largest: AtLeastOne
     majority: Share | None
+    labels: NotRequired[str]  # how many say less or more than the winner
 
 
 class RunResult(ResultBase):

@@ -38,7 +38,7 @@ def trained(tmp_path_factory):
 def test_check_counts_every_kind(trained, majority):
     code, out, _ = majority("check", trained / "bags.csv")
     assert code == 0
-    assert "2 bags one of several (|), 30 bags with a runner-up, 10 bags without a label" in out
+    assert "2 bags with one of several labels (a|b), 30 bags with a runner-up, 10 bags without a label" in out
 
 
 def test_training_uses_all_but_the_unlabelled_bags_for_its_parts(trained):
@@ -47,6 +47,27 @@ def test_training_uses_all_but_the_unlabelled_bags_for_its_parts(trained):
     assert sum(bags.values()) == 60
     assert bags["validation"] == bags["test"] == 10
     assert "runner_up_accuracy" in result["test"]
+
+
+def test_page_and_card_say_what_labels_were_trained_on(trained):
+    kinds = [row["labels"] for row in json.loads((trained / "run/result.json").read_text())["parts"]]
+    assert kinds[0].endswith("with a runner-up, 10 bags without a label")
+    assert sum(int(text.split(" bags with a runner-up")[0].split()[-1]) for text in kinds) == 30
+    for name in ("report.html", "model-card.md"):
+        text = (trained / "run" / name).read_text()
+        assert all(kind in text for kind in kinds)
+
+
+def test_training_says_how_many_unlabelled_bags_it_leaves_out(tmp_path, majority):
+    table = write_table(tmp_path / "bags.csv")
+    table["group"] = table["bag"].str[1:].astype(int) % 30  # each unlabelled bag has the group of a labelled one
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, out, error = majority("train", tmp_path / "bags.csv", *TRAIN, "--out", tmp_path / "run")
+    assert code == 0, error
+    parts = json.loads((tmp_path / "run/result.json").read_text())["parts"]
+    left_out = 60 - sum(part["bags"] for part in parts)
+    assert left_out > 1
+    assert f"{left_out} bags without a label left out" in out
 
 
 def test_evaluate_report_and_predict_take_them(trained, majority):

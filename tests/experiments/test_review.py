@@ -210,3 +210,20 @@ def test_a_label_that_is_not_the_reviewed_one_is_reported(folder, tmp_path, text
     warnings = [line for line in lines if line.startswith("warning")]
     assert len(warnings) == bool(facts)
     assert all(fact in warnings[0] for fact in facts)
+
+
+def test_bags_without_names_of_their_own_are_not_corrected(tmp_path):
+    """Their number within each part would be taken, and bags of all parts changed."""
+    file = tmp_path / "labels.csv"
+    file.write_text("bag,corrected_label\n3,a\n")
+    instances = [np.full((2, 3), bag, float) for bag in range(20)]
+    labels, options = (
+        ["a", "b"] * 10,
+        {"recipe": "quick", "settings": {"training.epochs": 1}, "labels": str(file), "device": "cpu"},
+    )
+    with pytest.raises(InputError, match=r"labels\.csv: .*no names"):
+        majority.train(majority.Bags.from_lists(instances, labels), **options)
+    twice = majority.Bags.from_lists(instances, labels, names=[*range(10), *range(10)])
+    with pytest.raises(InputError, match=r"labels\.csv, row 2: 2 bags have the name 3"):
+        majority.train(twice, **options)
+    majority.train(majority.Bags.from_lists(instances, labels, names=[*range(20)]), **options)

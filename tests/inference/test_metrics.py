@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 from majority import Bags, InputError, Segments, build_model, evaluate
 from majority.data import device
 from majority.data.labels import BagLabels
-from majority.inference.label_warnings import no_learning
+from majority.inference.label_warnings import no_learning_warning
 from majority.inference.metrics import (
     Outcome,
     calibration_error,
@@ -217,25 +217,25 @@ def test_bags_of_other_classes_are_refused(classes):
 
 def test_no_warning_if_the_counts_show_learning():
     figures = {"method_bag_accuracy": 0.53, "bag_accuracy": 0.93, "most_frequent_label": 0.5, "bags": 30}
-    assert no_learning(figures) is None, "instances are classified well, although the method's own mean is wrong"
-    warning = no_learning(figures | {"bag_accuracy": 0.67})
+    assert no_learning_warning(figures) is None, "instances are classified well, although the method is wrong"
+    warning = no_learning_warning(figures | {"bag_accuracy": 0.67})
     assert "67 % of 30 bags are predicted correctly, and 50 % by" in warning
-    assert "50 % of 30 bags are predicted correctly (53 % by the method itself)" in no_learning(
+    assert "50 % of 30 bags are predicted correctly (53 % by the method itself)" in no_learning_warning(
         figures | {"bag_accuracy": 0.5}
     )
     one = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 1}
-    assert "100 % of 1 bag is predicted correctly, and 100 % by" in no_learning(one)
+    assert "100 % of 1 bag is predicted correctly, and 100 % by" in no_learning_warning(one)
 
 
 def test_few_bags_are_no_reason_if_all_have_the_same_label():
     same = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 5_000}
-    assert no_learning(same).startswith("no evidence")
+    assert no_learning_warning(same).startswith("no evidence")
     few = {"bag_accuracy": 1.0, "most_frequent_label": 0.9, "bags": 20}
-    assert no_learning(few).startswith("too few bags")
+    assert no_learning_warning(few).startswith("too few bags")
 
 
 def test_figures_that_need_bag_labels_have_no_warning():
-    assert no_learning({"bags": 5, "instances": 20}) is None
+    assert no_learning_warning({"bags": 5, "instances": 20}) is None
 
 
 def test_the_coverage_is_the_sum_over_parts():

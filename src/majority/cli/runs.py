@@ -173,17 +173,20 @@ def review(
     from ..experiments.review_run import instances_path, review_run, write_review
     from ..experiments.run_folder import first_run, read_config, source_of
     from ..inference.prediction_files import check_output_path
+    from ..inference.review import LEAST_WRONG
 
     sources = [*filter(None, [source, source_of(read_config(first_run(run)))])]
     for path in (out, instances_path(out)):
         check_output_path(path, sources)
     names = _column_names(bag_column, label_column, path_column)
+    note_trained_on(run, source)
     found = review_run(run, source, names=names, device=device, log=log)
     instances = write_review(out, found)
     listed = f"{len(found):,} of {count_noun(found.labelled, 'labelled bag')}"
     probable = sum(one.is_probable for one in found.suspicions)
     log(f"the counts contradict the labels of {listed}, {probable:,} of which are probably wrong: {out}")
-    log(f"estimated share of wrong labels: {found.wrong_share:.1%}".replace("%", " %"))
+    share = f"{100 * found.wrong_share:.1f} %" if found.wrong_share else f"{100 * LEAST_WRONG:g} % or less"
+    log(f"estimated share of wrong labels: {share}")
     log(f"the least certain instances: {instances}")
 
 

@@ -12,6 +12,7 @@ from ..data.bags import Bags
 from ..data.labels import SEPARATOR, split_label
 from ..data.validation import as_weights, find_missing
 from ..errors import InputError
+from ..sources.custom.custom_bags import check_decided
 
 
 def make_bags(rows: np.ndarray, codes: np.ndarray, names: list[str], groups: ArrayLike | None) -> Bags:
@@ -40,7 +41,9 @@ def make_special_bags(
     classes = np.unique(np.array([*names.values()]))
     seconds = columns[1] if second_labels is not None else None
     labelled = [str(name) for name in classes.tolist()]
-    return classes, Bags.from_table(rows, ids, columns[0], labelled, second_labels=seconds)
+    bags = Bags.from_table(rows, ids, columns[0], labelled, second_labels=seconds)
+    check_decided(bags)
+    return classes, bags
 
 
 def is_special(y: ArrayLike) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,12 +25,17 @@ PART_NAMES = {"train": "training", "val": "validation", "test": "test"}  # repor
 def correct(parts: Parts, corrections: Mapping[str, str], file: str, log: Log = no_log) -> Parts:
     """The same parts with other labels of some bags. Every bag stays in its part."""
     present, rows = parts.present(), _read_rows(Path(file).expanduser(), corrections)
+    if any(bags.names is None for bags in present.values()):
+        raise InputError(f"{file}: the bags of the source have no names, which its rows need: make them with names=...")
     before = {name: text for bags in present.values() for name, text in _texts(bags).items() if name in corrections}
+    bags_named = Counter(name for bags in present.values() for name in bags.bag_names())
     row_of = dict(zip(rows[BAG], rows.index, strict=True))
     for name, label in corrections.items():
         place = f"{file}, row {row_of[name]}" if name in row_of else file
         if name not in before:
             raise InputError(f"{place}: there is no bag {name}: name the bags as in the source")
+        if bags_named[name] > 1:
+            raise InputError(f"{place}: {bags_named[name]} bags have the name {name}: give each bag its own name")
         _check_label(label, name, place, parts.train)
     numbers = {part: _by_number(bags, corrections) for part, bags in present.items()}
     corrected = {part: bags.with_other_labels(numbers[part]) for part, bags in present.items()}

@@ -12,13 +12,14 @@ from ..data.bags import Bags
 from ..data.joining import join
 from ..data.scenarios import LABELS
 from ..data.training_labels import has_usable_labels, use_instance_labels, used_instances, without_labels_of
-from ..errors import InputError
+from ..errors import InputError, count_noun
 from ..log import Log, no_log
 from ..methods import sees_instance_labels
 from ..parsing import check_fields
 from ..sources import Parts, Source, is_custom_source, load, names
 from ..sources.base import IN_MEMORY
 from ..sources.custom.corrections import read_corrections
+from ..sources.custom.custom_bags import CustomBags
 from .corrections import correct
 
 MAXIMA = {  # what is too low is refused where it is used, which knows more about it
@@ -152,6 +153,10 @@ class Data:
             parts = source.make_parts(**choices)
         else:
             parts = correct(source.make_parts(**choices | {"labels": None}), corrections, str(self.labels), log)
+        left_out = len(source.bags) - sum(map(len, parts.present().values())) if isinstance(source, CustomBags) else 0
+        if left_out:
+            what = "other bags of their groups are validation or test bags"
+            log(f"{count_noun(left_out, 'bag')} without a label left out: {what}")
         return self._with_training_labels(parts) if self.use_instance_labels else parts
 
     def join(self, parts: Parts) -> Bags:

@@ -88,8 +88,10 @@ class Outcome:
             "most_frequent_label": labels.most_frequent(),
             "consistency_rate": consistency_rate(labels, self.predicted, self.votes, self.background),
         }
-        skewed = find_skewed_classes(labels.winners[named], by_count[named], self.classes) if self.classes else []
-        warnings = find_label_warnings(figures | {"bags": int(known.sum())}, skewed)
+        compared = (labels.winners[named], by_count[named])
+        skewed = find_skewed_classes(*compared, self.classes, self.background) if self.classes else []
+        without_votes = int((by_count[known] == self.background).sum())
+        warnings = find_label_warnings(figures | {"bags": int(known.sum())}, skewed, without_votes)
         ranked = self.ranked
         if ranked is not None:
             figures["runner_up_accuracy"] = float(np.mean(self.runner_up_right[ranked]))

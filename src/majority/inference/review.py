@@ -13,7 +13,8 @@ from .classified_bags import ClassifiedBags
 from .label_likelihood import label_evidence
 from .prediction_files import instance_ids, write_rows
 
-WRONG_SHARES = np.geomspace(0.01, 0.45, 24)  # that are tried; the lowest is assumed if no label seems to be wrong
+LEAST_WRONG = 0.01  # share of wrong labels that is assumed if no label seems to be wrong
+WRONG_SHARES = np.geomspace(LEAST_WRONG, 0.45, 24)  # that are tried
 MOST_INSTANCES = 1_000  # that are listed
 
 
@@ -59,13 +60,12 @@ def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
     outvoted = shares.max(axis=1) > np.max(shares, axis=1, where=evidence.labels.allowed_classes(n_voting), initial=0)
     suggested = np.where(judged.contradicted, judged.winner, most)
     doubtful = np.flatnonzero(judged.contradicted | outvoted)
-    background = labelled[0][1].background
-    voting = [number for number in range(n_voting + 1) if number != background]
+    voting = labelled[0][1].voting_classes
     suspicions = [
         Suspicion(
             part=places[i][0],
             bag=places[i][1],
-            suggested=voting[suggested[i]],
+            suggested=int(voting[suggested[i]]),
             probability=float(judged.wrong[i]),
             is_probable=bool(judged.contradicted[i]),
             suggested_probability=float(judged.probabilities[i, suggested[i]]),
@@ -92,6 +92,13 @@ def write_suspicious_bags(path: Path, review: Review) -> None:
         "corrected_label": ["" for _ in rows],
     }
     numbers = {"p(wrong)": float, "p(suggested)": float, "instances": int, "n(label)": int, "n(suggested)": int}
+    if any(of.bags.weights is not None for of in review.parts.values()):
+        sums = {
+            "weight(label)": [float(of.votes[one.bag, of.framed[one.bag]]) for of, one in rows],
+            "weight(suggested)": [float(of.votes[one.bag, one.suggested]) for of, one in rows],
+        }
+        columns, numbers = columns | sums, numbers | dict.fromkeys(sums, float)
+        columns["corrected_label"] = columns.pop("corrected_label")  # the last one
     write_rows(path, [{name: np.array(values, numbers.get(name, object)) for name, values in columns.items()}])
 
 

@@ -84,7 +84,7 @@ def write_model_card(
     sections = {
         "Use": _use(facts),
         "Data": _data(facts, parts),
-        "Labels": _labels(facts, any(bags.weights is not None for bags in parts.values())),
+        "Labels": _labels(facts, parts),
         "Method": _method(facts, described.lines),
         "Figures": _figures(facts),
         "Limits": [f"- {line}" for line in (*LIMITS, *notes)],
@@ -118,10 +118,14 @@ def _data(facts: dict[str, Any], parts: Mapping[str, Bags]) -> list[str]:
     return rows
 
 
-def _labels(facts: dict[str, Any], weighted: bool) -> list[str]:
+def _labels(facts: dict[str, Any], parts: Mapping[str, Bags]) -> list[str]:
+    weighted = any(bags.weights is not None for bags in parts.values())
     winner = "the class with the largest sum of the weights" if weighted else "the most common class"
     lines = [f"The label of a bag is {winner} of its instances. Classes:", ""]
     lines += [f"- {name}" for name in facts["classes"]]
+    others = [f"- {name}: {text}" for name, bags in parts.items() if (text := bags.bag_labels.describe_other_kinds())]
+    if others:
+        lines += ["", "Labels that say less or more (of several classes, any counts as right):", "", *others]
     if facts["background"] is not None:
         lines += ["", f"Instances of {facts['background']} are not counted."]
     if facts["corrected_labels"] is not None:

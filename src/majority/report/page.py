@@ -223,7 +223,7 @@ def part_rows(parts: Mapping[str, Bags], part_names: dict[str, str] = PART_NAMES
         bags = parts.get(name)
         if bags is None:
             continue
-        sizes, full = bags.sizes, bags.fully_known
+        sizes, full, labels = bags.sizes, bags.fully_known, bags.bag_labels.describe_other_kinds()
         rows.append(
             {
                 "name": title,
@@ -232,6 +232,7 @@ def part_rows(parts: Mapping[str, Bags], part_names: dict[str, str] = PART_NAMES
                 "smallest": int(sizes.min()),
                 "largest": int(sizes.max()),
                 "majority": float(bags.subset(full).majority_proportions().mean()) if full.any() else None,
+                **({"labels": labels} if labels else {}),
             }
         )
     return rows

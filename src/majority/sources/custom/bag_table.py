@@ -122,8 +122,8 @@ def _warn_of_missing_labels(bags: pd.DataFrame, findings: Findings) -> None:
         example = bags["bag"][bags["label"] == ""].iloc[0]
         noun = "1 bag has" if without == 1 else f"{without:,} of {len(bags):,} bags have"
         findings.warn(
-            f"{noun} no label (e.g. {example}): training uses the instances of such bags where it needs no labels, "
-            "which only recipe census does"
+            f"{noun} no label (e.g. {example}): recipe census, the default, uses the instances of such training bags "
+            "where it needs no labels; other recipes do not use them"
         )
 
 

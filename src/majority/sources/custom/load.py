@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from ...data.labels import SEPARATOR, split_label
+from ...data.labels import SEPARATOR, describe_kinds, split_label
 from ...errors import InputError, count_noun
 from ...files import check_regular, missing_file
 from .bag_table import check_possible, named_classes, sorted_classes
@@ -144,12 +144,8 @@ def _summarise_labels(bags: pd.DataFrame, several: pd.Series) -> dict[str, str]:
     """How many labels say less or more than the winner."""
     if "label" not in bags:
         return {}
-    counts = {
-        f"one of several ({SEPARATOR})": int(several.sum()),
-        "with a runner-up": int((bags["second_label"] != "").sum()) if "second_label" in bags else 0,
-        "without a label": int((bags["label"] == "").sum()),
-    }
-    shown = ", ".join(f"{count_noun(count, 'bag')} {what}" for what, count in counts.items() if count)
+    ranked = int((bags["second_label"] != "").sum()) if "second_label" in bags else 0
+    shown = describe_kinds(int(several.sum()), ranked, int((bags["label"] == "").sum()))
     return {"labels": shown} if shown else {}
 
 

@@ -157,7 +157,10 @@ def _without_labels(frame: pd.DataFrame, options: ReadOptions) -> tuple[pd.DataF
 
 
 def _missing_column_cure(column: str, options: ReadOptions) -> str:
-    cure = "a manifest needs the columns bag and bag_label, and path or numeric columns"
+    cure = (
+        "a manifest needs the columns bag and bag_label, and path or numeric columns; columns of other names are given "
+        "by --bag-column and --label-column (bag_column=, label_column=)"
+    )
     if column == "bag":
         return cure
     evaluate = "" if options.training else "; for `majority evaluate` a column label is enough"
