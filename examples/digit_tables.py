@@ -2,7 +2,7 @@
 
     python examples/digit_tables.py tables
 
-300 bags of 32 digits (from scikit-learn, no download), of which the most common one has at most 40 %: 200 bags for
+300 bags of 32 digits (from scikit-learn, no download), of which the most common one has at most about 40 %: 200 bags for
 training, 50 for validation and 50 for testing. A table has one row per digit, with its 64 pixels. The column `label`,
 the true digit, is filled in for the test bags, to measure the result. Beside each table but the last there is
 NAME-without.csv, which leaves out what the table shows.

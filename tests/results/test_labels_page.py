@@ -248,3 +248,20 @@ def test_the_table_of_classes_that_rarely_win_is_that_of_its_runs():
     assert shown[1:] == expected
     advice = " ".join((DOCS / "how-to/runner-up.md").read_text().split())
     assert f"from {expected[-1][1]} to {expected[-1][2]}" in advice
+
+
+def test_the_tables_of_the_tutorials_are_those_of_their_runs():
+    accuracy = defaultdict(list)
+    for row in read("labels/tutorials.jsonl"):
+        accuracy[row["table"], row["use_instance_labels"]].append(row["instance_accuracy"])
+    pages = ("unlabelled-bags", "doubtful-labels", "runner-up", "weights", "few-instance-labels")
+    shown = [row for page in pages for row in table_rows(DOCS / f"how-to/{page}.md") if row[0].startswith("`")]
+    found = {}
+    for title, text, *others in shown:
+        if not others and ".csv`" in title:
+            found[title.split(".csv")[0].strip("`"), "with `--use" in title] = text
+    expected = {
+        case: f"{mean(values):.3f} ({min(values):.3f} to {max(values):.3f})" for case, values in accuracy.items()
+    }
+    assert {len(values) for values in accuracy.values()} == {3}
+    assert found == expected
