@@ -2,9 +2,9 @@
 
     python examples/digit_tables.py tables
 
-300 bags of 32 digits (from scikit-learn, no download), of which the most common one has at most about 40 %: 200 bags for
-training, 50 for validation and 50 for testing. A table has one row per digit, with its 64 pixels. The column `label`,
-the true digit, is filled in for the test bags, to measure the result. Beside each table but the last there is
+300 bags of 32 digits (from scikit-learn, no download), of which the most common one has at most about 40 %: 200 bags
+for training, 50 for validation and 50 for testing. A table has one row per digit, with its 64 pixels. The column
+`label`, the true digit, is filled in for the test bags, to measure the result. Beside each table but the last there is
 NAME-without.csv, which leaves out what the table shows.
 
 few-labels.csv  100 training bags have a label, 100 have none; without: these 100 alone

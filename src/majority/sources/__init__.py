@@ -206,8 +206,8 @@ def _load_labelled(
         return _load_named(_find(name_or_path))
     if suffix not in LOADERS or not path.is_file():
         raise InputError(
-            f"{path} is not a file that ends in .npz, .mat, .csv, .tsv or .parquet: give one (save a spreadsheet as CSV), "
-            f"a folder of your bags, or a name ({', '.join(SOURCES)})"
+            f"{path} is not a file that ends in .npz, .mat, .csv, .tsv or .parquet: give one (save a spreadsheet as "
+            f"CSV), a folder of your bags, or a name ({', '.join(SOURCES)})"
         )
     return LOADERS[suffix](path)
 
