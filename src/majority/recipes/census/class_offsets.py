@@ -110,7 +110,8 @@ def _equal_sizes(sizes: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     [(0, 4, [2, 2]), (4, 7, [3])]
     """
     start = 0
-    for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+    different, counts = np.unique(sizes, return_counts=True)
+    for size, count in zip(different.tolist(), counts.tolist(), strict=True):
         yield slice(start, start + size * count), np.full(count, size)
         start += size * count
 
