@@ -15,6 +15,7 @@ from majority.recipes.label_preserving import known_sources
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs/how-to"
+TABLES = ["python", "examples/digit_tables.py", "tables"]
 BLOCK = re.compile(r'^```(\w+)(?: title="(\S+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
 
@@ -66,6 +67,17 @@ def test_the_pages_about_weights_and_instance_labels(name, monkeypatch, capsys):
     run_page(f"{name}.md", monkeypatch, capsys)
 
 
+@pytest.fixture(scope="module")
+def digit_tables(tmp_path_factory):
+    """The tables that the pages write, with smaller bags."""
+    folder, make_parts = tmp_path_factory.mktemp("digits") / "tables", LabelledSet.make_parts
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LabelledSet, "make_parts", lambda self, **given: make_parts(self, bag_size=16, **given))
+        patch.setattr(sys, "argv", [*TABLES[1:-1], str(folder)])
+        runpy.run_path(str(ROOT / TABLES[1]), run_name="__main__")
+    return folder
+
+
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
@@ -76,16 +88,12 @@ def test_the_pages_about_weights_and_instance_labels(name, monkeypatch, capsys):
         ("few-instance-labels", "known for 850 of 4,800 instances"),
     ],
 )
-def test_each_kind_of_label_is_shown_on_digits(name, shown, monkeypatch, capsys):
+def test_each_kind_of_label_is_shown_on_digits(name, shown, digit_tables, monkeypatch, capsys):
     """With smaller bags and short trainings."""
-    make_parts = LabelledSet.make_parts
-    monkeypatch.setattr(LabelledSet, "make_parts", lambda self, **given: make_parts(self, bag_size=16, **given))
+    Path("tables").symlink_to(digit_tables)
     blocks = re.findall(r"```console\n(.*?)```", (PAGES / f"{name}.md").read_text(), re.DOTALL)
     script, check, *others = (shlex.split(line.removeprefix("$ ")) for line in "".join(blocks).splitlines())
-    assert script[0] == "python"
-    monkeypatch.setattr(sys, "argv", script[1:])
-    runpy.run_path(str(ROOT / script[1]), run_name="__main__")
-    capsys.readouterr()
+    assert script == TABLES
     run_command(check, monkeypatch, capsys)
     assert shown in " ".join("".join(capsys.readouterr()).replace("│", " ").split())
     for words in others:
