@@ -32,7 +32,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -366,7 +365,8 @@ def _corrected(run: Run, soft_labels: SoftLabels) -> tuple[SoftLabels, dict[str,
     """The soft labels with an offset of each class, and these offsets: see `class_offsets`. Those that were found
     before a run was interrupted stay."""
     computed, path = cache(soft_labels), run.folder / STAGES / OFFSETS
-    offsets = from_first(lambda: _read_offsets(path) if path.exists() else None)
+    kept = partial(read_record, ClassOffsets, path, REMOVE_OFFSETS)
+    offsets = from_first(lambda: kept()["class_offsets"] if path.exists() else None)
     if offsets is None or [*offsets] != [*run.train.classes]:
         mean = computed()  # by all processes together
         found = from_first(lambda: find_offsets(mean, run.train, run.remaining_wrong).tolist())
@@ -380,10 +380,6 @@ def _corrected(run: Run, soft_labels: SoftLabels) -> tuple[SoftLabels, dict[str,
         return with_offsets(mean, torch.tensor([*offsets.values()], dtype=torch.float64))
 
     return corrected, offsets
-
-
-def _read_offsets(path: Path) -> dict[str, float]:
-    return read_record(ClassOffsets, path, REMOVE_OFFSETS)["class_offsets"]
 
 
 def _weigh(run: Run, group: str, members: dict[str, Member]) -> tuple[list[Teacher], dict[str, Any]]:
