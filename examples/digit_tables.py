@@ -25,7 +25,7 @@ import pandas as pd
 import majority
 
 LABELLED = 100  # training bags that have a label in few-labels.csv
-CLOSE = 2  # fewer more of the most common digit than of the next: a doubtful label
+CLOSE = 2  # a label is doubtful if the most common digit leads by fewer instances
 SPREAD = 1.5  # standard deviation of the logarithm of the weights
 KNOWN = 5  # known digits per class
 

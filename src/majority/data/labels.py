@@ -150,22 +150,22 @@ class BagLabels:
         return BagLabels.of(winners, seconds, allowed)
 
     def names_class(self, number: int) -> np.ndarray:  # (b,) whether the label names this class
-        named = self.decides(number)
+        named = self.ranks(number)
         if self.allowed is not None and number < self.allowed.shape[1]:
             named = named | self.allowed[:, number]
         return named
 
-    def decides(self, number: int) -> np.ndarray:  # (b,)
-        """Whether the label says that this class is the winner, or the runner-up."""
-        decided: np.ndarray = self.winners == number
-        return decided if self.seconds is None else decided | (self.seconds == number)
+    def ranks(self, number: int) -> np.ndarray:  # (b,)
+        """Whether this class is the winner by the label, or the runner-up."""
+        first: np.ndarray = self.winners == number
+        return first if self.seconds is None else first | (self.seconds == number)
 
     def named_classes(self) -> set[int]:
         """The classes that are the only winner, or the runner-up, of some bag."""
         named = self.winners if self.seconds is None else np.concatenate([self.winners, self.seconds])
         return set(named.tolist()) - {UNKNOWN}
 
-    def undecided_classes(self) -> list[int]:
+    def classes_only_together(self) -> list[int]:
         """The classes that are only named together with others."""
         mentioned = set() if self.allowed is None else set(np.flatnonzero(self.allowed.any(axis=0)).tolist())
         return sorted(mentioned - self.named_classes())

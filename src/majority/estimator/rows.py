@@ -12,7 +12,7 @@ from ..data.bags import Bags
 from ..data.labels import SEPARATOR, split_label
 from ..data.validation import as_weights, find_missing
 from ..errors import InputError
-from ..sources.custom.custom_bags import check_decided
+from ..sources.custom.custom_bags import check_not_only_together
 
 
 def make_bags(rows: np.ndarray, codes: np.ndarray, names: list[str], groups: ArrayLike | None) -> Bags:
@@ -42,7 +42,7 @@ def make_special_bags(
     seconds = columns[1] if second_labels is not None else None
     labelled = [str(name) for name in classes.tolist()]
     bags = Bags.from_table(rows, ids, columns[0], labelled, second_labels=seconds)
-    check_decided(bags)
+    check_not_only_together(bags)
     return classes, bags
 
 

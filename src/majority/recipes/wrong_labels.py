@@ -133,7 +133,7 @@ def _without_last_of_class(judged: Judged, given: BagLabels, of_training: int) -
     kept = np.zeros(len(given), bool)
     training = given.take(np.arange(of_training))
     for number in training.named_classes():
-        bags = np.flatnonzero(training.decides(number))
+        bags = np.flatnonzero(training.ranks(number))
         if judged.contradicted[bags].all():
             kept[bags[judged.wrong[bags].argmin()]] = True
     return np.flatnonzero(judged.contradicted & ~kept).tolist()

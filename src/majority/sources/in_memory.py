@@ -9,7 +9,7 @@ from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..errors import InputError
 from .base import IN_MEMORY, Parts, Source
-from .custom.custom_bags import CustomBags, check_decided, check_labelled
+from .custom.custom_bags import CustomBags, check_labelled, check_not_only_together
 from .image_summary import ImageFileSummary
 
 
@@ -26,7 +26,7 @@ class GivenParts:
     embedding: None = None
 
     def __post_init__(self) -> None:
-        check_decided(self.parts.train)
+        check_not_only_together(self.parts.train)
         for part, bags in self.parts.present().items():
             check_labelled(bags, f"the {part} bags", all_of_them=part == "val")
             if bags.classes != self.parts.train.classes:

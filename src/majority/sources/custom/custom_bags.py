@@ -30,9 +30,9 @@ def check_labelled(bags: Bags, name: str, all_of_them: bool = False) -> None:
         )
 
 
-def check_decided(bags: Bags) -> None:
+def check_not_only_together(bags: Bags) -> None:
     """Each class must be the only label, or the runner-up, of a bag: else nothing tells it from the others."""
-    for number in bags.bag_labels.undecided_classes():
+    for number in bags.bag_labels.classes_only_together():
         bag, name = int(np.argmax(bags.bag_labels.names_class(number))), bags.classes[number]
         label = bags.bag_labels.take(np.array([bag])).texts(bags.classes)[0]
         raise InputError(
@@ -103,7 +103,7 @@ class CustomBags:
         if data_seed < 0:
             raise InputError(f"the data seed is {data_seed}: give a whole number of at least 0")
         check_labelled(self.bags, f"the bags of {self.name}" if self.name != IN_MEMORY else "these bags")
-        check_decided(self.bags)
+        check_not_only_together(self.bags)
         bags = self.bags if background is None else self.bags.with_background(background)
         if folds is not None:
             parts = self._cross_validation_parts(bags, fold, folds, data_seed)
