@@ -394,6 +394,13 @@ BAD_FILES = {
     "bag,bag,a\n1,x,2\n": ("row 1", "two columns are named 'bag'"),
     "bag,bag_label,a\n1,x,2\n1,x,2,3\n1,x,4,5\n": ("rows 3, 4", "4 cells", "header 3"),
     "bag,bag_label,a\n1,x,2,3\n1,x,2,3\n": ("rows 2, 3", "4 cells", "header 3"),
+    "bag,bag_label,a,b\n1,x,2,3\n\n1,x,2\n1,x,3,4\n": ("row 4", "3 cells", "header 4"),
+    "bag,a,b,bag_label\n1,3\n1,2\n": ("rows 2, 3", "2 cells", "header 4"),
+}
+SEVERAL_COUNTS = "bag,bag_label,a,b\n1,x,2,3\n1,x,2\n1,x\n1,x,2,3,4\n"
+SHORT_ROWS = {  # that lack text only, as spreadsheet programs write them -> what is read
+    "bag,bag_label,a,label,remark\n1,x,2,x,good\n1,x,3,x\n2,y,4\n": ("2 rows have", "row 3 has 4 cells", "header 5"),
+    "bag,bag_label,a,label,b\n1,x,2,x,5\n1,x,3,x\n2,y,4\n": ("2 rows have", "row 3 has 4 cells", "header 5"),
 }
 
 
@@ -403,6 +410,22 @@ def test_files_that_are_not_tables(tmp_path, majority, says, text):
     code, out, err = majority("check", tmp_path / "bags.csv")
     assert (code, err) == (1, "")
     assert says(out, "bags.csv", *BAD_FILES[text])
+
+
+def test_each_number_of_cells_is_reported_with_its_rows(tmp_path, majority, says):
+    (tmp_path / "bags.csv").write_text(SEVERAL_COUNTS)
+    _, out, _ = majority("check", tmp_path / "bags.csv")
+    for row, cells in ((3, 3), (4, 2), (5, 5)):
+        assert says(out, f"problem: {tmp_path / 'bags.csv'}, row {row}: ", f"{cells} cells", "header 4")
+    assert "3 problems, " in out
+
+
+@pytest.mark.parametrize("text", SHORT_ROWS)
+def test_rows_that_lack_no_feature_are_read_with_a_warning(tmp_path, majority, says, text):
+    (tmp_path / "bags.csv").write_text(text)
+    out = majority("check", tmp_path / "bags.csv")[1]
+    assert says(out, "warning: ", *SHORT_ROWS[text])
+    assert "as many cells" not in out
 
 
 def test_binary_files_that_are_not_tables(tmp_path, majority):

@@ -14,11 +14,10 @@ from .findings import Findings, UnreadableError
 from .look_alikes import check_feature_names, warn_of_look_alikes
 from .names import MAX_NAMES, abbreviate_names, closest_name, did_you_mean, features_option
 from .read_options import ReadOptions
-from .tables import LEADING_ZEROS, as_numbers, describe_content, find_separators
+from .tables import LEADING_ZEROS, MIN_NUMBERS, as_numbers, describe_content, find_separators
 
 TEXT = ("bag", "bag_label", "second_label", "path", "split", "group", "label")
 RESERVED = (*TEXT, "x", "y", "weight")
-MIN_NUMBERS = 0.5  # a column with at least this share of numbers is a feature, and its other cells are mistakes
 MIN_ID_ROWS = 10  # from this number of rows on, whole numbers hardly increase from row to row by chance
 MAX_CHANCE = 1e-3  # a column with one value per bag is warned about if its probability by chance is below this
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 import pandas as pd
 
-from ...errors import InputError
+from ...errors import InputError, count_noun
 from .findings import Findings, UnreadableError
 from .names import column_names, did_you_mean
 from .parquet import read_parquet
 from .read_options import Block
 
 MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
+MIN_NUMBERS = 0.5  # a column with at least this share of numbers is a feature, and its other cells are mistakes
 
 DATES = ("date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64")  # inferred types of pandas
 THOUSANDS_BY_COMMAS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
@@ -201,7 +203,7 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
         header, first = column_names(next(lines, [])), next(lines, [])
     _check_column_names(path, header, findings)
     if len(first) > len(header):
-        _report_long_rows(path, len(header), separator, findings)
+        _refuse_rows(path, _uneven_rows(path, len(header), separator), len(header), findings)
     text = set(text_columns) & set(header)
     read = _csv_reader(path, separator, header)
     try:
@@ -215,8 +217,10 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     except pd.errors.EmptyDataError:
         return pd.DataFrame(columns=header)
     except pd.errors.ParserError:
-        _report_long_rows(path, len(header), separator, findings)
+        _refuse_rows(path, _uneven_rows(path, len(header), separator), len(header), findings)
         raise
+    if _is_empty(frame[header[-1]]).any():
+        _check_short_rows(frame, path, separator, findings)
     frame.index = np.arange(2, len(frame) + 2)
     frame.attrs[LEADING_ZEROS] = [name for name in written if written[name].str.fullmatch(r"\s*0\d+\s*").any()]
     if separator != ",":
@@ -233,8 +237,12 @@ def _blank_rows(frame: pd.DataFrame) -> np.ndarray:
     for name in frame:
         if not blank.any():
             break
-        blank &= (frame[name].isna() | (frame[name] == "")).to_numpy(bool)
+        blank &= _is_empty(frame[name])
     return blank
+
+
+def _is_empty(column: pd.Series) -> np.ndarray:  # (n,)
+    return (column.isna() | (column == "")).to_numpy(bool)
 
 
 def _csv_reader(path: Path, separator: str, header: list[str]) -> Callable[..., pd.DataFrame]:
@@ -285,15 +293,36 @@ def _guess_separator(file: TextIO, known: Iterable[str]) -> str:
     return separator
 
 
-def _report_long_rows(path: Path, width: int, separator: str, findings: Findings) -> None:
-    """Add a problem for each row with more cells than the header."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = enumerate(csv.reader(file, delimiter=separator), start=1)
-        long = {number: len(cells) for number, cells in rows if len(cells) > width}
-    for number, cells in long.items():
-        what = f"it has {cells} cells, the header {width}"
-        findings.add_problem(path, number, what, "give every row as many cells as the header has")
-    if long:
+def _check_short_rows(frame: pd.DataFrame, path: Path, separator: str, findings: Findings) -> None:
+    """Refuse rows that end before the last column of numbers, and warn of others that end early: some spreadsheet
+    programs leave out empty cells at the end of a row."""
+    width, short = len(frame.columns), _uneven_rows(path, len(frame.columns), separator)
+    if not short:
+        return
+    has_numbers = (frame.select_dtypes("number").notna().mean() >= MIN_NUMBERS).reindex(frame.columns, fill_value=False)
+    needed = 1 + max(np.flatnonzero(has_numbers), default=-1)
+    _refuse_rows(path, {row: cells for row, cells in short.items() if cells < needed}, width, findings)
+    row, cells = next(iter(short.items()))
+    have = "1 row has" if len(short) == 1 else f"{len(short):,} rows have"
+    example = f"row {row} has {count_noun(cells, 'cell')}, the header {width:,}"
+    findings.warn(f"{have} fewer cells than the header (e.g. {example}): the missing cells count as empty")
+
+
+def _uneven_rows(path: Path, width: int, separator: str) -> dict[int, int]:
+    """The number of cells of each row that has more than the header, or fewer and is not blank."""
+    uneven = {}
+    with path.open(newline="", encoding="utf-8-sig") as file, suppress(csv.Error):  # a cell may be too long for csv
+        for row, cells in enumerate(csv.reader(file, delimiter=separator), start=1):
+            if len(cells) > width or (len(cells) < width and any(cells)):
+                uneven[row] = len(cells)
+    return uneven
+
+
+def _refuse_rows(path: Path, uneven: dict[int, int], width: int, findings: Findings) -> None:
+    for row, cells in uneven.items():
+        what = f"it does not match the header: it has {count_noun(cells, 'cell')}, the header {width:,}"
+        findings.add_problem(path, row, what, "give every row as many cells as the header has")
+    if uneven:
         raise UnreadableError
 
 
