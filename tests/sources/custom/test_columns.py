@@ -66,12 +66,15 @@ def test_dates_are_left_out_and_booleans_are_numbers(tmp_path, check, make, says
     assert says(out, "column scanned ", "dates or times", "--features", "(a, b")
 
 
-def test_booleans_of_a_csv_with_an_empty_cell(tmp_path, check, make, says):
+def test_booleans_of_a_csv_with_a_missing_one(tmp_path, check, make, says):
     table = make.table(bags=20)
     table["stained"] = (np.arange(len(table)) % 3 == 0).astype(object)
-    table.loc[7, "stained"] = None
-    table.to_csv(tmp_path / "bags.csv", index=False)
-    assert says(check(tmp_path / "bags.csv")[1], "row 9", "feature stained is empty or NaN")
+    for cell, shown in ((None, "empty or NaN"), ("NA", "'NA'")):
+        table.loc[7, "stained"] = cell
+        table.to_csv(tmp_path / "bags.csv", index=False)
+        out = check(tmp_path / "bags.csv")[1]
+        assert says(out, "row 9", f"feature stained is {shown}")
+        assert "\n1 problem, 0 warnings" in out
 
 
 def test_a_column_after_many_numbered_ones_is_shown(tmp_path, check, make):

@@ -20,6 +20,7 @@ from .read_options import Block
 
 MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
 MIN_NUMBERS = 0.5  # a column with at least this share of numbers is a feature, and its other cells are mistakes
+BOOLEANS = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
 
 DATES = ("date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64")  # inferred types of pandas
 THOUSANDS_BY_COMMAS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
@@ -109,11 +110,12 @@ def _cell_text(value: object) -> str:
 
 def as_numbers(column: pd.Series) -> np.ndarray:
     """(n,) float64, NaN for a cell that is empty or not a number, such as a date. True and false are 1 and 0."""
-    if pd.api.types.infer_dtype(column, skipna=True) in DATES:
+    inferred = pd.api.types.infer_dtype(column, skipna=True)
+    if inferred in DATES:
         return np.full(len(column), np.nan)
-    if isinstance(column.dtype, pd.StringDtype):  # converting text takes long, so each different text is done once
+    if inferred == "string":  # converting text takes long, so each different text is done once
         which, texts = pd.factorize(column)  # -1: missing
-        return np.append(_as_floats(pd.Series(texts)), np.nan)[which]
+        return np.append(_as_floats(pd.Series(texts).replace(BOOLEANS)), np.nan)[which]
     return _as_floats(column)
 
 
@@ -149,7 +151,7 @@ def find_separators(column: pd.Series) -> Separators | None:
     """
     if pd.api.types.is_numeric_dtype(column) or describe_content(column) == BYTES:
         return None
-    filled = column.dropna().astype(str).str.strip()
+    filled = _filled(column)
     points, commas = filled.str.contains(".", regex=False), filled.str.contains(",", regex=False)
     several = filled.str.count("[.,]") > 1
     if commas.any() and filled.str.fullmatch(THOUSANDS_BY_COMMAS).all():
@@ -171,10 +173,16 @@ def has_decimal_commas(column: pd.Series) -> bool:
     """Whether all cells of a text column are numbers, and some are written like 1,5."""
     if pd.api.types.is_numeric_dtype(column):
         return False
-    filled = column.dropna().astype(str)
+    filled = _filled(column)
     if not filled.str.contains(",", regex=False).any():
         return False
-    return bool(filled.str.fullmatch(r"\s*[-+]?\d*,?\d+([eE][-+]?\d+)?\s*").all())
+    return bool(filled.str.fullmatch(r"[-+]?\d*,?\d+([eE][-+]?\d+)?").all())
+
+
+def _filled(column: pd.Series) -> pd.Series:
+    """The stripped text of the cells that do not stand for a missing number."""
+    text = column.dropna().astype(str).str.strip()
+    return text[~text.isin(MISSING)]
 
 
 def commas_to_points(column: pd.Series) -> pd.Series:
@@ -208,10 +216,7 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     read = _csv_reader(path, separator, header)
     try:
         # One list for all columns: with one per column, pandas takes 12 kB of memory for each of them.
-        frame = read(dtype=dict.fromkeys(text, str), na_values=["", *MISSING])
-        unsure = [name for name in text if frame[name].isna().any()]  # in text, NA may be a name
-        if unsure:
-            frame[unsure] = read(dtype=str, usecols=unsure)[unsure]
+        frame = read(dtype=dict.fromkeys(text, str), na_values=[""])
         whole = _whole_columns(frame.head(LEADING_ZEROS_ROWS))
         written = read(dtype=str, usecols=whole, nrows=LEADING_ZEROS_ROWS) if whole else pd.DataFrame()
     except pd.errors.EmptyDataError:
