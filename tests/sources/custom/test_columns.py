@@ -66,6 +66,22 @@ def test_dates_are_left_out_and_booleans_are_numbers(tmp_path, check, make, says
     assert says(out, "column scanned ", "dates or times", "--features", "(a, b")
 
 
+@pytest.mark.parametrize(
+    ("cells", "example"),
+    [(["<0.1", "n/a"], "row 2: '<0.1'"), ([None, "?"], "row 3: '?'"), ([None, None], "row 2: empty")],
+)
+def test_a_column_with_too_few_numbers_is_reported_with_their_share(tmp_path, check, make, says, cells, example):
+    place, table = tmp_path / "bags.csv", make.table(bags=20)
+    table.assign(dose=np.resize([*cells, "1.5", *cells], len(table))).to_csv(place, index=False)
+    facts = ("column dose ", "80 of 100 ", "80 %", example)
+    code, out = check(place)
+    assert code == 0
+    assert says(out, "warning: ", *facts)
+    code, out = check(place, "--features", "a,dose")
+    assert code == 1
+    assert says(out, "problem: ", *facts, "--features", "(a, b")
+
+
 def test_booleans_of_a_csv_with_a_missing_one(tmp_path, check, make, says):
     table = make.table(bags=20)
     table["stained"] = (np.arange(len(table)) % 3 == 0).astype(object)

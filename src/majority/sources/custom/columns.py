@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -63,9 +64,22 @@ def _check_finite(
     for column in np.unique(first):
         cells[first == column] = frame[names[column]].iloc[rows[first == column]].to_numpy(object)
     for row, column, cell, others in zip(frame.index[rows], first, cells, more, strict=True):
-        shown = "empty or NaN" if pd.isna(cell) else f"{cell!r}" if isinstance(cell, str) else f"{cell}"
-        what = f"feature {names[column]} is {shown}" + (f" (and {others} more in this row)" if others else "")
+        what = f"feature {names[column]} is {_shown(cell)}" + (f" (and {others} more in this row)" if others else "")
         findings.add_problem(path, row, what, cure)
+
+
+def _shown(cell: Any) -> str:
+    return f"{cell!r}" if isinstance(cell, str) else "empty or NaN" if pd.isna(cell) else f"{cell}"
+
+
+def _describe_others(column: pd.Series, numbers: np.ndarray) -> str:
+    """What a column with too few numbers contains; if it has some: how many cells are none, and an example."""
+    others = column[~np.isfinite(numbers)]
+    if len(others) == len(column):
+        return describe_content(column)
+    examples = others if others.isna().all() else others.dropna()
+    share = f"{len(others):,} of {len(column):,} cells ({len(others) / len(column):.0%})".replace("%", " %")
+    return f"no number in {share}, e.g. row {examples.index[0]}: {_shown(examples.iloc[0])}"
 
 
 def warn_of_unused_columns(frame: pd.DataFrame, options: ReadOptions, findings: Findings) -> None:
@@ -97,7 +111,7 @@ def _requested_columns(
         elif name not in frame:
             what = f"there is no column {name}{did_you_mean(name, unused)}"
         elif not _has_numbers(numbers := _read_numbers(frame, name, path, findings)):
-            what = f"column {name} contains {describe_content(frame[name])}"
+            what = f"column {name} contains {_describe_others(frame[name], numbers)}"
         else:
             columns[name] = numbers
             continue
@@ -123,7 +137,7 @@ def _number_columns(
     for name in others:
         numbers = _read_numbers(frame, name, path, findings)
         if not _has_numbers(numbers):
-            unused[describe_content(frame[name])].append(name)
+            unused[_describe_others(frame[name], numbers)].append(name)
             continue
         columns[name] = numbers
         reason = _id_reason(numbers) or ("has leading zeros like a code" if name in with_zeros else None)
