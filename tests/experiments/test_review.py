@@ -70,6 +70,24 @@ def test_the_page_of_these_bags_shows_them(folder):
     assert all(f"<b>bag {name}</b>" in page.split('id="suspicious"')[1] for name in WRONG)
 
 
+@pytest.mark.parametrize("column", [None, "label", "bag_label"])
+def test_bags_without_labels_are_refused_with_the_cure_of_this_command(folder, tmp_path, column):
+    with (folder / "bags.csv").open(newline="") as file:
+        table = [{name: cell for name, cell in row.items() if name != "bag_label"} for row in csv.DictReader(file)]
+    content = {"label": "a", "bag_label": ""}  # the class of each instance is no label of a bag
+    rows = [row | ({column: content[column]} if column else {}) for row in table]
+    with (tmp_path / "new.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    with pytest.raises(InputError) as error:
+        command("review", folder / "run", tmp_path / "new.csv", "--out", tmp_path / "r.csv", "--device", "cpu")
+    facts = ["a review ", "label of each bag"] if column == "bag_label" else ["no column bag_label", "--label-column"]
+    assert all(fact in str(error.value) for fact in ["new.csv", *facts])
+    assert not any(f"majority {other}" in str(error.value) for other in ("evaluate", "predict", "report", "check"))
+    assert not (tmp_path / "r.csv").exists()
+
+
 def test_each_bag_of_a_cross_validation_is_judged_by_the_fold_that_tests_it(folder):
     out = folder / "folds"
     assert command("train", folder / "bags.csv", *QUICK, "--folds", 3, "--out", out).exit_code == 0

@@ -36,6 +36,7 @@ def open_bags(
     *,
     labels: bool,
     unlabelled: bool = False,
+    review: bool = False,
     all_parts: bool = False,
     names: ColumnNames | None = None,
     device: str = "auto",
@@ -45,9 +46,9 @@ def open_bags(
     """A run's classifier, and bags for it. Of a cross-validation, without labels: the mean of its folds.
 
     With custom bags as `source`: all of them. `labels` says whether their labels are read, `unlabelled` whether they
-    may have none, `names` how its columns are called (None: as in training), `block` which piece of it is read (None:
-    everything). Otherwise: the test bags, or all parts, of
-    the run's source or of another labelled set with the same choices.
+    may have none, `review` whether the bags must have some, `names` how its columns are called (None: as in training),
+    `block` which piece of it is read (None: everything). Otherwise: the test bags, or all parts, of the run's source or
+    of another labelled set with the same choices.
     """
     folder = Path(folder)
     folds = [] if labels else fold_folders(folder)  # an evaluation is of one classifier
@@ -57,7 +58,7 @@ def open_bags(
         config = read_config(folds[0] if folds else folder)
         which: list[str] = []
         classifier = _classifier_for_others(folder, folds, device, which.append)
-        options = replace(read_options(classifier, config, labels, unlabelled, names), block=block)
+        options = replace(read_options(classifier, config, labels, unlabelled, names), block=block, review=review)
         custom = load_custom(Path(source).expanduser(), options)
         for line in (*which, *(f"warning: {warning}" for warning in custom.warnings_for(None))):
             log(line)

@@ -36,7 +36,9 @@ def review_run(
         classifier, parts, opened = reopen(folder, device=device)
         bags = parts.present()
     else:
-        classifier, bags, opened = open_bags(folder, source, labels=True, names=names, device=device, log=log)
+        classifier, bags, opened = open_bags(
+            folder, source, labels=True, review=True, names=names, device=device, log=log
+        )
     return review_labels({part: classify_bags(classifier, of_part, opened) for part, of_part in bags.items()})
 
 

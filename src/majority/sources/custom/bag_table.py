@@ -66,9 +66,10 @@ def check_consistent(
 def check_some_label(bags: pd.DataFrame, file: Path, options: ReadOptions, findings: Findings) -> None:
     """Check that a bag has a label, where labels are needed."""
     if "label" in bags and not options.unlabelled and not (bags["label"] != "").any():
-        use = "training needs" if options.training else "an evaluation needs"
-        cure = "write the label of each bag that has one; `majority predict` needs no labels"
-        findings.add_problem(file, None, f"no bag has a label, and {use} some", cure)
+        use = "training" if options.training else "a review" if options.review else "an evaluation"
+        without = "" if options.review else "; `majority predict` needs no labels"
+        cure = f"write the label of each bag that has one{without}"
+        findings.add_problem(file, None, f"no bag has a label, and {use} needs some", cure)
 
 
 def check_possible(

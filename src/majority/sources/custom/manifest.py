@@ -81,8 +81,8 @@ def read_rows(
 def _check_columns(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> ReadOptions:
     """Check that the needed columns are there. The options are then without labels if these are missing, to find other
     problems."""
-    only_instance_labels = not options.training and "bag_label" not in frame and has_instance_labels(frame)
-    needed = ["bag", "bag_label"] if options.labels and not only_instance_labels else ["bag"]
+    are_enough = not (options.training or options.review) and "bag_label" not in frame and has_instance_labels(frame)
+    needed = ["bag", "bag_label"] if options.labels and not are_enough else ["bag"]
     for name in needed:
         if name not in frame:
             guess = did_you_mean(name, [other for other in frame.columns if other not in RESERVED])
@@ -163,6 +163,8 @@ def _missing_column_cure(column: str, options: ReadOptions) -> str:
     )
     if column == "bag":
         return cure
+    if options.review:
+        return "a review compares the labels of bags with the counts: add this column, or name it by --label-column"
     evaluate = "" if options.training else "; for `majority evaluate` a column label is enough"
     return f"{cure}{evaluate}; `majority predict` and `majority report` need no labels"
 

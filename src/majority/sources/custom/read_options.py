@@ -32,6 +32,7 @@ class ReadOptions:
     labels: bool = True  # bag labels are required; if False, the columns of labels and splits are not read
     unlabelled: bool = False  # bags may be without labels
     training: bool = True  # every class must occur in the training and validation splits
+    review: bool = False  # the labels of bags are looked at: labels of instances are not enough
     classes: tuple[str, ...] | None = None  # the classes of a classifier; no other label may occur
     image_size: tuple[int, int] | None = None  # (height, width)
     channels: int | None = None
