@@ -135,16 +135,24 @@ def train(
 def _cross_validate(
     experiment: Experiment, folds: int, out: Path, device: str, eager: bool, trackers: list[str]
 ) -> None:
-    """Train each fold in its own folder below `out` and print the means."""
+    """Train each fold in its own folder below `out` and print the means. A warning that folds share is printed once."""
     from ..training.distributed import is_first
     from ..training.trackers import create_trackers
 
-    results = []
+    results: list[dict[str, Any]] = []
+    warned: set[str] = set()
+
+    def log_once(line: str) -> None:
+        if line not in warned:
+            log(line)
+        if line.startswith("warning: "):
+            warned.add(line)
+
     for fold in range(folds):
         of_fold = replace(experiment, data=replace(experiment.data, fold=fold))
         with tell_how_to_continue(out) if is_first() else nullcontext():
             callbacks = create_trackers(trackers)
-            results.append(of_fold.run(out / f"fold{fold}", device, log, eager, callbacks=callbacks))
+            results.append(of_fold.run(out / f"fold{fold}", device, log_once, eager, callbacks=callbacks))
     if is_first():
         print_folds(results)
         log(f"run folders: {out}/fold0 to fold{folds - 1}")

@@ -136,6 +136,15 @@ def test_folds_are_refused_if_splits_are_given():
         custom_bags(split=np.array(["train", "test"] * 20)).make_parts(folds=4)
 
 
+def test_warnings_of_the_source_are_printed_once_for_all_folds(tmp_path, majority, make):
+    make.table(remark="text").to_csv(tmp_path / "bags.csv", index=False)
+    words = ("train", tmp_path / "bags.csv", *TRAIN, "--folds", 3, "--out", tmp_path / "runs")
+    for training in ("recipe quick; ", " is finished "):  # the second time, no fold is trained
+        _, out, _ = majority(*words)
+        assert out.count("warning: column remark ") == 1
+        assert out.count(training) == 3
+
+
 def test_more_folds_than_groups():
     with pytest.raises(InputError, match=r"example .*too few groups.*5 folds"):
         custom_bags(groups=["p", "p", "q", "q"] * 10).make_parts(folds=5)
