@@ -52,6 +52,10 @@ def _epochs_of_one_training(plan: Plan, train: Bags, losses: int) -> int:
     return plan.training.epochs
 
 
+def _none_without_effect(plan: Plan, train: Bags, losses: int) -> dict[str, str]:
+    return {}
+
+
 @dataclass(frozen=True)
 class Recipe:
     """How to train: `plan` says with which settings, `train` does it."""
@@ -62,6 +66,7 @@ class Recipe:
     train: Callable[[Run], Trained] = train_once
     head: type[Head] = Head  # the methods it works with have a head of this class
     planned_epochs: Callable[[Plan, Bags, int], int] = _epochs_of_one_training  # in all stages; see `epochs`
+    settings_without_effect: Callable[[Plan, Bags, int], dict[str, str]] = _none_without_effect  # see `idle_settings`
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
     can_refit: bool = False  # whether `train` follows `run.chosen`, by an earlier training, on all bags
     refits_by_default: bool = False  # whether bags of your own are trained on once more, all of them
@@ -76,9 +81,16 @@ class Recipe:
         return plan
 
     def epochs(self, plan: Plan, train: Bags, method: str) -> int:
-        """The number of epochs in all stages. `planned_epochs` also gets the number of methods that are weighed: 0 if
-        one is named."""
-        return self.planned_epochs(plan, train, len(self.losses) if method == AUTO else 0)
+        """The number of epochs in all stages. `planned_epochs` and `settings_without_effect` also get the number of
+        methods that are weighed: 0 if one is named."""
+        return self.planned_epochs(plan, train, self._number_of_losses(method))
+
+    def idle_settings(self, plan: Plan, train: Bags, method: str) -> dict[str, str]:
+        """The settings that have no effect in this plan for these bags, each with the reason."""
+        return self.settings_without_effect(plan, train, self._number_of_losses(method))
+
+    def _number_of_losses(self, method: str) -> int:
+        return len(self.losses) if method == AUTO else 0
 
     def resolve_method(self, name: str) -> str:
         """What `auto` stands for: itself if this recipe weighs several losses, else the default method, or the first
@@ -126,6 +138,7 @@ for recipe in (
         ABOUT["census"],
         census.train,
         planned_epochs=census.planned_epochs,
+        settings_without_effect=census.settings_without_effect,
         losses=LOSSES,
         can_refit=True,
         refits_by_default=True,

@@ -174,6 +174,22 @@ def planned_epochs(plan: Plan, train: Bags, losses: int) -> int:
     return epochs + teachers * teacher_epochs + (1 + distills) * plan.training.epochs
 
 
+def settings_without_effect(plan: Plan, train: Bags, losses: int) -> dict[str, str]:
+    """The settings that change nothing in this plan, each with the reason."""
+    own: CensusSettings = plan.own
+    reasons: dict[str, str] = {}
+    if own.pretrain is None:
+        of_pretrain = ("search_epochs", "temperature", "mixed_views")
+        reasons |= dict.fromkeys(of_pretrain, "this plan has no stage census.pretrain")
+    elif own.head is None:
+        reasons["search_epochs"] = "this plan has no stage census.head"
+    if width_of(train) is not None or own.pretrain is not None or own.head is None:
+        reasons["patches"] = "patches are used for images, with a stage census.head and without census.pretrain"
+    if not losses:
+        reasons["class_offsets"] = "one method is named (--method, method=), and several losses are needed"
+    return {f"census.{name}": reason for name, reason in reasons.items()}
+
+
 def epochs_of_teachers(plan: Plan, train: Bags) -> int:
     """Teachers take no more steps than the student, which also learns from bags without a label."""
     labelled = max(int(train.bag_labels.known.sum()), 1)
