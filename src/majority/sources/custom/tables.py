@@ -224,8 +224,7 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
     except pd.errors.ParserError:
         _refuse_rows(path, _uneven_rows(path, len(header), separator), len(header), findings)
         raise
-    if _is_empty(frame[header[-1]]).any():
-        _check_short_rows(frame, path, separator, findings)
+    _check_short_rows(frame, path, separator, findings)
     frame.index = np.arange(2, len(frame) + 2)
     frame.attrs[LEADING_ZEROS] = [name for name in written if written[name].str.fullmatch(r"\s*0\d+\s*").any()]
     if separator != ",":
@@ -299,18 +298,15 @@ def _guess_separator(file: TextIO, known: Iterable[str]) -> str:
 
 
 def _check_short_rows(frame: pd.DataFrame, path: Path, separator: str, findings: Findings) -> None:
-    """Refuse rows that end before the last column of numbers, and warn of others that end early: some spreadsheet
-    programs leave out empty cells at the end of a row."""
-    width, short = len(frame.columns), _uneven_rows(path, len(frame.columns), separator)
-    if not short:
+    """Refuse rows that end before the last column of numbers. Others may end early: some spreadsheet programs leave out
+    empty cells at the end of a row."""
+    has_numbers = frame.select_dtypes("number").notna().mean() >= MIN_NUMBERS
+    numbers = has_numbers.index[has_numbers]
+    if len(numbers) == 0 or frame[numbers[-1]].notna().all():
         return
-    has_numbers = (frame.select_dtypes("number").notna().mean() >= MIN_NUMBERS).reindex(frame.columns, fill_value=False)
-    needed = 1 + max(np.flatnonzero(has_numbers), default=-1)
-    _refuse_rows(path, {row: cells for row, cells in short.items() if cells < needed}, width, findings)
-    row, cells = next(iter(short.items()))
-    have = "1 row has" if len(short) == 1 else f"{len(short):,} rows have"
-    example = f"row {row} has {count_noun(cells, 'cell')}, the header {width:,}"
-    findings.warn(f"{have} fewer cells than the header (e.g. {example}): the missing cells count as empty")
+    width, needed = len(frame.columns), list(frame.columns).index(numbers[-1]) + 1
+    uneven = _uneven_rows(path, width, separator)
+    _refuse_rows(path, {row: cells for row, cells in uneven.items() if cells < needed}, width, findings)
 
 
 def _uneven_rows(path: Path, width: int, separator: str) -> dict[int, int]:
