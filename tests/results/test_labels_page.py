@@ -277,3 +277,23 @@ def test_the_tables_of_the_tutorials_are_those_of_their_runs():
     }
     assert {len(values) for values in accuracy.values()} == {3}
     assert found == expected
+
+
+def test_what_was_tried_for_unlabelled_bags_is_that_of_its_runs():
+    text = " ".join((DOCS / "benchmarks/labels.md").read_text().split("**Tried, without a gain**")[1].split())
+    found = {
+        (row["trial"], row["scenario"]): row["instance_accuracy"] for row in read("labels/unlabelled-trials.jsonl")
+    }
+
+    def of(trial):
+        return tuple(found[trial, scenario] for scenario in SCENARIOS[:2])
+
+    first, second, third = (of(student) for student in ("student", "second student", "third student"))
+    assert "has {:.3f} on Small and {:.3f} on Various, where".format(*second) in text
+    assert "the first has {:.3f} and {:.3f}; a third has {:.3f} and {:.3f}.".format(*first, *third) in text
+    once, often = of("linear discriminant analysis of the student's classes"), of("the same, five times")
+    assert f"gains {once[0] - first[0]:.3f} on Small and loses {first[1] - once[1]:.3f} on Various" in text
+    assert all(after < before for after, before in zip(often, first, strict=True))
+    all_bags, labelled = of("head on directions of all bags"), of("head on discriminants")
+    assert f"(the head on them has {all_bags[1]:.3f}; {labelled[1]:.3f} on discriminants" in text
+    assert "the head alone would have {:.3f} and {:.3f}".format(*of("head on true directions")) in text
