@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from ..data.bags import Bags
 from ..data.joining import join
 from ..data.scenarios import LABELS
 from ..data.training_labels import has_usable_labels, use_instance_labels, used_instances, without_labels_of
-from ..errors import InputError, count_noun
+from ..errors import InputError
 from ..log import Log, no_log
 from ..methods import sees_instance_labels
 from ..parsing import check_fields
@@ -153,15 +153,16 @@ class Data:
             parts = source.make_parts(**choices)
         else:
             parts = correct(source.make_parts(**choices | {"labels": None}), corrections, str(self.labels), log)
-        left_out = len(source.bags) - sum(map(len, parts.present().values())) if isinstance(source, CustomBags) else 0
-        if left_out:
-            what = "other bags of their groups are validation or test bags"
-            log(f"{count_noun(left_out, 'bag')} without a label left out: {what}")
         return self._with_training_labels(parts) if self.use_instance_labels else parts
 
-    def join(self, parts: Parts) -> Bags:
+    def left_out(self, source: Source, parts: Parts) -> tuple[Bags, ...]:
+        """The bags without a label that are in no part because of their groups; empty if there are none."""
+        bags = source.left_out(parts, self.background) if isinstance(source, CustomBags) else None
+        return () if bags is None else (bags,)
+
+    def join(self, parts: Sequence[Bags]) -> Bags:
         """The bags of all parts, to train on them once more; also with their instance labels if training uses all."""
-        everything = join([*parts.present().values()])
+        everything = join(parts)
         uses_all = self.use_instance_labels and self.instance_labels is None
         return use_instance_labels(everything) if uses_all and has_usable_labels(everything) else everything
 
@@ -174,7 +175,7 @@ class Data:
         return Parts(train, val, test)
 
 
-def fingerprints(parts: Parts, method: str) -> list[str | None]:
+def fingerprints(parts: Sequence[Bags | None], method: str) -> list[str | None]:
     """Hashes of what the method's training can see of each part."""
     visible = sees_instance_labels(method)
     seen = [part if part is None or visible else part.without_instance_labels() for part in parts]

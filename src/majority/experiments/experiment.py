@@ -77,11 +77,16 @@ class Prepared(NamedTuple):
     data: Data  # with its defaults and its corrected labels
     source: Source
     parts: Parts
+    left_out: tuple[Bags, ...]  # the bags that are in no part, if there are any
     plan: Plan
     task: TaskInfo
     config: dict[str, Any]  # as it is written to config.json
     build: Callable[..., Model]  # a fresh network by its seed
     reason: str  # why this recipe
+
+    @property
+    def all_bags(self) -> list[Bags]:
+        return [*self.parts.present().values(), *self.left_out]
 
 
 class RunOptions(NamedTuple):
@@ -215,17 +220,23 @@ class Experiment:
                     raise
                 log(f"note: there is no second training, on all bags, because of the test bags: {error}")
                 refit = False
+        left_out = data.left_out(source, parts)
+        for bags in left_out:
+            until = " until the training on all bags" if refit else ""
+            what = "other bags of their groups are validation or test bags"
+            log(f"{count_noun(len(bags), 'bag')} without a label left out{until}: {what}")
         for settings in plan.all_settings:
             check_bags_per_process(parts.train, settings)
         method = RECIPES[plan.recipe].resolve_method(self.method)
-        config = self._config(data, plan, fingerprints(parts, method), refit) | {
+        fingerprint = fingerprints([*parts, *left_out], method)
+        config = self._config(data, plan, fingerprint, refit) | {
             "task": task._asdict(),
             "planned_epochs": RECIPES[plan.recipe].epochs(plan, parts.train, method),
             "columns": source.columns,
             "images": source.image_files and source.image_files._asdict(),
             "embedding": source.embedding and source.embedding._asdict(),
         }
-        return Prepared(data, source, parts, plan, task, config, build, reason)
+        return Prepared(data, source, parts, left_out, plan, task, config, build, reason)
 
     def _train(self, folder: Path, prepared: Prepared, options: RunOptions) -> Trained:
         data, parts, method = prepared.data, prepared.parts, prepared.config["method"]
@@ -234,7 +245,7 @@ class Experiment:
 
     def _train_again(self, folder: Path, prepared: Prepared, trained: Trained, options: RunOptions) -> Trained:
         """Train on all bags, and write the classifier that is used for other bags."""
-        everything = prepared.data.join(prepared.parts)
+        everything = prepared.data.join(prepared.all_bags)
         hint = " (leave it out with --no-refit, refit=False)" if self.refit is None else ""
         what = f"training once more on all {len(everything):,} bags, to classify other bags{hint}"
         options.log(f"{what}; figures are those of the first training")
@@ -291,7 +302,7 @@ class Experiment:
         if again is None:
             remove_refit(folder)
         else:
-            trained_on = sum(map(len, parts.present().values()))
+            trained_on = sum(map(len, prepared.all_bags))
             facts |= {"refit_bags": trained_on, "refit_seconds": again.summary()["seconds"]}
         write_json(folder / RESULT, figures | facts)
         write_report(folder, classifier, parts.present(), source, classified=classified[reported])

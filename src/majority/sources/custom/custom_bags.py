@@ -90,7 +90,7 @@ class CustomBags:
         If splits are given, they are used; without `val`, a fifth of the training bags is used for validation. Without
         splits, the bags are divided 60/20/20, or, with `folds`, into that many folds: fold i is for testing, the next
         one for validation, and the rest for training. The division is stratified by label and divides no group. Bags
-        without a label are training bags, unless their group is in another part: then they are left out.
+        without a label are training bags, unless their group is in another part: then they are `left_out`.
         Options that make bags from a labelled set (`scenario`, `bags`, ...) are refused.
         """
         refused = sorted(name for name, value in benchmark_options.items() if value is not None and value is not False)
@@ -115,6 +115,19 @@ class CustomBags:
             parts = Parts(*_subsets(bags, bags.with_labels().divide(DEFAULT_SHARES, data_seed, SPLITS), 3))
         self._check_all_classes_trained(parts.train)
         return parts
+
+    def left_out(self, parts: Parts, background: str | None = None) -> Bags | None:
+        """The bags that `make_parts` left out, None if there are none: they have no label, and another bag of their
+        group is a validation or test bag."""
+        if self.bags.groups is None:
+            return None
+        tested = [part.groups for part in (parts.val, parts.test) if part is not None and part.groups is not None]
+        elsewhere = ~self.bags.bag_labels.known & np.isin(self.bags.groups, np.concatenate(tested))
+        if self.split is not None:
+            elsewhere &= self.split == "train"
+        if not elsewhere.any():
+            return None
+        return (self.bags if background is None else self.bags.with_background(background)).subset(elsewhere)
 
     def _given_parts(self, bags: Bags, split: np.ndarray, data_seed: int) -> Parts:
         parts = {name: bags.subset(split == name) for name in SPLITS if (split == name).any()}
