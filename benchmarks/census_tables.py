@@ -18,9 +18,12 @@ RUNS, UNKNOWN = "runs.jsonl", "unknown.jsonl"
 
 def write_tables(out: Path) -> None:
     rows = read_lines(out / RUNS)
-    groups = defaultdict(list)
+    groups, methods = defaultdict(list), defaultdict(set)
     for row in rows:
-        if row["line"] == "heads" and not _all_heads(rows, row):
+        methods[_cell_and_line(row)].add(row["method"])
+    for row in rows:
+        # Losses are compared on the same pretrained networks: a cell counts only if all of them were run there.
+        if row["line"] == "heads" and not methods[_cell_and_line(row)] >= set(HEADS):
             continue
         groups[row["source"], row["scenario"], row["line"], row["method"]].append(row)
     heads = [("source", "scenario", "method", "folds", "seeds", "mean", "std")]
@@ -81,10 +84,8 @@ def draw(out: Path, groups: dict) -> None:
             (out / f"worth-{source}.svg").write_text(drawn)
 
 
-def _all_heads(rows: list[dict], row: dict) -> bool:
-    """Losses are compared on the same pretrained networks: a cell counts only if all of them were run there."""
-    of_cell = [other for other in rows if all(other[key] == row[key] for key in ("source", "scenario", "fold", "line"))]
-    return {other["method"] for other in of_cell} >= set(HEADS)
+def _cell_and_line(row: dict) -> tuple:
+    return row["source"], row["scenario"], row["fold"], row["line"]
 
 
 def _listed(folds: list[int]) -> str:
