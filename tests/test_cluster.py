@@ -42,6 +42,14 @@ def nodes():
         started.shutdown()
 
 
+@pytest.fixture(scope="module")
+def connection(nodes):
+    """A program may be connected: its commands use its connection and the same processes of the nodes. Tests that
+    connect themselves come before those that use it."""
+    with connect() as connected:
+        yield connected
+
+
 def tasks_of(node):
     """The processes of a node that run a task of ours."""
     (raylet,) = node.all_processes["raylet"]
@@ -85,6 +93,18 @@ def running(out):
     return sum("metrics.jsonl" in files and "result.json" not in files for _, _, files in os.walk(out))
 
 
+def test_no_cluster_at_the_address(monkeypatch):
+    pytest.importorskip("ray", reason="no ray: nothing is run on a cluster")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    for given, facts in {address: [address, "ray start --head"], "ray://10.0.0.1:10001": ["Ray Client"]}.items():
+        monkeypatch.setenv("RAY_ADDRESS", given)
+        with pytest.raises(InputError) as error, connect():
+            pass
+        assert all(fact in str(error.value) for fact in facts)
+
+
 def test_a_study_ends_with_the_same_table_although_a_node_is_killed(
     nodes, majority, labelled_set, tmp_path, monkeypatch
 ):
@@ -110,6 +130,7 @@ def test_a_study_ends_with_the_same_table_although_a_node_is_killed(
     assert rows_of(out) == rows_of(tmp_path)
 
 
+@pytest.mark.usefixtures("connection")
 def test_predictions_are_the_same_although_a_node_is_killed(nodes, majority, tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(2_000, 3)), columns=["a", "b", "c"])
@@ -132,12 +153,10 @@ def test_predictions_are_the_same_although_a_node_is_killed(nodes, majority, tmp
             stamps.setdefault(path, path.stat().st_mtime_ns)
         return len(stamps) > 5
 
-    with connect():  # a program may be connected: both commands use its connection and the same processes of the nodes
-        killer = Killer(nodes, some_are_done)
-        code, printed, err = majority(*command, *parts, "--out", out)
-        assert code == 0, err
-        killer.join()
-        bags = majority(*command, "--bags", "--block-rows", "400", "--on", "ray", "--out", tmp_path / "bags")
+    killer = Killer(nodes, some_are_done)
+    code, printed, err = majority(*command, *parts, "--out", out)
+    assert code == 0, err
+    killer.join()
     assert killer.killed_tasks
     assert "52 of 52 blocks done" in printed
     whole, joined = (pd.read_parquet(path).sort_values("instance") for path in (tmp_path / "whole.parquet", out))
@@ -145,22 +164,21 @@ def test_predictions_are_the_same_although_a_node_is_killed(nodes, majority, tmp
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps, "finished parts are not done again"
     assert not [*out.glob(".*")]
 
-    code, _, err = bags
+    code, _, err = majority(*command, "--bags", "--block-rows", "400", "--on", "ray", "--out", tmp_path / "bags")
     assert code == 0, err
     assert majority(*command, "--bags", "--out", tmp_path / "bags.parquet")[0] == 0
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "bags.parquet"), pd.read_parquet(tmp_path / "bags"))
 
 
-def test_nodes_with_other_versions_or_without_the_files_are_refused(nodes, majority, labelled_set, tmp_path):
-    with connect() as connected:
-        connected.check_nodes(tmp_path, [tmp_path])
-        assert not [*tmp_path.iterdir()]
-        with pytest.raises(InputError, match=r"absent: 1 node .*cannot see it.*share"):
-            connected.check_nodes(tmp_path, [tmp_path / "absent"])
-        with pytest.raises(InputError, match=r"--device cuda: no node"):
-            connected.share("cuda")
-        with pytest.raises(InputError, match=r"--device cuda:1: .*Ray chooses"):
-            connected.share("cuda:1")
+def test_nodes_with_other_versions_or_without_the_files_are_refused(connection, majority, labelled_set, tmp_path):
+    connection.check_nodes(tmp_path, [tmp_path])
+    assert not [*tmp_path.iterdir()]
+    with pytest.raises(InputError, match=r"absent: 1 node .*cannot see it.*share"):
+        connection.check_nodes(tmp_path, [tmp_path / "absent"])
+    with pytest.raises(InputError, match=r"--device cuda: no node"):
+        connection.share("cuda")
+    with pytest.raises(InputError, match=r"--device cuda:1: .*Ray chooses"):
+        connection.share("cuda:1")
     own = labelled_set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cluster, "__version__", "9.9")
@@ -207,18 +225,6 @@ def test_without_ray_the_message_says_how_to_install_it(majority, labelled_set, 
     assert code == 2
     assert "pip install 'majority[ray]'" in err
     assert err.count("\n") == 1
-
-
-def test_no_cluster_at_the_address(monkeypatch):
-    pytest.importorskip("ray", reason="no ray: nothing is run on a cluster")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    for given, facts in {address: [address, "ray start --head"], "ray://10.0.0.1:10001": ["Ray Client"]}.items():
-        monkeypatch.setenv("RAY_ADDRESS", given)
-        with pytest.raises(InputError) as error, connect():
-            pass
-        assert all(fact in str(error.value) for fact in facts)
 
 
 def test_an_unknown_place_is_refused(majority, tmp_path):
