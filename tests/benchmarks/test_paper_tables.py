@@ -19,6 +19,13 @@ from majority.experiments.run_folder import LOCK, run_lock
 from majority.study import FinishedCell
 
 ROOT = Path(__file__).parents[2]
+FORKED = Path(__file__).parents[1] / "forked_process.py"
+PROGRAM = """
+import runpy, sys, types
+from majority.study import workers
+workers.subprocess = types.SimpleNamespace(Popen=runpy.run_path({forked!r})["ForkedWorker"], PIPE=None)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 TINY = ("--tiny", "--jobs", "1", "--device", "cpu", "--commit", "abc")
 
 
@@ -54,8 +61,7 @@ def test_a_killed_queue_continues_where_it_was(run, processes, tmp_path, monkeyp
     out, work = tmp_path / "study/paper.jsonl", tmp_path / "work"
     command = [*TINY, "--out", out, "--work", work]
     monkeypatch.setattr(sys, "argv", [str(ROOT / "benchmarks/paper_tables.py"), *map(str, command)])
-    program = "import runpy, sys; runpy.run_path(sys.argv[0], run_name='__main__')"
-    killed = processes.Process(target=exec, args=(program, {}))
+    killed = processes.Process(target=exec, args=(PROGRAM.format(forked=str(FORKED)), {}))
     killed.start()
     while not (out.exists() and out.read_text().endswith("\n")):
         assert killed.is_alive()
