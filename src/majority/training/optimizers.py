@@ -45,15 +45,22 @@ def state_shapes(optimizer: torch.optim.Optimizer) -> dict[int, dict[str, tuple[
     return shapes
 
 
-class AdamW(torch.optim.AdamW):
-    """AdamW without the wrappers that torch.compile needs: optimizers are not compiled here, and the first call of a
-    wrapper imports torch._dynamo, which takes longer than a short training."""
+class Uncompiled(torch.optim.Optimizer):
+    """An optimizer without the wrappers that torch.compile needs: optimizers are not compiled here, and the first call
+    of a wrapper imports torch._dynamo, which takes longer than a short training."""
 
-    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
     add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
     zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
     state_dict = inspect.unwrap(torch.optim.Optimizer.state_dict)
     load_state_dict = inspect.unwrap(torch.optim.Optimizer.load_state_dict)
+
+
+class AdamW(Uncompiled, torch.optim.AdamW):
+    step = torch.no_grad()(inspect.unwrap(torch.optim.AdamW.step))
+
+
+class LBFGS(Uncompiled, torch.optim.LBFGS):
+    step = torch.no_grad()(inspect.unwrap(torch.optim.LBFGS.step))
 
 
 class Muon(AdamW):

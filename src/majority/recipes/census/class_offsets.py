@@ -18,6 +18,7 @@ from ...data.bags import Bags
 from ...data.segments import Segments
 from ...inference.label_likelihood import wrong_rates
 from ...methods.functional import vote_scores
+from ...training.optimizers import LBFGS
 
 PRECISION = 5.0  # of the normal prior of an offset: a standard deviation of 0.45
 LEAST_WRONG = 0.1  # share of the labels that is assumed to be wrong, so that a few of them do not decide
@@ -62,7 +63,7 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
         for part, of_bags in _equal_sizes(sizes)
     ]
     parameters = none.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS([parameters], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
+    optimizer = LBFGS([parameters], max_iter=ITERATIONS, line_search_fn="strong_wolfe")
 
     def offsets() -> Tensor:
         return torch.where(votes, parameters - parameters[votes].mean(), 0.0)
