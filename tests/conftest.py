@@ -122,10 +122,11 @@ def majority():
 
 @pytest.fixture(scope="session")
 def processes():
-    """Starts processes as copies of one that has imported the package and pytest alone: an import takes seconds."""
+    """Starts processes as copies of one that has imported the package: an import takes seconds."""
     context = multiprocessing.get_context("forkserver")
     package = ["majority.cli.train", "majority.experiments.experiment", "majority.report.page"]
-    context.set_forkserver_preload([*package, "pytest"])
+    needed_later = ["pydantic", "scipy.sparse"]  # commands import these when they need them
+    context.set_forkserver_preload([*package, *needed_later, "pytest"])
     return context
 
 
