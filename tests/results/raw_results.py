@@ -1,6 +1,7 @@
 """The raw files of results/ and the tables of pages, as the tests in this folder read them."""
 
 import json
+from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -11,7 +12,9 @@ RESULTS, DOCS = ROOT / "results", ROOT / "docs"
 SCENARIOS = ("small", "various", "large")
 
 
+@cache
 def read(file: str) -> list[dict]:
+    """The rows of a raw file. All tests share them: do not change them."""
     return [json.loads(line) for line in (RESULTS / file).read_text().splitlines()]
 
 
