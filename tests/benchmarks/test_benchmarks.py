@@ -5,13 +5,15 @@ import json
 import runpy
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from majority import LabelledSet, load_source
+from majority import LabelledSet, Settings, load_source
+from majority.recipes import RECIPES, Plan
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -43,6 +45,13 @@ def small_parts(monkeypatch):
 
     use()
     return use
+
+
+@pytest.fixture
+def short_quick(monkeypatch):
+    """The recipe quick trains for two epochs."""
+    short = replace(RECIPES["quick"], plan=lambda task: Plan("quick", training=Settings(epochs=2)))
+    monkeypatch.setitem(RECIPES, "quick", short)
 
 
 @pytest.mark.parametrize(
@@ -301,6 +310,7 @@ def test_trials_of_wrong_labels_run_small_and_continue(run, tmp_path):
     assert "found" not in lines["all-removed"]
 
 
+@pytest.mark.usefixtures("short_quick")
 def test_refit_runs_small_and_continues(run, tmp_path):
     out = tmp_path / "refit.jsonl"
     words = ["digits", "--bags", "60", "--recipes", "quick", "--folds", "0", "--work", tmp_path / "work", "--out", out]
