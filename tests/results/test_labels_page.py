@@ -49,12 +49,20 @@ def test_the_table_of_wrong_labels_is_that_of_its_runs():
             expected.append([f"{accuracy:.3f}", f"{mean(right) - accuracy:.3f}" if share else "", *found])
     shown = [[cell.strip() for cell in line.split("|")[3:-1]] for line in page.splitlines() if line.startswith("| ")]
     assert shown[1:] == expected
+    text, of_images = " ".join(page.split()), [row for row in runs if row["source"] == "cifar10"]
+    of = {(row["fold"], row["wrong"]): row for row in of_images}
+    lost = [of[fold, 0]["instance_accuracy"] - of[fold, 0.4]["instance_accuracy"] for fold in (2, 3, 4)]
+    assert "At 40 %, {:.3f}, {:.3f} and {:.3f} are lost on folds 2, 3 and 4".format(*lost) in text
+    found = [[row["found"] for row in of_images if row["wrong"] == share] for share in (0.4, 0.2)]
+    right = [f"{sum(one['right'] for one in some)} of {sum(one['wrong'] for one in some)}" for some in found]
+    assert f"({right[0]}, {right[1]})" in text
+    assert all(row["found"]["precision"] == 1 for row in of_images if row["wrong"])
     trials = defaultdict(dict)
     for row in read("labels/wrong-trials.jsonl"):
         trials[row["line"]][row["fold"], row["draw"]] = row["instance_accuracy"]
     gains = [trials["corrected"][case] - trials["first"][case] for case in trials["first"]]
     assert (len(gains), min(gains) > 0) == (6, True)
-    text, of = " ".join(page.split()), {line: f"{mean(cases.values()):.3f}" for line, cases in trials.items()}
+    of = {line: f"{mean(cases.values()):.3f}" for line, cases in trials.items()}
     assert {len(cases) for cases in trials.values()} == {6}
     assert f"gain in all six cases, {mean(gains):.3f} on average: {of['first']} after" in text
     assert f"{of['corrected']} with corrected labels" in text
@@ -126,6 +134,7 @@ def test_the_tables_of_labels_are_those_of_their_runs():
     small, various = (many["cifar10"][scenario] for scenario in SCENARIOS[:2])
     assert "CIFAR-10 has {:.3f}, {:.3f} and {:.3f} on folds 2, 3 and 4 of Small".format(*small) in census
     assert "{:.3f} and {:.3f} on folds 2 and 4 of Various".format(*various) in census
+    assert f"The means are {mean(small):.3f} and {mean(various):.3f}" in census
     (earlier,) = (row for row in read("labels/unlabelled.jsonl") if row["commit"] == "a47510d")
     rows = [row for row in read("census/ablation.jsonl") if (row["scenario"], row["line"]) == ("various", "census")]
     (all_labelled,) = (row["instance_accuracy"] for row in rows)
@@ -280,7 +289,7 @@ def test_the_tables_of_the_tutorials_are_those_of_their_runs():
 
 
 def test_what_was_tried_for_unlabelled_bags_is_that_of_its_runs():
-    text = " ".join((DOCS / "benchmarks/labels.md").read_text().split("**Tried, without a gain**")[1].split())
+    text = " ".join((DOCS / "benchmarks/labels.md").read_text().split("**Tried, without a gain on both")[1].split())
     found = {
         (row["trial"], row["scenario"]): row["instance_accuracy"] for row in read("labels/unlabelled-trials.jsonl")
     }
@@ -296,6 +305,8 @@ def test_what_was_tried_for_unlabelled_bags_is_that_of_its_runs():
     assert all(after < before for after, before in zip(often, first, strict=True))
     all_bags, labelled = of("head on directions of all bags"), of("head on discriminants")
     assert f"(the head on them has {all_bags[1]:.3f}; {labelled[1]:.3f} on discriminants" in text
+    small = (all_bags[0], labelled[0])
+    assert "but not on Small ({:.3f}; {:.3f})".format(*small) in text
     assert "the head alone would have {:.3f} and {:.3f}".format(*of("head on true directions")) in text
 
 

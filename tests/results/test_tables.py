@@ -71,7 +71,8 @@ def first_instances(class_counts, pools, *more):
     return np.array([np.concatenate([p[:n] for p, n in zip(pools, counts, strict=True)]) for counts in class_counts])
 
 
-def test_the_table_and_plots_of_what_makes_bags_hard_are_those_of_its_runs(monkeypatch, tmp_path):
+def test_the_table_and_plots_of_what_makes_bags_hard_are_those_of_its_runs(monkeypatch, request, tmp_path):
+    request.addfinalizer(difficulty._bag_statistics.cache_clear)
     monkeypatch.setattr(scenarios, "_draw_instances", first_instances)
     difficulty._bag_statistics.cache_clear()
     difficulty.write(read_results(RESULTS / "difficulty/results.jsonl"), tmp_path)

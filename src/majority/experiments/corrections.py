@@ -33,7 +33,8 @@ def correct(parts: Parts, corrections: Mapping[str, str], file: str, log: Log = 
     for name, label in corrections.items():
         place = f"{file}, row {row_of[name]}" if name in row_of else file
         if name not in before:
-            raise InputError(f"{place}: there is no bag {name}: name the bags as in the source")
+            unlabelled = "a bag without a label is in none if others of its group are validation or test bags"
+            raise InputError(f"{place}: no part has a bag {name}: name the bags as in the source ({unlabelled})")
         if bags_named[name] > 1:
             raise InputError(f"{place}: {bags_named[name]} bags have the name {name}: give each bag its own name")
         _check_label(label, name, place, parts.train)

@@ -175,7 +175,7 @@ class Data:
         return Parts(train, val, test)
 
 
-def fingerprints(parts: Sequence[Bags | None], method: str) -> list[str | None]:
+def fingerprints(parts: Parts, method: str) -> list[str | None]:
     """Hashes of what the method's training can see of each part."""
     visible = sees_instance_labels(method)
     seen = [part if part is None or visible else part.without_instance_labels() for part in parts]

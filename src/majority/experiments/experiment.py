@@ -228,8 +228,7 @@ class Experiment:
         for settings in plan.all_settings:
             check_bags_per_process(parts.train, settings)
         method = RECIPES[plan.recipe].resolve_method(self.method)
-        fingerprint = fingerprints([*parts, *left_out], method)
-        config = self._config(data, plan, fingerprint, refit) | {
+        config = self._config(data, plan, fingerprints(parts, method), refit) | {
             "task": task._asdict(),
             "planned_epochs": RECIPES[plan.recipe].epochs(plan, parts.train, method),
             "columns": source.columns,

@@ -91,8 +91,7 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
         raise InputError(f"the bags that {folder} was trained on are gone: put them back, or a link to them, at {path}")
     opened = data.open()
     parts = data.parts(opened)
-    everything = [*parts, *data.left_out(opened, parts)]
-    if source is None and fingerprints(everything, config["method"]) != config["data"]["fingerprint"]:
+    if source is None and fingerprints(parts, config["method"]) != config["data"]["fingerprint"]:
         raise InputError(f"{data.source} has changed since {folder} was trained: put the old files back or train again")
     if parts.train.classes != tuple(classifier.classes):
         raise InputError(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from majority import Bags, InputError, load_source
+from majority.data.joining import join
 from majority.sources import CustomBags
 
 TRAIN = ("--recipe", "quick", "--epochs", 2, "--device", "cpu")
@@ -34,6 +35,29 @@ def test_groups_are_never_divided():
     for parts in (source.make_parts(), source.make_parts(folds=5, fold=2)):
         groups = [set(part.groups) for part in parts]
         assert sum(map(len, groups)) == len(set.union(*groups)) == 10
+
+
+@pytest.mark.parametrize("background", [None, "ground"])
+@pytest.mark.parametrize("tested", [None, "folds", "train", "test"])
+def test_unlabelled_bags_of_groups_in_other_parts_are_left_out(tested, background):
+    labels = [None if i % 2 else "ab"[i // 2 % 2] for i in range(80)]  # a group: a bag with a label, one without
+    groups, bag_names = [f"g{i // 2}" for i in range(80)], [f"n{i}" for i in range(80)]
+    bags = Bags.from_lists([np.ones((2, 3))] * 80, labels, groups=groups, names=bag_names)
+    split = {"train": ["train"] * 80, "test": ["train"] * 60 + ["test"] * 20}.get(tested)
+    source = CustomBags("example", bags, None if split is None else np.array(split))
+    parts = source.make_parts(folds=5 if tested == "folds" else None, background=background)
+    left_out = source.left_out(parts, background)
+    others = {*parts.val.groups, *([] if parts.test is None or tested == "test" else parts.test.groups)}
+    assert {*left_out.groups} == others
+    assert not left_out.bag_labels.known.any()
+    everything = [*parts.present().values(), left_out]
+    assert sorted(name for part in everything for name in part.names) == sorted(bag_names)
+    assert len(join(everything)) == 80
+
+
+def test_no_bag_is_left_out_of_given_validation_bags():
+    split = np.array(["train"] * 30 + ["val"] * 10)
+    assert (source := custom_bags(groups=range(40), split=split)).left_out(source.make_parts()) is None
 
 
 def test_every_bag_is_tested_once_in_cross_validation():

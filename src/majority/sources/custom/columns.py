@@ -15,10 +15,12 @@ from .findings import Findings, UnreadableError
 from .look_alikes import check_feature_names, warn_of_look_alikes
 from .names import MAX_NAMES, abbreviate_names, closest_name, did_you_mean, features_option
 from .read_options import ReadOptions
-from .tables import LEADING_ZEROS, MIN_NUMBERS, as_numbers, describe_content, find_separators
+from .tables import LEADING_ZEROS, as_numbers, describe_content, find_separators
 
 TEXT = ("bag", "bag_label", "second_label", "path", "split", "group", "label")
 RESERVED = (*TEXT, "x", "y", "weight")
+MIN_NUMBERS = 0.5  # a column with at least this share of numbers is a feature, and its other cells are mistakes
+FEW_NUMBERS = "too few numbers"
 MIN_ID_ROWS = 10  # from this number of rows on, whole numbers hardly increase from row to row by chance
 MAX_CHANCE = 1e-3  # a column with one value per bag is warned about if its probability by chance is below this
 
@@ -69,17 +71,20 @@ def _check_finite(
 
 
 def _shown(cell: Any) -> str:
-    return f"{cell!r}" if isinstance(cell, str) else "empty or NaN" if pd.isna(cell) else f"{cell}"
+    return f"{cell!r}" if isinstance(cell, str) else "empty, NaN or NA" if pd.isna(cell) else f"{cell}"
 
 
-def _describe_others(column: pd.Series, numbers: np.ndarray) -> str:
-    """What a column with too few numbers contains; if it has some: how many cells are none, and an example."""
-    others = column[~np.isfinite(numbers)]
-    if len(others) == len(column):
-        return describe_content(column)
+def _share_of_numbers(column: pd.Series, numbers: np.ndarray) -> str:
+    """How many cells of a column are numbers, and an example of the others."""
+    are_numbers = np.isfinite(numbers)
+    others = column[~are_numbers]
     examples = others if others.isna().all() else others.dropna()
-    share = f"{len(others):,} of {len(column):,} cells ({len(others) / len(column):.0%})".replace("%", " %")
-    return f"no number in {share}, e.g. row {examples.index[0]}: {_shown(examples.iloc[0])}"
+    share = f"{are_numbers.sum():,} of {len(column):,} cells"
+    return f"numbers in {share}, row {examples.index[0]} is {_shown(examples.iloc[0])}"
+
+
+def _describe_unused(column: pd.Series, numbers: np.ndarray) -> str:
+    return FEW_NUMBERS if np.isfinite(numbers).any() else describe_content(column)
 
 
 def warn_of_unused_columns(frame: pd.DataFrame, options: ReadOptions, findings: Findings) -> None:
@@ -111,7 +116,9 @@ def _requested_columns(
         elif name not in frame:
             what = f"there is no column {name}{did_you_mean(name, unused)}"
         elif not _has_numbers(numbers := _read_numbers(frame, name, path, findings)):
-            what = f"column {name} contains {_describe_others(frame[name], numbers)}"
+            what = f"column {name} contains {_describe_unused(frame[name], numbers)}"
+            if np.isfinite(numbers).any():
+                what += f" ({_share_of_numbers(frame[name], numbers)})"
         else:
             columns[name] = numbers
             continue
@@ -137,7 +144,7 @@ def _number_columns(
     for name in others:
         numbers = _read_numbers(frame, name, path, findings)
         if not _has_numbers(numbers):
-            unused[_describe_others(frame[name], numbers)].append(name)
+            unused[_describe_unused(frame[name], numbers)].append(name)
             continue
         columns[name] = numbers
         reason = _id_reason(numbers) or ("has leading zeros like a code" if name in with_zeros else None)
@@ -154,6 +161,8 @@ def _number_columns(
         images = closest_name("path", names)
         cure = "" if images is None or not columns else f" (if {images} names images, rename it to path)"
         contain = "it contains" if len(names) == 1 else "they contain"
+        if content == FEW_NUMBERS:
+            content += f" ({names[0]}: {_share_of_numbers(frame[names[0]], as_numbers(frame[names[0]]))})"
         findings.warn(f"{_columns_are(names)} not used: {contain} {content}{cure}")
     constant = _constant_within_bags(columns, frame["bag"])
     if constant:

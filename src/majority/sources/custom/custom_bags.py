@@ -119,10 +119,12 @@ class CustomBags:
     def left_out(self, parts: Parts, background: str | None = None) -> Bags | None:
         """The bags that `make_parts` left out, None if there are none: they have no label, and another bag of their
         group is a validation or test bag."""
-        if self.bags.groups is None:
+        if self.bags.groups is None or (self.split is not None and "val" in self.split):
             return None
-        tested = [part.groups for part in (parts.val, parts.test) if part is not None and part.groups is not None]
-        elsewhere = ~self.bags.bag_labels.known & np.isin(self.bags.groups, np.concatenate(tested))
+        tested = [parts.val] if self.split is not None or parts.test is None else [parts.val, parts.test]
+        elsewhere = ~self.bags.bag_labels.known & np.isin(
+            self.bags.groups, np.concatenate([part.groups for part in tested])
+        )
         if self.split is not None:
             elsewhere &= self.split == "train"
         if not elsewhere.any():

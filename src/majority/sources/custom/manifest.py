@@ -81,8 +81,10 @@ def read_rows(
 def _check_columns(frame: pd.DataFrame, path: Path, options: ReadOptions, findings: Findings) -> ReadOptions:
     """Check that the needed columns are there. The options are then without labels if these are missing, to find other
     problems."""
-    are_enough = not (options.training or options.review) and "bag_label" not in frame and has_instance_labels(frame)
-    needed = ["bag", "bag_label"] if options.labels and not are_enough else ["bag"]
+    instance_labels_suffice = (
+        not (options.training or options.review) and "bag_label" not in frame and has_instance_labels(frame)
+    )
+    needed = ["bag", "bag_label"] if options.labels and not instance_labels_suffice else ["bag"]
     for name in needed:
         if name not in frame:
             guess = did_you_mean(name, [other for other in frame.columns if other not in RESERVED])

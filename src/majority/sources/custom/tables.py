@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -19,8 +18,6 @@ from .parquet import read_parquet
 from .read_options import Block
 
 MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
-MIN_NUMBERS = 0.5  # a column with at least this share of numbers is a feature, and its other cells are mistakes
-BOOLEANS = {"True": "1", "TRUE": "1", "true": "1", "False": "0", "FALSE": "0", "false": "0"}
 
 DATES = ("date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64")  # inferred types of pandas
 THOUSANDS_BY_COMMAS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
@@ -110,12 +107,11 @@ def _cell_text(value: object) -> str:
 
 def as_numbers(column: pd.Series) -> np.ndarray:
     """(n,) float64, NaN for a cell that is empty or not a number, such as a date. True and false are 1 and 0."""
-    inferred = pd.api.types.infer_dtype(column, skipna=True)
-    if inferred in DATES:
+    if pd.api.types.infer_dtype(column, skipna=True) in DATES:
         return np.full(len(column), np.nan)
-    if inferred == "string":  # converting text takes long, so each different text is done once
+    if isinstance(column.dtype, pd.StringDtype):  # converting text takes long, so each different text is done once
         which, texts = pd.factorize(column)  # -1: missing
-        return np.append(_as_floats(pd.Series(texts).replace(BOOLEANS)), np.nan)[which]
+        return np.append(_as_floats(pd.Series(texts)), np.nan)[which]
     return _as_floats(column)
 
 
@@ -151,7 +147,7 @@ def find_separators(column: pd.Series) -> Separators | None:
     """
     if pd.api.types.is_numeric_dtype(column) or describe_content(column) == BYTES:
         return None
-    filled = _filled(column)
+    filled = column.dropna().astype(str).str.strip()
     points, commas = filled.str.contains(".", regex=False), filled.str.contains(",", regex=False)
     several = filled.str.count("[.,]") > 1
     if commas.any() and filled.str.fullmatch(THOUSANDS_BY_COMMAS).all():
@@ -173,16 +169,10 @@ def has_decimal_commas(column: pd.Series) -> bool:
     """Whether all cells of a text column are numbers, and some are written like 1,5."""
     if pd.api.types.is_numeric_dtype(column):
         return False
-    filled = _filled(column)
+    filled = column.dropna().astype(str)
     if not filled.str.contains(",", regex=False).any():
         return False
-    return bool(filled.str.fullmatch(r"[-+]?\d*,?\d+([eE][-+]?\d+)?").all())
-
-
-def _filled(column: pd.Series) -> pd.Series:
-    """The stripped text of the cells that do not stand for a missing number."""
-    text = column.dropna().astype(str).str.strip()
-    return text[~text.isin(MISSING)]
+    return bool(filled.str.fullmatch(r"\s*[-+]?\d*,?\d+([eE][-+]?\d+)?\s*").all())
 
 
 def commas_to_points(column: pd.Series) -> pd.Series:
@@ -211,20 +201,22 @@ def _read_csv(path: Path, text_columns: tuple[str, ...], findings: Findings) -> 
         header, first = column_names(next(lines, [])), next(lines, [])
     _check_column_names(path, header, findings)
     if len(first) > len(header):
-        _refuse_rows(path, _uneven_rows(path, len(header), separator), len(header), findings)
+        _report_uneven_rows(path, len(header), separator, findings)
     text = set(text_columns) & set(header)
     read = _csv_reader(path, separator, header)
     try:
         # One list for all columns: with one per column, pandas takes 12 kB of memory for each of them.
-        frame = read(dtype=dict.fromkeys(text, str), na_values=[""])
+        frame = read(dtype=dict.fromkeys(text, str), na_values=["", *MISSING])
+        unsure = [name for name in text if frame[name].isna().any()]  # in text, NA may be a name
+        if unsure:
+            frame[unsure] = read(dtype=str, usecols=unsure)[unsure]
         whole = _whole_columns(frame.head(LEADING_ZEROS_ROWS))
         written = read(dtype=str, usecols=whole, nrows=LEADING_ZEROS_ROWS) if whole else pd.DataFrame()
     except pd.errors.EmptyDataError:
         return pd.DataFrame(columns=header)
     except pd.errors.ParserError:
-        _refuse_rows(path, _uneven_rows(path, len(header), separator), len(header), findings)
+        _report_uneven_rows(path, len(header), separator, findings)
         raise
-    _check_short_rows(frame, path, separator, findings)
     frame.index = np.arange(2, len(frame) + 2)
     frame.attrs[LEADING_ZEROS] = [name for name in written if written[name].str.fullmatch(r"\s*0\d+\s*").any()]
     if separator != ",":
@@ -241,12 +233,8 @@ def _blank_rows(frame: pd.DataFrame) -> np.ndarray:
     for name in frame:
         if not blank.any():
             break
-        blank &= _is_empty(frame[name])
+        blank &= (frame[name].isna() | (frame[name] == "")).to_numpy(bool)
     return blank
-
-
-def _is_empty(column: pd.Series) -> np.ndarray:  # (n,)
-    return (column.isna() | (column == "")).to_numpy(bool)
 
 
 def _csv_reader(path: Path, separator: str, header: list[str]) -> Callable[..., pd.DataFrame]:
@@ -297,32 +285,14 @@ def _guess_separator(file: TextIO, known: Iterable[str]) -> str:
     return separator
 
 
-def _check_short_rows(frame: pd.DataFrame, path: Path, separator: str, findings: Findings) -> None:
-    """Refuse rows that end before the last column of numbers. Others may end early: some spreadsheet programs leave out
-    empty cells at the end of a row."""
-    has_numbers = frame.select_dtypes("number").notna().mean() >= MIN_NUMBERS
-    numbers = has_numbers.index[has_numbers]
-    if len(numbers) == 0 or frame[numbers[-1]].notna().all():
-        return
-    width, needed = len(frame.columns), list(frame.columns).index(numbers[-1]) + 1
-    uneven = _uneven_rows(path, width, separator)
-    _refuse_rows(path, {row: cells for row, cells in uneven.items() if cells < needed}, width, findings)
-
-
-def _uneven_rows(path: Path, width: int, separator: str) -> dict[int, int]:
-    """The number of cells of each row that has more than the header, or fewer and is not blank."""
-    uneven = {}
-    with path.open(newline="", encoding="utf-8-sig") as file, suppress(csv.Error):  # a cell may be too long for csv
-        for row, cells in enumerate(csv.reader(file, delimiter=separator), start=1):
-            if len(cells) > width or (len(cells) < width and any(cells)):
-                uneven[row] = len(cells)
-    return uneven
-
-
-def _refuse_rows(path: Path, uneven: dict[int, int], width: int, findings: Findings) -> None:
-    for row, cells in uneven.items():
+def _report_uneven_rows(path: Path, width: int, separator: str, findings: Findings) -> None:
+    """Add a problem for each row with more or fewer cells than the header."""
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = enumerate(csv.reader(file, delimiter=separator), start=1)
+        uneven = {number: len(cells) for number, cells in rows if len(cells) != width and any(cells)}
+    for number, cells in uneven.items():
         what = f"it does not match the header: it has {count_noun(cells, 'cell')}, the header {width:,}"
-        findings.add_problem(path, row, what, "give every row as many cells as the header has")
+        findings.add_problem(path, number, what, "give every row as many cells as the header has")
     if uneven:
         raise UnreadableError
 
