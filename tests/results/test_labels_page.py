@@ -315,7 +315,8 @@ def test_the_table_of_runners_up_on_pretrained_features_is_that_of_its_runs():
     of_cifar = [row for row in read("labels/unlabelled.jsonl") if (row["scenario"], row["line"]) == ("small", "all")]
     runs = [*read("labels/top2-features.jsonl"), *(row | {"line": "winner"} for row in of_cifar)]
     expected, gains = [], []
-    for source, title in {"cifar10-features": "CIFAR-10", "pathmnist-features": "PathMNIST"}.items():
+    names = {"cifar10-features": "CIFAR-10", "pathmnist-features": "PathMNIST"}
+    for source, title in (names | {"svhn28-features": "SVHN (28x28, 50,000 images)"}).items():
         found = {
             line: {
                 row["fold"]: row["instance_accuracy"] for row in runs if (row["source"], row["line"]) == (source, line)
