@@ -329,9 +329,9 @@ class Experiment:
                 f"note: recipe {plan.recipe} does not augment these images, so --like (like=) has no effect"
                 "; augmented and census do, census on a CPU where mirroring or turning an image keeps its class"
             )
-        idle = RECIPES[plan.recipe].idle_settings(plan, train, prepared.config["method"])
-        for name in [name for name in self.settings if name in idle]:
-            log(f"warning: setting {name} has no effect, leave it out: {idle[name]}")
+        reasons = RECIPES[plan.recipe].without_effect(plan, train, prepared.config["method"])
+        for name in [name for name in self.settings if name in reasons]:
+            log(f"warning: setting {name} has no effect, leave it out: {reasons[name]}")
         if not (prepared.task.on_gpu or prepared.task.vectors or prepared.task.tiny):
             log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")
         warning = None if on_gpu_now else memory_warning(prepared.build(), train, plan.training)

@@ -66,7 +66,7 @@ class Recipe:
     train: Callable[[Run], Trained] = train_once
     head: type[Head] = Head  # the methods it works with have a head of this class
     planned_epochs: Callable[[Plan, Bags, int], int] = _epochs_of_one_training  # in all stages; see `epochs`
-    settings_without_effect: Callable[[Plan, Bags, int], dict[str, str]] = _none_without_effect  # see `idle_settings`
+    settings_without_effect: Callable[[Plan, Bags, int], dict[str, str]] = _none_without_effect  # see `without_effect`
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
     can_refit: bool = False  # whether `train` follows `run.chosen`, by an earlier training, on all bags
     refits_by_default: bool = False  # whether bags of your own are trained on once more, all of them
@@ -85,7 +85,7 @@ class Recipe:
         methods that are weighed: 0 if one is named."""
         return self.planned_epochs(plan, train, self._number_of_losses(method))
 
-    def idle_settings(self, plan: Plan, train: Bags, method: str) -> dict[str, str]:
+    def without_effect(self, plan: Plan, train: Bags, method: str) -> dict[str, str]:
         """The settings that have no effect in this plan for these bags, each with the reason."""
         return self.settings_without_effect(plan, train, self._number_of_losses(method))
 

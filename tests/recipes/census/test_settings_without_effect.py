@@ -8,7 +8,7 @@ from majority import load_source
 from majority.recipes import RECIPES, TaskInfo
 
 FAST = {"training.epochs": 1, "census.head.epochs": 1, "census.teachers": 1}
-IDLE_ON_VECTORS = {
+WITHOUT_EFFECT = {
     "census.search_epochs": 5,
     "census.temperature": 0.5,
     "census.mixed_views": 0.5,
@@ -17,11 +17,11 @@ IDLE_ON_VECTORS = {
 }
 
 
-def idle_settings(task, method="auto", **changes):
+def names_without_effect(task, method="auto", **changes):
     """Their names, without the name of the recipe."""
     recipe, train = RECIPES["census"], load_source("digits").make_parts(bags=12, bag_size=8).train
     plan = recipe.plan(task).with_settings({f"census.{name}": value for name, value in changes.items()})
-    return {name.removeprefix("census.") for name in recipe.idle_settings(plan, train, method)}
+    return {name.removeprefix("census.") for name in recipe.without_effect(plan, train, method)}
 
 
 def test_they_are_reported_and_change_nothing(vectors, capsys):
@@ -34,11 +34,11 @@ def test_they_are_reported_and_change_nothing(vectors, capsys):
 
     as_planned = probabilities()
     assert "no effect" not in capsys.readouterr().out
-    np.testing.assert_array_equal(probabilities(**IDLE_ON_VECTORS), as_planned)
+    np.testing.assert_array_equal(probabilities(**WITHOUT_EFFECT), as_planned)
     lines = [line for line in capsys.readouterr().out.splitlines() if "no effect" in line]
     for name, reason in (("search_epochs", "census.pretrain"), ("patches", "images"), ("class_offsets", "--method")):
         assert [reason in line for line in lines if f" census.{name} " in line] == [True]
-    assert len(lines) == len(IDLE_ON_VECTORS)
+    assert len(lines) == len(WITHOUT_EFFECT)
     assert not np.array_equal(probabilities(**{"census.sharpness": 8.0}), as_planned)
     assert "no effect" not in capsys.readouterr().out
 
@@ -47,7 +47,7 @@ OF_PRETRAIN = {"search_epochs", "temperature", "mixed_views"}
 
 
 @pytest.mark.parametrize(
-    ("task", "changes", "idle"),
+    ("task", "changes", "expected"),
     [
         (TaskInfo("cifar10", (32, 32, 3), on_gpu=True), {}, {"patches"}),
         (TaskInfo("cifar10", (32, 32, 3), on_gpu=True), {"head": None}, {"patches", "search_epochs"}),
@@ -56,6 +56,6 @@ OF_PRETRAIN = {"search_epochs", "temperature", "mixed_views"}
         (TaskInfo("digits", (8, 8, 1)), {}, OF_PRETRAIN | {"patches"}),
     ],
 )
-def test_they_depend_on_the_stages_of_the_plan(task, changes, idle):
-    assert idle_settings(task, **changes) == idle
-    assert idle_settings(task, "vote", **changes) == idle | {"class_offsets"}
+def test_they_depend_on_the_stages_of_the_plan(task, changes, expected):
+    assert names_without_effect(task, **changes) == expected
+    assert names_without_effect(task, "vote", **changes) == expected | {"class_offsets"}

@@ -56,8 +56,11 @@ def test_unlabelled_bags_of_groups_in_other_parts_are_left_out(tested, backgroun
 
 
 def test_no_bag_is_left_out_of_given_validation_bags():
-    split = np.array(["train"] * 30 + ["val"] * 10)
-    assert (source := custom_bags(groups=range(40), split=split)).left_out(source.make_parts()) is None
+    bags = Bags.from_lists([np.ones((2, 3))] * 6, ["a", "b", None, "a", "b", "a"], groups=["g"] * 6)
+    source = CustomBags("example", bags, np.array(["train"] * 4 + ["val"] * 2))
+    parts = source.make_parts()
+    assert len(parts.train) == 4
+    assert source.left_out(parts) is None
 
 
 def test_every_bag_is_tested_once_in_cross_validation():
