@@ -1,0 +1,1 @@
+collect_ignore = ["pretrained.py", "record.py"]  # scripts; to import the first would register its recipe in all tests

@@ -1,0 +1,14 @@
+"""The recipe pretrained: census with its plan for a GPU, so that a CPU too trains those stages."""
+
+from dataclasses import replace
+
+import majority
+
+CENSUS = majority.find_recipe("census")
+
+
+def plan(task: majority.TaskInfo) -> majority.Plan:
+    return replace(CENSUS.plan(task._replace(on_gpu=True)), recipe="pretrained")
+
+
+majority.register(replace(CENSUS, name="pretrained", plan=plan))
