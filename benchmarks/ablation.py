@@ -25,12 +25,12 @@ from provenance import commit
 from safetensors.torch import load_file
 
 from majority import evaluate
-from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
-from majority.methods import AUTO
-from majority.model import Model
+from majority.nn.heads import AUTO
+from majority.nn.model import Model
 from majority.recipes import RECIPES, census
 from majority.recipes.stages import STAGES, WEIGHTS
+from majority.run.folder import environment
 
 LOSSES = RECIPES["census"].losses
 FROM_STAGES = ("head", "teacher", "teachers")  # of the whole recipe

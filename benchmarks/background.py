@@ -18,8 +18,8 @@ from statistics import mean, stdev
 import numpy as np
 
 from majority import Settings, build_model, evaluate, fit, load_source
-from majority.experiments.run_folder import environment
 from majority.files import write_json
+from majority.run.folder import environment
 
 BACKGROUND, NEVER_WINS = 0, 9  # digits
 FOLDS = (0, 1, 2)

@@ -27,7 +27,7 @@ from losses import _join, as_vectors
 import majority
 from majority import Bags
 from majority.cli.options import parse_folds
-from majority.sources import LabelledSet, Parts, load
+from majority.io import LabelledSet, Parts, load
 
 CASES, CONDITIONS = ("rare", "frequent"), ("estimated", "true")
 SIZES, BAGS, MAJORITY, WINNER_RATIO = (12, 24, 48, 96), 50, (0.25, 1.0), 4

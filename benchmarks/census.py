@@ -47,17 +47,17 @@ from majority import Bags, build_model, evaluate, fit
 from majority.cli.options import parse_folds, parse_settings
 from majority.data.device import choose_device
 from majority.errors import unknown_name
-from majority.experiments.run_folder import environment
 from majority.files import append_line, read_json, read_lines, write_json
-from majority.methods import AUTO, DEFAULT_METHOD
-from majority.model import Model
-from majority.plugins import load_plugins
+from majority.io import Parts, load
+from majority.nn.heads import AUTO, DEFAULT_METHOD
+from majority.nn.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.features import bags_of_features
 from majority.recipes.label_preserving import known_sources
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
-from majority.sources import Parts, load
-from majority.study.results import with_current_names
+from majority.registry import load_plugins
+from majority.run.folder import environment
+from majority.run.study.results import with_current_names
 from majority.training.state import Fitted
 
 LINES = ("census", "top2", "clusters", "heads", "discriminants", "proportion", "supervised", "augmented")

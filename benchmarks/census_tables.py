@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from majority.files import read_lines
-from majority.plots.colours import colour
-from majority.plots.lines import Line, Point, line_plot
+from majority.run.plots.colours import colour
+from majority.run.plots.lines import Line, Point, line_plot
 
 HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
 RUNS, UNKNOWN = "runs.jsonl", "unknown.jsonl"

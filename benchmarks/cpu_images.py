@@ -27,8 +27,8 @@ from torch import nn
 
 from majority import Bags, Classifier, Settings, build_model, create_backbone, fit
 from majority.data.device import keep_freed_memory
-from majority.experiments.run_folder import environment
 from majority.files import write_json
+from majority.run.folder import environment
 
 CLASSES, SIDE, SIZE, BATCH_BAGS = 5, 32, 32, 16
 BACKBONES = {"cnn": (32, (1, 4)), "resnet18-small": (2, (1, 3))}  # training bags; epochs or passes: fewer, more

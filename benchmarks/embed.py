@@ -22,12 +22,12 @@ from PIL import Image
 from provenance import commit
 
 from majority.cli.options import parse_folds
-from majority.encoders import Network, open_network
-from majority.experiments.data import Data
-from majority.experiments.experiment import Experiment
-from majority.experiments.run_folder import environment
 from majority.files import append_line, read_json, read_lines, write_atomically, write_json
-from majority.sources import LabelledSet, load
+from majority.io import LabelledSet, load
+from majority.io.encoders import Network, open_network
+from majority.run.data import Data
+from majority.run.experiment import Experiment
+from majority.run.folder import environment
 
 BLOCK = 512  # images that are resized together
 

@@ -48,13 +48,13 @@ from majority.data.labels import BagLabels
 from majority.data.scenarios import make_labels_wrong
 from majority.data.training_labels import use_instance_labels
 from majority.files import append_line, read_lines
-from majority.inference.classified_bags import classify_bags
-from majority.inference.classifier import Classifier
-from majority.inference.review import review_labels
-from majority.methods import AUTO
-from majority.model import Model
+from majority.io import CustomBags, LabelledSet, Parts, Source, load
+from majority.nn.heads import AUTO
+from majority.nn.model import Model
+from majority.predict.classifier import Classifier
 from majority.recipes import Plan, TaskInfo, choose_plan, model_builder, train_by_plan
-from majority.sources import CustomBags, LabelledSet, Parts, Source, load
+from majority.run.classified_bags import classify_bags
+from majority.run.suspicious import review_labels
 
 BAGS, LABELLED = 400, (40, 100, 200)
 WRONG = (0.0, 0.1, 0.2, 0.4)

@@ -38,8 +38,8 @@ from provenance import commit
 from majority import Bags, build_model, fit
 from majority.data.stores import FeatureFiles
 from majority.errors import InputError
-from majority.experiments.run_folder import environment
 from majority.files import write_json
+from majority.run.folder import environment
 from majority.training.settings import Settings
 
 N_CLASSES, MAJORITY, BATCH_BAGS = 5, 0.6, 16

@@ -158,9 +158,9 @@ def compare_readers(folder: Path, scale: float) -> dict:
     from pyarrow import csv
 
     from majority import load_source
-    from majority.sources.custom.columns import TEXT
-    from majority.sources.custom.findings import Findings
-    from majority.sources.custom.tables import read_table
+    from majority.io.custom.columns import TEXT
+    from majority.io.custom.findings import Findings
+    from majority.io.custom.tables import read_table
 
     def seconds(read: Callable[[], object]) -> float:
         best = math.inf

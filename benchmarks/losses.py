@@ -28,12 +28,12 @@ from torch import Tensor
 
 from majority import Bags, build_model, fit
 from majority.cli.options import parse_folds
-from majority.model import Model
+from majority.io import LabelledSet, Parts, is_custom_source, load
+from majority.nn.model import Model
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census import instance_probabilities
 from majority.recipes.census.class_offsets import find_offsets, with_offsets
 from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights
-from majority.sources import LabelledSet, Parts, is_custom_source, load
 from majority.training.objectives import Averaged
 
 METHODS = ("adjusted-mean", "log-mean", "soft-count", "count-only", "count", "vote", "naive")

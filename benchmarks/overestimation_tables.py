@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from majority.files import read_lines
-from majority.plots.colours import GRID, INK
-from majority.plots.figures import Box, box_plot
-from majority.plots.svg import svg, tag, text
-from majority.study.results import source_name
+from majority.run.plots.colours import GRID, INK
+from majority.run.plots.figures import Box, box_plot
+from majority.run.plots.svg import svg, tag, text
+from majority.run.study.results import source_name
 
 SCENARIOS = ("small", "various", "large")
 MAIN = ("count", "log-mean", "output-mean", "soft-count")

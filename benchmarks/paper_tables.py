@@ -38,15 +38,15 @@ from provenance import commit
 
 from majority import Bags, evaluate
 from majority.errors import InputError
-from majority.experiments.data import Data
-from majority.experiments.experiment import Experiment
-from majority.experiments.reopen import reopen
 from majority.files import append_line, read_lines
-from majority.inference.metrics import overestimation
+from majority.predict.metrics import overestimation
 from majority.recipes.mpem import LEFT_OUT
 from majority.recipes.stages import STAGES
-from majority.study import FinishedCell, run_cells
-from majority.study.results import read_results
+from majority.run.data import Data
+from majority.run.experiment import Experiment
+from majority.run.reopen import reopen
+from majority.run.study import FinishedCell, run_cells
+from majority.run.study.results import read_results
 from majority.training.run_files import METRICS
 
 EPOCHS = 1_500

@@ -20,8 +20,8 @@ import torch
 import torch.distributed as dist
 
 from majority import Bags, Settings, build_model, fit
-from majority.experiments.run_folder import environment
 from majority.files import write_json
+from majority.run.folder import environment
 from majority.training import distributed
 
 CASES = {  # shape of an instance, backbone, training bags, bag size, epochs: fewer, more

@@ -16,11 +16,11 @@ from pathlib import Path
 from statistics import mean
 
 from majority import build_model, evaluate, fit
-from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
+from majority.io import load
 from majority.recipes import Plan
 from majority.recipes.label_preserving import label_preserving
-from majority.sources import load
+from majority.run.folder import environment
 from majority.training.settings import Settings
 
 RUNS = [(method, scenario, fold) for scenario, fold in (("small", 0), ("large", 1)) for method in ("count", "log-mean")]

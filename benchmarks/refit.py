@@ -26,12 +26,12 @@ from majority.cli.options import parse_folds
 from majority.data.device import choose_device
 from majority.data.joining import join
 from majority.files import append_line, read_lines
-from majority.inference.classifier import AveragedClassifier, Classifier
-from majority.methods import AUTO
+from majority.io import Parts, is_custom_source, load
+from majority.io.custom import CustomBags
+from majority.nn.heads import AUTO
+from majority.predict.classifier import AveragedClassifier, Classifier
 from majority.recipes import Plan, TaskInfo, Trained, choose_plan, model_builder, train_by_plan
 from majority.recipes.stages import Chosen
-from majority.sources import Parts, is_custom_source, load
-from majority.sources.custom import CustomBags
 
 BAG_SIZE, SCENARIO, FOLDS = 32, "various", 5
 

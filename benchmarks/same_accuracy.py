@@ -22,10 +22,10 @@ from statistics import mean, stdev
 import numpy as np
 
 from majority import Bags, build_model, evaluate, fit
-from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
+from majority.io import load
 from majority.recipes import RECIPES, TaskInfo
-from majority.sources import load
+from majority.run.folder import environment
 
 LOOPS = {
     "fast": {"compile": True},

@@ -199,8 +199,8 @@ def small_files(folder: Path, scale: float, repeats: int) -> dict[str, Any]:
 
 def plan(folder: Path, scale: float) -> dict[str, Any]:
     """The division into blocks alone, in this process."""
-    from majority.sources.custom import ReadOptions
-    from majority.sources.custom.blocks import divide
+    from majority.io.custom import ReadOptions
+    from majority.io.custom.blocks import divide
 
     count = max(2, int(20_000 * scale))
     source = write_features(folder / f"{count}-files", count, 50)
@@ -231,10 +231,10 @@ def bag_counts(folder: Path, scale: float) -> dict[str, Any]:
 import sys, time, resource
 from pathlib import Path
 import numpy as np, pandas as pd
-from majority.experiments.predict_blocks import PartsRequest, _join_counts
-from majority.experiments.reopen import open_classifier
-from majority.sources.custom import Block
-from majority.sources.custom.blocks import Division
+from majority.run.predict_blocks import PartsRequest, _join_counts
+from majority.run.reopen import open_classifier
+from majority.io.custom import Block
+from majority.io.custom.blocks import Division
 run, out, bags = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 classifier = open_classifier(run, "cpu")
 request = PartsRequest(run, run, out, by_bag=True)

@@ -37,13 +37,13 @@ from torch.utils.data import DataLoader, Dataset
 from majority import Bags, Classifier, build_model, fit
 from majority.data.device import BATCH_INSTANCES, choose_device
 from majority.data.segments import Segments
-from majority.experiments.run_folder import environment
 from majority.files import write_json
-from majority.model import Model
+from majority.nn.model import Model
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census import head_alone
 from majority.recipes.features import bags_of_features
 from majority.recipes.plan import Plan
+from majority.run.folder import environment
 from majority.training.cuda_graphs import compiled
 from majority.training.loop import COMPILED_FROM
 from majority.training.objectives import Averaged, Contrastive, Distill

@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 from provenance import commit
 
-from majority.experiments.run_folder import environment
 from majority.files import write_json
+from majority.run.folder import environment
 
 SHOWN = 0.01  # seconds: packages that take less to import are left out
 

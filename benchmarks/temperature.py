@@ -21,8 +21,8 @@ import torch
 import majority
 from majority.cli.options import parse_folds
 from majority.data.segments import Segments
-from majority.inference.metrics import calibration_error, calibration_table
-from majority.methods.functional import vote_scores
+from majority.losses.functional import vote_scores
+from majority.predict.metrics import calibration_error, calibration_table
 
 TEMPERATURES = np.geomspace(0.25, 16, 49)
 

@@ -19,13 +19,13 @@ from provenance import commit
 
 from majority import build_model, evaluate
 from majority.cli.options import parse_folds
-from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
-from majority.methods import DEFAULT_METHOD
-from majority.model import Model
+from majority.io import Parts, load
+from majority.nn.heads import DEFAULT_METHOD
+from majority.nn.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo
-from majority.sources import Parts, load
-from majority.study.results import with_current_names
+from majority.run.folder import environment
+from majority.run.study.results import with_current_names
 
 
 def as_vectors(parts: Parts, components: int) -> Parts:

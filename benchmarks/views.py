@@ -24,15 +24,15 @@ from provenance import commit
 
 from majority import build_model, evaluate, fit
 from majority.cli.options import parse_folds
-from majority.experiments.run_folder import environment
 from majority.files import append_line, read_lines
-from majority.methods import DEFAULT_METHOD
+from majority.io import Parts, load
+from majority.nn.heads import DEFAULT_METHOD
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.census.plan import SEARCH_EPOCHS
 from majority.recipes.census.stages import pretrain
 from majority.recipes.census.views import ADDITIONS, with_views
 from majority.recipes.features import bags_of_features
-from majority.sources import Parts, load
+from majority.run.folder import environment
 
 CHOICES = (
     "crops,colour,colour+grey,colour+grey+flip,colour+flip,colour+turn,colour+grey+turn,colour+grey+mix,"

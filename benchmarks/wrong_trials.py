@@ -39,10 +39,10 @@ from majority import evaluate
 from majority.cli.options import parse_folds, parse_settings
 from majority.data.scenarios import make_labels_wrong
 from majority.files import append_line, read_lines
-from majority.methods import AUTO
+from majority.io import Parts, load
+from majority.nn.heads import AUTO
 from majority.recipes import RECIPES, Run, TaskInfo, Trained, choose_plan, model_builder
 from majority.recipes.wrong_labels import find_wrong_labels, with_corrections
-from majority.sources import Parts, load
 
 CENSUS = RECIPES["census"]
 LINES = ("first", "corrected", "corrected-twice", "corrected-thrice", "removed", "tolerant", "all-removed", "right")

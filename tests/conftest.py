@@ -124,7 +124,7 @@ def majority():
 def processes():
     """Starts processes as copies of one that has imported the package: an import takes seconds."""
     context = multiprocessing.get_context("forkserver")
-    package = ["majority.cli.train", "majority.experiments.experiment", "majority.report.page"]
+    package = ["majority.cli.train", "majority.run.experiment", "majority.run.report.page"]
     needed_later = ["pydantic", "scipy.sparse"]  # commands import these when they need them
     context.set_forkserver_preload([*package, *needed_later, "pytest"])
     return context
@@ -193,7 +193,7 @@ def labelled_set(tmp_path):
 @pytest.fixture
 def registries():
     """What a test registers is removed after it."""
-    from majority import plugins
+    from majority import registry as plugins
 
     before = [dict(registry) for registry in plugins._REGISTRIES]
     yield

@@ -6,10 +6,10 @@ import sys
 
 
 class ForkedWorker:
-    """Replaces `subprocess.Popen` in majority.study.workers."""
+    """Replaces `subprocess.Popen` in majority.run.study.workers."""
 
     def __init__(self, command, env, stdin, stdout, stderr):
-        from majority.study.workers import run_worker
+        from majority.run.study.workers import run_worker
 
         (orders, to_worker), (from_worker, answers) = os.pipe(), os.pipe()
         sys.stdout.flush()

@@ -335,10 +335,10 @@ def prepare(commands: list[Case], work: Path) -> None:
     The study trains in its own process, so that every write is one of its own.
     """
     import torch
-    from study.conftest import InProcessWorker
+    from run.study.conftest import InProcessWorker
 
     from majority.cli.app import main
-    from majority.study import workers
+    from majority.run.study import workers
 
     workers._Worker = InProcessWorker  # type: ignore[misc]
     torch.set_num_threads(1)

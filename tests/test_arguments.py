@@ -9,8 +9,8 @@ import pytest
 import majority
 from majority import Bags, Classifier, InputError, MajorityLabelClassifier, Settings, TrainingError
 from majority.arguments import check_arguments
-from majority.experiments.data import Data
-from majority.experiments.experiment import Experiment
+from majority.run.data import Data
+from majority.run.experiment import Experiment
 
 ROWS = np.random.default_rng(0).normal(size=(60, 3)).astype("float32")
 IDS, LABELS = np.repeat(np.arange(12), 5), np.repeat(list("abc") * 4, 5)

@@ -22,7 +22,7 @@ import majority
 from majority.cli.app import app
 from majority.data.batches import Target
 from majority.data.segments import Segments
-from majority.methods import METHODS, Method, create_head
+from majority.nn.heads import METHODS, Method, create_head
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -192,7 +192,7 @@ def test_examples_run(script, tmp_path, monkeypatch, capsys):
 def test_the_method_in_contributing_works_as_it_is_written(monkeypatch):
     section = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a method")[1].split("\n## ")[0]
     file, description, line = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    names = {"__name__": "majority.methods.shown", "__package__": "majority.methods"}
+    names = {"__name__": "majority.nn.heads.shown", "__package__": "majority.nn.heads"}
     exec(file, names)
     shown = eval(line, {"Method": Method, "Vote": names["Vote"], "ABOUT": eval(f"{{{description}}}")})
     assert (shown.name, shown.about, shown.settings) == ("vote", METHODS["vote"].about, METHODS["vote"].settings)

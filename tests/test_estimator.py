@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from majority import Bags, InputError, MajorityLabelClassifier, bag_accuracy, make_bags
-from majority.methods import METHODS
+from majority.nn.heads import METHODS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "sklearn_arrays.py"
 NAMES = np.array(["owl", "ant", "bee"])

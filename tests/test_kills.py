@@ -7,12 +7,12 @@ import pytest
 
 SCRIPT = Path(__file__).with_name("kills.py")
 NOT_ATOMIC = """
-import majority.files, majority.inference.weights
+import majority.files, majority.nn.weights
 
 def write_in_place(path, write):
     write(path)
 
-majority.files.write_atomically = majority.inference.weights.write_atomically = write_in_place
+majority.files.write_atomically = majority.nn.weights.write_atomically = write_in_place
 """
 
 

@@ -12,7 +12,7 @@ def readme() -> None:
 
 
 def docstring_of_load() -> None:
-    from majority.sources import load
+    from majority.io import load
 
     load("digits").store.shape
 

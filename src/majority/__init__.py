@@ -6,100 +6,101 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .backbones import Backbone, create_backbone
-    from .backbones.resnet import load_weights
     from .data.bags import Bags
     from .data.batches import Target
     from .data.proportions import round_counts, sample_proportions
     from .data.scenarios import majority_range, make_bags, winner_weights
     from .data.segments import Segments
-    from .encoders import Encoder
-    from .encoders.embed import embed
     from .errors import InputError, TrainingError
     from .estimator import MajorityLabelClassifier, bag_accuracy
-    from .experiments.train import TrainedRun, train
-    from .inference import metrics
-    from .inference.classifier import Classifier
-    from .inference.evaluate import evaluate
-    from .inference.maps import write_maps
-    from .inference.metrics import Outcome
-    from .inference.onnx import export_onnx
-    from .inference.prediction_files import write_predictions
-    from .methods import BagOutput, Head, Method, create_head, functional
-    from .model import Model, build_model
-    from .plugins import register
+    from .io import LabelledSet, NamedSource, Parts, Source, check_source
+    from .io import load as load_source
+    from .io.custom.images import read_image
+    from .io.custom.load import SourceCheck
+    from .io.embed import embed
+    from .io.encoders import Encoder
+    from .io.predictions import write_predictions
+    from .losses import functional
+    from .nn.backbones import Backbone, create_backbone
+    from .nn.backbones.resnet import load_weights
+    from .nn.heads import BagOutput, Head, Method, create_head
+    from .nn.model import Model, build_model
+    from .predict import metrics
+    from .predict.classifier import Classifier
+    from .predict.evaluate import evaluate
+    from .predict.metrics import Outcome
+    from .predict.onnx import export_onnx
     from .recipes import Plan, Recipe, ResultDescription, TaskInfo, Trained, find_recipe
     from .recipes import Run as RecipeRun
-    from .sources import LabelledSet, NamedSource, Parts, Source, check_source
-    from .sources import load as load_source
-    from .sources.custom.images import read_image
-    from .sources.custom.load import SourceCheck
+    from .registry import register
+    from .run.maps import write_maps
+    from .run.trackers import MLflowLog, TensorBoardLog
+    from .run.train import TrainedRun, train
     from .training.augment import Augmentation
     from .training.callbacks import Callback
     from .training.loop import fit
     from .training.objectives import Objective
     from .training.settings import Settings
     from .training.state import Fitted
-    from .training.trackers import MLflowLog, TensorBoardLog
 
 _MODULES = {  # where each public name is defined; read only when it is used, so that the command starts fast
     "Augmentation": "training.augment",
-    "Backbone": "backbones",
-    "BagOutput": "methods",
+    "Backbone": "nn.backbones",
+    "BagOutput": "nn.heads",
     "Bags": "data.bags",
     "Callback": "training.callbacks",
-    "Classifier": "inference.classifier",
-    "Encoder": "encoders",
+    "Classifier": "predict.classifier",
+    "Encoder": "io.encoders",
     "Fitted": "training.state",
-    "Head": "methods",
+    "Head": "nn.heads",
     "InputError": "errors",
-    "LabelledSet": "sources",
-    "MLflowLog": "training.trackers",
+    "LabelledSet": "io",
+    "MLflowLog": "run.trackers",
     "MajorityLabelClassifier": "estimator",
-    "Method": "methods",
-    "Model": "model",
-    "NamedSource": "sources",
+    "Method": "nn.heads",
+    "Model": "nn.model",
+    "NamedSource": "io",
     "Objective": "training.objectives",
-    "Outcome": "inference.metrics",
-    "Parts": "sources",
+    "Outcome": "predict.metrics",
+    "Parts": "io",
     "Plan": "recipes",
     "Recipe": "recipes",
     "RecipeRun": "recipes",
     "ResultDescription": "recipes",
     "Segments": "data.segments",
     "Settings": "training.settings",
-    "Source": "sources",
-    "SourceCheck": "sources.custom.load",
+    "Source": "io",
+    "SourceCheck": "io.custom.load",
     "Target": "data.batches",
     "TaskInfo": "recipes",
-    "TensorBoardLog": "training.trackers",
+    "TensorBoardLog": "run.trackers",
     "Trained": "recipes",
-    "TrainedRun": "experiments.train",
+    "TrainedRun": "run.train",
     "TrainingError": "errors",
     "bag_accuracy": "estimator",
-    "build_model": "model",
-    "check_source": "sources",
-    "create_backbone": "backbones",
-    "create_head": "methods",
-    "embed": "encoders.embed",
-    "evaluate": "inference.evaluate",
-    "export_onnx": "inference.onnx",
+    "build_model": "nn.model",
+    "check_source": "io",
+    "create_backbone": "nn.backbones",
+    "create_head": "nn.heads",
+    "embed": "io.embed",
+    "evaluate": "predict.evaluate",
+    "export_onnx": "predict.onnx",
     "find_recipe": "recipes",
     "fit": "training.loop",
-    "functional": "methods",
-    "load_source": "sources",
-    "load_weights": "backbones.resnet",
+    "functional": "losses",
+    "load_source": "io",
+    "load_weights": "nn.backbones.resnet",
     "majority_range": "data.scenarios",
     "make_bags": "data.scenarios",
-    "metrics": "inference",
-    "read_image": "sources.custom.images",
-    "register": "plugins",
+    "metrics": "predict",
+    "read_image": "io.custom.images",
+    "register": "registry",
     "round_counts": "data.proportions",
     "sample_proportions": "data.proportions",
-    "train": "experiments.train",
+    "train": "run.train",
     "winner_weights": "data.scenarios",
-    "write_maps": "inference.maps",
-    "write_predictions": "inference.prediction_files",
+    "write_maps": "run.maps",
+    "write_predictions": "io.predictions",
 }
 _NAMED_OTHERWISE = {"RecipeRun": "Run", "load_source": "load"}  # in their modules
 __all__ = [

@@ -15,14 +15,14 @@ import pytest
 
 from majority import Bags
 from majority.errors import InputError
-from majority.experiments.run_folder import LOCK, run_lock
-from majority.study import FinishedCell
+from majority.run.folder import LOCK, run_lock
+from majority.run.study import FinishedCell
 
 ROOT = Path(__file__).parents[2]
 FORKED = Path(__file__).parents[1] / "forked_process.py"
 PROGRAM = """
 import runpy, sys, types
-from majority.study import workers
+from majority.run.study import workers
 workers.subprocess = types.SimpleNamespace(Popen=runpy.run_path({forked!r})["ForkedWorker"], PIPE=None)
 runpy.run_path(sys.argv[0], run_name="__main__")
 """

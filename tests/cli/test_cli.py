@@ -230,7 +230,7 @@ def test_training_that_fails_is_exit_1(majority, tmp_path):
 
 
 def test_an_interrupt_is_exit_130_without_a_traceback(majority, monkeypatch):
-    from majority.experiments import experiment as experiments
+    from majority.run import experiment as experiments
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt

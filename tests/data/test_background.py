@@ -17,9 +17,9 @@ from majority.data.labels import BagLabels
 from majority.data.segments import Segments
 from majority.data.winners import majority_of
 from majority.errors import InputError
-from majority.inference.metrics import Outcome
-from majority.methods import METHODS, create_head
-from majority.methods.functional import share_divergence
+from majority.losses.functional import share_divergence
+from majority.nn.heads import METHODS, create_head
+from majority.predict.metrics import Outcome
 
 D, K = 6, 5  # features, classes with the background
 TEMPERATURES = {"count": (0.1, 0.1), "soft-count": (1.0, 0.1), "count-only": (0.1, None), "log-mean": (1.0, None)}

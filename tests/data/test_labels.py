@@ -7,8 +7,8 @@ import torch
 
 from majority import Bags, InputError, MajorityLabelClassifier, build_model, evaluate
 from majority.data.labels import RUNNER_UP, SEVERAL, BagLabels
+from majority.io.in_memory import as_source
 from majority.recipes import RECIPES, TaskInfo, model_builder, train_by_plan
-from majority.sources.in_memory import as_source
 from majority.training.loop import fit
 from majority.training.objectives import Distill
 from majority.training.settings import Settings

@@ -16,7 +16,7 @@ from majority import Bags, InputError, build_model
 from majority.data import stores as store_module
 from majority.data.feature_files import FeatureFileError, check_compatible, inspect_feature_file
 from majority.data.stores import FeatureFiles, MappedRows, RowsOnDisk, wrap_memmap
-from majority.model import standardisation
+from majority.nn.model import standardisation
 
 SIZES = [40, 1, 70, 25, 9]
 

@@ -46,9 +46,9 @@ def write_seeds(folder: Path) -> list[Target]:
     from PIL import Image
 
     from majority import Bags, Classifier
-    from majority.experiments.data import Data
-    from majority.experiments.experiment import Experiment
-    from majority.study.grid import Study
+    from majority.run.data import Data
+    from majority.run.experiment import Experiment
+    from majority.run.study.grid import Study
 
     rng = np.random.default_rng(0)
     labels = np.repeat(["a", "b", "c"] * 8, 5)
@@ -186,7 +186,7 @@ def _study_targets(folder: Path, rng: Any, experiment: Any, data: Any, study: An
     (out / "study.json").write_text(json.dumps(grid.request(), indent=2))
     command("report", out)
     (folder / "lines").mkdir()
-    from majority.study.results import save_results
+    from majority.run.study.results import save_results
 
     shutil.copy(save_results(out), folder / "lines/results.jsonl")
     cell = "set/large/log-mean/fold0"

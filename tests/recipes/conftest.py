@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from majority import Bags
+from majority.io import Parts
 from majority.recipes import census
-from majority.sources import Parts
 
 
 def stops(*given):

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from majority import LabelledSet, NamedSource, register, sources
+from majority import LabelledSet, NamedSource, register
+from majority import io as sources
 from majority.errors import InputError
-from majority.experiments.data import Data
-from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.label_preserving import known_sources, label_preserving
+from majority.run.data import Data
+from majority.run.experiment import Experiment
 from majority.training.augment import Augment
 
 

@@ -12,12 +12,12 @@ from scipy.special import log_softmax
 from majority import Bags, Settings, build_model, load_source
 from majority.data.labels import BagLabels
 from majority.errors import InputError
-from majority.experiments.data import Data
-from majority.experiments.experiment import Experiment
-from majority.inference.label_likelihood import label_log_probs
+from majority.predict.label_likelihood import label_log_probs
 from majority.recipes import Plan, Run, census
 from majority.recipes.census import CensusSettings
 from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights, predicted_shares
+from majority.run.data import Data
+from majority.run.experiment import Experiment
 
 REAL_DISTILL = census.recipe.distill
 TRAINING = Settings(epochs=2, batch_bags=8)

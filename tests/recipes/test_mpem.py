@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from majority import Bags, InputError, Settings, build_model
-from majority.experiments.data import Data
-from majority.experiments.experiment import Experiment
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, choose_plan, mpem
 from majority.recipes.mpem import InstanceBatch, MpemSettings, distance_to_label, distances, keep_mask, typical_sums
-from majority.report.command import train_command
-from majority.study import Study
+from majority.run.data import Data
+from majority.run.experiment import Experiment
+from majority.run.report.command import train_command
+from majority.run.study import Study
 
 C, D = 4, 3
 RATIOS = (0.3, 1.0)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from majority import InputError, Recipe, ResultDescription, Settings, build_model, register
-from majority.experiments.data import Data
-from majority.experiments.experiment import Experiment
-from majority.experiments.run_report import report_run
 from majority.files import read_json
+from majority.io import Parts, load
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, Trained, choose_plan, describe_result
-from majority.sources import Parts, load
+from majority.run.data import Data
+from majority.run.experiment import Experiment
+from majority.run.run_report import report_run
 
 
 def test_paper_is_the_published_protocol():

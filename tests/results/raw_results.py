@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from statistics import mean, stdev
 
-from majority.study.paper_values import printed_accuracy
+from majority.run.study.paper_values import printed_accuracy
 
 ROOT = Path(__file__).parents[2]
 RESULTS, DOCS = ROOT / "results", ROOT / "docs"

@@ -24,7 +24,7 @@ from raw_results import (
     vectors_row,
 )
 
-from majority.study.paper_values import printed_accuracy
+from majority.run.study.paper_values import printed_accuracy
 
 
 def test_the_results_of_the_readme_are_those_of_the_raw_files():

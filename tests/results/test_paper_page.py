@@ -16,7 +16,7 @@ from raw_results import (
     read,
 )
 
-from majority.study.paper_values import printed_accuracy, printed_consistency
+from majority.run.study.paper_values import printed_accuracy, printed_consistency
 
 MAIN = ("count", "soft-count", "output-mean", "log-mean")  # of the paper's tables
 

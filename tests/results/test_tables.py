@@ -12,8 +12,8 @@ from raw_results import (
 )
 
 from majority.data import scenarios
-from majority.study import difficulty
-from majority.study.results import read_results
+from majority.run.study import difficulty
+from majority.run.study.results import read_results
 
 PAPER, DIGITS = "# The published protocol, as far as measured", "# Every method but additive-transmil on digits"
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from majority import Augmentation, Bags, InputError, Settings, build_model, fit, register
-from majority.plugins import _LOADED, PLUGINS
+from majority.registry import _LOADED, PLUGINS
 from majority.training.augment import (
     AUGMENTATIONS,
     Augment,

@@ -9,8 +9,8 @@ import torch
 
 from majority import Bags, InputError, Settings, TrainingError, build_model, fit, make_bags
 from majority.data.device import choose_device
-from majority.inference.evaluate import all_batches, outputs
-from majority.methods.count import Count
+from majority.nn.heads.count import Count
+from majority.predict.evaluate import all_batches, outputs
 from majority.training.objectives import BagLoss
 from majority.training.run_files import CHECKPOINT, METRICS
 from majority.training.steps import Steps

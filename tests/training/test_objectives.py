@@ -10,8 +10,8 @@ from majority import Bags, Settings, build_model, evaluate, fit
 from majority.data.labels import BagLabels
 from majority.data.streaming import make_loader
 from majority.errors import InputError
-from majority.inference.evaluate import outputs
-from majority.methods import BagOutput
+from majority.nn.heads import BagOutput
+from majority.predict.evaluate import outputs
 from majority.training.augment import Augment
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
 from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill, instance_losses

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from ..errors import InputError, TrainingError
-from ..plugins import load_plugins
+from ..registry import load_plugins
 from ..version import __version__
 from .printing import log
 

@@ -37,8 +37,8 @@ def embed(
 
     If it is interrupted, repeat the command to continue.
     """
-    from ..encoders.embed import embed as embed_source
-    from ..sources.embedding import read_embedding
+    from ..io.embed import embed as embed_source
+    from ..io.embedding import read_embedding
 
     with tell_how_to_continue(out):
         embed_source(

@@ -22,7 +22,7 @@ def check(
     path_column: options.PathColumn = None,
 ) -> None:
     """Read a whole source; print what it holds and every problem with file, row and cure. Exit code 1 on problems."""
-    from ..sources import check_source
+    from ..io import check_source
 
     found = check_source(
         source,
@@ -44,8 +44,8 @@ def list_names() -> None:
     from rich.table import Table
 
     from .. import descriptions
-    from ..plugins import registered_descriptions
-    from ..sources import describe
+    from ..io import describe
+    from ..registry import registered_descriptions
 
     table = Table(title="sources", title_justify="left")
     for column in ("name", "available", "instances", "shape", "classes", "licence", "location"):

@@ -29,7 +29,7 @@ def note_on_names(given: Any) -> Any:
     """Print a note on each source whose name is also that of a file or folder; returns what was given."""
     for source in [given] if isinstance(given, str) else given or []:
         if os.path.exists(source):  # otherwise nothing has to be imported
-            from ..sources import note_on_name
+            from ..io import note_on_name
 
             if note := note_on_name(source):
                 log(f"note: {note}")

@@ -12,9 +12,9 @@ from ..errors import count_noun
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..sharding import Shard
-    from ..sources.custom.load import SourceCheck
-    from ..study import FinishedCell
+    from ..io.custom.load import SourceCheck
+    from ..run.shards import Shard
+    from ..run.study import FinishedCell
 
 WIDTH_OF_LOGS = 160
 
@@ -32,8 +32,8 @@ def log(line: str) -> None:
 
 def end_study(done: Sequence[FinishedCell], out: Path, shard: Shard | None = None) -> None:
     """Print the table of the cells that were trained, and a line per cell that failed; exit 1 if any failed."""
-    from ..study import aggregate
-    from ..study.workers import failures_name
+    from ..run.study import aggregate
+    from ..run.study.workers import failures_name
 
     rows = aggregate([cell.result for cell in done if cell.result])
     if rows:
@@ -57,8 +57,8 @@ def print_folds(results: list[dict[str, Any]]) -> None:
     """Print the figures of each fold with their intervals, the means, and how many instances they are based on."""
     from rich.table import Table
 
-    from ..inference.metrics import coverage_note
-    from ..study import aggregate
+    from ..predict.metrics import coverage_note
+    from ..run.study import aggregate
 
     names = [name for name in ("instance_accuracy", "bag_accuracy") if results[0]["test"].get(name) is not None]
     columns = ("fold", *(name.replace("_", " ") for name in names))
@@ -91,7 +91,7 @@ def print_result(result: dict[str, Any]) -> None:
 def print_figures(figures: dict[str, Any], title: str) -> None:
     from rich.table import Table
 
-    from ..inference.metrics import coverage_note
+    from ..predict.metrics import coverage_note
 
     table, intervals = Table("metric", "value", "95 % interval", title=title, title_justify="left"), _intervals(figures)
     for name, value in figures.items():
@@ -108,7 +108,7 @@ def print_figures(figures: dict[str, Any], title: str) -> None:
 def print_check(found: SourceCheck, source: str) -> None:
     from rich.table import Table
 
-    from ..sources.custom.findings import group_by_cause
+    from ..io.custom.findings import group_by_cause
 
     if found.summary:
         table = Table(title=source, title_justify="left", show_header=False)
@@ -123,7 +123,7 @@ def print_check(found: SourceCheck, source: str) -> None:
 
 
 def note_trained_on(run: Path, source: str | None) -> None:
-    from ..experiments.run_folder import first_run, is_trained_on, read_config
+    from ..run.folder import first_run, is_trained_on, read_config
 
     if source is not None and is_trained_on(read_config(first_run(run)), source):
         log("note: the run was trained on this source; its training bags are included here")
@@ -132,7 +132,7 @@ def note_trained_on(run: Path, source: str | None) -> None:
 def print_rows(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
-    from ..study.tables import FIGURES, format_figure
+    from ..run.study.tables import FIGURES, format_figure
 
     table = Table("source", "scenario", "method", "n", *FIGURES.values(), "changed")
     for before, row in zip([None, *rows], rows, strict=False):

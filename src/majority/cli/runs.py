@@ -13,7 +13,7 @@ from .app import app, tell_how_to_continue
 from .printing import log, note_trained_on, print_figures
 
 if TYPE_CHECKING:
-    from ..sources.custom import ColumnNames
+    from ..io.custom import ColumnNames
 
 BLOCK_ROWS_HELP = "Instances per block, about: whole feature files or row groups of Parquet."
 AllParts = Annotated[bool, typer.Option("--all", help="Include training and validation bags.")]
@@ -31,11 +31,11 @@ def evaluate(
     device: options.Device = "auto",
 ) -> None:
     """Evaluate a run's classifier on the test bags of its fold, or on all bags of your own SOURCE."""
-    from ..experiments.reopen import open_bags
-    from ..experiments.run_folder import read_config, source_of
-    from ..inference.evaluate import evaluate as evaluate_model
-    from ..inference.metric_files import check_figures_path, describe_outcome, write_figures
-    from ..inference.prediction_files import check_not_source
+    from ..io.metrics import check_figures_path, describe_outcome, write_figures
+    from ..io.predictions import check_not_source
+    from ..predict.evaluate import evaluate as evaluate_model
+    from ..run.folder import read_config, source_of
+    from ..run.reopen import open_bags
 
     if out is not None:
         check_figures_path(out)
@@ -82,10 +82,10 @@ def predict(
     With --bags, the folder gets bags.parquet after the last block.
     """
     from ..data.device import keep_freed_memory
-    from ..experiments.reopen import open_bags
-    from ..experiments.run_folder import first_run, read_config, source_of
-    from ..inference.classifier import check_threshold
-    from ..inference.prediction_files import check_output_path, write_bag_predictions, write_predictions
+    from ..io.predictions import check_output_path, write_bag_predictions, write_predictions
+    from ..predict.classifier import check_threshold
+    from ..run.folder import first_run, read_config, source_of
+    from ..run.reopen import open_bags
 
     check_threshold(abstain_below)
     names = _column_names(bag_column, label_column, path_column)
@@ -118,10 +118,10 @@ def _predict_blocks(
     shard: str | None,
     on: str,
 ) -> None:
-    from ..cluster import check_on
-    from ..experiments.predict_blocks import BAGS, predict_blocks
-    from ..inference.prediction_files import WRITERS
-    from ..sharding import Shard
+    from ..io.predictions import WRITERS
+    from ..run.cluster import check_on
+    from ..run.predict_blocks import BAGS, predict_blocks
+    from ..run.shards import Shard
 
     check_on(on)
     part = None if shard is None else Shard.parse(shard)
@@ -170,10 +170,10 @@ def review(
     SOURCE --labels review.csv`. RUN may be the folder of a cross-validation: each bag is then classified by the
     classifier that has not seen its label.
     """
-    from ..experiments.review_run import instances_path, review_run, write_review
-    from ..experiments.run_folder import first_run, read_config, source_of
-    from ..inference.prediction_files import check_output_path
-    from ..inference.review import LEAST_WRONG
+    from ..io.predictions import check_output_path
+    from ..run.folder import first_run, read_config, source_of
+    from ..run.review import instances_path, review_run, write_review
+    from ..run.suspicious import LEAST_WRONG
 
     sources = [*filter(None, [source, source_of(read_config(first_run(run)))])]
     for path in (out, instances_path(out)):
@@ -198,7 +198,7 @@ def export(
 
     The input is instances as stored, the output is probabilities.
     """
-    from ..experiments.run_report import export_run
+    from ..run.run_report import export_run
 
     log(str(export_run(run, out)))
 
@@ -224,8 +224,8 @@ def write_map(
     device: options.Device = "auto",
 ) -> None:
     """Draw the predicted classes by x and y: GeoJSON for QuPath and geographic programs, and an overview PNG."""
-    from ..experiments.reopen import open_bags
-    from ..inference.maps import write_maps
+    from ..run.maps import write_maps
+    from ..run.reopen import open_bags
 
     names = _column_names(bag_column, label_column, path_column)
     classifier, bags, opened = open_bags(
@@ -255,9 +255,9 @@ def report(
 
     With a SOURCE, RUN/report-SOURCE.html: the run's classifier on the bags of that source, which need no labels.
     """
-    from ..experiments.run_folder import CONFIG
-    from ..experiments.run_report import report_run
-    from ..study.page import write_study
+    from ..run.folder import CONFIG
+    from ..run.run_report import report_run
+    from ..run.study.page import write_study
 
     note_trained_on(run, source)
     names = _column_names(bag_column, label_column, path_column)
@@ -270,6 +270,6 @@ def report(
 
 def _column_names(bag: str | None, label: str | None, path: str | None) -> ColumnNames | None:
     """None if no option was given: the columns are then called as in training."""
-    from ..sources.custom import ColumnNames
+    from ..io.custom import ColumnNames
 
     return ColumnNames(bag, label, path) if bag or label or path else None

@@ -69,12 +69,12 @@ def study(
 
     If it is interrupted, repeat the command to continue.
     """
-    from ..experiments.data import Data
-    from ..experiments.experiment import Experiment
-    from ..methods import METHODS
-    from ..sharding import Shard
-    from ..sources import is_custom_source
-    from ..study import Study, difficulty, join_ranges
+    from ..io import is_custom_source
+    from ..nn.heads import METHODS
+    from ..run.data import Data
+    from ..run.experiment import Experiment
+    from ..run.shards import Shard
+    from ..run.study import Study, difficulty, join_ranges
 
     chosen = tuple(METHODS) if methods == "all" else options.split_names(methods)
     fold_numbers = options.parse_folds(folds)

@@ -18,7 +18,7 @@ from .config_file import Config
 from .printing import log, print_folds, print_result
 
 if TYPE_CHECKING:
-    from ..experiments.experiment import Experiment
+    from ..run.experiment import Experiment
 
 SCENARIO_HELP = "small, various (the default), large, or LOW,HIGH majority proportions."
 FOLDS_HELP = "Cross-validate your own bags with this number of folds, e.g. 5; without --fold, all folds are trained."
@@ -99,10 +99,10 @@ def train(
     If it is interrupted, repeat the command to continue. With `torchrun --nproc-per-node N -m majority train ...`,
     several processes train together.
     """
-    from ..experiments.data import Data
-    from ..experiments.experiment import Experiment
+    from ..run.data import Data
+    from ..run.experiment import Experiment
+    from ..run.trackers import create_trackers
     from ..training.distributed import is_first
-    from ..training.trackers import create_trackers
 
     callbacks = create_trackers(trackers or [])
     if background_share is not None and background is None:
@@ -136,8 +136,8 @@ def _cross_validate(
     experiment: Experiment, folds: int, out: Path, device: str, eager: bool, trackers: list[str]
 ) -> None:
     """Train each fold in its own folder below `out` and print the means. A warning that folds share is printed once."""
+    from ..run.trackers import create_trackers
     from ..training.distributed import is_first
-    from ..training.trackers import create_trackers
 
     results: list[dict[str, Any]] = []
     warned: set[str] = set()

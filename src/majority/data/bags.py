@@ -533,3 +533,14 @@ class Bags:
 
 def _take(values: np.ndarray | None, which: np.ndarray) -> np.ndarray | None:
     return None if values is None else values[which]
+
+
+def check_not_only_together(bags: Bags) -> None:
+    """Each class must be the only label, or the runner-up, of a bag: else nothing tells it from the others."""
+    for number in bags.bag_labels.classes_only_together():
+        bag, name = int(np.argmax(bags.bag_labels.names_class(number))), bags.classes[number]
+        label = bags.bag_labels.take(np.array([bag])).texts(bags.classes)[0]
+        raise InputError(
+            f"{bags.describe(bag)} has label {label}, and class {name} is only named together with others: label a "
+            "training bag with it alone, or leave it out"
+        )

@@ -24,8 +24,8 @@ from ..data.device import BATCH_INSTANCES, choose_device
 from ..data.segments import Segments
 from ..data.training_labels import with_training_labels
 from ..errors import InputError
-from ..inference.classifier import Classifier
-from ..methods import AUTO, METHODS, check_options
+from ..nn.heads import AUTO, METHODS, check_options
+from ..predict.classifier import Classifier
 from ..recipes import DEFAULT, Plan, TaskInfo, choose_plan, find_recipe, model_builder, train_by_plan
 from ..recipes.plan import SHORTHANDS
 from .rows import as_objects, is_special, make_bags, make_special_bags, refuse_missing, weights_of

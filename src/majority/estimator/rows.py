@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from ..data.bags import Bags
+from ..data.bags import Bags, check_not_only_together
 from ..data.labels import SEPARATOR, split_label
 from ..data.validation import as_weights, find_missing
 from ..errors import InputError
-from ..sources.custom.custom_bags import check_not_only_together
 
 
 def make_bags(rows: np.ndarray, codes: np.ndarray, names: list[str], groups: ArrayLike | None) -> Bags:

@@ -15,10 +15,10 @@ from ..descriptions import DEFAULT_RECIPE as DEFAULT
 from ..descriptions import RECIPES as ABOUT
 from ..errors import InputError
 from ..log import Log, no_log
-from ..methods import AUTO, DEFAULT_METHOD, METHODS, Head, sees_instance_labels
-from ..methods.count import Count
-from ..model import Model, build_model
-from ..plugins import Registry, load_plugins, register
+from ..nn.heads import AUTO, DEFAULT_METHOD, METHODS, Head, sees_instance_labels
+from ..nn.heads.count import Count
+from ..nn.model import Model, build_model
+from ..registry import Registry, load_plugins, register
 from ..training.callbacks import Callback
 from . import census, mpem, single
 from .census.description import describe as describe_census

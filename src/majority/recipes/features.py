@@ -8,8 +8,8 @@ from torch import Tensor
 
 from ..data.bags import Bags
 from ..data.device import choose_device
-from ..inference.evaluate import all_batches, batch_features
-from ..model import Model
+from ..nn.model import Model
+from ..predict.evaluate import all_batches, batch_features
 from ..training.distributed import gather_pass
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import unknown_name
-from ..sources.benchmarks.catalogue import SOURCES
+from ..io.benchmarks.catalogue import SOURCES
 from ..training.augment import AUGMENTATIONS
 
 UNKNOWN_SOURCE = ("crop", "resized-crop", "cutout", "noise")  # orientation and colour stay as they are

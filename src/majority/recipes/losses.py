@@ -22,9 +22,9 @@ from torch.nn.functional import one_hot
 
 from ..data.bags import Bags
 from ..data.device import choose_device
-from ..inference.evaluate import all_batches, outputs
-from ..inference.label_likelihood import label_log_probs, voting_shares
-from ..model import Model
+from ..nn.model import Model
+from ..predict.evaluate import all_batches, outputs
+from ..predict.label_likelihood import label_log_probs, voting_shares
 from ..training.distributed import gather_pass
 
 LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer

@@ -26,8 +26,8 @@ from ..data.bags import Bags
 from ..data.device import choose_device, widest_float
 from ..errors import InputError
 from ..files import write_atomically
-from ..inference.evaluate import all_batches, batch_features
-from ..model import Model
+from ..nn.model import Model
+from ..predict.evaluate import all_batches, batch_features
 from ..records import MpemResult
 from ..training.distributed import from_first, gather_pass, sum_pass
 from . import single

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 from ..data.bags import Bags
 from ..errors import InputError, closest
 from ..files import flatten
-from ..model import TINY_IMAGE
+from ..nn.model import TINY_IMAGE
 from ..training.settings import Settings
 
 SHORTHANDS = {  # options of the command that are short for one setting of the plan

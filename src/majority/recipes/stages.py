@@ -13,9 +13,9 @@ from torch import nn
 from ..data.bags import Bags
 from ..errors import InputError
 from ..files import write_json
-from ..inference.weights import Weights, check_weights, read_weights, write_weights
 from ..log import Log, no_log
-from ..model import Model
+from ..nn.model import Model
+from ..nn.weights import Weights, check_weights, read_weights, write_weights
 from ..parsing import read_record, read_records
 from ..records import Epoch, Outcome
 from ..training.callbacks import Callback

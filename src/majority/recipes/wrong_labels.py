@@ -19,9 +19,9 @@ from ..data.bags import Bags
 from ..data.labels import BagLabels
 from ..errors import InputError, count_noun
 from ..files import write_json
-from ..inference.label_likelihood import Judged, label_evidence
-from ..model import Model
+from ..nn.model import Model
 from ..parsing import read_record
+from ..predict.label_likelihood import Judged, label_evidence
 from ..records import WrongLabels
 from ..training.distributed import from_first
 from .losses import predicted_shares

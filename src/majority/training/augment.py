@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..descriptions import AUGMENTATIONS as ABOUT
 from ..errors import InputError
-from ..plugins import Registry, register
+from ..registry import Registry, register
 
 # Red, green and blue to luminance (Y) and two colour differences (I, Q), as in analogue television (NTSC).
 YIQ = ((0.299, 0.587, 0.114), (0.5959, -0.2746, -0.3213), (0.2115, -0.5227, 0.3112))

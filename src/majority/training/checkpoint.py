@@ -13,7 +13,7 @@ import torch
 
 from ..errors import InputError
 from ..files import decode_json
-from ..inference.weights import Weights, check_weights, read_weights, write_weights
+from ..nn.weights import Weights, check_weights, read_weights, write_weights
 from ..parsing import parse_record
 from ..records import Progress
 from . import distributed

@@ -22,7 +22,7 @@ from ..data.device import choose_device, is_out_of_memory, make_current, seed_ge
 from ..data.stores import RowsOnDisk
 from ..data.streaming import make_loader
 from ..errors import TrainingError
-from ..model import Model
+from ..nn.model import Model
 from . import distributed
 from .callbacks import Callback
 from .checkpoint import share_state

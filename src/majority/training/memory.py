@@ -15,7 +15,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 
 from ..data.bags import Bags
-from ..model import Model
+from ..nn.model import Model
 from .settings import Settings
 
 BACKWARD_FACTOR = 1.2  # peak memory of a step by the tensors saved for its backward pass; 1.1 to 1.2 was measured

@@ -8,13 +8,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..backbones.norm import BatchNorm1d
 from ..data.batches import Batch, Target
 from ..data.segments import Segments
-from ..methods import BagOutput
-from ..methods.base import pick, winner_log_probs
-from ..methods.functional import right_label_probs, tolerant_losses
-from ..model import ImageTransform, Model, in_float32
+from ..losses.functional import right_label_probs, tolerant_losses
+from ..nn.backbones.norm import BatchNorm1d
+from ..nn.heads import BagOutput
+from ..nn.heads.base import pick, winner_log_probs
+from ..nn.model import ImageTransform, Model, in_float32
 from .contrastive import contrastive_losses, mixed_contrastive_losses
 
 

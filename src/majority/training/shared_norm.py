@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import batch_norm
 
-from ..backbones.norm import BatchNorm1d, BatchNorm2d
+from ..nn.backbones.norm import BatchNorm1d, BatchNorm2d
 from . import distributed
 
 BatchNorm = nn.modules.batchnorm._BatchNorm

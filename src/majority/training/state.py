@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from ..inference.weights import Weights
+from ..nn.weights import Weights
 from ..records import Outcome
 
 

@@ -15,8 +15,8 @@ from torch import Tensor
 from ..data.batches import BagLoader, Batch, ResidentBatch, ResidentLoader, Target
 from ..data.device import default_generator, instances_per_pass
 from ..data.segments import Segments
-from ..inference.evaluate import outputs
-from ..model import Model, in_float32
+from ..nn.model import Model, in_float32
+from ..predict.evaluate import outputs
 from . import distributed
 from .augment import Augment, AugmentStep
 from .cuda_graphs import Captured, uncompiled

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from ..data.bags import Bags
-from ..model import Model
+from ..nn.model import Model
 from .memory import largest_step
 from .settings import Settings
 

@@ -17,8 +17,8 @@ from ..data.instance_labels import UNKNOWN
 from ..data.labels import RUNNER_UP, SEVERAL
 from ..data.segments import HostSizesUnknown, Segments
 from ..errors import InputError
-from ..methods import METHODS, BagOutput, wrap_option_errors
-from ..model import Model
+from ..nn.heads import METHODS, BagOutput, wrap_option_errors
+from ..nn.model import Model
 from . import distributed
 from .augment import Augment, AugmentStep
 from .callbacks import Callback

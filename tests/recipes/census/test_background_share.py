@@ -10,11 +10,11 @@ import torch
 
 import majority
 from majority import Bags, Settings, build_model
+from majority.io import Parts
 from majority.recipes import Chosen, Plan, Run, census
 from majority.recipes.census import CensusSettings
 from majority.recipes.census.background_share import SHARES, choose_share, expected_share
 from majority.recipes.census.discriminants import discriminants, is_applicable
-from majority.sources import Parts
 
 HEAD = Settings(epochs=15, batch_bags=16, learning_rate=0.05)
 SETTINGS = CensusSettings(head=HEAD, teachers=1, teacher_epochs=2)

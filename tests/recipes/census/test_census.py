@@ -13,11 +13,11 @@ from safetensors.torch import load_file
 from majority import Settings, build_model, load_source
 from majority.data.labels import BagLabels
 from majority.errors import InputError
-from majority.experiments.data import Data
-from majority.experiments.experiment import Experiment
+from majority.io import CustomBags
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.census import CensusSettings
-from majority.sources import CustomBags
+from majority.run.data import Data
+from majority.run.experiment import Experiment
 
 VIEWS = ("affine", "noise")
 QUICK = Settings(epochs=2, batch_bags=8, augment=VIEWS)
@@ -194,7 +194,7 @@ def test_custom_bags_have_a_known_kind_of_images_only_if_like_names_it(tmp_path,
         seen.append(task.source)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("majority.experiments.experiment.choose_plan", note)
+    monkeypatch.setattr("majority.run.experiment.choose_plan", note)
     bags = digits().train
     opened = CustomBags("cifar10-scans", bags)
     with pytest.raises(KeyboardInterrupt):
@@ -210,7 +210,7 @@ def test_a_run_started_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, 
     words += ["--set", "census.teachers=1", "--set", "census.search_epochs=1", "--out", tmp_path / "run"]
 
     def on(device):
-        return monkeypatch.setattr("majority.experiments.experiment.choose_device", lambda name: torch.device(device))
+        return monkeypatch.setattr("majority.run.experiment.choose_device", lambda name: torch.device(device))
 
     on("cuda")
     code, out, _ = majority(*words)

@@ -9,7 +9,7 @@ import torch
 import majority
 from majority import Bags, Classifier, evaluate
 from majority.data.labels import BagLabels
-from majority.model import Normalise
+from majority.nn.model import Normalise
 from majority.recipes import RECIPES, TaskInfo, census, model_builder, train_by_plan
 from majority.recipes.census import patches
 from majority.recipes.census.patches import PatchFeatures, find_patches

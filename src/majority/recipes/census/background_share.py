@@ -17,9 +17,9 @@ import numpy as np
 
 from ...data.background import Background
 from ...data.bags import Bags
-from ...inference.evaluate import evaluate
 from ...log import Log
-from ...model import Model
+from ...nn.model import Model
+from ...predict.evaluate import evaluate
 from ..losses import predicted_shares
 
 SHARES = (0.03, 0.06, 0.12, 0.25, 0.4, 0.6)  # that are tried

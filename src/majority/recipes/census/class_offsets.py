@@ -16,8 +16,8 @@ from torch import Tensor
 
 from ...data.bags import Bags
 from ...data.segments import Segments
-from ...inference.label_likelihood import wrong_rates
-from ...methods.functional import vote_scores
+from ...losses.functional import vote_scores
+from ...predict.label_likelihood import wrong_rates
 from ...training.optimizers import LBFGS
 
 PRECISION = 5.0  # of the normal prior of an offset: a standard deviation of 0.45

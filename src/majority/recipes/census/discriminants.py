@@ -9,8 +9,8 @@ from torch import Tensor
 
 from ...data.bags import Bags
 from ...data.device import choose_device, instances_per_pass
-from ...inference.evaluate import all_batches
-from ...model import Model
+from ...nn.model import Model
+from ...predict.evaluate import all_batches
 from ...training.distributed import sum_pass
 
 MAX_FEATURES = 4096  # a square matrix of this size is held in memory and decomposed

@@ -19,11 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...backbones import Linear, reduce_images
 from ...data.bags import Bags
 from ...data.stores import iterate_chunks
 from ...log import Log, no_log
-from ...model import Model, Normalise, standardisation
+from ...nn.backbones import Linear, reduce_images
+from ...nn.model import Model, Normalise, standardisation
 from ..features import bags_of_features
 from ..stages import Run
 

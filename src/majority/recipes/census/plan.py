@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ...backbones import COARSEST
 from ...data.bags import Bags
 from ...errors import InputError
+from ...nn.backbones import COARSEST
 from ...training.settings import Settings
 from ..label_preserving import known_sources, label_preserving
 from ..plan import Plan, TaskInfo

@@ -40,7 +40,7 @@ from torch import Tensor
 
 from ...data.joining import join
 from ...files import write_json
-from ...model import Model
+from ...nn.model import Model
 from ...parsing import read_record
 from ...records import ClassOffsets
 from ...training.distributed import from_first

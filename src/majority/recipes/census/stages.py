@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from ...data.bags import Bags
 from ...data.device import choose_device
-from ...inference.evaluate import all_batches, outputs
-from ...model import Model, ModelSpec, Normalise
+from ...nn.model import Model, ModelSpec, Normalise
+from ...predict.evaluate import all_batches, outputs
 from ...training.augment import Augment
 from ...training.distributed import gather_pass
 from ...training.objectives import Averaged, Contrastive, Distill

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
+from ...io.benchmarks.catalogue import SOURCES
 from ...log import Log
-from ...sources.benchmarks.catalogue import SOURCES
 from ...training.augment import AugmentStep
 from ..label_preserving import label_preserving
 from ..plan import Plan

@@ -1,0 +1,66 @@
+"""NamedSource: a labelled set that is loaded by its name. `register()` adds ours and yours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from ...errors import InputError
+from ...registry import Registry
+from .labelled import LabelledSet
+
+OurSource = Literal[  # the names of our sources, so that type checkers know that `load` gives a labelled set for them
+    "digits",
+    "cifar10",
+    "svhn",
+    "pathmnist",
+    "octmnist",
+    "dermamnist",
+    "bloodmnist",
+    "tissuemnist",
+    "organamnist",
+    "organcmnist",
+    "organsmnist",
+    "retinamnist",
+    "pneumoniamnist",
+    "breastmnist",
+]
+
+COMMON = ("crop", "resized-crop", "cutout", "colour", "hue", "affine", "noise")  # augmentations for all our sources
+
+
+@dataclass(frozen=True)
+class NamedSource:
+    """A labelled set with a name, and what `majority list` shows of it before it is read. Only `name` and `load` are
+    needed. In a file of your own, which MAJORITY_PLUGINS names:
+
+        import numpy as np
+        from majority import LabelledSet, NamedSource, register
+
+        def load_mine():
+            return LabelledSet("mine", np.load("images.npy"), np.load("labels.npy"), ("cat", "dog"))
+
+        register(NamedSource("mine", load_mine, classes=("cat", "dog"), licence="CC0"))
+
+    After that `majority.load_source("mine")` and `majority train mine` know it.
+    """
+
+    name: str
+    load: Callable[[], LabelledSet]
+    classes: tuple[str, ...] = ()
+    instances: int | None = None  # training and test set together
+    shape: tuple[int, ...] | None = None  # of one instance
+    licence: str = "none stated"
+    location: str = "loaded by its own function"  # shown for a source without published files
+    files: tuple[str, ...] = ()  # the published files that it reads, as named in PUBLISHED
+    archive: str | None = None  # a published file that contains `files`
+    label_preserving: tuple[str, ...] | None = None  # augmentations that keep the classes; None: not known
+    mixed_views: bool = False  # whether census mixes pairs of images in pretraining
+
+    def __post_init__(self) -> None:
+        if self.mixed_views and self.label_preserving is None:
+            raise InputError(f"source {self.name}: mixed_views needs label_preserving: name the augmentations too")
+
+
+SOURCES: Registry[NamedSource] = Registry("source", NamedSource)

@@ -1,0 +1,189 @@
+"""CustomBags: bags that a user made, and their division into training, validation and test bags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...arguments import check_arguments
+from ...data.bags import Bags, check_not_only_together
+from ...data.splitting import group_split, stratified_split
+from ...errors import InputError
+from ..base import IN_MEMORY, Parts
+from ..embedding import Embedding
+from ..image_summary import ImageFileSummary
+
+SPLITS = ("train", "val", "test")
+DEFAULT_SHARES = (0.6, 0.2, 0.2)  # train, val, test
+VALIDATION = 0.2  # share of the training bags that is used for validation if the splits name no val bags
+
+
+def check_labelled(bags: Bags, name: str, all_of_them: bool = False) -> None:
+    if not bags.labelled:
+        raise InputError(f"{name} have no labels: training needs labelled bags; read them with labels")
+    without = np.flatnonzero(~bags.bag_labels.known)
+    if all_of_them and len(without):
+        raise InputError(
+            f"{name} are used for validation, but {bags.describe(int(without[0]))} has no label: leave it out, or "
+            "label it"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CustomBags:
+    """Bags that a user made, with the splits that were given, if any. A `Source`.
+
+    >>> bags = Bags.from_lists([np.ones((2, 3))] * 10, labels=["a", "b"] * 5)
+    >>> CustomBags("example", bags)
+    CustomBags(example: 10 bags of 2, 20 instances of shape (3,), classes: a, b)
+    >>> [len(part) for part in CustomBags("example", bags).make_parts()]
+    [6, 2, 2]
+    """
+
+    name: str
+    bags: Bags
+    split: np.ndarray | None = None  # (b,) "train", "val" or "test"
+    paths: np.ndarray | None = None  # (N,) paths of the images in the store, as the manifest writes them
+    columns: tuple[str, ...] | None = None  # feature columns of the manifest
+    numbered_within_bags: bool = False  # instances are identified by their row in the file of their bag
+    warnings: tuple[str, ...] = ()  # found by the check: no errors, but worth knowing before training
+    class_warnings: dict[str, str] = field(default_factory=dict)  # true class -> the warning that it counts as wrong
+    image_files: ImageFileSummary | None = None  # the image files from which the store was made
+    embedding: Embedding | None = None  # the network that made the features
+
+    def __repr__(self) -> str:
+        return f"CustomBags({self.name}: {repr(self.bags).removeprefix('Bags(')}"
+
+    @property
+    def kind(self) -> str:
+        return ""
+
+    def warnings_for(self, background: str | None) -> list[str]:
+        """All warnings, except that instances of the background class count as wrong."""
+        untrue = None if background is None else self.class_warnings.get(background)
+        return [warning for warning in self.warnings if warning != untrue]
+
+    @check_arguments
+    def make_parts(
+        self,
+        *,
+        fold: int = 0,
+        folds: int | None = None,
+        data_seed: int = 0,
+        background: str | None = None,
+        **benchmark_options: object,
+    ) -> Parts:
+        """Training, validation and test bags; test is None where splits are given without test bags.
+
+        If splits are given, they are used; without `val`, a fifth of the training bags is used for validation. Without
+        splits, the bags are divided 60/20/20, or, with `folds`, into that many folds: fold i is for testing, the next
+        one for validation, and the rest for training. The division is stratified by label and divides no group. Bags
+        without a label are training bags, unless their group is in another part: then they are `left_out`.
+        Options that make bags from a labelled set (`scenario`, `bags`, ...) are refused.
+        """
+        refused = sorted(name for name, value in benchmark_options.items() if value is not None and value is not False)
+        if refused:
+            options = ", ".join("--" + name.replace("_", "-") for name in refused)
+            raise InputError(
+                f"the bags of {self.name} are used as they are: leave out {', '.join(refused)} ({options}), for making "
+                "bags from a labelled set"
+            )
+        if data_seed < 0:
+            raise InputError(f"the data seed is {data_seed}: give a whole number of at least 0")
+        check_labelled(self.bags, f"the bags of {self.name}" if self.name != IN_MEMORY else "these bags")
+        check_not_only_together(self.bags)
+        bags = self.bags if background is None else self.bags.with_background(background)
+        if folds is not None:
+            parts = self._cross_validation_parts(bags, fold, folds, data_seed)
+        elif fold != 0:
+            raise InputError(f"fold {fold} without folds: give the number of folds too, e.g. --folds 5 (folds=5)")
+        elif self.split is not None:
+            parts = self._given_parts(bags, self.split, data_seed)
+        else:
+            parts = Parts(*_subsets(bags, bags.with_labels().divide(DEFAULT_SHARES, data_seed, SPLITS), 3))
+        self._check_all_classes_trained(parts.train)
+        return parts
+
+    def left_out(self, parts: Parts, background: str | None = None) -> Bags | None:
+        """The bags that `make_parts` left out, None if there are none: they have no label, and another bag of their
+        group is a validation or test bag."""
+        if self.bags.groups is None or (self.split is not None and "val" in self.split):
+            return None
+        tested = [parts.val] if self.split is not None or parts.test is None else [parts.val, parts.test]
+        elsewhere = ~self.bags.bag_labels.known & np.isin(
+            self.bags.groups, np.concatenate([part.groups for part in tested])
+        )
+        if self.split is not None:
+            elsewhere &= self.split == "train"
+        if not elsewhere.any():
+            return None
+        return (self.bags if background is None else self.bags.with_background(background)).subset(elsewhere)
+
+    def _given_parts(self, bags: Bags, split: np.ndarray, data_seed: int) -> Parts:
+        parts = {name: bags.subset(split == name) for name in SPLITS if (split == name).any()}
+        if "train" not in parts:
+            raise InputError(f"{self.name} has no bag in split train: mark the bags to train on")
+        for name in parts.keys() - {"train"}:
+            check_labelled(parts[name], f"the {name} bags of {self.name}", all_of_them=name == "val")
+        if "val" in parts:
+            return Parts(parts["train"], parts["val"], parts.get("test"))
+        check_labelled(parts["train"], f"the train bags of {self.name}")
+        part_of = parts["train"].with_labels().divide([1 - VALIDATION, VALIDATION], data_seed, SPLITS[:2])
+        train, val = _subsets(parts["train"], part_of, 2)
+        return Parts(train, val, parts.get("test"))
+
+    def _cross_validation_parts(self, bags: Bags, fold: int, folds: int, data_seed: int) -> Parts:
+        if self.split is not None:
+            raise InputError(
+                f"{self.name} has a split column: leave out --folds (folds=), or remove the split column to "
+                "cross-validate"
+            )
+        if folds < 3 or fold not in range(folds):
+            raise InputError(f"fold {fold} of {folds}: give 3 or more folds, and a fold from 0 to folds - 1")
+        everything, bags = bags, bags.with_labels()
+        strata = bags.bag_labels.strata(len(bags.classes))
+        rng, shares = np.random.default_rng(data_seed), np.full(folds, 1 / folds)
+        if bags.groups is None:
+            fold_of = stratified_split(strata, shares, rng)
+        else:
+            fold_of = group_split(np.unique(bags.groups, return_inverse=True)[1], strata, shares, rng)
+        if set(range(folds)) - set(fold_of):  # at least one fold is empty
+            unit = "bags" if bags.groups is None else "groups"
+            raise InputError(f"{self.name} has too few {unit} for {folds} folds: give fewer folds or more {unit}")
+        val = (fold + 1) % folds
+        part_of = np.select([fold_of == val, fold_of == fold], [1, 2], 0)
+        return Parts(*_subsets(everything, part_of, 3))
+
+    def _check_all_classes_trained(self, train: Bags) -> None:
+        missing = sorted(self.bags.bag_labels.named_classes() - train.bag_labels.named_classes())
+        if missing:
+            names = ", ".join(self.bags.classes[label] for label in missing)
+            example = self._first_with(missing[0])
+            raise InputError(
+                f"no training bag has the label {names}; {example}: correct it if it is a mistake, give more bags of "
+                "it (or of more groups), or a split column that puts one into train"
+            )
+
+    def _first_with(self, label: int) -> str:
+        """The first bag whose label or runner-up this class is."""
+        labels, name = self.bags.bag_labels, self.bags.classes[label]
+        named = labels.winners == label if labels.allowed is None else labels.allowed[:, label]
+        kind = "label" if named.any() else "second_label"
+        first = named if named.any() or labels.seconds is None else labels.seconds == label
+        return f"the {kind} of {self.bags.describe(int(np.argmax(first)))} is {name}"
+
+
+def _subsets(bags: Bags, part_of: np.ndarray, parts: int) -> tuple[Bags, ...]:
+    """The bags of each part; `part_of` has one number per bag with a label, 0 for training.
+
+    Bags without a label are for training. Those whose group is in another part are left out: what is learned from a
+    group must not be tested on it.
+    """
+    known = bags.bag_labels.known
+    of_all = np.zeros(len(bags), np.int64)
+    of_all[known] = part_of
+    if bags.groups is not None:
+        elsewhere = np.isin(bags.groups, bags.groups[of_all > 0])
+        of_all[~known & elsewhere] = parts
+    return tuple(bags.subset(of_all == part) for part in range(parts))

@@ -1,0 +1,220 @@
+"""`majority embed`: the images of a source as a folder of feature files, which `majority train` takes."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..arguments import check_arguments
+from ..data.bags import Bags
+from ..data.device import instances_per_pass
+from ..data.instance_labels import UNKNOWN
+from ..errors import InputError, count_noun
+from ..files import file_names, hold_lock, write_atomically, write_error, write_text
+from ..log import Log, no_log
+from . import is_custom_source
+from .custom import ColumnNames, CustomBags, ReadOptions
+from .custom.feature_folder import LABELS
+from .custom.instance_table import INSTANCES
+from .custom.load import load_custom
+from .embedding import read_embedding, write_embedding
+from .encoders.network import Network, open_network
+
+SECONDS_BETWEEN_LINES = 20
+
+
+@check_arguments
+def embed(
+    source: str | Path,
+    model: str | Path,
+    out: str | Path,
+    *,
+    weights: str | Path | None = None,
+    image_size: int | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    bag_column: str | None = None,
+    label_column: str | None = None,
+    path_column: str | None = None,
+    device: str = "auto",
+    log: Log = no_log,
+) -> Path:
+    """Write the features of every image of a manifest or folder: one .npy file per bag, and tables beside them.
+
+    `model` is an ONNX file, timm:NAME, or a registered `Encoder`. If the process is killed, the same call continues
+    with the bags that are missing. Returns the folder.
+    """
+    if not is_custom_source(source):
+        raise InputError(f"{source} is not bags of your own: give a table with a column path, or a folder of images")
+    network = open_network(model, weights, image_size=image_size, mean=mean, std=std, device=device)
+    shape = network.embedding.image_shape
+    names = ColumnNames(bag_column, label_column, path_column)
+    options = ReadOptions(unlabelled=True, training=False, names=names, encoder_shape=shape)
+    opened = load_custom(Path(source).expanduser(), options)
+    if opened.paths is None or opened.bags.store.ndim != 4:
+        raise InputError(f"{source} contains vectors, and only images can be embedded: give a table with a column path")
+    for warning in opened.warnings_for(None):
+        log(f"warning: {warning}")
+    out = Path(out)
+    files = _file_names(opened.bags)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with hold_lock(out / ".lock"):
+            _fill_folder(out, opened, files, network, log)
+    except BlockingIOError:
+        raise InputError(f"another command is working in {out}: wait for it or choose another folder") from None
+    except OSError as error:
+        raise write_error(out, error) from None
+    return out
+
+
+def embed_bags(bags: Bags, network: Network, log: Log = no_log) -> Bags:
+    """The same bags with the features of their images, in memory."""
+    used, index = np.unique(bags.index, return_inverse=True)
+    features = np.empty((len(used), network.embedding.features), np.float32)
+    step = instances_per_pass(network.embedding.image_shape, network.on_gpu)
+    progress = _Progress("image", len(used), log)
+    for start in range(0, len(used), step):
+        features[start : start + step] = network(bags.store[used[start : start + step]])
+        progress.advance(len(features[start : start + step]))
+    return bags._with(store=features, index=index)
+
+
+def _fill_folder(out: Path, opened: CustomBags, names: list[str], network: Network, log: Log) -> None:
+    bags, images = opened.bags, _hash_names(opened)
+    before = read_embedding(out)
+    if before is None:
+        foreign = [path.name for path in out.iterdir() if not path.name.startswith(".")]
+        if foreign:
+            raise InputError(
+                f"{out} holds {foreign[0]}, which was not written by `majority embed`: choose another --out"
+            )
+        write_embedding(out, network.embedding, images, complete=False)
+    else:
+        changed = before.embedding.differences(network.embedding)
+        if changed:
+            raise InputError(f"{out} holds features of another model ({changed}): choose another --out")
+        if before.images != images:
+            raise InputError(f"{out} holds features of other images: choose another --out")
+        if before.complete:
+            log(f"{out} is finished: {count_noun(len(bags), 'bag')}")
+            return
+    files = [out / f"{name}.npy" for name in names]
+    if before is not None:
+        done = sum(file.exists() for file in files)
+        log(f"{out} was interrupted: {done:,} of {count_noun(len(bags), 'bag')} are done")
+    step = instances_per_pass(network.embedding.image_shape, network.on_gpu)
+    groups = list(_groups(bags, step))
+    groups = [group for group in groups if not all(files[number].exists() for number in group)]
+    sizes = bags.sizes
+    progress = _Progress("bag", sum(map(len, groups)), log)
+    for group in groups:
+        rows_of_group = bags.index[bags.positions(np.array(group))]
+        batches = [rows_of_group[start : start + step] for start in range(0, len(rows_of_group), step)]
+        features = np.concatenate([network(bags.store[batch]) for batch in batches])
+        for number, rows in zip(group, np.split(features, np.cumsum(sizes[group])[:-1]), strict=True):
+            if not files[number].exists():
+                _write_npy(files[number], rows)
+        progress.advance(len(group))
+    _write_tables(out, opened, names)
+    write_embedding(out, network.embedding, images, complete=True)
+
+
+def _groups(bags: Bags, enough: int) -> Iterator[list[int]]:
+    """Bags that are embedded together: as many as give one full batch.
+
+    They do not depend on what is done already: the last bits of a feature may depend on its batch.
+    """
+    group, images = [], 0
+    for number, size in enumerate(bags.sizes.tolist()):
+        group.append(number)
+        images += size
+        if images >= enough:
+            yield group
+            group, images = [], 0
+    if group:
+        yield group
+
+
+def _write_npy(path: Path, rows: np.ndarray) -> None:
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:
+            np.save(file, rows, allow_pickle=False)
+
+    write_atomically(path, write)
+
+
+def _write_tables(out: Path, opened: CustomBags, names: list[str]) -> None:
+    """labels.csv, if the bags have labels, and instances.csv."""
+    bags = opened.bags
+    if bags.labelled:
+        columns: dict[str, Iterable[object]] = {"bag": names, "label": bags.bag_labels.texts(bags.classes)}
+        if bags.bag_labels.seconds is not None:
+            columns["second_label"] = bags.bag_labels.second_texts(bags.classes)
+        columns |= {} if opened.split is None else {"split": opened.split}
+        columns |= {} if bags.groups is None else {"group": bags.groups}
+        _write_csv(out / LABELS, columns)
+    assert opened.paths is not None
+    columns = {"bag": np.repeat(names, bags.sizes), "path": opened.paths[bags.index]}
+    if bags.instance_labels is not None:
+        known = ["" if label == UNKNOWN else bags.true_classes[label] for label in bags.instance_labels.tolist()]
+        columns["label"] = known
+    if bags.coordinates is not None:
+        columns["x"], columns["y"] = bags.coordinates.T
+    if bags.weights is not None:
+        columns["weight"] = bags.weights.tolist()
+    _write_csv(out / INSTANCES, columns)
+
+
+def _write_csv(path: Path, columns: dict[str, Iterable[object]]) -> None:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(columns)
+    table.writerows(zip(*columns.values(), strict=True))
+    write_text(path, text.getvalue())
+
+
+def _file_names(bags: Bags) -> list[str]:
+    """The names of the bags, each of which becomes a file."""
+    assert bags.names is not None
+    return file_names(bags.names.tolist(), "rename it, with letters, digits, - and _")
+
+
+def _hash_names(opened: CustomBags) -> str:
+    """Of the bags, and of the paths, sizes and times of their images: the same for the same source."""
+    from .custom.image_files import ImageFiles
+
+    bags, paths = opened.bags, opened.paths
+    assert bags.names is not None
+    assert paths is not None
+    assert isinstance(bags.store, ImageFiles)
+    digest = hashlib.sha256()
+    states = [os.stat(path) for path in bags.store.paths]
+    versions = [f"{state.st_size}\0{state.st_mtime_ns}" for state in states]
+    for bag, i in zip(np.repeat(bags.names, bags.sizes).tolist(), bags.index.tolist(), strict=True):
+        digest.update(f"{bag}\0{paths[i]}\0{versions[i]}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
+class _Progress:
+    """Prints how far the work is, at most every few seconds."""
+
+    def __init__(self, unit: str, total: int, log: Log):
+        self.unit, self.total, self.log = unit, total, log
+        self.done, self.start = 0, time.monotonic()
+        self.printed = self.start
+
+    def advance(self, count: int) -> None:
+        self.done += count
+        now = time.monotonic()
+        if now - self.printed >= SECONDS_BETWEEN_LINES or (self.done == self.total and self.printed > self.start):
+            left = (now - self.start) / self.done * (self.total - self.done)
+            self.log(f"embedded {self.done:,} of {count_noun(self.total, self.unit)}, {left / 60:.0f} min left")
+            self.printed = now

@@ -1,0 +1,69 @@
+"""Bags in memory as a source: `majority.train` takes them as it takes files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..arguments import check_arguments
+from ..data.bags import Bags, check_not_only_together
+from ..errors import InputError
+from .base import IN_MEMORY, Parts, Source
+from .custom.custom_bags import CustomBags, check_labelled
+from .image_summary import ImageFileSummary
+
+
+@dataclass(frozen=True, eq=False)
+class GivenParts:
+    """Training, validation and test bags that the caller has made. A `Source`."""
+
+    parts: Parts
+    name: str = IN_MEMORY
+    kind: str = ""  # the images are not known
+    columns: None = None
+    paths: None = None
+    numbered_within_bags: bool = False
+    embedding: None = None
+
+    def __post_init__(self) -> None:
+        check_not_only_together(self.parts.train)
+        for part, bags in self.parts.present().items():
+            check_labelled(bags, f"the {part} bags", all_of_them=part == "val")
+            if bags.classes != self.parts.train.classes:
+                found = f"the {part} bags have classes {bags.classes}, the train bags {self.parts.train.classes}"
+                raise InputError(f"{found}: make all parts with the same classes, in the same order (classes=...)")
+
+    @property
+    def image_files(self) -> ImageFileSummary | None:
+        shape = self.parts.train.store.shape[1:]
+        return ImageFileSummary.of_shape(*shape) if len(shape) == 3 else None
+
+    def warnings_for(self, background: str | None) -> list[str]:
+        return []
+
+    @check_arguments
+    def make_parts(self, *, background: str | None = None, **choices: object) -> Parts:
+        """The parts as they were given. Every choice that would make or divide bags is refused."""
+        refused = sorted(name for name, value in choices.items() if value)
+        if refused:
+            raise InputError(f"{', '.join(refused)}: the parts are given, so nothing is divided: leave it out")
+        if background is None:
+            return self.parts
+        train, val, test = self.parts
+        others = None if test is None else test.with_background(background)
+        return Parts(train.with_background(background), val.with_background(background), others)
+
+
+def as_source(bags: Any) -> Source:
+    """A source of bags, of a tuple (train, val) or (train, val, test) of bags, or the source that is given itself."""
+    if isinstance(bags, Bags):
+        return CustomBags(IN_MEMORY, bags)
+    if isinstance(bags, tuple | list) and len(bags) in (2, 3):
+        train, val, test = (*bags, None)[:3]
+        if isinstance(train, Bags) and isinstance(val, Bags) and isinstance(test, Bags | None):
+            return GivenParts(Parts(train, val, test))
+    if hasattr(bags, "make_parts"):
+        source: Source = bags
+        return source
+    kinds = "a name, a path, what load_source returns, Bags, or a tuple of Bags (train, val, test)"
+    raise InputError(f"train: the source is an object of type {type(bags).__name__}: give {kinds}")

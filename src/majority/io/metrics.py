@@ -1,0 +1,117 @@
+"""The figures of an evaluation as a .json or .csv file: of all bags, of each class, confusion, calibration."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..files import write_text
+from ..predict.intervals import CONFIDENCE, RESAMPLES, Intervals, bootstrap
+from ..predict.metrics import CALIBRATION_BINS, Outcome, class_rates, confusion_matrix
+
+SUFFIXES = (".json", ".csv")
+BOOTSTRAP = {"unit": "bags", "resamples": RESAMPLES, "seed": 0, "confidence": CONFIDENCE}
+COLUMNS = ("part", "table", "row", "column", "value", "low", "high")
+
+
+def check_figures_path(path: Path) -> None:
+    if path.suffix not in SUFFIXES or not path.parent.is_dir():
+        raise InputError(f"--out {path}: give a file that ends in .json or .csv, in a folder that exists")
+
+
+def summary_with_intervals(outcome: Outcome) -> dict[str, Any]:
+    """The figures by name and, under `intervals`, the ends of the interval of each that has one."""
+    figures = outcome.summary()
+    return figures | {"intervals": _of_figures(figures, bootstrap(outcome))}
+
+
+def describe_outcome(outcome: Outcome, classes: Sequence[str]) -> dict[str, Any]:
+    """All tables of an evaluation. `classes` are the true classes: those of the classifier first.
+
+    Classes are compared by instance if the class of any instance is known, otherwise by bag.
+    """
+    figures, intervals = outcome.summary(), bootstrap(outcome)
+    described: dict[str, Any] = {"figures": figures, "intervals": _of_figures(figures, intervals)}
+    matrix, unit = outcome.confusion, "instances"
+    if matrix is None and outcome.labels is not None:
+        named, n_classes = outcome.labels.named, outcome.hard_counts.shape[1]
+        labels, predicted = outcome.labels.winners[named], outcome.counted[named]
+        matrix, unit = confusion_matrix(labels, predicted, n_classes), "bags"
+    if matrix is not None:
+        names = [str(name) for name in classes[: len(matrix)]]
+        described["classes"] = {"unit": unit, "rows": _class_rows(matrix, names, intervals)}
+        described["confusion"] = {"unit": unit, "classes": names, "rows": matrix.tolist()}
+    if outcome.calibration is not None:
+        described["calibration"] = _calibration_rows(outcome.calibration)
+    return described
+
+
+def write_figures(path: Path, about: Mapping[str, Any], parts: Mapping[str, dict[str, Any]]) -> None:
+    """Write what `describe_outcome` returns for each part."""
+    if path.suffix == ".json":
+        content = {**about, "bootstrap": BOOTSTRAP, "parts": parts}
+        write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+        return
+    file = io.StringIO()
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for part, described in parts.items():
+        table.writerows([part, *("" if cell is None else cell for cell in row)] for row in _long_rows(described))
+    write_text(path, file.getvalue())
+
+
+def _of_figures(figures: Mapping[str, Any], intervals: Intervals) -> dict[str, list[float]]:
+    return {name: list(ends) for name, ends in intervals.figures.items() if figures.get(name) is not None}
+
+
+def _class_rows(matrix: np.ndarray, names: Sequence[str], intervals: Intervals) -> list[dict[str, Any]]:
+    rates, rows = class_rates(matrix), []
+    for number, name in enumerate(names):
+        row: dict[str, Any] = {"class": name, "n": int(matrix[number].sum()), "predicted": int(matrix[:, number].sum())}
+        for rate, values in rates.items():
+            ends = intervals.classes[rate][number].tolist() if rate in intervals.classes else [math.nan]
+            row[rate] = _number(values[number])
+            row[f"{rate}_interval"] = None if math.isnan(ends[0]) or row[rate] is None else ends
+        rows.append(row)
+    return rows
+
+
+def _calibration_rows(calibration: np.ndarray) -> list[dict[str, Any]]:
+    """The bins of confidence that have instances."""
+    rows = []
+    for number, (instances, confidence, correct) in enumerate(calibration.tolist()):
+        if instances:
+            ends = {"above": number / CALIBRATION_BINS, "up_to": (number + 1) / CALIBRATION_BINS}
+            means = {"confidence": confidence / instances, "accuracy": correct / instances}
+            rows.append({**ends, "instances": int(instances), **means})
+    return rows
+
+
+def _long_rows(described: dict[str, Any]) -> list[list[Any]]:
+    """One row per number: table, row, column, value, low, high."""
+    rows: list[list[Any]] = []
+    for name, value in described["figures"].items():
+        if not isinstance(value, list):
+            rows.append(["figures", "", name, value, *described["intervals"].get(name, (None, None))])
+    for row in described.get("classes", {}).get("rows", ()):
+        for name in ("n", "predicted", "precision", "recall", "f1"):
+            rows.append(["classes", row["class"], name, row[name], *(row.get(f"{name}_interval") or (None, None))])
+    confusion = described.get("confusion", {"classes": [], "rows": []})
+    for true, counts in zip(confusion["classes"], confusion["rows"], strict=True):
+        rows += [["confusion", true, name, n, "", ""] for name, n in zip(confusion["classes"], counts, strict=True)]
+    for row in described.get("calibration", ()):
+        place = f"{row['above']:.3f} to {row['up_to']:.3f}"
+        rows += [["calibration", place, name, row[name], "", ""] for name in ("instances", "confidence", "accuracy")]
+    return rows
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,281 @@
+"""Model: normalisation, backbone and head. Its `spec` describes it, so that it can be rebuilt from a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..arguments import check_arguments
+from ..data.background import Background
+from ..data.bags import Bags
+from ..data.batches import Target
+from ..data.labels import BagLabels
+from ..data.segments import Segments
+from ..data.stores import Store, iterate_chunks
+from ..errors import InputError
+from ..parsing import parse_record
+from .backbones import count_features, create_backbone
+from .heads import DEFAULT_METHOD, BagOutput, Head, create_head, wrap_option_errors
+from .heads.base import counted_winners
+
+# Channel means and standard deviations that the paper's program uses for every data set.
+PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+
+
+ImageTransform = Callable[[Tensor], Tensor]  # float images (n, c, h, w) in 0..1 -> images of the same shape
+
+LARGE = 1e4  # standard deviations above this, such as those of ids, do not affect the rounding limit of other columns
+MAX_VALUES = 2**40  # of one instance
+TINY_IMAGE = 12  # images of up to this many pixels per side: an mlp is as accurate as a cnn and far faster
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    method: str
+    backbone: str | None  # None: a module given by the caller
+    classes: tuple[str, ...]
+    instance_shape: tuple[int, ...]  # (height, width, channels) of uint8 images, or (d,) of float vectors
+    channels: int | None  # channels that the backbone sees; 3 for grey images means that grey is repeated
+    method_options: dict[str, Any] = field(default_factory=dict)
+    background: Background | None = None  # the class that does not vote
+
+    @property
+    def images(self) -> bool:
+        return len(self.instance_shape) == 3
+
+    @property
+    def backbone_shape(self) -> tuple[int, ...]:
+        return self.instance_shape if self.channels is None else (self.channels, *self.instance_shape[:2])
+
+    def check(self, instances: Store) -> None:
+        """Raise an InputError if the instances have another type or shape than the model."""
+        right_type = instances.dtype == np.uint8 if self.images else np.issubdtype(instances.dtype, np.floating)
+        if instances.shape[1:] != self.instance_shape or not right_type:
+            expected = "uint8 images" if self.images else "float vectors"
+            raise InputError(
+                f"instances have shape {tuple(instances.shape[1:])} and dtype {instances.dtype}: "
+                f"this model is for {expected} of shape {self.instance_shape}"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Any, path: Path, cure: str) -> ModelSpec:
+        """The spec that `as_dict` gave, read back from a file."""
+        spec = parse_record(cls, record, path, cure, "spec")
+        wrong = spec._find_error()
+        if wrong:
+            raise InputError(f"{path} is damaged (spec.{wrong}): {cure}")
+        return spec
+
+    def _find_error(self) -> str | None:
+        """The first field that no model can have."""
+        shape, channels = self.instance_shape, self.channels
+        if min(shape, default=0) < 1 or math.prod(shape) > MAX_VALUES:
+            return f"instance_shape is {shape}, positive numbers with a product of up to {MAX_VALUES:,} are needed"
+        is_image = len(shape) == 3 and shape[2] in (1, 3) and channels in (shape[2], 3)
+        if not is_image and (len(shape), channels) != (1, None):
+            return f"instance_shape is {shape} with {channels} channels, a shape of images or vectors is needed"
+        if len(set(self.classes)) < max(len(self.classes), 2) or not all(map(_is_text, self.classes)):
+            return "classes are not at least two different names"
+        if self.background is not None and not 0 <= self.background.index < len(self.classes):
+            return f"background.index is {self.background.index}, there are {len(self.classes)} classes"
+        return None
+
+
+class Normalise(nn.Module):
+    """Standardise stored instances: uint8 (n, h, w, c) becomes (n, channels, h, w); vectors keep their shape."""
+
+    mean: Tensor  # (channels,) float32; of vectors (d,) float64: their differences may be much smaller than the mean
+    std: Tensor  # (channels,) or (d,)
+
+    def __init__(self, mean: Tensor, std: Tensor):
+        super().__init__()
+        self.register_buffer("mean", mean)
+        self.register_buffer("std", std.float())
+
+    def forward(self, x: Tensor, augment: ImageTransform | None = None) -> Tensor:
+        if x.ndim == 2:
+            precision = torch.promote_types(x.dtype, torch.float32)
+            return (x.to(precision) - self.mean.to(precision)).float() / self.std
+        x = x.permute(0, 3, 1, 2).float() / 255
+        if augment is not None:
+            x = augment(x)
+        return (x - self.mean[:, None, None]) / self.std[:, None, None]  # grey is broadcast to the mean's channels
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Normalise:
+        """Called by `.to(device)`."""
+        try:
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch does not annotate it
+        except TypeError:  # MPS has no float64
+            self.mean = self.mean.float()
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]  # torch does not annotate it
+        return self
+
+
+class Model(nn.Module):
+    """From stored instances to the classes of instances and bags."""
+
+    def __init__(self, spec: ModelSpec, normalise: Normalise, backbone: nn.Module):
+        super().__init__()
+        self.spec = spec
+        self.normalise = normalise
+        self.backbone = backbone
+        self.n_features = count_features(backbone, spec.backbone_shape)
+        self.head: Head = create_head(
+            spec.method, self.n_features, len(spec.classes), spec.background, **spec.method_options
+        )
+
+    def see_labels(self, labels: BagLabels) -> None:
+        """Tell the head how often each class is named by the labels of the training bags."""
+        classes = len(self.spec.classes)
+        self.head.see_labels(*map(torch.from_numpy, (labels.counts(classes), labels.second_counts(classes))))
+
+    @property
+    def label_classes(self) -> int:
+        """How many classes a bag label can name."""
+        return len(self.spec.classes) - (self.spec.background is not None)
+
+    def bags_right(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:  # (b,)
+        """Whether the label of each bag allows the class that most of its instances are predicted as."""
+        background = None if self.spec.background is None else self.spec.background.index
+        return target.allows(counted_winners(output, segments, background))
+
+    def forward(self, instances: Tensor, segments: Segments, augment: ImageTransform | None = None) -> BagOutput:
+        """Stored instances (n, ...) -> instance and bag log-probabilities."""
+        return self.aggregate(self.features(instances, augment), segments)
+
+    def features(self, instances: Tensor, augment: ImageTransform | None = None) -> Tensor:  # (n, d) float32
+        return self.backbone(self.normalise(instances, augment)).float()
+
+    def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
+        with in_float32(features):
+            return self.head(features, segments)
+
+
+def in_float32(tensor: Tensor) -> AbstractContextManager[object]:
+    """Compute counts and losses in float32 even if the network uses another precision."""
+    device = tensor.device.type
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+@check_arguments
+def build_model(
+    train: Bags,
+    method: str = DEFAULT_METHOD,
+    backbone: str | nn.Module = "auto",
+    *,
+    pixels: str = "data",
+    seed: int = 0,
+    background_share: float | None = None,
+    normalise: Normalise | None = None,
+    **method_options: Any,
+) -> Model:
+    """Build an untrained model for these bags. `backbone` is a name or any module that returns (n, features).
+
+    `pixels` is "data" (mean and standard deviation of the training instances) or "published" (the paper's constants;
+    grey is repeated to three channels). If the bags have a background, `background_share` is its share of all
+    instances. `normalise` from another model of the same bags saves a pass over them.
+    """
+    background = None
+    if train.background is not None:
+        background = Background(train.background, background_share)
+    elif background_share is not None:
+        raise InputError("background_share is given without a background: name it with bags.with_background(NAME)")
+    shape = train.store.shape[1:]
+    images = len(shape) == 3
+    if backbone == "auto":
+        backbone = "cnn" if images and min(shape[:2]) > TINY_IMAGE else "mlp"
+    if pixels not in ("data", "published"):
+        raise InputError(f"pixels={pixels!r}: use 'data' or 'published'")
+    if normalise is not None:
+        mean, std = normalise.mean.cpu().clone(), normalise.std.cpu().clone()
+    elif images and pixels == "published":
+        mean, std = map(torch.tensor, PUBLISHED_PIXELS)
+    else:
+        mean, std = standardisation(train)
+    name = backbone if isinstance(backbone, str) else None
+    channels = len(mean) if images else None
+    spec = ModelSpec(method, name, train.classes, tuple(shape), channels, method_options, background)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        module = create_backbone(backbone, spec.backbone_shape) if isinstance(backbone, str) else backbone
+        model = Model(spec, Normalise(mean, std), module)
+    model.see_labels(train.bag_labels)
+    return model
+
+
+def rebuild_model(spec: ModelSpec, backbone: nn.Module | None = None) -> Model:
+    """Build an untrained model from its spec; the weights and the normalisation are then loaded from a file."""
+    width = spec.instance_shape[0] if spec.channels is None else spec.channels
+    dtype = torch.float32 if spec.images else torch.float64
+    with torch.random.fork_rng(devices=[]):
+        if spec.backbone is not None:
+            backbone = create_backbone(spec.backbone, spec.backbone_shape)
+        elif backbone is None:
+            raise InputError("this model was built with a module as its backbone: pass it, load(path, backbone=module)")
+        return Model(spec, Normalise(torch.zeros(width, dtype=dtype), torch.ones(width)), backbone)
+
+
+def shapes_of(spec: ModelSpec, backbone: nn.Module | None = None) -> dict[str, Tensor]:
+    """The weights of such a model by name, with shapes and dtypes but without memory, if it has a named backbone."""
+    if spec.backbone is None:
+        return dict(rebuild_model(spec, backbone).state_dict())
+    with torch.device("meta"), wrap_option_errors(spec.method, spec.method_options):
+        return dict(rebuild_model(spec).state_dict())
+
+
+@torch.no_grad()
+def check_options_of(model: Model) -> None:
+    """Try the head on one instance: it may not check its options, which may come from a file."""
+    with wrap_option_errors(model.spec.method, model.spec.method_options):
+        model.head.eval()(torch.zeros(1, model.n_features), Segments(np.ones(1, np.int64)))
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written to a file; JSON may hold halves of characters."""
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation of each channel (pixels in 0..1) or feature over the instances of these bags.
+
+    A constant column gets its absolute value, or at least 1, as its standard deviation, so that new values in it stay
+    small.
+    """
+    used = np.unique(bags.index)
+    images = bags.store.ndim == 4
+    shift = _as_columns(bags.store[used[:1]], images)[0].copy()  # sums of squares would lose small differences
+    total, squares, n = np.zeros(len(shift)), np.zeros(len(shift)), 0
+    for chunk in iterate_chunks(bags.store, used):
+        columns = _as_columns(chunk, images)
+        columns -= shift
+        total, n = total + columns.sum(axis=0), n + len(columns)
+        squares = squares + np.square(columns, out=columns).sum(axis=0)
+    mean = shift + total / n
+    std = np.sqrt(np.maximum(squares / n - (total / n) ** 2, 0))
+    # Smaller differences are rounding errors: of a constant, or of a sum that is zero.
+    precision = 1e-12 if bags.store.dtype == np.float64 else 1e-7
+    rounding = precision * np.abs(mean) + 1e-12 * min(std.max(), LARGE)
+    rounding = np.maximum(rounding, np.finfo(np.float32).tiny)  # float32 cannot be divided by less
+    std = np.where(std > rounding, std, np.maximum(np.abs(mean), 1))
+    return torch.from_numpy(mean.astype(np.float32) if images else mean), torch.from_numpy(std)
+
+
+def _as_columns(instances: np.ndarray, images: bool) -> np.ndarray:
+    """Return a new array (pixels or instances, channels or features) of float64; pixels in 0..1."""
+    columns = instances.reshape(-1, instances.shape[-1]).astype(np.float64)
+    columns /= 255 if images else 1
+    return columns

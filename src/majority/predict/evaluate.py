@@ -1,0 +1,119 @@
+"""One pass of a model over all bags, batch by batch, and `evaluate`: the figures of such a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..arguments import check_arguments
+from ..data.bags import Bags
+from ..data.batches import Batch
+from ..data.device import choose_device, instances_per_pass
+from ..data.instance_labels import UNKNOWN
+from ..data.streaming import stream_loader
+from ..errors import InputError
+from ..nn.heads import BagOutput
+from ..nn.model import Model
+from .metrics import KnownInstances, Outcome, calibration_table, confusion_matrix
+
+
+class Predictions(NamedTuple):
+    """What a model predicts for bags and their instances."""
+
+    bags: np.ndarray  # (b,) class of each bag, by the method's aggregation
+    counts: np.ndarray  # (b, C) instances predicted as each class
+    instances: np.ndarray  # (n,) class of each instance
+    confidence: np.ndarray  # (n,) its probability
+    weighted_counts: np.ndarray | None = None  # (b, C) sums of the weights of these instances; None: no weights
+
+
+@torch.inference_mode()
+def outputs(model: Model, batches: Iterable[Batch]) -> Iterator[tuple[Batch, BagOutput]]:
+    """Yield each batch with the output of the model in eval mode."""
+    model.eval()
+    for batch in batches:
+        yield batch, model.aggregate(batch_features(model, batch), batch.segments)
+
+
+def batch_features(model: Model, batch: Batch) -> Tensor:  # (n, d)
+    """The features of all instances. Large batches go through the backbone in pieces."""
+    most = instances_per_pass(model.spec.instance_shape, on_gpu=batch.target.labels.is_cuda)
+    pieces = [model.features(piece) for piece in batch.pieces(most)]
+    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+
+def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:
+    """Every bag once, in order, on the device."""
+    return stream_loader(bags, device).in_order(instances_per_pass(bags.store.shape[1:]))
+
+
+def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:
+    """Predict all bags and their instances in one pass. The model must be on the device."""
+    model.spec.check(bags.store)
+    bag_classes, instance_classes, confidences = [], [], []
+    for _, output in outputs(model, all_batches(bags, device)):
+        log_confidence, instances = output.instance_log_probs.max(dim=1)  # (n,)
+        bag_classes.append(output.bag_log_probs.argmax(dim=1))
+        instance_classes.append(instances.int())
+        confidences.append(log_confidence.exp().float())
+    of_bags, classes, confidence = (  # read once at the end: the host waits for the device only here
+        torch.cat(batches).cpu().numpy() for batches in (bag_classes, instance_classes, confidences)
+    )
+    n_classes = len(model.spec.classes)
+    counts = bags.count_classes(classes, n_classes, weighted=False)
+    weighted = None if bags.weights is None else bags.count_classes(classes, n_classes, weighted=True)
+    return Predictions(of_bags, counts, classes, confidence, weighted)
+
+
+@check_arguments
+def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
+    """Compare the predictions of the model with the labels of the bags, and with instance labels where they are known.
+
+    >>> from majority import build_model
+    >>> bags = Bags.from_lists([np.zeros((3, 2)), np.ones((1, 2))], labels=["cat", "dog"])
+    >>> evaluate(build_model(bags, "log-mean"), bags).summary()["instances"]
+    4
+    """
+    if bags.classes != model.spec.classes:
+        cure = "make the bags with the model's classes, in the same order (classes=...)"
+        raise InputError(f"the bags have classes {bags.classes} and the model has {model.spec.classes}: {cure}")
+    background = model.spec.background
+    if background is not None:
+        bags = bags.with_background(bags.classes[background.index])
+    chosen_device = choose_device(device)
+    return compare(bags, predict(model.to(chosen_device), bags, chosen_device), bags.background)
+
+
+def compare(bags: Bags, predictions: Predictions, background: int | None) -> Outcome:
+    """Predictions of bags against all labels that are known."""
+    labels, true = bags.bag_labels if bags.labelled else None, bags.instance_labels
+    if true is None:
+        return Outcome(
+            labels,
+            predictions.bags,
+            predictions.counts,
+            background=background,
+            classes=bags.classes,
+            weighted_counts=predictions.weighted_counts,
+        )
+    n_true = max(len(bags.true_classes), predictions.counts.shape[1])
+    known = true != UNKNOWN
+    weights = None if bags.weights is None else bags.weights[known]
+    true, predicted, confidence = true[known], predictions.instances[known], predictions.confidence[known]
+    return Outcome(
+        labels,
+        predictions.bags,
+        predictions.counts,
+        true_counts=bags.class_counts(),
+        confusion=confusion_matrix(true, predicted, n_true),
+        calibration=calibration_table(confidence, predicted == true),
+        background=background,
+        classes=bags.classes,
+        known=KnownInstances(bags.ids[known], true, predicted, confidence),
+        weighted_counts=predictions.weighted_counts,
+        weighted_accuracy=None if weights is None else float(np.average(predicted == true, weights=weights)),
+    )

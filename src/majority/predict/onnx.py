@@ -1,0 +1,185 @@
+"""Export of the instance classifier as one ONNX file: stored instances in, class probabilities out."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..arguments import check_arguments
+from ..data.validation import needs_double
+from ..errors import InputError
+from ..files import write_atomically
+from ..nn.model import Model, ModelSpec
+from ..version import __version__
+from .classifier import Classifier
+
+INPUT, OUTPUT = "instances", "probabilities"
+CHECKED_BATCHES = (1, 7)
+TOLERANCE = 1e-4
+EXPORTER = "torch.onnx"  # its logger reports operators that are not used here
+
+
+@check_arguments
+def export_onnx(classifier: Classifier, path: str | Path, about: dict[str, Any] | None = None) -> Path:
+    """Write the instance classifier as one .onnx file for any number of instances.
+
+    The input `instances` is uint8 (n, height, width, channels) or float32 (n, d), as stored; the model normalises it.
+    If float32 is too coarse for the features, it is float64. The output `probabilities` is float32 (n, classes). The
+    metadata has the class names as a JSON list under `classes` and, for features from a table, their names under
+    `columns`. `about`, such as the facts of a model card, is a JSON object under `about`. Before the file is written,
+    onnxruntime runs it on random instances and must agree with PyTorch to 1e-4.
+    """
+    path = Path(path)
+    if path.suffix != ".onnx" or not path.parent.is_dir():
+        raise InputError(f"{path}: give a file that ends in .onnx, in a folder that exists")
+    spec = classifier.model.spec
+    if classifier.model.head.needs_bag:
+        raise InputError(
+            f"method {spec.method} classifies an instance only within its bag, and ONNX gets single instances: "
+            "export a run of a method that classifies single instances"
+        )
+    onnx, onnxruntime, _ = map(_import_package, ("onnx", "onnxruntime", "onnxscript"))
+    network = _Probabilities(classifier.model).eval()
+    model = _to_onnx(network, spec)
+    notes = {"classes": json.dumps(spec.classes), "majority": __version__}
+    if classifier.columns is not None:
+        notes["columns"] = json.dumps(classifier.columns)
+    if about is not None:
+        notes["about"] = json.dumps(about)
+    onnx.helper.set_model_props(model, notes)
+    content = model.SerializeToString()
+    _check_agreement(network, onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]))
+    write_atomically(path, lambda place: place.write_bytes(content))
+    return path
+
+
+class _Probabilities(nn.Module):
+    """A copy of the model on the CPU, in the default memory layout: (n, ...) -> (n, C)."""
+
+    def __init__(self, model: Model):
+        super().__init__()
+        copied = copy.deepcopy(model).to("cpu")
+        self.model = copied.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
+
+    def forward(self, instances: Tensor) -> Tensor:
+        features = self.model.features(instances)
+        return self.model.head(features, _OneBag(features)).instance_log_probs.exp()
+
+
+class _OneBag:
+    """Used in place of Segments: all rows are one bag. The exporter drops operations that only the bag output needs."""
+
+    def __init__(self, rows: Tensor):
+        self.rows = rows
+        self.kept_sizes = torch.ones_like(rows[:, 0]).sum(dim=0, keepdim=True)  # (1,)
+
+    def fill_dropped(self, values: Tensor, fill: float) -> Tensor:  # nothing is left out
+        return values
+
+    def weigh(self, values: Tensor) -> Tensor:  # all weights are equal
+        return values
+
+    weigh_logs = weigh
+
+    def spread(self, values: Tensor) -> Tensor:  # (1, ...) -> (n, ...)
+        return values.expand(self.rows.shape[0], *values.shape[1:])
+
+    def sum(self, values: Tensor) -> Tensor:  # (n, ...) -> (1, ...)
+        return values.sum(dim=0, keepdim=True)
+
+    def mean(self, values: Tensor) -> Tensor:
+        return values.mean(dim=0, keepdim=True)
+
+    def max(self, values: Tensor) -> Tensor:
+        return values.amax(dim=0, keepdim=True)
+
+    def logsumexp(self, values: Tensor) -> Tensor:
+        return values.logsumexp(dim=0, keepdim=True)
+
+    def softmax(self, values: Tensor) -> Tensor:  # (n, ...) -> (n, ...)
+        return values.softmax(dim=0)
+
+    def gram(self, values: Tensor) -> Tensor:  # (n, C) -> (1, C, C)
+        return (values.mT @ values).unsqueeze(0)
+
+
+def _to_onnx(network: _Probabilities, spec: ModelSpec) -> Any:
+    """The network as an ONNX model for any number of instances."""
+    example = torch.from_numpy(_random_instances(network.model, max(CHECKED_BATCHES)))
+    try:
+        with torch.no_grad(), _without_warnings():
+            program = torch.onnx.export(
+                network,
+                (example,),
+                dynamo=True,
+                verbose=False,
+                input_names=[INPUT],
+                output_names=[OUTPUT],
+                dynamic_shapes=({0: torch.export.Dim("n")},),
+            )
+    except torch.onnx.errors.OnnxExporterError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"backbone {spec.backbone or 'of your own'} cannot be written as ONNX ({reason}): "
+            "use operations that torch.onnx supports, for any number of instances"
+        ) from error
+    assert program is not None
+    return program.model_proto
+
+
+def _check_agreement(network: _Probabilities, session: Any) -> None:
+    for n in CHECKED_BATCHES:
+        instances = _random_instances(network.model, n)
+        with torch.no_grad():
+            expected = network(torch.from_numpy(instances)).numpy()
+        (found,) = session.run([OUTPUT], {INPUT: instances})
+        difference = np.abs(found - expected).max()
+        if not difference <= TOLERANCE:  # also refuses NaN
+            raise InputError(
+                f"in onnxruntime the probabilities of {n} random instances differ by {difference:.2g} from those of "
+                f"PyTorch (at most {TOLERANCE:g} is allowed), so nothing was written: "
+                "try other versions of onnxruntime and torch"
+            )
+
+
+def _random_instances(model: Model, n: int) -> np.ndarray:
+    """Images of noise, or vectors with the mean and deviation of the training instances."""
+    rng, spec = np.random.default_rng(n), model.spec
+    if spec.images:
+        return rng.integers(256, size=(n, *spec.instance_shape), dtype=np.uint8)
+    mean, std = model.normalise.mean.numpy(), model.normalise.std.numpy()
+    vectors = mean + std * rng.normal(size=(n, *spec.instance_shape))
+    return vectors.astype(np.float64 if needs_double(mean, std) else np.float32)
+
+
+def _import_package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise InputError(
+            f"ONNX export needs the package {name}, which is not installed: pip install onnx onnxscript onnxruntime"
+        ) from None
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    logger = logging.getLogger(EXPORTER)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,160 @@
+"""A run folder opened again: its classifier, and bags for it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..data.bags import Bags
+from ..errors import InputError, count_noun
+from ..io import Parts, Source, is_custom_source
+from ..io.base import IN_MEMORY
+from ..io.custom import Block, ColumnNames, CustomBags, ReadOptions
+from ..io.custom.load import load_custom
+from ..io.embed import embed_bags
+from ..io.embedding import Embedding
+from ..io.encoders.network import reopen_network
+from ..io.image_summary import ImageFileSummary
+from ..log import Log, no_log
+from ..parsing import parse_record
+from ..predict.classifier import CLASSIFIER, AveragedClassifier, Classifier
+from .data import fingerprints
+from .folder import CONFIG, classifier_file, data_of, finished_file, fold_folders, read_config, source_of
+
+
+class Opened(NamedTuple):
+    classifier: Classifier
+    bags: dict[str, Bags]  # by part; "all" for custom bags of another source
+    source: Source
+
+
+def open_bags(
+    folder: str | Path,
+    source: str | None = None,
+    *,
+    labels: bool,
+    unlabelled: bool = False,
+    review: bool = False,
+    all_parts: bool = False,
+    names: ColumnNames | None = None,
+    device: str = "auto",
+    block: Block | None = None,
+    log: Log = no_log,
+) -> Opened:
+    """A run's classifier, and bags for it. Of a cross-validation, without labels: the mean of its folds.
+
+    With custom bags as `source`: all of them. `labels` says whether their labels are read, `unlabelled` whether they
+    may have none, `review` whether the bags must have some, `names` how its columns are called (None: as in training),
+    `block` which piece of it is read (None: everything). Otherwise: the test bags, or all parts, of the run's source or
+    of another labelled set with the same choices.
+    """
+    folder = Path(folder)
+    folds = [] if labels else fold_folders(folder)  # an evaluation is of one classifier
+    if folds and (source is None or not is_custom_source(source)):
+        raise InputError(f"{folder} holds the runs of a cross-validation: give the bags to classify as SOURCE")
+    if source is not None and is_custom_source(source):
+        config = read_config(folds[0] if folds else folder)
+        which: list[str] = []
+        classifier = _classifier_for_others(folder, folds, device, which.append)
+        options = replace(read_options(classifier, config, labels, unlabelled, names), block=block, review=review)
+        custom = load_custom(Path(source).expanduser(), options)
+        for line in (*which, *(f"warning: {warning}" for warning in custom.warnings_for(None))):
+            log(line)
+        custom = _embedded_alike(custom, _embedding(config), folder, source, device, log)
+        background = classifier.model.spec.background
+        bags = custom.bags if background is None else custom.bags.with_background(classifier.classes[background.index])
+        classifier.model.spec.check(bags.store)
+        return Opened(classifier, {"all": bags}, custom)
+    classifier, parts, opened = reopen(folder, source, device)
+    if parts.test is None and not all_parts:
+        raise InputError(f"{folder} has no test bags: its source marks none; use --all, or give a SOURCE")
+    chosen = {part: bags for part, bags in parts.present().items() if all_parts or part == "test"}
+    return Opened(classifier, chosen, opened)
+
+
+def reopen(folder: str | Path, source: str | None = None, device: str = "auto") -> tuple[Classifier, Parts, Source]:
+    """A run's classifier, the bags it was trained with (or those of another source with the same choices), and their
+    source. The test bags are None if the source has none."""
+    folder = Path(folder)
+    config = read_config(folder)
+    classifier = open_classifier(folder, device)
+    data = replace(data_of(config), source=source_of(config))
+    if source is None and data.source == IN_MEMORY:
+        raise InputError(f"{folder} was trained on bags in memory, from Python: give the bags to use as SOURCE")
+    if source is not None:
+        data = replace(data, source=source, folds=None, image_size=None, features=None)
+        data = replace(data, bag_column=None, label_column=None, path_column=None)
+    path = config.get("source_path")
+    if source is None and path and not os.path.exists(data.source):
+        raise InputError(f"the bags that {folder} was trained on are gone: put them back, or a link to them, at {path}")
+    opened = data.open()
+    parts = data.parts(opened)
+    if source is None and fingerprints(parts, config["method"]) != config["data"]["fingerprint"]:
+        raise InputError(f"{data.source} has changed since {folder} was trained: put the old files back or train again")
+    if parts.train.classes != tuple(classifier.classes):
+        raise InputError(
+            f"{source} has the classes {', '.join(parts.train.classes)}; "
+            f"{folder} was trained on {', '.join(classifier.classes)}"
+        )
+    return classifier, parts, opened
+
+
+def _embedding(config: dict[str, Any]) -> Embedding | None:
+    facts = config.get("embedding")
+    return parse_record(Embedding, facts, CONFIG, field="embedding") if facts else None
+
+
+def _embedded_alike(
+    custom: CustomBags, embedding: Embedding | None, folder: Path, source: str, device: str, log: Log
+) -> CustomBags:
+    """The bags as features of the model that the run was trained with."""
+    if embedding is None:
+        return custom
+    if custom.bags.store.ndim == 2:
+        changed = "" if custom.embedding is None else embedding.differences(custom.embedding)
+        if changed:
+            cure = f"embed the images again, with {embedding.model}"
+            raise InputError(f"{source} has features of another model than {folder} ({changed}): {cure}")
+        return custom
+    network = reopen_network(embedding, folder, device)
+    log(f"embedding {count_noun(len(custom.bags.index), 'image')} with {embedding.model}")
+    return replace(custom, bags=embed_bags(custom.bags, network, log))
+
+
+def open_classifier(folder: Path, device: str = "auto") -> Classifier:
+    """The classifier of a finished run for its own bags: it has not seen the test bags."""
+    return Classifier.load(finished_file(folder, CLASSIFIER), device)
+
+
+def _classifier_for_others(folder: Path, folds: list[Path], device: str, log: Log) -> Classifier:
+    """For bags that are not the run's: the classifier that was trained on all bags, or the mean of all folds."""
+    if folds:
+        log(f"the mean of the classifiers of {count_noun(len(folds), 'fold')}")
+        return AveragedClassifier([open_classifier(fold, device) for fold in folds])
+    path = classifier_file(folder)
+    if path.name != CLASSIFIER:
+        log("the classifier that was trained on all bags of the run")
+    return Classifier.load(path, device)
+
+
+def read_options(
+    classifier: Classifier, config: dict[str, Any], labels: bool, unlabelled: bool, names: ColumnNames | None
+) -> ReadOptions:
+    """Read other files in the same way as those that the classifier was trained on."""
+    spec, columns, images = classifier.model.spec, config.get("columns"), config.get("images")
+    embedding, data = _embedding(config), data_of(config)
+    height, width, channels = spec.instance_shape if spec.images else (0, 0, 0)
+    return ReadOptions(
+        labels,
+        unlabelled,
+        training=False,
+        classes=spec.classes,
+        image_size=(height, width) if spec.images else None,
+        channels=channels if spec.images else None,
+        trained_images=parse_record(ImageFileSummary, images, CONFIG, field="images") if images else None,
+        features=tuple(columns) if columns else None,
+        names=names or ColumnNames(data.bag_column, data.label_column, data.path_column),
+        encoder_shape=None if embedding is None else embedding.image_shape,
+    )

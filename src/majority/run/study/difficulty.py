@@ -1,0 +1,254 @@
+"""What makes learning from majority labels easy or hard: one variable at a time, all others at a base point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ...data.winners import lead_of
+from ...files import write_text
+from ...io import Source, load
+from ...log import Log, no_log
+from ..cluster import LOCAL, check_on
+from ..data import Data
+from ..experiment import Experiment
+from ..folder import run_lock
+from ..plots.colours import colour
+from ..plots.lines import Line, Point, line_plot
+from ..shards import Shard
+from .cells import FinishedCell
+from .live import show_cells
+from .results import Result
+from .statistics import mean_by_fold, spread
+from .tables import as_csv, format_figure, markdown_table, write_tables
+from .workers import run_cells, shard_lock
+
+METHODS = ("count", "log-mean", "vote")  # the default
+CEILING = "supervised"  # trained at the base point only
+FOLDS = (0, 1, 2)
+BAGS_SEEN = 8_000  # bags x epochs of each training: cells with more bags train for fewer epochs
+BASE: dict[str, Any] = {
+    "scenario": "0.2,0.4",
+    "bags": 200,
+    "bag_size": 32,
+    "ties": "resample",
+    "classes": 10,
+    "winner_ratio": 1,
+}
+FIGURES = {"instance_accuracy": "instance accuracy", "macro_f1": "macro F1"}
+BAG_STATISTICS = {"tie_rate": "tied bags", "majority": "majority proportion", "margin": "lead over the runner-up"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    variable: str  # the field of Data that varies
+    values: tuple[Any, ...]
+    label: str  # below the plot
+    fixed: dict[str, Any] = field(default_factory=dict)  # other differences from the base point, for all values
+    figures: tuple[str, ...] = ("instance_accuracy",)  # the first one is drawn
+    reference: str | None = None  # another axis of the same variable, drawn dashed
+    statistic: str | None = None  # of the bags, written below each value
+
+    def points(self) -> list[dict[str, Any]]:
+        return [BASE | self.fixed | {self.variable: value} for value in self.values]
+
+
+AXES = {
+    "bags": Axis("bags", (25, 50, 100, 200, 400, 800), "training bags"),
+    "bag-size": Axis("bag_size", (8, 16, 32, 64), "instances per bag"),
+    "majority": Axis(
+        "scenario",
+        ("0.15,0.2", "0.2,0.3", "0.3,0.4", "0.4,0.6", "0.6,0.8", "0.8,1"),
+        "range of majority proportions",
+    ),
+    "classes": Axis("classes", (2, 3, 5, 10), "classes", fixed={"scenario": "0.5,0.7"}),
+    "winners": Axis(
+        "winner_ratio",
+        (1, 10, 100),
+        "bags of the first class per bag of the last class",
+        figures=("macro_f1", "instance_accuracy"),
+    ),
+    "ties": Axis(
+        "bag_size",
+        (8, 16, 32, 64),
+        "instances per bag, tied training bags (dashed: no ties)",
+        fixed={"ties": "lowest"},
+        reference="bag-size",
+        statistic="tie_rate",
+    ),
+}
+
+
+def run(
+    source: str,
+    out: Path,
+    device: str = "auto",
+    jobs: int | None = None,
+    log: Log = no_log,
+    methods: Sequence[str] = METHODS,
+    folds: Sequence[int] = FOLDS,
+    shard: Shard | None = None,
+    on: str = LOCAL,
+) -> list[FinishedCell]:
+    """Train every cell that is not finished, write tables and plots; return how each cell ended.
+
+    With a shard, only its cells are trained, and nothing else is written.
+    """
+    check_on(on)
+    data = _data(source, BASE, folds[0])
+    data.parts(data.open())  # raises at once if the source has too few classes or instances
+    planned: Sequence[tuple[Path, Experiment]] = list(cells(source, out, methods, folds))
+    planned = planned if shard is None else shard.take(planned)
+    with run_lock(out, shard_lock(shard)):
+        with show_cells(log) as watch:
+            finished = run_cells(planned, out, device, jobs, watch, shard, on)
+        if shard is not None:
+            return finished
+        results = [cell.result for cell in finished if cell.result]
+        write_tables(results, out)
+        if results:
+            write(results, out)
+    return finished
+
+
+def cells(
+    source: str, out: Path, methods: Sequence[str] = METHODS, folds: Sequence[int] = FOLDS
+) -> Iterator[tuple[Path, Experiment]]:
+    """One cell per point, fold and method; a point that several axes share occurs once."""
+    points = {_name(point): point for point in (BASE, *(point for axis in AXES.values() for point in axis.points()))}
+    for name, point in points.items():
+        for fold in folds:
+            for method in dict.fromkeys((*methods, CEILING) if point == BASE else methods):
+                settings = {"training.epochs": BAGS_SEEN // point["bags"]}
+                experiment = Experiment(_data(source, point, fold), method, recipe="quick", settings=settings)
+                yield out / name / method / f"fold{fold}", experiment
+
+
+def write(results: list[Result], out: Path) -> None:
+    """Write OUT/difficulty.csv, OUT/difficulty.md and one OUT/difficulty-AXIS.svg per axis that has results."""
+    table = make_rows(results)
+    texts = {"difficulty.csv": as_csv(table), "difficulty.md": as_markdown(table)}
+    for name in _axes_of(table):
+        texts[f"difficulty-{name}.svg"] = plot(name, table)
+    for file, text in texts.items():
+        write_text(out / file, text)
+
+
+def make_rows(results: list[Result]) -> list[dict[str, Any]]:
+    """One row per axis, value and method that has results: figures over the folds, statistics of the training bags."""
+    table = []
+    for name, axis in AXES.items():
+        for value, point in zip(axis.values, axis.points(), strict=True):
+            at_point = [result for result in results if point.items() <= result["data"].items()]
+            for method in _methods_of(results):
+                members = [result for result in at_point if result["method"] == method]
+                if members:
+                    table.append({"axis": name, "value": value, "method": method} | _figures(members, point))
+    return table
+
+
+def _methods_of(rows: list[dict[str, Any]]) -> list[str]:
+    """The methods of results or of rows in the order in which they were trained, the ceiling last."""
+    found = dict.fromkeys(row["method"] for row in rows if row["method"] != CEILING)
+    standard = [method for method in METHODS if method in found]
+    return [*dict.fromkeys([*standard, *found]), CEILING]
+
+
+def plot(name: str, table: list[dict[str, Any]]) -> str:
+    axis = AXES[name]
+    figure = axis.figures[0]
+    lines = _lines(axis.reference, table, figure, dashed=True) if axis.reference else []
+    lines += _lines(name, table, figure)
+    ceiling = [row[figure] for row in _rows_of(table, name) if row["method"] == CEILING]
+    values = [_tick(axis, value, table) for value in axis.values]
+    return line_plot(values, lines, axis.label, FIGURES[figure], (CEILING, ceiling[0]) if ceiling else None)
+
+
+def as_markdown(table: list[dict[str, Any]]) -> str:
+    base = ", ".join(f"{variable.replace('_', ' ')} {value}" for variable, value in BASE.items())
+    parts = [
+        f"Base point: {base}. Mean ± standard deviation over folds on test bags; n is the number of folds. "
+        f"The last three columns are means over the training bags. {CEILING} was trained at the base point only."
+    ]
+    for name in _axes_of(table):
+        axis = AXES[name]
+        title = f"## {name}"
+        if axis.fixed:
+            title += f" ({', '.join(f'{variable} {value}' for variable, value in axis.fixed.items())})"
+        parts += [title, f"![{axis.label}](difficulty-{name}.svg)"]
+        parts += [_markdown_of_axis(axis, figure, _rows_of(table, name)).rstrip("\n") for figure in axis.figures]
+    return "\n\n".join(parts) + "\n"
+
+
+def _data(source: str, point: dict[str, Any], fold: int) -> Data:
+    return Data(source, fold=fold, **point)
+
+
+def _name(point: dict[str, Any]) -> str:
+    changed = [f"{variable}-{value}".replace(",", "-") for variable, value in point.items() if value != BASE[variable]]
+    return "_".join(changed) or "base"
+
+
+def _figures(members: list[Result], point: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {"n": len(mean_by_fold(members, "instance_accuracy"))}
+    for figure in FIGURES:
+        found = spread([*mean_by_fold(members, figure).values()])
+        row |= {figure: found and found.mean, f"{figure}_sd": found and found.sd}
+    of_folds = [_bag_statistics(_data(member["source"], point, member["fold"])) for member in members]
+    return row | {name: fmean(of_fold[name] for of_fold in of_folds) for name in BAG_STATISTICS}
+
+
+@cache
+def _open(source: str) -> Source:
+    return load(source)
+
+
+@cache
+def _bag_statistics(data: Data) -> dict[str, float]:
+    """Means over the training bags."""
+    train = data.parts(_open(data.source)).train
+    share, margin = lead_of(train.class_counts())
+    return {"tie_rate": train.tie_rate(), "majority": float(share.mean()), "margin": float(margin.mean())}
+
+
+def _lines(name: str, table: list[dict[str, Any]], figure: str, dashed: bool = False) -> list[Line]:
+    values = AXES[name].values
+    lines = []
+    for number, method in enumerate(_methods_of(table)[:-1]):
+        rows = [row for row in _rows_of(table, name) if row["method"] == method]
+        points = [Point(values.index(row["value"]), row[figure], row[f"{figure}_sd"]) for row in rows]
+        lines.append(Line(method, colour(number), points, dashed))
+    return lines
+
+
+def _tick(axis: Axis, value: object, table: list[dict[str, Any]]) -> str:
+    label = str(value).replace(",", "–")
+    if axis.statistic is None:
+        return label
+    at_value = [row for row in table if AXES[row["axis"]] is axis and row["value"] == value]
+    return f"{label}\n{at_value[0][axis.statistic]:.0%}" if at_value else label
+
+
+def _markdown_of_axis(axis: Axis, figure: str, rows: list[dict[str, Any]]) -> str:
+    by_place = {(row["value"], row["method"]): row for row in rows}
+    methods = [method for method in _methods_of(rows) if any(row["method"] == method for row in rows)]
+    head = [axis.variable.replace("_", " "), *(f"{method}, {FIGURES[figure]}" for method in methods), "n"]
+    lines = []
+    for value in dict.fromkeys(row["value"] for row in rows):
+        found = [by_place.get((value, method)) for method in methods]
+        first = next(filter(None, found))
+        figures = [format_figure(row, figure) if row else "-" for row in found]
+        lines.append([value, *figures, first["n"], *(f"{first[name]:.3f}" for name in BAG_STATISTICS)])
+    return markdown_table([*head, *BAG_STATISTICS.values()], lines)
+
+
+def _rows_of(table: list[dict[str, Any]], axis: str) -> list[dict[str, Any]]:
+    return [row for row in table if row["axis"] == axis]
+
+
+def _axes_of(table: list[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(row["axis"] for row in table))

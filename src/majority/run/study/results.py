@@ -1,0 +1,264 @@
+"""The results of a study: read from its run folders, or from .jsonl files with one result per line."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...errors import InputError, count_noun
+from ...files import read_lines, write_lines
+from ...parsing import parse_record, read_records
+from ...recipes import RECIPES, TaskInfo
+from ...recipes.label_preserving import known_sources
+from ...recipes.plan import settings_by_name
+from ...records import Curve, Epoch, ResultLine
+from ...training.run_files import METRICS
+from ..folder import RESULT, read_result
+
+Result = dict[str, Any]  # the content of one result.json
+
+RESULTS = "results.jsonl"
+MAX_CURVE_POINTS = 100  # per learning curve
+CURVE_NAMES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
+BAG_FIGURES = {"bag_accuracy": "method_bag_accuracy", "bag_accuracy_by_count": "bag_accuracy"}  # of older versions
+NOT_COMPARED = ("recipe", "seed", "compile")  # settings that change results no more than chance does
+CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
+
+RENAMED = {  # in lines of older versions: key, setting or stage -> its name today
+    "material": "task",
+    "start": "pretrain",
+    "readers": "teachers",
+    "reader_epochs": "teacher_epochs",
+    "mixed": "mixup",
+    "reader": "teacher",
+    "taught": "distilled",
+    "last": "student",
+    "whole_steps": "drop_last",
+}
+
+
+def with_current_names(line: Result) -> Result:
+    """The line with the names that its settings and stages have today.
+
+    >>> old = {"plan": {"ratios": [0.5], "census": None}, "stages": {"taught-reader-2": {}, "last": {}}}
+    >>> with_current_names(old)
+    {'plan': {'mpem': {'ratios': [0.5]}}, 'stages': {'distilled-teacher-2': {}, 'student': {}}}
+    """
+    line = _with_bag_accuracy_by_count({RENAMED.get(key, key): value for key, value in line.items()})
+    if isinstance(line.get("plan"), dict):
+        plan = dict(line["plan"])
+        ratios, census = plan.pop("ratios", None), plan.pop("census", None)
+        if ratios:
+            plan["mpem"] = {"ratios": ratios}
+        if isinstance(plan.get("training"), dict):
+            plan["training"] = _rename_settings(plan["training"])
+        if isinstance(census, dict) and census:  # what was done before there were settings for it
+            added = {"mixed_views": 0.0, "search_epochs": 0, "validation_instances": False}
+            added["patches"] = _starts_from_patches(line)
+            plan["census"] = added | _rename_settings(census)
+        line["plan"] = plan
+    if isinstance(line.get("stages"), dict):
+        words = re.compile("[a-z]+")
+        names = {name: words.sub(lambda word: RENAMED.get(word[0], word[0]), name) for name in line["stages"]}
+        line["stages"] = {names[name]: stage for name, stage in line["stages"].items()}
+    return line
+
+
+def _starts_from_patches(line: Result) -> bool:
+    """Before there was a setting for it: of images, the network is distilled from heads on features of patches."""
+    task, stages = line.get("task"), line.get("stages")
+    shape = task.get("shape") if isinstance(task, dict) else None
+    return isinstance(shape, list) and len(shape) > 1 and isinstance(stages, dict) and "distilled" in stages
+
+
+def _with_bag_accuracy_by_count(line: Result) -> Result:
+    """In older versions, `bag_accuracy` was that of the method's own prediction, also in learning curves.
+
+    >>> _with_bag_accuracy_by_count({"test": {"bag_accuracy": 0.9, "bag_accuracy_by_count": 0.8}})
+    {'test': {'method_bag_accuracy': 0.9, 'bag_accuracy': 0.8}}
+    """
+    parts = [figures for part in ("test", "val") if isinstance(figures := line.get(part), dict)]
+    if not any("bag_accuracy_by_count" in figures for figures in parts):
+        return line
+    line = dict(line)
+    for part in ("test", "val"):
+        if isinstance(line.get(part), dict):
+            figures = _rename(line[part], BAG_FIGURES)
+            intervals = figures.get("intervals")
+            line[part] = figures | ({"intervals": _rename(intervals, BAG_FIGURES)} if intervals else {})
+    if isinstance(line.get("curve"), dict):
+        line["curve"] = _rename(
+            line["curve"], {f"{part}_bag_accuracy": f"{part}_method_bag_accuracy" for part in ("train", "val")}
+        )
+    return line
+
+
+def _rename(record: Result, names: dict[str, str]) -> Result:
+    return {names.get(name, name): value for name, value in record.items()}
+
+
+def _rename_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        RENAMED.get(name, name): _rename_settings(value) if isinstance(value, dict) else value
+        for name, value in settings.items()
+    }
+
+
+def read_results(study: str | Path) -> list[Result]:
+    """One dict per finished cell: its result.json, `cell` (its folder in the study's) and `curve`, thinned out.
+
+    A folder without runs is read from its results.jsonl or, if there is none, from all its .jsonl files.
+    """
+    study = Path(study)
+    places = sorted(study.rglob(RESULT)) if study.is_dir() else []
+    if places:
+        return [_read_cell(place.parent, study) for place in places]
+    saved = study if study.is_file() else study / RESULTS
+    files = [saved] if saved.is_file() else sorted(study.glob("*.jsonl"))
+    results = [line for file in files for line in _read_file(file)]
+    if not results:
+        raise InputError(
+            f"{study} holds no finished runs: give the --out of `majority train` or `majority study`, "
+            "or a .jsonl file of results"
+        )
+    return results
+
+
+def save_results(study: Path) -> Path:
+    """Write STUDY/results.jsonl: everything that reports need, in one file."""
+    path = study / RESULTS
+    write_lines(path, read_results(study))
+    return path
+
+
+def thin_out(points: list[Any], limit: int) -> list[Any]:
+    """At most `limit` points at equal distances, and the last one.
+
+    >>> thin_out([*range(10)], 4)
+    [0, 3, 6, 9]
+    """
+    step = -(-len(points) // limit) or 1
+    return [*points[::step], *(points[-1:] if (len(points) - 1) % step else [])]
+
+
+def row_name(result: Result) -> str:
+    """The method of a result and, in brackets, the settings that its study varies.
+
+    >>> row_name({"method": "count", "varied": {"training.learning_rate": 0.001}})
+    'count (learning_rate 0.001)'
+    """
+    varied = (result.get("varied") or {}).items()
+    shown = ", ".join(_format_setting(name, value).removeprefix("training.") for name, value in varied)
+    return f"{result['method']} ({shown})" if shown else str(result["method"])
+
+
+def source_name(result: Result) -> str:
+    """
+    >>> source_name({"source": "/data/svhn28.npz"})
+    'svhn28'
+    """
+    return Path(result["source"]).stem
+
+
+class Setting(NamedTuple):
+    """How runs were trained. Results of the same setting may be averaged and compared."""
+
+    recipe: str
+    changed: str  # differences from the recipe and from the default bags of the source; empty: none
+
+    def __str__(self) -> str:
+        return f"{self.recipe} ({self.changed})" if self.changed else self.recipe
+
+
+def setting_of(result: Result) -> Setting:
+    """
+    >>> str(setting_of({"source": "cifar10", "recipe": "paper", "epochs": 150}))
+    'paper (settings not recorded, 150 epochs run)'
+    >>> plan = {"recipe": "paper", "training": {"epochs": 150, "patience": 100, "seed": 3}}
+    >>> setting_of({"source": "cifar10", "recipe": "paper", "plan": plan, "data": {"bag_size": 8}}).changed
+    '150 of 1,500 epochs, patience 100, bag size 8'
+    """
+    data = result.get("data") or {"data_seed": result.get("data_seed")}
+    options = {name: value for name, value in data.items() if name not in CELL_KEYS and value}
+    of_bags = [_format_setting(name, value) for name, value in options.items() if (name, value) != ("ties", "lowest")]
+    of_method = [_format_setting(name, value) for name, value in (result.get("method_options") or {}).items()]
+    if result.get("background_share") is not None:
+        of_method.append(_format_setting("background_share", result["background_share"]))
+    kind = (result.get("task") or {}).get("source")
+    if kind in known_sources() and kind != result["source"]:
+        of_method.append(f"like {kind}")
+    return Setting(result["recipe"], ", ".join([*of_method, *_changes_of_plan(result), *of_bags]))
+
+
+def _changes_of_plan(result: Result) -> list[str]:
+    """The settings of the result's plan that differ from those of its recipe."""
+    plan, recipe = result.get("plan"), RECIPES.get(result["recipe"])
+    if plan is None:
+        epochs = result.get("epochs")
+        return ["settings not recorded", *([f"{epochs:,} epochs run"] if epochs else [])]
+    noted = result.get("task", {"source": source_name(result)})
+    task = TaskInfo(**{name: noted[name] for name in TaskInfo._fields if name in noted})
+    planned: dict[str, Any] = {}
+    changes = []
+    if recipe is not None:
+        usual = recipe.plan(task)
+        planned = settings_by_name(usual.as_dict())
+        changes += [] if usual == recipe.plan(task._replace(on_gpu=True)) else ["on a CPU"]
+    for name, value in settings_by_name(plan).items():
+        before = planned.get(name)
+        left_out = value is None and any(other.startswith(f"{name}.") for other in planned)  # a stage
+        if name in (result.get("varied") or {}):
+            continue
+        if name.rpartition(".")[2] in NOT_COMPARED or (value == before and not left_out):
+            continue
+        if name == "training.epochs" and before:
+            changes.append(f"{value:,} {'of' if value < before else 'instead of'} {before:,} epochs")
+        else:
+            changes.append(_format_setting(name.removeprefix("training."), value))
+    return changes
+
+
+def _format_setting(name: str, value: object) -> str:
+    """
+    >>> _format_setting("bag_size", 8), _format_setting("census.head", None), _format_setting("with_replacement", True)
+    ('bag size 8', 'no census.head', 'with replacement')
+    >>> _format_setting("corrections", {"farm01": "oats", "farm03": "rye"})
+    'corrections of 2 bags (checksum 6914)'
+    """
+    name = name if "." in name else name.replace("_", " ")  # a dotted name stays as --set takes it
+    if value is True:
+        return name
+    if value is None or value is False:
+        return f"no {name}"
+    if isinstance(value, dict):  # labels by bag; other labels of as many bags are another row of the table
+        checksum = zlib.crc32(json.dumps(value, sort_keys=True).encode()) & 0xFFFF
+        return f"{name} of {count_noun(len(value), 'bag')} (checksum {checksum:04x})"
+    return f"{name} {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+
+
+def _read_file(file: Path) -> list[Result]:
+    cure = "give a file of JSON lines that `majority study` wrote"
+    results = []
+    for number, line in enumerate(read_lines(file, cure), start=1):
+        name = f"{file}, line {number}"
+        result: Result = dict(parse_record(ResultLine, with_current_names(line), name, cure))
+        curve = result.get("curve") or {}
+        lengths = {len(curve[points]) for points in Curve.__annotations__ if points in curve}
+        if len(lengths) > 1 or ("curve" in result and "best_epoch" not in result):
+            raise InputError(f"{name} is damaged (its curve has lists of different lengths, or no best epoch): {cure}")
+        results.append(result)
+    return results
+
+
+def _read_cell(folder: Path, study: Path) -> Result:
+    records: list[dict[str, Any]] = [dict(record) for record in read_records(Epoch, folder / METRICS)]
+    records = thin_out(records, MAX_CURVE_POINTS)
+    curve = {"epoch": [record["epoch"] for record in records]}
+    if all(name in record for record in records for name in CURVE_NAMES):
+        curve |= {name: [round(record[name], 5) for record in records] for name in CURVE_NAMES}
+    else:
+        curve = {"epoch": [], **{name: [] for name in CURVE_NAMES}}
+    return read_result(folder) | {"cell": str(folder.relative_to(study)), "curve": curve}

@@ -1,0 +1,217 @@
+"""Files of labelled instances: valid ones are read, others refused with the file, the cause and the cure."""
+
+import io
+import zipfile
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from majority import io as sources
+from majority.errors import InputError
+
+RNG = np.random.default_rng(0)
+
+
+def images(n, *shape) -> np.ndarray:
+    return RNG.integers(0, 256, (n, *shape), dtype=np.uint8)
+
+
+def arrays(**changes) -> dict:
+    """A valid set of ten training and six test images; None removes an array."""
+    valid = {
+        "train_images": images(10, 4, 5, 3),
+        "train_labels": (np.arange(10, dtype=np.uint8) % 3)[:, None],
+        "val_images": images(2, 4, 5, 3),
+        "val_labels": np.zeros((2, 1), np.uint8),
+        "test_images": images(6, 4, 5, 3),
+        "test_labels": (np.arange(6, dtype=np.uint8) % 3)[:, None],
+    }
+    return {key: value for key, value in (valid | changes).items() if value is not None}
+
+
+@pytest.fixture
+def save(tmp_path):
+    def write(**content):
+        np.savez_compressed(tmp_path / "mine.npz", **content)
+        return tmp_path / "mine.npz"
+
+    return write
+
+
+@pytest.fixture
+def save_mat(tmp_path):
+    def write(**content):
+        savemat(tmp_path / "mine.mat", content)
+        return tmp_path / "mine.mat"
+
+    return write
+
+
+def test_train_and_test_are_merged_and_val_is_not_used(save):
+    content = arrays()
+    labelled = sources.load(save(**content))
+    assert repr(labelled) == "LabelledSet(mine: 16 instances of shape (4, 5, 3), 3 classes)"
+    np.testing.assert_array_equal(labelled.store[:10], content["train_images"])
+    np.testing.assert_array_equal(labelled.store[10:], content["test_images"])
+    assert labelled.labels.tolist() == [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 0, 1, 2, 0, 1, 2]
+    assert labelled.labels.dtype == np.int64
+    assert labelled.classes == ("0", "1", "2")
+    assert labelled.groups is None
+
+
+def test_grey_images_flat_labels_no_test_set_and_a_path_as_text(save):
+    grey = images(10, 4, 5)
+    path = save(train_images=grey, train_labels=np.arange(10) % 2)
+    labelled = sources.load(str(path))
+    assert labelled.store.shape == (10, 4, 5, 1)
+    np.testing.assert_array_equal(labelled.store[..., 0], grey)
+
+
+def test_other_label_values_keep_their_names(save):
+    path = save(train_images=images(4, 2, 2), train_labels=np.array([7, 100, -3, 7]))
+    labelled = sources.load(path)
+    assert labelled.classes == ("-3", "7", "100")
+    assert labelled.labels.tolist() == [1, 2, 0, 1]
+    path = save(train_images=images(3, 2, 2), train_labels=np.array(["tumour", "normal", "tumour"]))
+    assert sources.load(path).classes == ("normal", "tumour")
+
+
+@pytest.mark.parametrize("kind", ["patients", "groups"])
+def test_groups(save, kind):
+    content = arrays() | {f"train_{kind}": np.arange(10), f"test_{kind}": np.arange(5, 11)[:, None]}
+    assert sources.load(save(**content)).groups.tolist() == [*range(10), *range(5, 11)]
+
+
+BAD_ARRAYS = [
+    ({"train_images": None}, "no array train_images: MedMNIST's layout is"),
+    ({"train_labels": None}, "no array train_labels"),
+    ({"test_images": None}, "no array test_images"),
+    ({"test_labels": None}, "no array test_labels"),
+    ({"train_images": images(10, 4, 5, 3) / 255}, r"train_images have dtype float64 .*uint8"),
+    ({"train_images": images(10, 60)}, r"train_images have dtype uint8 and shape \(10, 60\)"),
+    ({"train_images": images(10, 4, 5, 4)}, r"train_images .*shape \(10, 4, 5, 4\).*1 or 3 channels"),
+    ({"train_images": images(10, 0, 5, 3)}, "at least one image"),
+    ({"train_images": np.zeros((0, 4, 5, 3), np.uint8), "train_labels": np.zeros(0, int)}, "at least one image"),
+    ({"test_images": images(6, 5, 4, 3)}, r"train_images are \(4, 5, 3\) each, test_images \(5, 4, 3\)"),
+    ({"train_labels": np.arange(9) % 3}, r"train_labels have shape \(9,\).*each of the 10 instances"),
+    (
+        {"test_labels": np.zeros((6, 14), np.uint8)},
+        r"test_labels have shape \(6, 14\).*each of the 6 instances",
+    ),
+    ({"train_labels": np.linspace(0, 1, 10)}, "train_labels have dtype float64"),
+    ({"train_labels": np.array(1)}, r"train_labels have shape \(\)"),
+    ({"train_labels": np.zeros(10, int), "test_labels": np.zeros(6, int)}, "only the class 0.*two classes"),
+    ({"train_labels": np.array([{}] * 10)}, r"cannot be read .*pickle"),
+    ({"train_patients": np.arange(10)}, "no array test_patients.*patients of every split"),
+    ({"test_groups": np.arange(6)}, "no array train_groups"),
+    ({"train_groups": np.arange(9), "test_groups": np.arange(6)}, r"train_groups have shape \(9,\)"),
+    ({"train_groups": np.ones(10), "test_groups": np.arange(6)}, "train_groups have dtype float64"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_ARRAYS)
+def test_bad_npz(save, changes, message):
+    with pytest.raises(InputError, match=message) as caught:
+        sources.load(save(**arrays(**changes)))
+    assert "mine.npz" in str(caught.value)
+
+
+def test_files_that_are_not_npz(tmp_path):
+    path = tmp_path / "mine.npz"
+    with io.BytesIO() as buffer:
+        np.save(buffer, images(3, 2, 2))
+        lone_array = buffer.getvalue()
+    for content in (b"", b"PK", b"not a zip at all", b"\x80\x04}q\x00.", lone_array):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"mine.npz cannot be read as an \.npz file .*damaged"):
+            sources.load(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("train_images", "text")
+    with pytest.raises(InputError, match=r"mine\.npz"):
+        sources.load(path)
+
+
+def test_a_mat_file_in_the_layout_of_svhn(save_mat):
+    pictures = images(6, 4, 5, 3)
+    path = save_mat(X=pictures.transpose(1, 2, 3, 0), y=np.array([[10], [1], [9], [10], [1], [9]], np.uint8))
+    labelled = sources.load(path)
+    np.testing.assert_array_equal(labelled.store, pictures)
+    assert labelled.labels.tolist() == [0, 1, 2, 0, 1, 2]
+    assert labelled.classes == ("0", "1", "9")
+
+
+BAD_MATS = [
+    ({"y": np.ones(6)}, "no X"),
+    ({"Z": np.ones(6)}, "no X and no y"),
+    ({"X": images(6, 4), "y": np.ones(6)}, r"X has dtype uint8 and shape \(6, 4\)"),
+    ({"X": images(4, 5, 3, 6) / 2, "y": np.ones(6)}, "images X have dtype float64"),
+    ({"X": images(6, 4, 5, 3), "y": np.ones(6)}, "1 or 3 channels"),
+    ({"X": images(4, 5, 3, 6), "y": np.ones(5)}, "exactly one for each of the 6 instances"),
+    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 11, 1, 2])}, r"y\[3\] is 11.* 1 to 10"),
+    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 0, 1, 2])}, r"y\[3\] is 0"),
+    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2.5, 3, np.nan, 1, 2])}, r"y\[1\] is 2.5"),
+    ({"X": images(4, 5, 3, 6), "y": np.array([{"a": 1}] * 6, object)}, "y is not an array of real numbers"),
+    ({"X": images(4, 5, 3, 6), "y": "labels"}, "y is not an array of real numbers"),
+    ({"X": images(4, 5, 3, 6), "y": np.ones(6) * 1j}, "y is not an array of real numbers"),
+    ({"X": images(4, 5, 3, 6), "y": np.ones((0, 1))}, r"y has the shape \(0, 1\)"),
+    ({"X": images(4, 5, 3, 6), "y": np.ones(6)}, "only the class 1"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), BAD_MATS)
+def test_bad_mat(save_mat, content, message):
+    with pytest.raises(InputError, match=message) as caught:
+        sources.load(save_mat(**content))
+    assert "mine.mat" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["npz", "mat"])
+def test_a_truncated_or_changed_file_is_refused_or_read_but_never_a_traceback(tmp_path, save, save_mat, kind):
+    path = save(**arrays()) if kind == "npz" else None
+    if kind == "mat":
+        path = tmp_path / "mine.mat"
+        savemat(path, {"X": images(4, 5, 3, 6), "y": np.arange(1, 7)}, do_compression=True)
+    whole = path.read_bytes()
+    refused = 0
+    for end in range(0, len(whole), max(1, len(whole) // 60)):
+        path.write_bytes(whole[:end])
+        with pytest.raises(InputError, match=rf"mine\.{kind}"):
+            sources.load(path)
+    for _ in range(150):
+        changed = bytearray(whole)
+        changed[RNG.integers(len(whole))] ^= 1 << int(RNG.integers(8))
+        path.write_bytes(changed)
+        try:
+            sources.load(path)
+        except InputError as error:
+            refused += 1
+            assert path.name in str(error)  # noqa: PT017
+    assert refused > 50
+
+
+def test_unknown_names_and_paths(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"'cifar-10' \(did you mean cifar10\?\).*digits, .*path to.*MAJORITY_PLUGINS"):
+        sources.load("cifar-10")
+    with pytest.raises(InputError, match=r"did you mean pathmnist\?"):
+        sources.load("PathMNIST")
+    with pytest.raises(InputError, match=r"no source 'xyzzy'.*digits"):
+        sources.load("xyzzy")
+    for absent in ("absent.npz", "folder/absent", tmp_path / "absent"):
+        with pytest.raises(InputError, match=r"there is no file .*absent"):
+            sources.load(absent)
+    (tmp_path / "plain.csv").write_text("a,b")
+    for absent in ("plain.cvs", "plian.csv", "plain"):
+        with pytest.raises(InputError, match=r"no file.*did you mean .*plain\.csv\?"):
+            sources.load(str(tmp_path / absent))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"no file plain\.cvs .*plain\.csv\?"):
+        sources.load("plain.cvs")
+    (tmp_path / "table.txt").write_text("a,b")
+    with pytest.raises(InputError, match=r"table\.txt .*\.npz, \.mat, \.csv, \.tsv or \.parquet"):
+        sources.load(tmp_path / "table.txt")
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(InputError, match=r"folder\.npz: there are no feature files"):
+        sources.load(tmp_path / "folder.npz")
+    with pytest.raises(InputError, match="no source"):
+        sources.load("n" * 5000)

@@ -1,0 +1,106 @@
+"""adjusted-mean against a reference in numpy, and its purpose: classes that rarely win."""
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Settings, build_model, evaluate, fit, load_source
+from majority.data.background import Background
+from majority.data.batches import Target
+from majority.data.segments import Segments
+from majority.nn.heads import create_head
+
+SIZES = [3, 1, 7, 4]
+
+
+def reference(head, features, label_counts, winner_share):
+    """A loop over bags, in float64."""
+    weight, bias = (t.detach().double().numpy() for t in (head.classifier.weight, head.classifier.bias))
+    f = (np.array(label_counts) + 1) / (np.sum(label_counts) + len(label_counts))
+    expected = winner_share * f + (1 - winner_share) * (1 - f) / (len(f) - 1)
+    rows = []
+    for bag in np.split(features, np.cumsum(SIZES)[:-1]):
+        odds = np.exp(bag @ weight.T + bias)
+        score = (odds / odds.sum(axis=1, keepdims=True)).mean(axis=0) * f / expected
+        rows.append(np.log(score / score.sum()))
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("winner_share", [0.25, 0.6, 1.0])
+def test_it_equals_its_reference(winner_share):
+    torch.manual_seed(0)
+    counts = [9, 4, 0, 2]
+    head = create_head("adjusted-mean", 6, 4).eval()
+    head.see_labels(torch.tensor(counts), torch.zeros(4))
+    head.winner_share.fill_(winner_share)
+    features = np.random.default_rng(0).normal(size=(15, 6))
+    output = head(torch.from_numpy(features).float(), Segments(SIZES))
+    expected = reference(head, features, counts, winner_share)
+    np.testing.assert_allclose(output.bag_log_probs.detach(), expected, rtol=1e-4, atol=1e-5)
+    losses = head.losses(output, Segments(SIZES), Target(torch.tensor([0, 3, 2, 1])))
+    np.testing.assert_allclose(losses.detach(), -expected[range(4), [0, 3, 2, 1]], rtol=1e-4, atol=1e-5)
+
+
+def test_it_equals_log_mean_if_winners_hold_all_instances():
+    torch.manual_seed(0)
+    adjusted, plain = create_head("adjusted-mean", 6, 4), create_head("log-mean", 6, 4)
+    plain.load_state_dict(adjusted.state_dict(), strict=False)
+    adjusted.see_labels(torch.tensor([9, 4, 0, 2]), torch.zeros(4))
+    adjusted.winner_share.fill_(1.0)
+    features = torch.randn(15, 6)
+    one, other = (head(features, Segments(SIZES)).bag_log_probs for head in (adjusted, plain))
+    torch.testing.assert_close(one, other)
+
+
+def test_the_winner_share_is_estimated_only_in_training():
+    torch.manual_seed(0)
+    head, segments, target = create_head("adjusted-mean", 6, 4), Segments(SIZES), Target(torch.tensor([0, 3, 2, 1]))
+    output = head(5 * torch.randn(15, 6), segments)
+    shares = segments.mean(output.instance_log_probs.exp())[range(4), target.labels].mean().item()
+    head.losses(output, segments, target)
+    assert head.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * shares)
+    before = head.winner_share.clone()
+    head.eval().losses(output, segments, target)
+    assert torch.equal(head.winner_share, before)
+
+
+def test_with_a_background_shares_are_shares_of_the_votes():
+    """The same formula on the columns of voting classes."""
+    torch.manual_seed(0)
+    head = create_head("adjusted-mean", 6, 4, Background(2))
+    head.see_labels(torch.tensor([9, 4, 0, 2]), torch.zeros(4))
+    segments, labels = Segments(SIZES), [0, 3, 1, 1]
+    output = head(3 * torch.randn(15, 6), segments)
+    p = output.instance_log_probs.detach().double().exp().numpy()
+    bags = np.split(p, np.cumsum(SIZES)[:-1])
+    voters = [0, 1, 3]
+    f = np.array([10, 5, 3]) / 18
+    expected = 0.25 * f + 0.75 * (1 - f) / 2
+    for bag, row in zip(bags, output.bag_log_probs.detach().numpy(), strict=True):
+        votes = bag[:, voters].sum(axis=0) + head.background.phantom * len(bag) / 3
+        score = votes / votes.sum() * f / expected
+        np.testing.assert_allclose(row[voters], np.log(score / score.sum()), rtol=1e-4, atol=1e-5)
+        assert row[2] == -np.inf
+    share = np.mean([bag[:, y].sum() / (1 - bag[:, 2]).sum() for bag, y in zip(bags, labels, strict=True)])
+    head.losses(output, segments, Target(torch.tensor(labels)))
+    assert head.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * share, rel=1e-4)
+
+
+def test_bags_without_votes_keep_the_winner_share_in_range():
+    head = create_head("adjusted-mean", 6, 4, Background(2))
+    with torch.no_grad():
+        head.classifier.bias[2] = 1e4
+    segments = Segments(SIZES)
+    head.losses(head(torch.randn(15, 6), segments), segments, Target(torch.tensor([0, 3, 1, 1])))
+    assert 0 <= head.winner_share <= 0.25
+
+
+def test_it_finds_classes_that_rarely_win():
+    """The first class wins a hundred times as often as the last."""
+    parts = load_source("digits").make_parts(scenario="various", winner_ratio=100, bags=100, bag_size=32)
+    scores = {}
+    for method in ("log-mean", "adjusted-mean"):
+        model = build_model(parts.train, method)
+        fit(model, parts.train, parts.val, Settings(epochs=20), device="cpu", title=None)
+        scores[method] = evaluate(model, parts.test, "cpu").summary()["macro_f1"]
+    assert scores["adjusted-mean"] > scores["log-mean"] + 0.05

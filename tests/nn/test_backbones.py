@@ -1,0 +1,121 @@
+"""Backbones: features of images and vectors, timm, and backbones that a user registers."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from majority import Backbone, Bags, Classifier, Settings, build_model, fit, register
+from majority.errors import InputError
+from majority.nn.backbones import BACKBONES, count_features, create_backbone
+
+
+@pytest.mark.parametrize("name", sorted(BACKBONES.keys() - {"linear", "resnet18", "resnet18-small"}))
+@pytest.mark.parametrize(("channels", "height", "width"), [(3, 8, 8), (1, 9, 13), (1, 28, 28), (3, 64, 64)])
+def test_backbones_of_images(name, channels, height, width):
+    backbone = create_backbone(name, (channels, height, width))
+    with torch.no_grad():
+        features = backbone(torch.randn(3, channels, height, width))
+    assert features.shape == (3, backbone.out_features)
+    assert features.isfinite().all()
+    assert count_features(backbone, (channels, height, width)) == backbone.out_features
+
+
+@pytest.mark.parametrize("d", [1, 5, 600])
+def test_an_mlp_of_vectors(d):
+    assert create_backbone("mlp", (d,))(torch.randn(3, d)).shape == (3, 128)
+
+
+@pytest.mark.parametrize("side", [1, 2, 3])
+def test_a_cnn_trains_on_one_tiny_instance(side):
+    assert create_backbone("cnn", (1, side, side)).train()(torch.randn(1, 1, side, side)).shape == (1, 128)
+
+
+def test_a_reduced_cnn_sees_large_images_with_fewer_pixels_and_small_ones_as_they_are():
+    reduced, plain = create_backbone("cnn-reduced", (3, 100, 70)).eval(), create_backbone("cnn", (3, 50, 35)).eval()
+    plain.load_state_dict(reduced.state_dict())
+    large, small = torch.randn(2, 3, 100, 70), torch.randn(2, 3, 63, 90)
+    pooled = large.view(2, 3, 50, 2, 35, 2).mean(dim=(3, 5))
+    torch.testing.assert_close(reduced(large), plain(pooled))
+    torch.testing.assert_close(reduced(small), plain(small))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        (
+            "resnet",
+            (3, 32, 32),
+            "no backbone 'resnet' .did you mean resnet18..: use one of mlp, .*, or timm:NAME",
+        ),
+        ("cnn", (7,), "backbone cnn needs images, these instances are vectors of 7 values: use mlp"),
+        ("resnet18", (7,), "backbone resnet18 needs images"),
+        ("timm:resnet10t", (7,), "needs images"),
+    ],
+)
+def test_wrong_backbones_are_errors(name, shape, message):
+    with pytest.raises(InputError, match=message):
+        create_backbone(name, shape)
+
+
+def test_a_missing_timm_is_an_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(InputError, match=r"needs the package timm, .* pip install timm, or use one of mlp"):
+        create_backbone("timm:resnet10t", (3, 32, 32))
+
+
+def test_timm_creates_backbones_without_a_classifier(monkeypatch):
+    class FakeTimm:
+        is_model = staticmethod(lambda name: name == "tiny")
+        list_models = staticmethod(lambda pattern: ["tiny_a", "tiny_b"] if pattern == "*tin*" else [])
+        create_model = staticmethod(lambda name, **options: options)
+
+    monkeypatch.setitem(sys.modules, "timm", FakeTimm)
+    options = create_backbone("timm:tiny", (1, 32, 32), drop_rate=0.5)
+    assert options == {"pretrained": False, "num_classes": 0, "in_chans": 1, "drop_rate": 0.5}
+    with pytest.raises(InputError, match=r"timm has no model 'tin' \(it has tiny_a, tiny_b\)"):
+        create_backbone("timm:tin", (1, 32, 32))
+
+
+# ---------------------------------------------------------------- backbones of a user
+
+
+def average(shape, cells=2):
+    """Features without a trained layer: means of a grid of cells."""
+    return nn.Sequential(nn.AdaptiveAvgPool2d(cells), nn.Flatten())
+
+
+def image_bags():
+    store = np.random.default_rng(0).integers(256, size=(12, 8, 8, 1), dtype=np.uint8)
+    return Bags.from_indices(store, [range(4), range(4, 8), range(8, 12)], ["a", "b", "a"])
+
+
+def test_a_registered_backbone_is_trained_saved_and_loaded(registries, tmp_path):
+    bags, backbone = image_bags(), Backbone("average", average, "means of a grid", takes="images")
+    assert register(backbone) is backbone
+    assert BACKBONES["average"].about == "means of a grid"
+    model = build_model(bags, "log-mean", "average")
+    assert model.n_features == 4
+    before = model.head.classifier.weight.detach().clone()
+    fit(model, bags, bags, Settings(epochs=1), device="cpu", title=None)
+    assert not torch.equal(model.head.classifier.weight, before)
+    classifier = Classifier(model, "cpu")
+    loaded = Classifier.load(classifier.save(tmp_path / "best.safetensors"), "cpu")
+    assert np.array_equal(loaded.predict_proba(bags.store), classifier.predict_proba(bags.store))
+    with pytest.raises(InputError, match="backbone average needs images, these instances are vectors of 7 values"):
+        create_backbone("average", (7,))
+    assert create_backbone("average", (1, 8, 8), cells=3)(torch.zeros(2, 1, 8, 8)).shape == (2, 9)
+    del BACKBONES["average"]
+    with pytest.raises(InputError, match=r"no backbone 'average'.*MAJORITY_PLUGINS"):
+        Classifier.load(tmp_path / "best.safetensors", "cpu")
+
+
+def test_a_backbone_of_that_name_is_replaced(registries):
+    register(Backbone("linear", lambda shape: nn.Linear(shape[0], 3), "three features", takes="vectors"))
+    assert create_backbone("linear", (5,)).out_features == 3
+    with pytest.raises(InputError, match="backbone linear needs vectors, these instances are images: use mlp"):
+        create_backbone("linear", (1, 8, 8))
+    with pytest.raises(InputError, match="'a/b': give a name without slashes"):
+        register(Backbone("a/b", average, "a name that cannot be part of a path"))

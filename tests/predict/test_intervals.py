@@ -1,0 +1,176 @@
+"""Intervals over resampled bags, against explicit resampling; the files of `majority evaluate --out`."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest
+from sklearn.metrics import precision_recall_fscore_support
+
+from majority import Bags
+from majority.data.labels import BagLabels
+from majority.io.metrics import describe_outcome, write_figures
+from majority.predict import intervals as module
+from majority.predict.evaluate import Predictions, compare
+from majority.predict.intervals import bootstrap
+
+CLASSES = ("ant", "bee", "owl")
+
+
+def made_up(seed=0, n=25, known=1.0, background=None, labels=True):
+    """Bags of 1 to 8 instances, and predictions for them that are right four times out of five."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 9, n)
+    truth = rng.integers(0, 3, sizes.sum())
+    given = np.where(rng.random(sizes.sum()) < known, truth, -1) if known else None
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    first = 1 if background == 0 else 0
+    bag_labels = rng.integers(first, 3, n)
+    store = np.zeros((sizes.sum(), 2), np.float32)
+    bags = Bags(store, np.arange(sizes.sum()), offsets, bag_labels, CLASSES, instance_labels=given)
+    bags = bags if background is None else bags.with_background(CLASSES[background])
+    if not labels:
+        bags = bags._with(bag_labels=BagLabels(np.full(n, -1)))
+    guess = np.where(rng.random(len(truth)) < 0.8, truth, rng.integers(0, 3, len(truth)))
+    counts = np.stack([np.bincount(guess[bags.ids == bag], minlength=3) for bag in range(n)])
+    of_bags = np.where(rng.random(n) < 0.7, bags.labels, rng.integers(first, 3, n))
+    return bags, Predictions(of_bags, counts, guess, rng.uniform(0.3, 1, len(truth)).astype(np.float32))
+
+
+def take(bags, predictions, drawn):
+    """The bags of a resample, copied one by one."""
+    positions = np.concatenate([np.arange(bags.offsets[bag], bags.offsets[bag + 1]) for bag in drawn])
+    offsets = np.concatenate([[0], np.cumsum(bags.sizes[drawn])])
+    known = None if bags.instance_labels is None else bags.instance_labels[positions]
+    chosen = bags._with(
+        index=bags.index[positions],
+        offsets=offsets,
+        bag_labels=bags.bag_labels.take(drawn),
+        instance_labels=known,
+        names=None,
+    )
+    return chosen, Predictions(
+        predictions.bags[drawn],
+        predictions.counts[drawn],
+        predictions.instances[positions],
+        predictions.confidence[positions],
+    )
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{}, {"known": 0.5}, {"known": 0}, {"background": 0}, {"labels": False}],
+    ids=["all known", "some known", "bag labels only", "background", "no bag labels"],
+)
+def test_the_intervals_are_those_of_explicit_resampling(choices):
+    bags, predictions = made_up(**choices)
+    background = choices.get("background")
+    rng = np.random.default_rng(7)
+    drawn = rng.integers(len(bags), size=(200, len(bags)))
+    draws = [compare(*take(bags, predictions, resample), background).summary() for resample in drawn]
+    outcome = compare(bags, predictions, background)
+    found = bootstrap(outcome, resamples=200, seed=7).figures
+    names = {name for name, value in outcome.summary().items() if isinstance(value, float)} - {"most_frequent_label"}
+    drawn_values = {name: [draw[name] for draw in draws if draw.get(name) is not None] for name in names}
+    assert set(found) == {name for name, values in drawn_values.items() if np.ptp(values) > 0}
+    for name in found:
+        values = drawn_values[name]
+        np.testing.assert_allclose(found[name], np.quantile(values, [0.025, 0.975]), rtol=1e-6, err_msg=name)
+
+
+def test_the_intervals_of_classes_are_those_of_explicit_resampling():
+    bags, predictions = made_up()
+    drawn = np.random.default_rng(3).integers(len(bags), size=(100, len(bags)))
+    values = []
+    for resample in drawn:
+        chosen, guesses = take(bags, predictions, resample)
+        rates = precision_recall_fscore_support(chosen.instance_labels, guesses.instances, labels=[0, 1, 2])
+        values.append(rates[:3])
+    ends = np.quantile(np.array(values), [0.025, 0.975], axis=0)  # (2, 3, T)
+    found = bootstrap(compare(bags, predictions, None), resamples=100, seed=3).classes
+    for i, name in enumerate(("precision", "recall", "f1")):
+        np.testing.assert_allclose(found[name], ends[:, i].T, rtol=1e-6)
+
+
+def test_many_classes_are_resampled_in_pieces_with_the_same_result(monkeypatch):
+    outcome = compare(*made_up(), None)
+    whole = bootstrap(outcome, resamples=50)
+    monkeypatch.setattr(module, "MAX_CELLS", 100)
+    assert bootstrap(outcome, resamples=50).figures == whole.figures
+
+
+def test_bags_are_resampled_and_not_instances():
+    """In 10 bags of 50 equal instances each, the interval is as wide as that of 10 draws, not of 500."""
+    right = np.repeat(np.arange(10) % 2, 50)
+    bags = Bags(
+        np.zeros((500, 1), np.float32),
+        np.arange(500),
+        np.arange(0, 501, 50),
+        np.zeros(10, int),
+        CLASSES,
+        instance_labels=np.zeros(500, int),
+    )
+    counts = np.stack([[50, 0, 0] if bag % 2 else [0, 50, 0] for bag in range(10)])
+    low, high = bootstrap(
+        compare(bags, Predictions(np.zeros(10, int), counts, 1 - right, np.full(500, 0.9)), None)
+    ).figures["instance_accuracy"]
+    assert high - low > 0.4
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("n", [2, 6, 40])
+def test_a_share_of_0_or_1_has_the_exact_binomial_interval(n, right):
+    """The class of one instance is known in each bag but the first, which has none."""
+    known = np.where(np.arange(3 * n) % 3 == 0, 0, -1)
+    known[0] = -1
+    store = np.zeros((3 * n, 1), np.float32)
+    places = np.arange(3 * n), np.arange(0, 3 * n + 1, 3)
+    bags = Bags(store, *places, np.zeros(n, int), CLASSES, instance_labels=known)
+    guess = 0 if right else 1
+    counts = np.tile(np.bincount([guess] * 3, minlength=3), (n, 1))
+    predictions = Predictions(np.full(n, guess), counts, np.full(3 * n, guess), np.full(3 * n, 0.9))
+    found = bootstrap(compare(bags, predictions, None))
+    for interval, units in (
+        (found.figures["bag_accuracy"], n),
+        (found.figures["method_bag_accuracy"], n),
+        (found.figures["instance_accuracy"], n - 1),
+        (found.classes["recall"][0], n - 1),
+    ):
+        exact = binomtest(units if right else 0, units).proportion_ci(0.95, method="exact")
+        np.testing.assert_allclose(interval, [exact.low, exact.high], atol=1e-12)
+    assert "macro_f1" not in found.figures, "it never changes, and it is no share"
+
+
+def test_one_bag_has_no_interval():
+    bags, predictions = made_up(n=1)
+    assert bootstrap(compare(bags, predictions, None)).figures == {}
+
+
+def test_a_class_without_instances_and_predictions_has_no_rates(tmp_path):
+    bags, predictions = made_up()
+    described = describe_outcome(
+        compare(bags._with(true_classes=(*CLASSES, "yak")), predictions, None), (*CLASSES, "yak")
+    )
+    row = described["classes"]["rows"][3]
+    assert (row["class"], row["n"], row["precision"], row["recall_interval"]) == ("yak", 0, None, None)
+    write_figures(tmp_path / "figures.json", {}, {"test": described})  # JSON has no NaN
+    assert json.loads((tmp_path / "figures.json").read_text())["bootstrap"]["unit"] == "bags"
+
+
+def test_both_files_have_the_same_numbers(tmp_path):
+    bags, predictions = made_up()
+    described = describe_outcome(compare(bags, predictions, None), CLASSES)
+    for suffix in ("json", "csv"):
+        write_figures(tmp_path / f"figures.{suffix}", {"run": "run"}, {"test": described})
+    content = json.loads((tmp_path / "figures.json").read_text())["parts"]["test"]
+    table = pd.read_csv(tmp_path / "figures.csv", keep_default_na=False).set_index(["table", "row", "column"])
+    assert float(table.loc[("figures", "", "macro_f1"), "value"]) == content["figures"]["macro_f1"]
+    assert float(table.loc[("figures", "", "macro_f1"), "low"]) == content["intervals"]["macro_f1"][0]
+    rates = {row["class"]: row for row in content["classes"]["rows"]}
+    assert float(table.loc[("classes", "bee", "recall"), "high"]) == rates["bee"]["recall_interval"][1]
+    assert int(table.loc[("confusion", "bee", "owl"), "value"]) == content["confusion"]["rows"][1][2]
+    bins = content["calibration"]
+    assert sum(row["instances"] for row in bins) == len(bags.index)
+    gap = sum(row["instances"] * abs(row["confidence"] - row["accuracy"]) for row in bins) / len(bags.index)
+    assert gap == pytest.approx(content["figures"]["calibration_error"])

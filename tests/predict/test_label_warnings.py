@@ -1,0 +1,99 @@
+"""Warnings from labelled bags: when they are given, when not, and where a user sees them."""
+
+import numpy as np
+import pytest
+
+from majority.data.labels import BagLabels
+from majority.predict.label_warnings import SkewedClass, find_label_warnings, find_skewed_classes, no_learning_warning
+from majority.predict.metrics import Outcome
+
+GOOD = {"method_bag_accuracy": 0.9, "bag_accuracy": 0.88, "most_frequent_label": 0.2, "bags": 100}
+
+
+def test_figures_that_agree_give_no_warning():
+    assert find_label_warnings(GOOD) == []
+
+
+def test_bags_without_labels_give_no_warning():
+    assert find_label_warnings({"bags": 5, "instances": 20}) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "counted", "bags", "warned"),
+    [
+        (0.85, 0.40, 100, True),
+        (0.85, 0.40, 8, False),  # too few bags to say
+        (0.85, 0.80, 10_000, False),  # certain, but small
+        (0.40, 0.85, 100, False),  # the instances are better
+    ],
+)
+def test_instances_that_contradict_the_bags(own, counted, bags, warned):
+    figures = GOOD | {"method_bag_accuracy": own, "bag_accuracy": counted, "bags": bags}
+    found = [warning for warning in find_label_warnings(figures) if "contradict" in warning]
+    assert bool(found) == warned
+    if warned:
+        assert "40 %" in found[0]
+        assert "85 %" in found[0]
+        assert "another method" in found[0]
+
+
+def test_a_class_that_wins_too_many_or_too_few_bags_is_named():
+    labels, counted = np.repeat([0, 1, 2], [60, 6, 34]), np.repeat([0, 1, 2], [60, 36, 4])
+    skewed = find_skewed_classes(labels, counted, ["oak", "pine", "elm"])
+    assert skewed == [SkewedClass("pine", 6, 36, 100), SkewedClass("elm", 34, 4, 100)]
+    many, few = find_label_warnings(GOOD, skewed)
+    assert "too many" in many
+    assert "pine" in many
+    assert "label of 6 of 100" in many
+    assert "too few" in few
+    assert "elm" in few
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_errors_give_no_warning(seed):
+    """One bag in ten is wrong, evenly over the classes."""
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(5, size=300, p=[0.4, 0.3, 0.15, 0.1, 0.05])
+    counted = np.where(rng.random(300) < 0.1, rng.integers(5, size=300), labels)
+    assert find_skewed_classes(labels, counted, "abcde") == []
+
+
+def test_a_model_that_predicts_one_class_everywhere_gets_a_warning_in_its_figures():
+    """As `evaluate`, the page and result.json have it; the bag predictions are right."""
+    labels = np.repeat([0, 1], 50)
+    outcome = Outcome(BagLabels(labels), labels, np.tile([3, 7], (100, 1)), classes=("oak", "pine"))
+    warnings = outcome.summary()["warnings"]
+    assert "contradict" in warnings[0]
+    assert "50 %" in warnings[0]
+    assert "100 %" in warnings[0]
+    assert any("pine" in warning and "too many" in warning for warning in warnings)
+    good = Outcome(BagLabels(labels), labels, np.array([[7, 3], [3, 7]])[labels], classes=("oak", "pine"))
+    assert "warnings" not in good.summary()
+
+
+def test_bags_that_seem_to_have_only_background_are_counted_apart():
+    """The background is the label of no bag, so it cannot be predicted in too many bags by its label."""
+    labels, options = np.repeat([0, 1], 50), {"background": 2, "classes": ("oak", "pine", "other")}
+    votes = np.column_stack([labels == 0, labels == 1, np.ones(100)]) * 6
+    votes[::5] = [0, 0, 10]
+    known = np.arange(100) >= 10  # two of the bags without a label have only background
+    outcome = Outcome(BagLabels(np.where(known, labels, -1)), np.where(votes[:, 0] > 0, 0, 1), votes, **options)
+    (warning,) = outcome.summary()["warnings"]
+    assert "background" in warning
+    assert "18 of 90 bags" in warning
+    few = Outcome(BagLabels(labels[5:55]), labels[5:55], np.where(votes[5:55] == 10, 0, votes[5:55]) + 1, **options)
+    assert "warnings" not in few.summary()
+
+
+def test_bags_that_are_compared_name_one_class():
+    labels, counted = np.repeat([0, 1, -1], [60, 20, 20]), np.repeat([0, 1, 1], [20, 60, 20])
+    allowed = np.eye(3, 2, dtype=bool)[labels]
+    allowed[80:] = True
+    votes = np.eye(2, dtype=int)[counted]
+    found = Outcome(BagLabels(labels, allowed=allowed), counted, votes, classes=("oak", "pine")).summary()["warnings"]
+    assert any("label of 20 of 80 bags and has the most instances in 60" in warning for warning in found)
+
+
+def test_no_learning_is_the_first_warning():
+    figures = GOOD | {"method_bag_accuracy": 0.2, "bag_accuracy": 0.2}
+    assert find_label_warnings(figures) == [no_learning_warning(figures)]

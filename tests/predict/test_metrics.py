@@ -1,0 +1,248 @@
+"""Every figure against scikit-learn or a plain loop, on made-up counts and through a real model."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, f1_score, jaccard_score
+
+from majority import Bags, InputError, Segments, build_model, evaluate
+from majority.data import device
+from majority.data.labels import BagLabels
+from majority.predict.label_warnings import no_learning_warning
+from majority.predict.metrics import (
+    Outcome,
+    calibration_error,
+    calibration_table,
+    consistency_rate,
+    coverage_note,
+    instance_accuracy,
+    macro_f1,
+    mean_iou,
+    overestimation,
+)
+
+CLASSES = tuple("abcd")
+
+
+# ---------------------------------------------------------------- references
+
+
+def reference_calibration_error(confidence, right, n_bins=15):
+    """Instance by instance: bins ((i - 1) / 15, i / 15], the gap of each weighted by its instances."""
+    bins = [[] for _ in range(n_bins)]
+    for c, r in zip(confidence, right, strict=True):
+        bins[next(i for i in range(n_bins) if c <= (i + 1) / n_bins or i == n_bins - 1)].append((c, r))
+    gaps = [len(b) / len(right) * abs(np.mean([c for c, _ in b]) - np.mean([r for _, r in b])) for b in bins if b]
+    return sum(gaps)
+
+
+def reference_consistency(labels, predicted, hard_counts):
+    agree = []
+    for label, guess, counts in zip(labels, predicted, hard_counts, strict=True):
+        if label == guess:
+            winners = [c for c, count in enumerate(counts) if count == max(counts)]
+            agree.append(winners[0] == guess)
+    return sum(agree) / len(agree) if agree else None
+
+
+# ---------------------------------------------------------------- each figure
+
+
+def expanded(confusion):
+    """One pair of true and predicted class per instance."""
+    pairs = [(t, p) for t, row in enumerate(confusion) for p, count in enumerate(row) for _ in range(count)]
+    return zip(*pairs, strict=True)
+
+
+CONFUSIONS = {
+    "all classes": [[5, 1, 0], [2, 7, 1], [0, 3, 4]],
+    "one never predicted": [[5, 1, 0], [2, 7, 0], [1, 3, 0]],
+    "one that does not occur": [[5, 1, 1], [2, 7, 1], [0, 0, 0]],
+    "one that neither occurs nor is predicted": [[5, 1, 0], [2, 7, 0], [0, 0, 0]],
+    "all wrong": [[0, 3], [2, 0]],
+    "all right": [[3, 0, 0], [0, 2, 0], [0, 0, 1]],
+    "one instance": [[0, 0], [0, 1]],
+}
+
+
+@pytest.mark.parametrize("confusion", CONFUSIONS.values(), ids=CONFUSIONS.keys())
+def test_instance_figures_are_those_of_scikit_learn(confusion):
+    truth, guess = expanded(confusion)
+    confusion = np.array(confusion)
+    assert instance_accuracy(confusion) == pytest.approx(accuracy_score(truth, guess))
+    assert macro_f1(confusion) == pytest.approx(f1_score(truth, guess, average="macro", zero_division=0))
+    assert mean_iou(confusion) == pytest.approx(jaccard_score(truth, guess, average="macro", zero_division=0))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(*[st.integers(0, 2)] * 2, *[st.integers(0, 4)] * 6), min_size=1, max_size=12),
+)
+def test_consistency_and_overestimation_are_those_of_a_loop(rows):
+    labels, predicted, hard, true = np.split(np.array(rows), [1, 2, 5], axis=1)
+    labels, predicted = labels[:, 0], predicted[:, 0]
+    assert consistency_rate(BagLabels(labels), predicted, hard) == reference_consistency(labels, predicted, hard)
+    assert overestimation(labels, hard, true).tolist() == [hard[i][y] - true[i][y] for i, y in enumerate(labels)]
+
+
+def test_consistency_of_ties_and_of_no_right_bag():
+    tied = np.array([[2, 2, 0], [2, 2, 0]])
+    assert consistency_rate(BagLabels(np.array([0, 1])), np.array([0, 1]), tied) == 0.5  # class 0 wins both ties
+    assert consistency_rate(BagLabels(np.array([0, 1])), np.array([1, 0]), tied) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(n=st.integers(1, 300), seed=st.integers(0, 2**32 - 1))
+def test_calibration_error_is_that_of_a_loop(n, seed):
+    rng = np.random.default_rng(seed)
+    confidence = rng.random(n) ** rng.choice([0.1, 1, 4])
+    right = rng.random(n) < confidence
+    table = calibration_table(confidence, right)
+    assert table[:, 0].sum() == n
+    assert calibration_error(table) == pytest.approx(reference_calibration_error(confidence, right), abs=1e-12)
+
+
+def test_calibration_bins_are_of_equal_width_and_closed_above():
+    confidence = np.array([0.0, 0.066, 0.067, 0.5, 0.6, 0.601, 1.0], np.float32)
+    table = calibration_table(confidence, np.ones(7, bool))
+    assert table[:, 0].tolist() == [2, 1, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1]
+
+
+def test_summary_has_instance_figures_only_where_instance_labels_are_known():
+    outcome = Outcome(BagLabels(np.array([0, 1, 1])), np.array([0, 1, 0]), np.array([[3, 1], [2, 2], [0, 4]]))
+    figures = outcome.summary()
+    assert "too few bags" in figures.pop("warnings")[0]
+    assert figures == {
+        "method_bag_accuracy": pytest.approx(2 / 3),
+        "bag_accuracy": pytest.approx(2 / 3),
+        "most_frequent_label": pytest.approx(2 / 3),
+        "consistency_rate": 0.5,
+        "bags": 3,
+        "instances": 12,
+    }
+
+
+# ---------------------------------------------------------------- through a model
+
+
+def make_bags(seed=0, sizes=(1, 4, 9, 2, 6, 6, 3, 30), classes=CLASSES):
+    rng = np.random.default_rng(seed)
+    lists = [rng.normal(size=(size, 3)).astype(np.float32) for size in sizes]
+    truth = [rng.integers(len(classes), size=size) for size in sizes]
+    labels = rng.integers(len(classes), size=len(sizes))
+    return Bags.from_lists(lists, labels, classes, instance_labels=truth)
+
+
+def sharp_model(bags, method):
+    """Random weights whose predictions differ from instance to instance."""
+    model = build_model(bags, method, "mlp")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4)
+    return model
+
+
+@pytest.mark.parametrize("batch_instances", [5, 8192])
+@pytest.mark.parametrize("method", ["count", "log-mean", "vote", "additive"])
+def test_evaluation_is_the_same_as_one_bag_at_a_time(method, batch_instances, monkeypatch):
+    monkeypatch.setattr(device, "BATCH_INSTANCES", batch_instances)
+    bags = make_bags()
+    model = sharp_model(bags, method).eval()
+    predicted, counts, guesses, confidences = [], [], [], []
+    for i in range(len(bags)):
+        with torch.no_grad():
+            output = model(torch.tensor(bags.bag(i)), Segments([bags.sizes[i]]))
+        predicted.append(int(output.bag_log_probs[0].argmax()))
+        rows = output.instance_log_probs.exp().double().numpy()
+        counts.append([sum(row.argmax() == c for row in rows) for c in range(4)])
+        guesses += [int(row.argmax()) for row in rows]
+        confidences += [row.max() for row in rows]
+    assert len(set(guesses)) > 1
+
+    outcome = evaluate(model.train(), bags, "cpu")
+    assert outcome.labels.winners.tolist() == bags.labels.tolist()
+    assert outcome.predicted.tolist() == predicted
+    assert outcome.hard_counts.tolist() == counts
+    assert outcome.true_counts.tolist() == bags.class_counts().tolist()
+    truth = bags.instance_labels
+    assert outcome.confusion.tolist() == [
+        [sum((truth == t) & (np.array(guesses) == p)) for p in range(4)] for t in range(4)
+    ]
+
+    figures = {name: figure for name, figure in outcome.summary().items() if name != "warnings"}
+    over = [counts[i][y] - bags.class_counts()[i][y] for i, y in enumerate(bags.labels)]
+    right = [guess == y for guess, y in zip(guesses, truth, strict=True)]
+    expected = {
+        "instance_accuracy": accuracy_score(truth, guesses),
+        "macro_f1": f1_score(truth, guesses, average="macro"),
+        "mean_iou": jaccard_score(truth, guesses, average="macro"),
+        "calibration_error": reference_calibration_error(confidences, right),
+        "overestimation": np.mean(over),
+        "overestimation_quantiles": [min(over), *np.percentile(over, [25, 50, 75]), max(over)],
+        "method_bag_accuracy": np.mean(np.array(predicted) == bags.labels),
+        "bag_accuracy": np.mean([row.index(max(row)) == y for row, y in zip(counts, bags.labels, strict=True)]),
+        "most_frequent_label": Counter(bags.labels.tolist()).most_common(1)[0][1] / 8,
+        "consistency_rate": reference_consistency(bags.labels, predicted, counts),
+        "bags": 8,
+        "instances": 61,
+    }
+    assert figures.keys() == expected.keys()
+    for name, value in expected.items():
+        assert figures[name] == (value if value is None else pytest.approx(value, abs=1e-6)), name
+    json.dumps(figures)
+
+
+def test_bags_without_instance_labels_have_no_instance_figures():
+    bags = make_bags()
+    model = sharp_model(bags, "log-mean")
+    with_labels, without = evaluate(model, bags, "cpu"), evaluate(model, bags.without_instance_labels(), "cpu")
+    assert without.confusion is without.true_counts is without.calibration is None
+    assert without.summary() == {name: with_labels.summary()[name] for name in without.summary()}
+    assert "instance_accuracy" not in without.summary()
+
+
+@pytest.mark.parametrize("classes", [tuple("abc"), tuple("abdc"), tuple("abcde")])
+def test_bags_of_other_classes_are_refused(classes):
+    model = sharp_model(make_bags(), "log-mean")
+    with pytest.raises(
+        InputError, match=r"^the bags have classes .* and the model has .*: make the bags with the model's classes"
+    ):
+        evaluate(model, make_bags(classes=classes), "cpu")
+
+
+def test_no_warning_if_the_counts_show_learning():
+    figures = {"method_bag_accuracy": 0.53, "bag_accuracy": 0.93, "most_frequent_label": 0.5, "bags": 30}
+    assert no_learning_warning(figures) is None, "instances are classified well, although the method is wrong"
+    warning = no_learning_warning(figures | {"bag_accuracy": 0.67})
+    assert "67 % of 30 bags are predicted correctly, and 50 % by" in warning
+    assert "50 % of 30 bags are predicted correctly (53 % by the method itself)" in no_learning_warning(
+        figures | {"bag_accuracy": 0.5}
+    )
+    one = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 1}
+    assert "100 % of 1 bag is predicted correctly, and 100 % by" in no_learning_warning(one)
+
+
+def test_few_bags_are_no_reason_if_all_have_the_same_label():
+    same = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 5_000}
+    assert no_learning_warning(same).startswith("no evidence")
+    few = {"bag_accuracy": 1.0, "most_frequent_label": 0.9, "bags": 20}
+    assert no_learning_warning(few).startswith("too few bags")
+
+
+def test_figures_that_need_bag_labels_have_no_warning():
+    assert no_learning_warning({"bags": 5, "instances": 20}) is None
+
+
+def test_the_coverage_is_the_sum_over_parts():
+    partly = {"instances": 90, "bags": 10, "known_instances": 20, "known_bags": 3, "instance_accuracy": 0.5}
+    full = {"instances": 30, "bags": 4, "instance_accuracy": 0.5, "overestimation": 0.1}
+    note = coverage_note(partly, full)
+    assert "50 of 120 instances" in note
+    assert "7 of 14 bags" in note
+    assert coverage_note(full) is None
+    assert "bags" not in coverage_note(partly)

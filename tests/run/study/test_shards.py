@@ -1,0 +1,107 @@
+"""Shards of a study: each trains its own cells and nothing else; together they are the whole study."""
+
+import csv
+import json
+import shutil
+import threading
+
+import pytest
+
+from majority.errors import InputError
+from majority.files import write_shared_json
+from majority.run.shards import Shard
+
+SMALL = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "1", "--device", "cpu", "--jobs", "1"]
+COMMAND = ["--methods", "naive", "--scenarios", "large", "--folds", "0-2", *SMALL]
+
+
+def cells_of(out):
+    return {str(path.parent.relative_to(out)) for path in out.rglob("result.json")}
+
+
+def rows_of(out):
+    with (out / "table.csv").open() as file:
+        return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
+
+
+@pytest.mark.usefixtures("one_process")
+def test_shards_in_one_folder_or_in_several_are_together_the_whole_study(majority, labelled_set, tmp_path):
+    own, whole, shared, joined = labelled_set(), tmp_path / "whole", tmp_path / "shared", tmp_path / "joined"
+    assert majority("study", own, *COMMAND, "--out", whole)[0] == 0
+    seen = set()
+    for i in (1, 2):
+        apart = tmp_path / f"shard{i}"
+        before = cells_of(shared)
+        for out in (shared, apart):
+            code, printed, err = majority("study", own, *COMMAND, "--shard", f"{i}/2", "--out", out)
+            assert code == 0, err
+            assert f"shard {i}/2" in printed
+            assert "without --shard" in printed
+            assert not (out / "table.csv").exists(), "a table of one shard would look like that of the study"
+        assert cells_of(shared) - before == cells_of(apart)
+        assert len(cells_of(apart)) == 3 - i, "three cells"
+        assert not seen & cells_of(apart)
+        seen |= cells_of(apart)
+        assert json.loads((apart / "study.json").read_text()) == json.loads((whole / "study.json").read_text())
+        shutil.copytree(apart, joined, dirs_exist_ok=True)
+    assert seen == cells_of(whole)
+    for out in (shared, joined):
+        code, printed, _ = majority("study", own, *COMMAND, "--out", out)
+        assert code == 0
+        assert printed.startswith("3 of 3 cells were already finished")
+        assert rows_of(out) == rows_of(whole)
+        assert sorted(path.name for path in out.iterdir()) == sorted(path.name for path in whole.iterdir())
+
+
+@pytest.mark.usefixtures("one_process")
+def test_a_shard_more_than_there_are_cells_has_nothing_to_do(majority, labelled_set, tmp_path):
+    code, printed, err = majority("study", labelled_set(), *COMMAND, "--shard", "7/7", "--out", tmp_path / "out")
+    assert (code, err) == (0, "")
+    assert "shard 7/7: 0 cells" in printed
+
+
+@pytest.mark.usefixtures("one_process")
+def test_the_failures_of_a_shard_are_in_its_own_file(majority, labelled_set, tmp_path):
+    own, out = labelled_set(classes=2), tmp_path / "out"  # small is an empty range for two classes
+    out.mkdir()
+    (out / "failures-2-of-2.txt").write_text("of another shard")
+    command = ["study", own, "--methods", "naive", "--scenarios", "small", *SMALL, "--shard", "1/2", "--out", out]
+    code, _, err = majority(*command)
+    assert code == 1
+    assert str(out / "failures-1-of-2.txt") in err
+    assert "scenario small is empty" in (out / "failures-1-of-2.txt").read_text()
+    assert (out / "failures-2-of-2.txt").read_text() == "of another shard"
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/0", "a/b", "1/2/3", "-1/2", "1/99999999", ""])
+def test_a_wrong_shard_is_refused(majority, tmp_path, text):
+    code, _, err = majority("study", "digits", "--shard", text, "--out", tmp_path / "out")
+    assert code == 2
+    assert f"--shard {text}" in err
+    assert "2/8" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_all_parts_together_have_every_item_once():
+    for n in (1, 3, 10):
+        parts = [Shard(i, n).take(range(7)) for i in range(1, n + 1)]
+        assert sorted(item for part in parts for item in part) == [*range(7)]
+
+
+def test_several_commands_write_the_same_file_at_once(tmp_path):
+    failed = []
+
+    def write():
+        try:
+            for _ in range(20):
+                write_shared_json(tmp_path / "study.json", {"a": 1})
+        except InputError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert json.loads((tmp_path / "study.json").read_text()) == {"a": 1}

@@ -1,0 +1,258 @@
+"""A study: every cell once, one table; wrong use is refused before any cell is trained."""
+
+import csv
+import json
+import locale
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from majority.nn.heads import METHODS
+from majority.run.study import aggregate, as_csv, as_markdown
+from majority.run.study.tables import format_figure
+
+GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "compare-methods.md"
+SMALL = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
+COMMAND = ["study", "digits", "--methods", "log-mean,naive", "--scenarios", "large,various", "--folds", "0-1", *SMALL]
+
+
+@pytest.fixture(scope="module")
+def finished(majority, in_process, tmp_path_factory):
+    """The folder of a study, and what the command printed."""
+    out = tmp_path_factory.mktemp("study") / "out"
+    with in_process():
+        code, printed, err = majority(*COMMAND, "--jobs", "1", "--out", out)
+    assert code == 0, err
+    return out, printed
+
+
+def rows_of(out):
+    with (out / "table.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_study_runs_every_cell_and_prints_mean_and_deviation(finished):
+    out, printed = finished
+    assert len(list(out.rglob("result.json"))) == 2 * 2 * 2
+    rows = rows_of(out)
+    assert [(row["scenario"], row["method"], row["n"]) for row in rows] == [
+        ("large", "log-mean", "2"), ("large", "naive", "2"), ("various", "log-mean", "2"), ("various", "naive", "2"),
+    ]  # fmt: skip
+    cells = [json.loads((out / "digits/large/naive" / f"fold{f}" / "result.json").read_text()) for f in (0, 1)]
+    a, b = (cell["test"]["instance_accuracy"] for cell in cells)
+    assert float(rows[1]["instance_accuracy"]) == pytest.approx((a + b) / 2)
+    assert float(rows[1]["instance_accuracy_sd"]) == pytest.approx(abs(a - b) / 2**0.5)
+    assert f"{(a + b) / 2:.3f} ± " in printed
+    assert f"[8/8] {out}" in printed
+    assert len((out / "results.jsonl").read_text().splitlines()) == 8
+
+
+def test_methods_share_their_bags(finished):
+    out, _ = finished
+    prints = {
+        method: json.loads((out / f"digits/large/{method}/fold0/config.json").read_text())["data"]["fingerprint"]
+        for method in ("log-mean", "naive")
+    }
+    assert prints["log-mean"] == prints["naive"]
+
+
+def test_a_finished_study_starts_no_process_and_gives_the_same_table(majority, finished, monkeypatch):
+    out, printed = finished
+    monkeypatch.setattr(subprocess, "Popen", None)
+    code, again, _ = majority(*COMMAND, "--out", out)
+    assert code == 0
+    first, _, tables = again.partition("\n")
+    assert first == "8 of 8 cells were already finished"
+    assert tables == printed[printed.index(tables[0]) :]
+
+
+@pytest.mark.usefixtures("one_process")
+def test_only_deleted_cells_are_trained_again(majority, finished, tmp_path):
+    out = shutil.copytree(finished[0], tmp_path / "study")
+    (command,) = re.findall(r"`(rm .*?)`", GUIDE.read_text())
+    command = command.replace("STUDY", str(out)).replace("METHOD", "naive")
+    stamps = {path: path.stat().st_mtime_ns for path in out.rglob("best.safetensors")}
+    subprocess.run(command, shell=True, check=True)
+    code, printed, err = majority(*COMMAND, "--jobs", "1", "--out", out)
+    assert code == 0, err
+    assert printed.startswith("4 of 8 cells were already finished\n")
+    trained = {path for path, stamp in stamps.items() if path.stat().st_mtime_ns != stamp}
+    assert trained == {path for path in stamps if path.parent.parent.name == "naive"}
+
+
+@pytest.fixture
+def c_locale():
+    """Files are written in ASCII, unless the program names another encoding."""
+    before = locale.setlocale(locale.LC_ALL)
+    locale.setlocale(locale.LC_ALL, "C")
+    yield
+    locale.setlocale(locale.LC_ALL, before)
+
+
+@pytest.mark.skipif(sys.flags.utf8_mode or sys.platform != "linux", reason="files are UTF-8 in every locale")
+def test_tables_are_utf_8_whatever_the_locale(majority, finished, c_locale, tmp_path):
+    with pytest.raises(UnicodeEncodeError):
+        (tmp_path / "ascii").write_text("±")
+    out = shutil.copytree(finished[0], tmp_path / "study")
+    (out / "table.md").unlink()
+    code, _, err = majority(*COMMAND, "--out", out)
+    assert code == 0, err
+    assert "±" in (out / "table.md").read_text(encoding="utf-8")
+
+
+def test_other_settings_are_refused_before_anything_runs(majority, finished):
+    out, _ = finished
+    request = (out / "study.json").read_text()
+    code, _, err = majority(*COMMAND, "--epochs", "3", "--out", out)
+    assert code == 2
+    assert "plan.training.epochs is 2, not 3" in err
+    assert (out / "study.json").read_text() == request
+
+
+@pytest.mark.usefixtures("one_process")
+def test_like_says_what_the_images_of_all_sources_show(majority, labelled_set, tmp_path):
+    words = ["study", labelled_set(), "--methods", "vote", "--scenarios", "large", "--bags", "12", "--bag-size", "8"]
+    words += ["--recipe", "census", "--epochs", "1", "--set", "census.teachers=1", "--jobs", "1"]
+    for like in ("pathmnist", None):
+        out = tmp_path / f"study-{like}"
+        code, _, err = majority(*words, *(["--like", like] if like else []), "--out", out)
+        assert code == 0, err
+        config = json.loads((out / "own/large/vote/fold0/config.json").read_text())
+        assert config["like"] == like
+        assert ({"flip", "rotate90"} <= {*map(str, config["plan"]["training"]["augment"])}) == bool(like)
+        assert ("like pathmnist" in rows_of(out)[0]["changed"]) == bool(like)
+        assert json.loads((out / "study.json").read_text())["changes"].get("like") == like
+    code, _, err = majority("study", "digits", "--like", "pathmnist", "--out", tmp_path / "refused")
+    assert code == 2
+    assert "leave out --like" in err
+
+
+@pytest.mark.usefixtures("one_process")
+def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
+    out = shutil.copytree(finished[0], tmp_path / "grown")
+    grown = ["study", "digits", "--methods", "all", "--scenarios", "large", *SMALL, "--jobs", "1", "--out", out]
+    stamp = (out / "digits/large/naive/fold0/best.safetensors").stat().st_mtime_ns
+    code, printed, err = majority(*grown)
+    assert code == 0, err
+    assert len([line for line in printed.splitlines() if line.startswith("[")]) == len(METHODS) - 2
+    assert (out / "digits/large/naive/fold0/best.safetensors").stat().st_mtime_ns == stamp
+    assert [row["method"] for row in rows_of(out)] == list(METHODS)
+    assert json.loads((out / "study.json").read_text()) == {
+        "sources": ["digits"],
+        "scenarios": ["large"],
+        "methods": list(METHODS),
+        "folds": [0],
+        "seeds": [0],
+        "recipe": "quick",
+        "changes": {"settings": {"training.epochs": 2}, "bags": 20, "bag_size": 8},
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["digits", "--methods", "naive,counting"], "there is no method 'counting'"),
+        (["digits", "--recipe", "soup"], "there is no recipe 'soup'"),
+        (["digits", "--scenarios", "large,tiny"], "scenario 'tiny' is unknown"),
+        (["digits", "--folds", "3-5"], "there is no fold 5"),
+        (["digits", "--folds", "3-1"], "write 0, 0-4 or 0,2"),
+        (["digits", "--epochs", "0"], "epochs is 0"),
+        (["digits", "--jobs", "0"], "--jobs 0"),
+        (["digits", "--device", "tpu"], "device 'tpu'"),
+        (["digits", "didgits"], "did you mean digits?"),
+        (["digits", "nowhere/bags.npz"], "there is no file nowhere/bags.npz"),
+        (["digits", "digits"], "two cells would share"),
+    ],
+)
+def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, message):
+    code, _, err = majority("study", *words, "--out", tmp_path / "out")
+    assert code == 2
+    assert message in err
+    assert not list(tmp_path.rglob("config.json"))
+
+
+def test_the_folder_of_a_run_is_refused(majority, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    code, _, err = majority("study", "digits", "--out", tmp_path)
+    assert code == 2
+    assert "holds a run: choose another folder with --out" in err
+    assert [file.name for file in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_files_of_one_name_are_refused(majority, tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        np.savez(tmp_path / folder / "bags.npz")
+    code, _, err = majority("study", tmp_path / "a/bags.npz", tmp_path / "b/bags.npz", "--out", tmp_path / "out")
+    assert code == 2
+    assert "different names" in err
+
+
+def test_a_folder_that_cannot_be_written_is_one_message(majority, tmp_path):
+    (tmp_path / "file").touch()
+    code, _, err = majority("study", "digits", "--out", tmp_path / "file" / "out")
+    assert code == 2
+    assert "out cannot be written (Not a directory): make it writable" in err
+
+
+def test_an_undefined_figure_is_left_out():
+    def result(fold, rate):
+        figures = {"instance_accuracy": 0.5, "bag_accuracy": 0.0, "consistency_rate": rate, "overestimation": 1.0}
+        names = {"source": "s", "scenario": "small", "method": "count", "recipe": "quick", "fold": fold, "seconds": 1.0}
+        return {"test": figures, **names}
+
+    (row,) = aggregate([result(0, None), result(1, 0.8)])
+    assert (row["n"], row["consistency_rate"], row["consistency_rate_sd"]) == (2, 0.8, None)
+    (empty,) = aggregate([result(0, None)])
+    assert format_figure(empty, "consistency_rate") == "-"
+    assert format_figure(empty, "overestimation") == "+1.0"
+    assert "| - |" in as_markdown([empty])
+    assert as_csv([empty]).splitlines()[0].startswith("source,scenario,method,recipe,n,instance_accuracy")
+
+
+@pytest.mark.usefixtures("one_process")
+def test_methods_are_never_compared_on_different_data(majority, tmp_path):
+    rng = np.random.default_rng(0)
+
+    def write():
+        images, labels = rng.integers(0, 256, (200, 8, 8), np.uint8), rng.integers(0, 3, (200, 1))
+        parts = {"train": slice(0, 140), "val": slice(140, 160), "test": slice(160, 200)}
+        arrays = {f"{name}_images": images[part] for name, part in parts.items()}
+        np.savez(tmp_path / "own.npz", **arrays, **{f"{name}_labels": labels[part] for name, part in parts.items()})
+
+    def study(methods):
+        words = ["--scenarios", "large", "--recipe", "quick", "--epochs", "1", "--bags", "8", "--bag-size", "4"]
+        return majority("study", tmp_path / "own.npz", "--methods", methods, *words, "--out", tmp_path / "out")
+
+    write()
+    assert study("log-mean")[0] == 0
+    before = (tmp_path / "out/table.csv").read_bytes()
+    write()
+    code, _, error = study("log-mean,vote")
+    assert code == 2
+    assert "were trained on different data" in error
+    assert (tmp_path / "out/table.csv").read_bytes() == before
+    assert study("log-mean,vote")[0] == 2, "again before anything runs"
+    shutil.rmtree(tmp_path / "out/own/large/log-mean")
+    assert study("log-mean,vote")[0] == 0
+
+
+@pytest.mark.usefixtures("one_process")
+def test_a_cell_without_a_finished_epoch_accepts_other_settings(majority, tmp_path):
+    def study(epochs):
+        words = ["--methods", "log-mean", "--scenarios", "large", "--recipe", "quick", "--epochs", epochs]
+        return majority("study", "digits", *words, "--bags", "8", "--bag-size", "4", "--out", tmp_path)
+
+    assert study(1)[0] == 0
+    cell = tmp_path / "digits/large/log-mean/fold0"
+    for file in cell.iterdir():
+        if file.name != "config.json":
+            file.unlink()
+    (cell / "metrics.jsonl").touch()
+    assert study(2)[0] == 0
+    assert json.loads((cell / "result.json").read_text())["epochs"] == 2

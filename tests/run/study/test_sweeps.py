@@ -1,0 +1,323 @@
+"""Seeds, varied settings, options, bags of your own, labelled vectors, a reference by name, and --config."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from majority import InputError, load_source
+from majority.cli.options import parse_vary
+from majority.run.study.comparison import Comparison
+from majority.run.study.missing import study_command
+from majority.run.study.page import write_study
+from majority.run.study.statistics import holm, paired_difference
+
+SMALL = ("--scenarios", "large", "--recipe", "quick", "--bags", 8, "--bag-size", 4, "--epochs", 1, "--device", "cpu")
+RATES = "training.learning_rate=1e-3,3e-4"
+
+pytestmark = pytest.mark.usefixtures("one_process")
+
+
+def table_of(out):
+    return pd.read_csv(out / "table.csv")
+
+
+def write_bags(path, n=20, split=False):
+    rng = np.random.default_rng(0)
+    label = np.repeat(np.arange(n) % 2, 3)
+    table = pd.DataFrame(rng.normal(label[:, None], 0.3, (3 * n, 2)), columns=["f", "g"])
+    table = table.assign(bag=np.repeat(np.arange(n), 3), bag_label=np.where(label, "b", "a"))
+    if split:
+        table["split"] = np.repeat(
+            np.where(np.arange(n) % 5 < 3, "train", np.where(np.arange(n) % 5 < 4, "val", "test")), 3
+        )
+    table.to_csv(path, index=False)
+    return path
+
+
+def test_seeds_and_varied_settings_are_compared_in_one_table(majority, tmp_path):
+    out = tmp_path / "study"
+    words = ("--methods", "count", "--folds", "0-1", "--seeds", "0-1", "--vary", RATES, "--option", "of=counts")
+    code, _, err = majority("study", "digits", *words, *SMALL, "--winner-ratio", 2, "--classes", 4, "--out", out)
+    assert code == 0, err
+    table = table_of(out)
+    assert table["method"].tolist() == ["count (learning_rate 0.001)", "count (learning_rate 0.0003)"]
+    assert table["n"].tolist() == [2, 2]
+    assert table["runs"].tolist() == [4, 4]
+    assert table["changed"].nunique() == 1
+    assert all(word in table["changed"][0] for word in ("of counts", "classes 4", "winner ratio 2"))
+    cell = out / "digits/large/count/training.learning_rate=0.0003/fold1-seed1"
+    config = json.loads((cell / "config.json").read_text())
+    assert config["plan"]["training"] | {"learning_rate": 3e-4, "seed": 1} == config["plan"]["training"]
+    assert config["method_options"] == {"of": "counts"}
+
+    first = Comparison([json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]).differences()[0]
+    assert first.name == "Instance accuracy minus that of count (learning_rate 0.0003)"
+    pages = majority("report", out, "--reference", "count (learning_rate 0.001)")
+    assert pages[0] == 0
+    assert "missing" not in pages[1]
+    assert "minus that of count (learning_rate 0.001)" in (out / "tables.md").read_text()
+    code, _, err = majority("report", out, "--reference", "vote")
+    assert code == 2
+    assert "count (learning_rate 0.001)" in err
+
+    (cell / "result.json").unlink()
+    code, printed, _ = majority("report", out)
+    assert "1 cell of this study missing" in printed
+    assert study_command(out) in printed
+    again = printed.split("to train them: majority ")[1].splitlines()[0].split()
+    assert majority(*again, "--device", "cpu", "--out", out)[0] == 0
+    assert (cell / "result.json").exists()
+
+
+def test_bags_of_your_own_and_benchmark_bags_in_one_study(majority, tmp_path):
+    place, out = write_bags(tmp_path / "own.csv"), tmp_path / "study"
+    words = ("--methods", "count,vote", "--folds", "0-1", *SMALL, "--out", out)
+    code, _, err = majority("study", place, "digits", *words)
+    assert code == 0, err
+    table = table_of(out)
+    assert table["source"].tolist() == ["own", "own", "digits", "digits"]
+    assert table["n"].tolist() == [2] * 4
+    assert (out / "own/bags/vote/fold1/result.json").exists()
+    assert "missing" not in majority("report", out)[1]
+
+
+def test_divided_bags_have_one_fold(majority, tmp_path):
+    place, out = write_bags(tmp_path / "own.csv", split=True), tmp_path / "study"
+    words = ("--methods", "count", "--folds", "0-2", "--recipe", "quick", "--epochs", 1, "--device", "cpu")
+    assert majority("study", place, *words, "--out", out)[0] == 0
+    assert [path.parent.name for path in out.rglob("result.json")] == ["fold0"]
+    assert "missing" not in majority("report", out)[1]
+
+
+def test_labelled_vectors_are_a_source(majority, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(200) % 4
+    vectors = (3 * np.eye(4)[labels] + rng.normal(size=(200, 4))).astype(np.float32)
+    place = tmp_path / "vectors.npz"
+    np.savez(place, train_features=vectors[:150], train_labels=labels[:150], test_features=vectors[150:],
+             test_labels=labels[150:])  # fmt: skip
+    assert load_source(place).store.shape == (200, 4)
+    words = ("--methods", "count", *SMALL, "--out", tmp_path / "study")
+    assert majority("study", place, *words)[0] == 0
+    assert table_of(tmp_path / "study")["source"].tolist() == ["vectors"]
+    np.savez(place, train_features=vectors.astype(int), train_labels=labels)
+    with pytest.raises(InputError, match="floating-point vectors"):
+        load_source(place)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("digits", "--seeds", "a"), "--seeds a"),
+        (("digits", "--vary", "training.learning_rate=1e-3"), "two different values"),
+        (("digits", "--vary", "training.speed=1,2"), "no setting 'training.speed'"),
+        (("digits", "--vary", "training.seed=1,2"), "--seed"),
+        (("digits", "--vary", RATES, "--learning-rate", "0.1"), "give it once"),
+        (("digits", "--methods", "count,vote", "--option", "of=counts"), "vote has no option"),
+        (("OWN", "--bag-size", "4"), "--bag-size"),
+        (("digits", "--preset", "difficulty", "--seeds", "0-1"), "--seeds"),
+        (("digits", "--preset", "difficulty", "--methods", "magic"), "magic"),
+        (("digits", "--methods", "count,vote", "--reference", "naive"), "--reference naive"),
+    ],
+)
+def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, message):
+    own = write_bags(tmp_path / "own.csv")
+    words = [own if word == "OWN" else word for word in words]
+    code, _, err = majority("study", *words, "--out", tmp_path / "out")
+    assert code == 2
+    assert message in err
+    assert not list(tmp_path.rglob("config.json"))
+
+
+def test_a_preset_with_other_methods_and_folds(tmp_path):
+    from majority.run.study import difficulty
+
+    cells = [experiment for _, experiment in difficulty.cells("digits", tmp_path, ["soft-count"], [3])]
+    assert {(cell.method, cell.data.fold) for cell in cells} == {("soft-count", 3), ("supervised", 3)}
+    rows = [{"axis": "bags", "value": 25, "method": name, "instance_accuracy": 0.5, "instance_accuracy_sd": None}
+            for name in ("soft-count", "supervised")]  # fmt: skip
+    assert "soft-count" in difficulty.plot("bags", rows)
+
+
+def test_holms_correction_is_that_of_its_definition():
+    """Holm (1979), by its definition: reject in order of p while p_(i) <= alpha / (m - i + 1)."""
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 5, 12):
+        p_values = np.round(rng.random(size) ** 3, 3)
+        corrected = holm(p_values.tolist())
+        for alpha in np.linspace(0.001, 0.999, 200):
+            order, rejected = np.argsort(p_values, kind="stable"), np.zeros(size, bool)
+            for rank, place in enumerate(order):
+                if p_values[place] > alpha / (size - rank):
+                    break
+                rejected[place] = True
+            assert (np.array(corrected) <= alpha + 1e-12).tolist() == rejected.tolist()
+    assert holm([0.01, 0.02, 0.03, 0.04, 0.05]) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.09])  # statsmodels' values
+    assert holm([]) == []
+
+
+def test_the_p_value_of_a_difference_is_that_of_scipy():
+    from scipy import stats
+
+    ours, theirs = {0: 0.5, 1: 0.7, 2: 0.9}, {0: 0.4, 1: 0.65, 2: 0.7}
+    found = paired_difference(ours, theirs, held_out_ratio=0)  # without overlap it is the ordinary paired t-test
+    expected = stats.ttest_rel([*ours.values()], [*theirs.values()])
+    assert found.p == pytest.approx(expected.pvalue)
+    assert paired_difference(ours, theirs).p > found.p
+    assert paired_difference(ours, ours).p is None  # no spread: the statistic is not defined
+    assert paired_difference({0: 0.5}, {0: 0.4}).p is None
+
+
+def test_p_values_are_corrected_for_the_whole_table(cell, tmp_path):
+    rng = np.random.default_rng(1)
+    methods = {"count": 0.5, "vote": 0.55, "log-mean": 0.6}
+    cells = [
+        cell(name, accuracy + rng.normal(0, 0.01), source=source, fold=fold)
+        for source in ("cifar10", "svhn") for name, accuracy in methods.items() for fold in range(5)
+    ]  # fmt: skip
+    table = Comparison(cells, "count").differences()[0]
+    gaps = [gap for _, row in table.rows for gap in row]
+    assert len(gaps) == 4
+    assert [gap.p_holm for gap in gaps] == holm([gap.p for gap in gaps])
+    assert all(gap.p_holm >= gap.p for gap in gaps)
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(one) + "\n" for one in cells))
+    write_study(tmp_path, reference="count")
+    written = pd.read_csv(tmp_path / "tables.csv").dropna(subset=["p_holm"])
+    assert sorted(written["p_holm"]) == pytest.approx(sorted(gap.p_holm for gap in gaps), abs=1e-6)
+
+
+# ---------------------------------------------------------------- --config
+
+
+def test_a_file_holds_the_options_and_the_command_line_wins(majority, tmp_path):
+    out, file = tmp_path / "study", tmp_path / "study.toml"
+    file.write_text(
+        f"""
+        sources = ["digits"]
+        methods = ["count", "vote"]
+        scenarios = ["large", "0.5,0.7"]
+        folds = [0, 1]
+        recipe = "quick"
+        bags = 8
+        bag-size = 4
+        epochs = 1
+        out = {json.dumps(str(out))}
+        [vary]
+        training.learning_rate = [1e-3, 3e-4]
+        [set]
+        training.weight_decay = 0.05
+        """
+    )
+    code, _, err = majority("study", "--config", file, "--folds", "0", "--methods", "vote", "--device", "cpu")
+    assert code == 0, err
+    table = table_of(out)
+    assert set(table["scenario"]) == {"large", "0.5,0.7"}
+    assert set(table["method"]) == {"vote (learning_rate 0.001)", "vote (learning_rate 0.0003)"}
+    assert set(table["n"]) == {1}
+    assert "weight decay 0.05" in table["changed"][0] or "weight_decay 0.05" in table["changed"][0]
+
+
+def test_train_takes_a_file_too(majority, tmp_path):
+    file = tmp_path / "train.toml"
+    file.write_text('source = "digits"\nrecipe = "quick"\nscenario = "large"\nbags = 8\nbag_size = 4\nepochs = 3\n'
+                    'method = "count"\n[option]\nof = "counts"\n')  # fmt: skip
+    with file.open("a") as lines:
+        lines.write("[set]\ntraining.weight_decay = 0.05\ntraining.learning_rate = 1e-3\n")
+    words = ("--epochs", 1, "--set", "training.learning_rate=2e-3", "--device", "cpu", "--out", tmp_path / "run")
+    assert majority("train", "--config", file, *words)[0] == 0
+    config = json.loads((tmp_path / "run/config.json").read_text())
+    assert config["method_options"] == {"of": "counts"}
+    assert (
+        config["plan"]["training"] | {"epochs": 1, "weight_decay": 0.05, "learning_rate": 2e-3}
+        == (config["plan"]["training"])
+    )
+    assert config["data"]["bags"] == 8
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("metods = 'count'", "did you mean methods?"),
+        ("zzz = 1", "the keys are"),
+        ("set = 3", "[set]"),
+        ("bags = {a = 1}", "is a table"),
+        ("= 3", "not a TOML file"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_wrong_file_is_one_message(majority, tmp_path, content, message):
+    file = tmp_path / "study.toml"
+    if content is not None:
+        file.write_text(content)
+    code, _, err = majority("study", "digits", "--config", file, "--out", tmp_path / "out")
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_values_of_vary():
+    assert parse_vary(["backbone=mlp,cnn", RATES]) == {
+        "backbone": ("mlp", "cnn"),
+        "training.learning_rate": (1e-3, 3e-4),
+    }
+
+
+# ---------------------------------------------------------------- options of one method, trackers
+
+
+def test_an_option_may_be_that_of_one_method(majority, tmp_path):
+    out = tmp_path / "study"
+    words = ("--methods", "count,vote", "--option", "count.of=counts", *SMALL, "--out", out)
+    assert majority("study", "digits", *words)[0] == 0
+    options = {
+        method: json.loads((out / f"digits/large/{method}/fold0/config.json").read_text())["method_options"]
+        for method in ("count", "vote")
+    }
+    assert options == {"count": {"of": "counts"}, "vote": {}}
+    assert table_of(out).set_index("method")["changed"].str.contains("of counts").to_dict() == {
+        "count": True,
+        "vote": False,
+    }
+    assert "--option count.of=counts" in study_command(out)
+
+
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        (["count.off=counts"], ["count", "off"]),
+        (["naive.of=counts"], ["naive.of", "count, vote"]),
+        (["of=counts"], ["vote", "of"]),
+    ],
+)
+def test_options_that_no_method_takes_are_refused(majority, tmp_path, options, facts):
+    words = [word for option in options for word in ("--option", option)]
+    out = tmp_path / "study"
+    code, _, err = majority("study", "digits", "--methods", "count,vote", *words, *SMALL, "--out", out)
+    assert code == 2
+    assert all(fact in err for fact in facts)
+    assert not out.exists()
+
+
+def test_every_cell_is_logged(majority, tmp_path):
+    pytest.importorskip("tensorboard", reason="tensorboard is not installed")
+    out = tmp_path / "study"
+    words = ("--methods", "naive,vote", "--log", "tensorboard", *SMALL, "--out", out)
+    assert majority("study", "digits", *words)[0] == 0
+    logged = {path.parents[2].name for path in out.rglob("tensorboard/events.*")}
+    assert logged == {"naive", "vote"}
+    code, _, err = majority("study", "digits", *words[:2], "--log", "wandb", *SMALL, "--out", tmp_path / "other")
+    assert code == 2
+    assert "tensorboard" in err
+    assert not (tmp_path / "other").exists()
+
+
+def test_scenarios_are_refused_for_bags_of_your_own(majority, tmp_path):
+    own, out = write_bags(tmp_path / "own.csv"), tmp_path / "study"
+    code, _, err = majority("study", own, "--methods", "vote", "--scenarios", "small", "--out", out)
+    assert code == 2
+    assert "--scenarios" in err
+    assert "own.csv" in err
+    assert not out.exists()

@@ -1,0 +1,366 @@
+"""Worker processes: killed, failing and interrupted studies, and how their progress is shown."""
+
+import csv
+import io
+import json
+import os
+import runpy
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from rich.console import Console
+
+from majority.run.data import Data
+from majority.run.experiment import Experiment
+from majority.run.folder import run_lock
+from majority.run.study import FinishedCell, Study, aggregate, as_csv, live, run_cells, workers
+from majority.run.study.cells import CellTrainer, State
+from majority.run.study.live import finished_line, progress_table, seconds_left, show_cells
+from majority.run.study.workers import _worker_environments
+
+BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
+OPTIONS = ["--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS, "--epochs", "40"]
+TINY = Data("digits", "large", bags=20, bag_size=8)
+WAIT = 180  # seconds: the machine may be busy
+
+
+FORKED = Path(__file__).parents[2] / "forked_process.py"
+COMMAND = """
+import os, runpy, signal, sys, types
+os.setsid()
+os.environ["OMP_NUM_THREADS"] = {threads!r}
+signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored in a shell's background
+sys.stdout, sys.stderr = (open(f"{folder}/{{name}}", "w", buffering=1) for name in ("stdout", "stderr"))
+from majority.cli import main
+from majority.run.study import workers
+workers.subprocess = types.SimpleNamespace(Popen=runpy.run_path({forked!r})["ForkedWorker"], PIPE=None)
+sys.argv = ["majority", *{words!r}]
+main()
+"""
+
+
+@pytest.fixture
+def start(processes, tmp_path):
+    """Start the command in its own process group; it writes into tmp_path/stdout and tmp_path/stderr."""
+    started = []
+
+    def start(*words):
+        threads = str(torch.get_num_threads())  # the same order of sums in all processes
+        program = COMMAND.format(threads=threads, folder=tmp_path, forked=str(FORKED), words=[*map(str, words)])
+        started.append(processes.Process(target=exec, args=(program, {})))
+        started[-1].start()
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.join()
+
+
+def wait_for(condition, seconds=WAIT):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.01)
+    return found
+
+
+def children(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def alive(pids):
+    return [pid for pid in pids if Path(f"/proc/{pid}/stat").exists() and " Z " not in status(pid)]
+
+
+def status(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return " Z "
+
+
+def running(out):
+    return {path.parent for path in out.rglob("metrics.jsonl") if path.stat().st_size} - finished(out)
+
+
+def finished(out):
+    return {path.parent for path in out.rglob("report.html")}
+
+
+def rows_of(out):
+    with (out / "table.csv").open() as file:
+        return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(file)]
+
+
+def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
+    start, majority, labelled_set, tmp_path, request
+):
+    out = tmp_path / "killed"
+    own = labelled_set()
+    study = start("study", own, *OPTIONS, "--jobs", "2", "--out", out)
+    wait_for(lambda: finished(out) and running(out))
+    workers = children(study.pid)
+    assert len(workers) == 2
+    study.kill()
+    study.join()
+    wait_for(lambda: not alive(workers), seconds=10)
+    kept = {folder: (folder / "best.safetensors").stat().st_mtime_ns for folder in finished(out)}
+    assert 0 < len(kept) < 4
+    assert not (out / "table.csv").exists()
+    assert majority("report", out)[0] == 0, "about the finished cells"
+    request.getfixturevalue("one_process")
+    code, _, err = majority("study", own, *OPTIONS, "--jobs", "1", "--out", out)
+    assert code == 0, err
+    assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
+
+    common = Experiment(replace(TINY, source=own), recipe="quick", settings={"training.epochs": 40})
+    cells = Study((own,), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
+    results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
+    (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
+    assert rows_of(out) == rows_of(tmp_path)
+    assert not (out / ".lock").exists()
+
+
+def test_an_interrupted_study_says_how_to_continue(start, labelled_set, tmp_path):
+    own, out = labelled_set(), tmp_path / "out"
+    study = start("study", own, *OPTIONS, "--epochs", "2000", "--jobs", "1", "--out", out)
+    wait_for(lambda: running(out))
+    workers = children(study.pid)
+    os.killpg(study.pid, signal.SIGINT)
+    study.join(WAIT)
+    assert study.exitcode == 130
+    assert "repeat the same command" in (tmp_path / "stdout").read_text()
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
+    assert not alive(workers)
+
+
+@pytest.mark.usefixtures("one_process")
+def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, labelled_set, tmp_path):
+    own = labelled_set(classes=2)  # small is an empty range for two classes
+    out = tmp_path / "out"
+    command = ["study", own, labelled_set("other.npz"), "--methods", "naive", "--scenarios", "small,large", *BAGS]
+    command += ["--epochs", "2", "--jobs", "1", "--out", out]
+    with run_lock(out / "other/large/naive/fold0"):
+        code, printed, err = majority(*command)
+    assert code == 1
+    failed = [line for line in err.splitlines() if line.startswith("failed: ")]
+    assert "own/small/naive/fold0: scenario small is empty for 2 classes" in failed[0]
+    assert "another command is working in" in failed[1]
+    assert len(failed) == 2
+    assert "failed: scenario small is empty" in printed
+    assert all(line.removeprefix("failed: ") in (out / "failures.txt").read_text() for line in failed)
+    assert len(rows_of(out)) == len((out / "results.jsonl").read_text().splitlines()) == 2
+
+    labelled_set()
+    code, printed, err = majority(*command)
+    assert (code, err) == (0, "")
+    assert len([line for line in printed.splitlines() if line.startswith("[")]) == 2
+    assert not (out / "failures.txt").exists()
+    assert len(rows_of(out)) == 4
+
+
+@pytest.mark.parametrize("options", [OPTIONS, ["--preset", "difficulty"]])
+def test_only_one_command_works_in_a_study(majority, tmp_path, options):
+    (tmp_path / "failures.txt").write_text("of the running command")
+    with run_lock(tmp_path):
+        before = {file: file.read_text() for file in tmp_path.iterdir()}
+        code, printed, err = majority("study", "digits", *options, "--out", tmp_path)
+        assert (code, printed) == (2, "")
+        assert f"another command is working in {tmp_path}" in err
+        assert err.count("\n") == 1
+        assert {file: file.read_text() for file in tmp_path.iterdir()} == before
+
+
+def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path, monkeypatch):
+    started, start = [], runpy.run_path(str(FORKED))["ForkedWorker"]
+
+    def start_process(*given, **more):
+        started.append(start(*given, **more))
+        return started[-1]
+
+    def train(self, experiment, order):
+        if "failing" in order["folder"]:
+            raise ZeroDivisionError("of this test")
+        plain(self, experiment, order)
+
+    plain = CellTrainer.train
+    monkeypatch.setattr(CellTrainer, "train", train)
+    monkeypatch.setattr(workers, "subprocess", SimpleNamespace(Popen=start_process, PIPE=None))
+    names = ("refused", "wrong", "failing", "right")
+    refused, wrong, failing, right = (tmp_path / name / "fold0" for name in names)
+    data = replace(TINY, source=labelled_set())
+    unexpected = replace(data)
+    object.__setattr__(unexpected, "data_seed", "many")  # past the check of its fields
+    cells = [
+        (refused, Experiment(replace(data, fold=99), recipe="quick")),
+        (wrong, Experiment(unexpected, recipe="quick")),
+        (failing, Experiment(data, recipe="quick")),
+        (right, Experiment(data, recipe="quick", settings={"training.epochs": 1})),
+    ]
+    ended = run_cells(cells, tmp_path, "cpu", jobs=1)
+    assert [cell.folder for cell in ended] == [refused, wrong, failing, right]
+    assert "fold 99" in ended[0].failure
+    assert "Traceback" not in ended[0].details
+    assert "data_seed" in ended[1].failure
+    assert "Traceback" in (tmp_path / "failures.txt").read_text()
+    assert ended[2].failure == "ZeroDivisionError: of this test"
+    assert "Traceback" in ended[2].details
+    assert ended[3].result["epochs"] == 1
+    assert [process.wait() for process in started] == [1, 1, -signal.SIGKILL], "two ended by themselves"
+
+
+def test_after_a_kill_the_next_cell_gets_a_fresh_process(tmp_path, monkeypatch):
+    """The program stands for the worker's, whose imports take seconds."""
+    started = tmp_path / "started"
+    note = f"print(os.getpid(), file=open({str(started)!r}, 'a'), flush=True)"
+    program = f"import os, sys; {note}; sys.stdin.readline(); os.kill(os.getpid(), 9)"
+    monkeypatch.setattr(workers, "PROGRAM", program)
+    cells = [(tmp_path / name / "fold0", Experiment(TINY)) for name in ("one", "two")]
+    for cell in run_cells(cells, tmp_path, "cpu", jobs=1):
+        assert "killed (signal 9)" in cell.failure
+        assert "memory" in cell.failure
+        assert "--jobs" in cell.failure
+    assert len(set(started.read_text().split())) == 2
+
+
+def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert _worker_environments(on_gpu=False, jobs=None, cells=100) == [{"OMP_NUM_THREADS": "1"}] * 8
+    assert _worker_environments(on_gpu=False, jobs=None, cells=2) == [{"OMP_NUM_THREADS": "4"}] * 2
+    assert _worker_environments(on_gpu=False, jobs=3, cells=100) == [{"OMP_NUM_THREADS": "2"}] * 3
+    gpus = [
+        environment["CUDA_VISIBLE_DEVICES"] for environment in _worker_environments(on_gpu=True, jobs=None, cells=100)
+    ]
+    assert gpus == ["0", "1", "0", "1"]
+    only_one = _worker_environments(on_gpu=True, jobs=None, cells=100, gpu=1)
+    assert [environment["CUDA_VISIBLE_DEVICES"] for environment in only_one] == ["1", "1"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert _worker_environments(on_gpu=True, jobs=1, cells=100) == [
+        {"OMP_NUM_THREADS": "5", "CUDA_VISIBLE_DEVICES": "3"}
+    ]
+
+
+# ---------------------------------------------------------------------- progress
+
+
+@pytest.fixture
+def state(tmp_path):
+    """Five folds of two methods: two done, one failed, one at epoch 10 of 40, six waiting."""
+    names = [(method, fold) for method in ("count", "vote") for fold in range(5)]
+    cells = {tmp_path / f"digits/large/{method}/fold{fold}": Experiment(TINY, method) for method, fold in names}
+    state = State(cells, tmp_path, workers=1, seconds=[40.0, 40.0])
+    first, second, third, fourth, *_ = cells
+    for folder, accuracy in ((first, 0.5), (second, 0.75)):
+        state.finished[folder] = FinishedCell(
+            folder, {"test": {"instance_accuracy": accuracy}, "epochs": 40, "seconds": 1.25}
+        )
+    state.finished[third] = FinishedCell(third, failure="no memory")
+    state.running[fourth] = 100.0
+    fourth.mkdir(parents=True)
+    (fourth / "config.json").write_text(json.dumps({"planned_epochs": 40}))
+    (fourth / "metrics.jsonl").write_text("{}\n" * 10)
+    return state
+
+
+def printed(renderable):
+    text = io.StringIO()
+    Console(file=text, width=150).print(renderable)
+    return text.getvalue()
+
+
+def test_the_table_shows_finished_running_failed_and_waiting_cells(state):
+    shown = printed(progress_table(state, max_rows=30))
+    (count,) = [row for row in shown.splitlines() if "digits/large/count" in row]
+    assert [cell.strip() for cell in count.split("│")[1:-1]] == [
+        "digits/large/count", "2 of 5", "fold3: epoch 10 of 40", "1", "1", "0.625",
+    ]  # fmt: skip
+    assert "digits/large/vote" in shown
+    assert "2 of 10 cells done, 1 failed" in shown
+
+
+def test_a_table_longer_than_the_terminal_shows_the_running_cells(state):
+    shown = printed(progress_table(state, max_rows=1))
+    assert "of 2 rows" in shown
+    assert "digits/large/count" in shown
+    assert "digits/large/vote" not in shown
+
+
+def test_the_time_left_counts_waiting_and_running_cells(state):
+    assert seconds_left(state, now=110.0) == pytest.approx(6 * 40 + 30)  # a quarter took 10 s, so the whole takes 40 s
+    state.workers = 3
+    assert seconds_left(state, now=110.0) == pytest.approx((6 * 40 + 30) / 3)
+    state.seconds.clear()
+    state.running.clear()
+    assert seconds_left(state, now=110.0) is None
+
+
+def test_lines_tell_how_each_cell_ended(state, capsys):
+    first, _, third = state.finished.values()
+    assert finished_line(state, first) == f"[3/10] {first.folder}: instance accuracy 0.500, 40 epochs, 1.2 s"
+    assert finished_line(state, third) == f"[3/10] {third.folder}: failed: no memory"
+    logged = []
+    with show_cells(logged.append) as watch:
+        watch(state, None)
+        watch(state, third)
+        watch(state, None)
+    assert logged == ["3 of 10 cells were already finished", finished_line(state, third)]
+
+
+def test_a_log_gets_the_running_cells_while_none_ends(state, monkeypatch):
+    logged, now = [], [1_000.0]
+    monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
+    with show_cells(logged.append) as watch:
+        for now[0] in (1_000.0, 1_059.0, 1_060.0, 1_061.0, 1_120.0):
+            watch(state, None)
+    assert len(logged) == 3
+    assert logged[1].startswith("running: digits/large/count/fold3: epoch 10 of 40; 2 of 10 cells done, 1 failed, ")
+
+
+def test_epochs_are_those_of_all_stages(tmp_path):
+    assert live._epochs(tmp_path) is None, "not started"
+    (tmp_path / "config.json").write_text(json.dumps({"planned_epochs": 440}))
+    assert live._epochs(tmp_path) == (0, 440)
+    for stage, epochs in (("pretrain", 200), ("head", 7)):
+        (tmp_path / "stages" / stage).mkdir(parents=True)
+        (tmp_path / "stages" / stage / "metrics.jsonl").write_text("{}\n" * epochs)
+    assert live._epochs(tmp_path) == (207, 440)
+
+
+def test_a_terminal_gets_the_table(state, monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "150")
+    with show_cells(print) as watch:
+        watch(state, None)
+    captured = capsys.readouterr()
+    assert captured.err.count("3 of 10 cells were already finished") == 1
+    assert "cells done" in captured.err
+    assert captured.out == ""
+
+
+def test_the_progress_of_a_dead_process_is_not_its_failure(tmp_path, monkeypatch):
+    program = "import sys; print('digits: 3 of 9 epochs', file=sys.stderr); sys.exit(3)"
+    monkeypatch.setattr(workers, "PROGRAM", program)
+    (cell,) = run_cells([(tmp_path / "fold0", Experiment(TINY))], tmp_path, "cpu", 1)
+    assert cell.failure == "the process ended with exit code 3"
+    assert cell.details == "digits: 3 of 9 epochs"
+
+
+def test_the_details_of_a_failure_belong_to_its_own_cell(tmp_path, monkeypatch):
+    refuses = 'print("a long warning", file=sys.stderr), print(\'{"failure": "refused"}\', flush=True)'
+    program = f"import sys; sys.stdin.readline(); {refuses}; sys.stdin.readline(); sys.exit('dies')"
+    monkeypatch.setattr(workers, "PROGRAM", program)
+    worker = workers._Worker({}, "cpu")
+    for failure, details in (("refused", ""), ("the process ended with exit code 1", "dies")):
+        worker.start_cell(tmp_path, Experiment(TINY))
+        assert worker.end_cell() == FinishedCell(tmp_path, failure=failure, details=details)
+    worker.kill()

@@ -1,0 +1,75 @@
+"""Bag accuracy has one meaning, by the counts of predicted instances, wherever it is shown."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Bags, Settings, build_model, evaluate, fit, load_source
+from majority.run.data import Data
+from majority.run.experiment import Experiment
+from majority.training.progress import _format_losses
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run whose method predicts other bags correctly than its instances do."""
+    folder = tmp_path_factory.mktemp("accuracy") / "run"
+    settings = {"training.epochs": 6}
+    Experiment(Data("digits", bags=60, bag_size=8), "feature-max", recipe="quick", settings=settings).run(folder, "cpu")
+    return folder
+
+
+def test_the_two_accuracies_of_this_run_differ(run):
+    result = json.loads((run / "result.json").read_text())
+    assert abs(result["test"]["bag_accuracy"] - result["test"]["method_bag_accuracy"]) > 0.02
+    assert abs(result["val"]["bag_accuracy"] - result["val"]["method_bag_accuracy"]) > 0.02
+
+
+def test_epochs_record_the_bags_that_are_right_by_count(run):
+    result = json.loads((run / "result.json").read_text())
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    kept = records[result["best_epoch"]]
+    assert kept["val_bag_accuracy"] == pytest.approx(result["val"]["bag_accuracy"], abs=1e-6)
+    assert f"bags right {kept['val_bag_accuracy']:.0%}" in _format_losses(kept)
+
+
+def test_predicted_bags_have_the_accuracy_of_the_result(run, majority, tmp_path):
+    out = tmp_path / "bags.csv"
+    code, _, err = majority("predict", run, "--bags", "--out", out, "--device", "cpu")
+    assert code == 0, err
+    with out.open(newline="") as file:
+        majorities = [row["majority"] for row in csv.DictReader(file)]
+    test = load_source("digits").make_parts(bags=60, bag_size=8).test
+    right = np.mean([test.classes[label] == name for label, name in zip(test.labels, majorities, strict=True)])
+    result = json.loads((run / "result.json").read_text())
+    assert right == pytest.approx(result["test"]["bag_accuracy"])
+
+
+def test_the_page_and_the_model_card_show_the_same_figure(run):
+    figures = json.loads((run / "result.json").read_text())["test"]
+    page, card = (run / "report.html").read_text(), (run / "model-card.md").read_text()
+    right, bags = round(figures["bag_accuracy"] * figures["bags"]), figures["bags"]
+    assert f"{right} of {bags} bags whose most frequent predicted class is the label" in page
+    assert f"{bags - right} of {bags} test bags, the most frequent predicted class is not the label" in page
+    assert page.count('data-correct="no"') >= 1
+    assert f"{figures['bag_accuracy']:.3f}" in card
+
+
+def test_training_counts_instances_whatever_the_method_predicts():
+    """Two of three instances are predicted as the label, while their mean confidence predicts the other class."""
+    bag = np.log([[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]]).astype(np.float32)
+    bags = Bags.from_lists([bag, bag[:, ::-1]] * 2, ["b", "a"] * 2, "ab")
+    model = build_model(bags, "log-mean", torch.nn.Identity())
+    with torch.no_grad():
+        model.head.classifier.weight.copy_(torch.eye(2))
+        model.head.classifier.bias.zero_()
+        model.normalise.mean.zero_()
+        model.normalise.std.fill_(1)
+    settings = Settings(epochs=1, learning_rate=1e-12, warmup_epochs=0, batch_bags=2)
+    (record,) = fit(model, bags, bags, settings, device="cpu").history
+    assert (record["train_bag_accuracy"], record["val_bag_accuracy"]) == (1, 1)
+    figures = evaluate(model, bags, "cpu").summary()
+    assert (figures["bag_accuracy"], figures["method_bag_accuracy"]) == (1, 0)

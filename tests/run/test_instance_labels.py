@@ -1,0 +1,117 @@
+"""--use-instance-labels: a few labelled instances beside the bags, only where the user asks."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from majority import InputError, train
+from majority.run.data import Data
+
+QUICK = ("--recipe", "quick", "--epochs", "2", "--device", "cpu")
+
+
+def write_table(path, labels):
+    """Thirty bags of two classes; `labels` says which rows (bag, row) have their class in the column label."""
+    rng, rows = np.random.default_rng(0), []
+    for bag in range(30):
+        winner, other = ("ab", "ba")[bag % 2]
+        for row, name in enumerate([winner] * 3 + [other] * 2):
+            features = (2 * "ab".index(name) + rng.normal(size=2)).round(3)
+            rows.append((f"b{bag}", winner, name if labels(bag, row) else "", *features))
+    pd.DataFrame(rows, columns=["bag", "bag_label", "label", "f0", "f1"]).to_csv(path, index=False)
+
+
+def weights_of(run):
+    return {name: value.clone() for name, value in run.classifier.model.state_dict().items()}
+
+
+def differ(one, other):
+    return any((value != other[name]).any() for name, value in one.items())
+
+
+def train_quick(source, **options):
+    return train(source, recipe="quick", settings={"training.epochs": 2}, device="cpu", verbose=False, **options)
+
+
+def test_a_column_with_empty_cells_is_learned_only_if_the_user_asks(tmp_path):
+    write_table(tmp_path / "some.csv", lambda bag, row: row == 0 and bag < 20)
+    write_table(tmp_path / "none.csv", lambda bag, row: False)
+    plain, ignored = train_quick(tmp_path / "none.csv"), train_quick(tmp_path / "some.csv")
+    assert not differ(weights_of(plain), weights_of(ignored)), "without the flag nothing reads them"
+    assert "used_instance_labels" not in ignored.result
+    used = train_quick(tmp_path / "some.csv", use_instance_labels=True)
+    assert differ(weights_of(used), weights_of(plain))
+    assert 0 < used.result["used_instance_labels"] < 20, "those of training bags"
+    with pytest.raises(InputError, match="no instance of the training bags has a label"):
+        train_quick(tmp_path / "none.csv", use_instance_labels=True)
+
+
+def test_the_page_and_the_card_say_so_and_figures_leave_them_out(tmp_path, majority):
+    out = tmp_path / "run"
+    words = ("--scenario", "small", "--bags", "20", "--bag-size", "8", "--out", out)
+    code, shown, error = majority("train", "digits", "--use-instance-labels", "--instance-labels", "2", *words, *QUICK)
+    assert code == 0, error
+    assert "labels of 20 instances" in shown
+    result = json.loads((out / "result.json").read_text())
+    assert result["used_instance_labels"] == 20
+    assert "known_instances" not in result["test"], "no instance of a benchmark is in two parts"
+    page = (out / "report.html").read_text()
+    assert "those of 20 instances of training bags were used in training" in page
+    assert "--use-instance-labels --instance-labels 2" in page
+    card = (out / "model-card.md").read_text()
+    assert "those of 20 instances of training bags" in card
+    code, shown, error = majority("evaluate", out, "--all", "--device", "cpu")
+    assert code == 0, error
+    known = 20 * 8 - int(shown.split("instance figures are over the ")[1].split(" of ")[0].replace(",", ""))
+    assert known >= 20, "the learned instances of training bags are left out"
+
+
+def test_an_image_that_is_also_in_a_test_bag_is_left_out_there(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [(f"b{bag}", "ab"[bag % 2], f"{bag}-{row}.png", "ab"[bag % 2]) for bag in range(12) for row in range(3)]
+    rows += [(f"b{bag}", "ab"[bag % 2], "shared.png", "a") for bag in range(12)]
+    for name in {row[2] for row in rows}:
+        Image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)).save(tmp_path / name)
+    pd.DataFrame(rows, columns=["bag", "bag_label", "path", "label"]).to_csv(tmp_path / "images.csv", index=False)
+    data = Data(str(tmp_path / "images.csv"), folds=3, use_instance_labels=True)
+    source = data.open()
+    (shared,) = np.flatnonzero(source.paths == "shared.png")
+    train, val, test = data.parts(source)
+    for bags in (val, test):
+        assert (bags.instance_labels[bags.index == shared] == -1).all()
+        assert (bags.instance_labels[bags.index != shared] >= 0).all()
+    assert (train.training_labels >= 0).all()
+    assert train.instance_labels is None
+
+
+def test_all_bags_and_all_their_labels_at_the_end(tmp_path):
+    write_table(tmp_path / "some.csv", lambda bag, row: row == 0)
+    run = train_quick(tmp_path / "some.csv", use_instance_labels=True, refit=True, out=tmp_path / "run")
+    assert run.result["used_instance_labels"] == 18
+    assert run.result["test"]["known_instances"] == 6, "labels of test bags are for figures of the first classifier"
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        (("--use-instance-labels",), ["every instance of a benchmark set has a label", "--instance-labels 5"]),
+        (("--instance-labels", "5"), ["only with --use-instance-labels"]),
+        (("--use-instance-labels", "--instance-labels", "0"), ["instance labels 0", "1 or more"]),
+        (
+            ("--use-instance-labels", "--instance-labels", "5", "--method", "supervised"),
+            ["method supervised is a reference method", "leave out --use-instance-labels"],
+        ),
+        (
+            ("--use-instance-labels", "--instance-labels", "5", "--recipe", "mpem"),
+            ["recipe mpem cannot learn a part of them", "quick, paper, augmented, census"],
+        ),
+    ],
+)
+def test_what_is_refused(words, facts, tmp_path, majority):
+    code, _, error = majority("train", "digits", *words, "--out", tmp_path / "run")
+    assert code == 2
+    assert all(fact in error for fact in facts), error
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,237 @@
+"""`majority map`, the model card and the metadata of an exported model, as a user sees them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from majority import Bags, InputError
+from majority.run.maps import usual_spacing
+
+POSITION = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 3}
+GEOJSON = {  # RFC 7946: a FeatureCollection of polygons and points; properties as QuPath 0.4 and later reads them
+    "type": "object",
+    "required": ["type", "features"],
+    "properties": {
+        "type": {"const": "FeatureCollection"},
+        "features": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["type", "id", "geometry", "properties"],
+                "properties": {
+                    "type": {"const": "Feature"},
+                    "id": {"type": "string", "format": "uuid"},
+                    "geometry": {
+                        "oneOf": [
+                            {
+                                "type": "object",
+                                "required": ["type", "coordinates"],
+                                "properties": {"type": {"const": "Point"}, "coordinates": POSITION},
+                            },
+                            {
+                                "type": "object",
+                                "required": ["type", "coordinates"],
+                                "properties": {
+                                    "type": {"const": "Polygon"},
+                                    "coordinates": {
+                                        "type": "array",
+                                        "minItems": 1,
+                                        "items": {"type": "array", "minItems": 4, "items": POSITION},
+                                    },
+                                },
+                            },
+                        ]
+                    },
+                    "properties": {
+                        "type": "object",
+                        "required": ["objectType", "classification", "measurements"],
+                        "properties": {
+                            "objectType": {"enum": ["annotation", "detection", "tile"]},
+                            "classification": {
+                                "type": "object",
+                                "required": ["name", "color"],
+                                "properties": {
+                                    "name": {"type": "string"},
+                                    "color": {
+                                        "type": "array",
+                                        "items": {"type": "integer", "minimum": 0, "maximum": 255},
+                                        "minItems": 3,
+                                        "maxItems": 3,
+                                    },
+                                },
+                            },
+                            "measurements": {"type": "object", "additionalProperties": {"type": "number"}},
+                            "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+                        },
+                    },
+                },
+            },
+        },
+    },
+}
+
+
+def table_of(places, bags=12, size=9):
+    """Instances of class a are around 2, of class b around -2; `places` gives x and y of instance i of a bag."""
+    rng, rows = np.random.default_rng(0), []
+    for bag in range(bags):
+        for i in range(size):
+            true = "ab"[(bag + (i % 3 == 0)) % 2]
+            x, y = places(bag, i)
+            rows.append([f"s{bag}", "ab"[bag % 2], rng.normal(2 if true == "a" else -2, 0.3), rng.normal(), x, y])
+    return pd.DataFrame(rows, columns=["bag", "bag_label", "f0", "f1", "x", "y"])
+
+
+@pytest.fixture(scope="module")
+def run(majority, tmp_path_factory):
+    """A run on tiles of 256 pixels, three in a row; the test bags are its own."""
+    folder = tmp_path_factory.mktemp("maps")
+    table_of(lambda bag, i: (256 * (i % 3) + 7, 256 * (i // 3))).to_csv(folder / "tiles.csv", index=False)
+    words = ("--recipe", "quick", "--epochs", 10, "--device", "cpu", "--out", folder / "run")
+    code, _, err = majority("train", folder / "tiles.csv", *words)
+    assert code == 0, err
+    return folder / "run"
+
+
+def read_valid(path):
+    """The features of a file that is valid by the schema, and whose rings are closed."""
+    jsonschema = pytest.importorskip("jsonschema")
+    content = json.loads(path.read_text())
+    jsonschema.validate(content, GEOJSON)
+    for feature in content["features"]:
+        if feature["geometry"]["type"] == "Polygon":
+            (ring,) = feature["geometry"]["coordinates"]
+            assert ring[0] == ring[-1]
+    return content["features"]
+
+
+def test_tiles_for_qupath(run, majority, tmp_path):
+    source, out = run.parent / "tiles.csv", tmp_path / "maps"
+    code, printed, err = majority("map", run, source, "--out", out)
+    assert code == 0, err
+    assert "108 instances in 12 maps" in printed
+    assert majority("predict", run, source, "--out", tmp_path / "classes.csv")[0] == 0
+    rows = pd.read_csv(tmp_path / "classes.csv")
+    ids = set()
+    for bag, of_bag in rows.groupby("bag"):
+        features = read_valid(out / f"{bag}.geojson")
+        for feature, row in zip(features, of_bag.itertuples(), strict=True):
+            (ring,) = feature["geometry"]["coordinates"]
+            assert ring[0] == [row.x, row.y]
+            assert ring[2] == [row.x + 256, row.y + 256]
+            properties = feature["properties"]
+            assert properties["objectType"] == "tile"
+            assert properties["classification"]["name"] == of_bag.loc[row.Index, "class"]
+            assert properties["measurements"]["p(a)"] == pytest.approx(of_bag.loc[row.Index, "p(a)"], abs=1e-5)
+            ids.add(feature["id"])
+    assert len(ids) == 108
+    colours = {tuple(f["properties"]["classification"]["color"]) for f in features}
+    assert len(colours) == 2
+
+
+def test_the_picture_has_the_colour_of_each_tile_at_its_place(run, majority, tmp_path):
+    code, _, err = majority("map", run, run.parent / "tiles.csv", "--out", tmp_path)
+    assert code == 0, err
+    picture = np.asarray(Image.open(tmp_path / "s0.png"))
+    for feature in read_valid(tmp_path / "s0.geojson"):
+        x, y = feature["geometry"]["coordinates"][0][0]
+        column, row = (round(12 + (at + 128) * 1024 / 768) for at in (x - 7, y))
+        assert picture[row, column].tolist() == feature["properties"]["classification"]["color"]
+
+
+def test_points_on_one_map_with_north_above(run, majority, tmp_path):
+    """Places that lie in no rows are points; coordinates that are no pixels are drawn with y upwards."""
+    table_of(lambda bag, i: (60 + bag + i / 7, 40 + bag / 3 + i**2 / 9)).to_csv(tmp_path / "fields.csv", index=False)
+    code, _, err = majority("map", run, tmp_path / "fields.csv", "--together", "--out", tmp_path / "maps")
+    assert code == 0, err
+    features = read_valid(tmp_path / "maps" / "all.geojson")
+    assert len(features) == 108
+    assert {feature["geometry"]["type"] for feature in features} == {"Point"}
+    assert sorted(path.name for path in (tmp_path / "maps").iterdir()) == ["all.geojson", "all.png"]
+    places = np.array([feature["geometry"]["coordinates"] for feature in features])
+    north = features[int(places[:, 1].argmax())]["properties"]["classification"]["color"]
+    picture = np.asarray(Image.open(tmp_path / "maps" / "all.png"))
+    x = round(12 + (places[places[:, 1].argmax(), 0] - places[:, 0].min()) * 1024 / np.ptp(places, axis=0).max())
+    assert picture[12, x].tolist() == north
+
+
+def test_tile_size_is_given(run, majority, tmp_path):
+    words = ("map", run, run.parent / "tiles.csv", "--out", tmp_path / "maps", "--tile-size")
+    assert majority(*words, 100)[0] == 0
+    (ring,) = read_valid(tmp_path / "maps" / "s0.geojson")[0]["geometry"]["coordinates"]
+    assert ring[1][0] - ring[0][0] == 100
+    code, _, err = majority(*words, -1)
+    assert code == 2
+    assert "--tile-size" in err
+
+
+def test_bags_without_coordinates_are_refused(run, majority, tmp_path):
+    table_of(lambda bag, i: (0, 0)).drop(columns=["x", "y"]).to_csv(tmp_path / "none.csv", index=False)
+    code, _, err = majority("map", run, tmp_path / "none.csv", "--out", tmp_path / "maps")
+    assert code == 2
+    assert "x and y" in err
+    assert not (tmp_path / "maps").exists()
+
+
+def test_names_of_bags_that_are_no_file_names(run, majority, tmp_path):
+    table = table_of(lambda bag, i: (i, i))
+    table["bag"] = "a/" + table["bag"]
+    table.to_csv(tmp_path / "bags.csv", index=False)
+    code, _, err = majority("map", run, tmp_path / "bags.csv", "--out", tmp_path / "maps")
+    assert code == 2
+    assert "a/s0" in err
+    assert "--together" in err
+    assert majority("map", run, tmp_path / "bags.csv", "--together", "--out", tmp_path / "maps")[0] == 0
+
+
+def test_pictures_of_others_are_not_replaced(run, majority, tmp_path):
+    table_of(lambda bag, i: (i, bag)).to_csv(tmp_path / "bags.csv", index=False)
+    (tmp_path / "s1.png").write_bytes(b"a scan")
+    code, _, err = majority("map", run, tmp_path / "bags.csv", "--out", tmp_path)
+    assert code == 2
+    assert "s1.png" in err
+    assert (tmp_path / "s1.png").read_bytes() == b"a scan"
+    assert not list(tmp_path.glob("*.geojson"))
+
+
+def test_spacing_ignores_gaps_and_other_bags():
+    tiles = [[0, 0], [64, 0], [192, 0], [256, 0], [0, 64], [64, 64]]
+    other = [[32, 0], [96, 0]]
+    bags = Bags.from_lists([np.zeros((6, 1)), np.zeros((2, 1))], ["a", "b"], coordinates=[tiles, other])
+    assert usual_spacing(bags) == 64
+
+
+def test_model_card_has_figures_with_n_and_limits(run):
+    card, result = (run / "model-card.md").read_text(), json.loads((run / "result.json").read_text())
+    for title in ("Use", "Data", "Labels", "Method", "Figures", "Limits"):
+        assert f"\n## {title}\n" in card
+    test = result["test"]
+    assert f"On {test['bags']} test bags with {test['instances']} instances, 0 of known class" in card
+    assert f"{test['bag_accuracy']:.3f}" in card
+    assert "- a\n- b\n" in card
+    assert str(run.parent) not in card
+
+
+@pytest.mark.usefixtures("onnx_operators")
+def test_exported_model_has_the_same_facts(run, majority, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    code, _, err = majority("export", run, "--out", tmp_path / "m.onnx")
+    assert code == 0, err
+    about = json.loads(onnxruntime.InferenceSession(tmp_path / "m.onnx").get_modelmeta().custom_metadata_map["about"])
+    result = json.loads((run / "result.json").read_text())
+    assert about["classes"] == ["a", "b"]
+    assert about["source"] == "tiles.csv"
+    assert about["figures"]["n_bags"] == result["test"]["bags"]
+    assert about["figures"]["bag_accuracy"] == result["test"]["bag_accuracy"]
+
+
+def test_maps_from_python(run):
+    from majority import Classifier, write_maps
+
+    bags = Bags.from_lists([np.zeros((2, 2), np.float32)], ["a"], ["a", "b"])
+    with pytest.raises(InputError, match="coordinates"):
+        write_maps(run, Classifier.load(run / "best.safetensors"), bags)

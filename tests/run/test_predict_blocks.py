@@ -1,0 +1,258 @@
+"""Predictions in parts: the same rows as in one file, whoever wrote the parts, and nothing is done twice."""
+
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from majority.files import exclusive_draft
+from majority.run import predict_blocks as module
+
+QUICK = ["--recipe", "quick", "--method", "log-mean", "--epochs", "2", "--device", "cpu"]
+
+
+def features(rng, n, d=3):
+    return rng.normal(size=(n, d)).astype(np.float32)
+
+
+def write_folder(folder, sizes, *, seed=0, coords=False):
+    rng = np.random.default_rng(seed)
+    folder.mkdir()
+    for i, size in enumerate(sizes):
+        arrays = {"features": features(rng, size)}
+        if coords:  # whole numbers in the first files, others in the last ones
+            arrays["coords"] = rng.integers(0, 9, (size, 2)) * (1 if i < len(sizes) // 2 else 0.5)
+        np.savez(folder / f"bag{i:02d}.npz", **arrays)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(majority, tmp_path_factory):
+    """A run on feature files and one on a table."""
+    place = tmp_path_factory.mktemp("runs")
+    folder = write_folder(place / "features", [4] * 20)
+    labels = pd.DataFrame({"bag": [f"bag{i:02d}" for i in range(20)], "label": ["cat", "dog"] * 10})
+    labels.to_csv(folder / "labels.csv", index=False)
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(features(rng, 80), columns=["a", "b", "c"])
+    table.insert(0, "bag", np.repeat(np.arange(20), 4))
+    table.insert(1, "bag_label", np.repeat(["cat", "dog"] * 10, 4))
+    table.to_csv(place / "table.csv", index=False)
+    for name, source in (("features-run", folder), ("table-run", place / "table.csv")):
+        code, _, err = majority("train", source, *QUICK, "--out", place / name)
+        assert code == 0, err
+    return place
+
+
+@pytest.fixture
+def new_table():
+    """Rows in which the bags are scattered, without labels."""
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame(features(rng, 100), columns=["a", "b", "c"])
+    table.insert(0, "bag", rng.permutation(np.repeat([f"field {i}" for i in range(10)], 10)))
+    return table
+
+
+def read(out):
+    return pd.read_parquet(out)
+
+
+def same_rows(left, right, by):
+    left, right = (frame.sort_values(by).reset_index(drop=True) for frame in (left, right))
+    pd.testing.assert_frame_equal(left, right, rtol=1e-5)
+
+
+def test_parts_of_a_folder_have_the_rows_of_one_file_in_the_same_order(majority, runs, tmp_path):
+    source = write_folder(tmp_path / "new", [3, 9, 1, 6, 2, 8, 4], seed=3, coords=True)
+    command = ["predict", runs / "features-run", source, "--device", "cpu"]
+    assert majority(*command, "--out", tmp_path / "whole.parquet")[0] == 0
+    code, printed, err = majority(*command, "--block-rows", "8", "--out", tmp_path / "parts")
+    assert code == 0, err
+    blocks = len([*(tmp_path / "parts").glob("part-*.parquet")])
+    assert 2 < blocks < 7
+    assert f"33 rows written; {blocks} of {blocks} blocks done" in printed
+    whole, parts = read(tmp_path / "whole.parquet"), read(tmp_path / "parts")
+    assert len(whole) == 33
+    pd.testing.assert_frame_equal(whole, parts, rtol=1e-5)
+    assert not [*(tmp_path / "parts").glob(".*")], "no locks or drafts are left"
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "parts"])
+def test_parts_of_a_table_have_the_rows_of_one_file(majority, runs, new_table, tmp_path, kind):
+    source = tmp_path / f"new.{kind}"
+    if kind == "csv":
+        new_table.to_csv(source, index=False)
+    elif kind == "parquet":
+        new_table.to_parquet(source, row_group_size=15)
+    else:
+        source.mkdir()
+        for i, start in enumerate(range(0, 100, 30)):
+            new_table[start : start + 30].to_parquet(source / f"part-{i}.parquet", row_group_size=20)
+    command = ["predict", runs / "table-run", source, "--device", "cpu"]
+    several = ([], ["--bags"], ["--bags", "--abstain-below", "0.6"], ["--abstain-below", "0.6"])
+    for options in several if kind == "parquet" else several[:2]:
+        out, whole = tmp_path / f"parts{len(options)}{options[:1]}", tmp_path / "whole.parquet"
+        assert majority(*command, *options, "--out", whole)[0] == 0
+        code, _, err = majority(*command, *options, "--block-rows", "20", "--out", out)
+        assert code == 0, err
+        assert json.loads((out / "_parts.json").read_text())["blocks"] > 3
+        if "--bags" in options:
+            pd.testing.assert_frame_equal(read(whole), read(out))  # the same order of bags, although they are scattered
+            assert read(out)["n(cat)"].sum() > 0
+        else:
+            same_rows(read(whole), read(out), "instance")
+    assert sorted(read(tmp_path / "parts0[]")["instance"]) == [*range(100)]
+
+
+def test_shards_write_the_parts_of_one_command_into_one_folder_or_several(majority, runs, new_table, tmp_path):
+    source, joined = tmp_path / "new.parquet", tmp_path / "joined"
+    new_table.to_parquet(source, row_group_size=10)
+    command = ["predict", runs / "table-run", source, "--bags", "--block-rows", "10", "--device", "cpu"]
+    assert majority(*command, "--out", tmp_path / "whole")[0] == 0
+    seen = set()
+    for i in (1, 2, 3):
+        for out in (tmp_path / "shared", tmp_path / f"shard{i}"):
+            code, printed, err = majority(*command, "--shard", f"{i}/3", "--out", out)
+            assert code == 0, err
+        found = {path.name for path in out.glob("_counts-*")}
+        assert len(found) == (4 if i == 1 else 3)
+        assert not found & seen
+        seen |= found
+        assert "without --shard" in printed
+        assert not (out / "bags.parquet").exists()
+        shutil.copytree(out, joined, dirs_exist_ok=True)
+    assert (tmp_path / "shared" / "bags.parquet").exists(), "the last shard finds all counts"
+    stamps = {path: path.stat().st_mtime_ns for path in joined.glob("_counts-*")}
+    assert majority(*command, "--out", joined)[0] == 0
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+    for out in (joined, tmp_path / "shared"):
+        pd.testing.assert_frame_equal(read(out), read(tmp_path / "whole"))
+
+
+def test_a_finished_part_is_never_done_again_and_a_missing_one_is(majority, runs, tmp_path, monkeypatch):
+    source = write_folder(tmp_path / "new", [5] * 6)
+    command = ["predict", runs / "features-run", source, "--block-rows", "10", "--device", "cpu"]
+    true, done = module.predict_block, []
+
+    def stops_at_the_second(request, block, number):
+        if len(done) == 1:
+            raise KeyboardInterrupt
+        done.append(number)
+        return true(request, block, number)
+
+    monkeypatch.setattr(module, "predict_block", stops_at_the_second)
+    code, printed, _ = majority(*command, "--out", tmp_path / "parts")
+    assert code == 130
+    assert "repeat the same command" in printed
+    assert [path.name for path in (tmp_path / "parts").glob("part-*")] == ["part-000000.parquet"]
+    monkeypatch.setattr(module, "predict_block", lambda *order: done.append(order[2]) or true(*order))
+    code, printed, _ = majority(*command, "--out", tmp_path / "parts")
+    assert code == 0
+    assert done == [0, 1, 2]
+    assert len(read(tmp_path / "parts")) == 30
+    code, printed, _ = majority(*command, "--out", tmp_path / "parts")
+    assert (code, printed) == (0, f"3 of 3 blocks done: {tmp_path / 'parts'}\n")
+    assert done == [0, 1, 2]
+
+
+def test_images_of_a_table_are_read_by_the_block_that_has_them(majority, tmp_path):
+    rng = np.random.default_rng(0)
+    for i in range(40):
+        Image.fromarray(rng.integers(0, 256, (8, 8, 3), np.uint8)).save(tmp_path / f"{i}.png")
+    table = pd.DataFrame({"bag": np.repeat(np.arange(10), 4), "path": [f"{i}.png" for i in range(40)]})
+    table.assign(bag_label=np.repeat(["cat", "dog"] * 5, 4)).to_csv(tmp_path / "train.csv", index=False)
+    run = tmp_path / "run"
+    assert majority("train", tmp_path / "train.csv", *QUICK, "--image-size", "8", "--out", run)[0] == 0
+    table.to_csv(tmp_path / "new.csv", index=False)
+    command = ["predict", run, tmp_path / "new.csv", "--device", "cpu"]
+    assert majority(*command, "--out", tmp_path / "whole.parquet")[0] == 0
+    (tmp_path / "39.png").write_bytes(b"damaged")
+    code, _, err = majority(*command, "--block-rows", "12", "--out", tmp_path / "parts")
+    assert code == 2
+    assert "1 of 4 blocks failed" in err
+    assert "39.png" in err
+    assert read(tmp_path / "parts")["path"].tolist() == [f"{i}.png" for i in range(36)]
+    same_rows(read(tmp_path / "whole.parquet")[:36], read(tmp_path / "parts"), "path")
+
+
+def test_parts_of_other_predictions_are_refused(majority, runs, new_table, tmp_path):
+    source, out = tmp_path / "new.csv", tmp_path / "parts"
+    new_table.to_csv(source, index=False)
+    command = ["predict", runs / "table-run", source, "--device", "cpu", "--out", out]
+    assert majority(*command)[0] == 0
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    for options, fact in (
+        (["--bags"], "bags is False, not True"),
+        (["--abstain-below", "0.5"], "abstain_below is None, not 0.5"),
+        (["--block-rows", "7"], "block_rows is 100000, not 7"),
+    ):
+        code, _, err = majority(*command, *options)
+        assert code == 2
+        assert fact in err
+    new_table[:-1].to_csv(source, index=False)
+    code, _, err = majority(*command)
+    assert code == 2
+    assert "files is" in err
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_wrong_use_of_parts(majority, runs, new_table, tmp_path):
+    source, folder = tmp_path / "new.csv", write_folder(tmp_path / "features", [2, 2])
+    new_table.to_csv(source, index=False)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "notes.txt").write_text("mine")
+    table_run, features_run = runs / "table-run", runs / "features-run"
+    for words, facts in {
+        (table_run, source, "--shard", "1/2", "--out", tmp_path / "p.csv"): ("--shard", "folder"),
+        (table_run, source, "--shard", "3/2", "--out", tmp_path / "out"): ("--shard 3/2",),
+        (table_run, "--out", tmp_path / "out"): ("SOURCE",),
+        (table_run, "digits", "--out", tmp_path / "out"): ("digits", "bags of your own"),
+        (table_run, source, "--all", "--out", tmp_path / "out"): ("--all",),
+        (table_run, source, "--out", other): ("other files",),
+        (table_run, source, "--block-rows", "0", "--out", tmp_path / "out"): ("--block-rows 0",),
+        (features_run, folder, "--out", folder / "out"): ("choose another folder",),
+        (features_run, folder, "--out", folder): ("choose another folder",),
+        (table_run, tmp_path / "absent", "--out", tmp_path / "out"): ("absent",),
+    }.items():
+        code, _, err = majority("predict", *words)
+        assert code == 2, words
+        assert all(fact in err for fact in facts), err
+        assert not (tmp_path / "out").exists()
+    assert [path.name for path in other.iterdir()] == ["notes.txt"]
+
+
+def test_a_method_that_needs_whole_bags_refuses_blocks_that_may_divide_them(majority, runs, new_table, tmp_path):
+    run = tmp_path / "run"
+    options = ["--recipe", "quick", "--method", "additive-transmil", "--epochs", "1", "--device", "cpu"]
+    assert majority("train", runs / "table.csv", *options, "--out", run)[0] == 0
+    new_table.to_csv(tmp_path / "new.csv", index=False)
+    command = ["predict", run, tmp_path / "new.csv", "--device", "cpu"]
+    code, _, err = majority(*command, "--block-rows", "10", "--out", tmp_path / "parts")
+    assert code == 2
+    assert "additive-transmil" in err
+    assert majority(*command, "--out", tmp_path / "one block")[0] == 0
+
+
+def test_a_block_that_another_process_writes_is_waited_for(runs, tmp_path, monkeypatch):
+    source = write_folder(tmp_path / "new", [5])
+    out = tmp_path / "parts"
+    out.mkdir()
+    request = module.PartsRequest(runs / "features-run", source, out, device="cpu")
+    block = module.Block(files=("bag00.npz",))
+    monkeypatch.setattr("majority.files.BUSY_POLL", 0.01)
+    tries = []
+
+    def busy_at_first(path, rows, true=module.write_rows):
+        tries.append(path)
+        if len(tries) > 1:
+            return true(path, rows)
+        with exclusive_draft(path):
+            return true(path, rows)
+
+    monkeypatch.setattr(module, "write_rows", busy_at_first)
+    assert module.predict_block(request, block, 0).rows == 5
+    assert len(tries) == 2

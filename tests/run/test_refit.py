@@ -1,0 +1,365 @@
+"""Training once more on all bags, and the mean of the classifiers of a cross-validation."""
+
+import csv
+import hashlib
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from majority import Bags, Callback, Classifier, InputError, load_source, train
+from majority.data.joining import join
+from majority.predict.classifier import CLASSIFIER, REFITTED, AveragedClassifier
+from majority.run.data import Data
+from majority.run.experiment import Experiment
+from majority.run.study.grid import Study
+
+QUICK = {"recipe": "quick", "settings": {"training.epochs": 6}, "device": "cpu", "verbose": False}
+SMALL_CENSUS = {"training.epochs": 2, "census.head.epochs": 3}
+CENSUS = {"method": "log-mean", "settings": SMALL_CENSUS, "device": "cpu", "verbose": False}
+WORDS = ("--method", "log-mean", "--epochs", "2", "--set", "census.head.epochs=3", "--device", "cpu")
+
+
+def write_bags(path, bags=30, seed=0, split=()):
+    rng = np.random.default_rng(seed)
+    with path.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["bag", "bag_label", "a", "b", *(["split"] if split else [])])
+        for bag in range(bags):
+            part = [split[bag % len(split)]] if split else []
+            for i in range(6):
+                sign = 1 if (bag % 2 == 0) == (i < 4) else -1
+                features = (2 * sign + rng.normal(size=2)).round(3)
+                table.writerow([f"b{bag}", "pos" if bag % 2 == 0 else "neg", *features, *part])
+    return path
+
+
+def weights_of(path):
+    return Classifier.load(path, "cpu").model.state_dict()
+
+
+def are_equal(one, two):
+    return all(torch.equal(one[name], two[name]) for name in one)
+
+
+def read_rows(path):
+    with path.open(newline="") as file:
+        return [*csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module")
+def refitted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("refit")
+    write_bags(folder / "bags.csv")
+    write_bags(folder / "new.csv", bags=8, seed=1)
+    train(folder / "bags.csv", out=folder / "run", refit=True, **QUICK)
+    train(folder / "bags.csv", out=folder / "plain", **QUICK)
+    return folder
+
+
+def test_the_figures_are_those_of_the_split(refitted):
+    results = [json.loads((refitted / name / "result.json").read_text()) for name in ("run", "plain")]
+    assert results[0]["test"] == results[1]["test"]
+    assert results[0]["refit_bags"] == 30
+    assert "refit_bags" not in results[1]
+    assert are_equal(*(weights_of(refitted / name / CLASSIFIER) for name in ("run", "plain")))
+
+
+def test_other_bags_are_classified_with_all_bags(refitted, majority):
+    new = refitted / "new.csv"
+    rows = {}
+    for run in ("run", "plain"):
+        out = refitted / f"{run}.csv"
+        code, said, error = majority("predict", refitted / run, new, "--out", out, "--device", "cpu")
+        assert code == 0, error
+        assert ("trained on all bags" in said) == (run == "run")
+        rows[run] = [float(row["p(pos)"]) for row in read_rows(out)]
+    assert rows["run"] != rows["plain"]
+    classifier = Classifier.load(refitted / "run" / REFITTED, "cpu")
+    features = np.array([[row["a"], row["b"]] for row in read_rows(new)], np.float64)
+    np.testing.assert_allclose(rows["run"], classifier.predict_proba(features)[:, 1], rtol=1e-4)
+
+
+def test_a_source_that_cannot_be_evaluated_is_refused_before_anything_is_printed(refitted, majority):
+    rows = [line.split(",") for line in (refitted / "new.csv").read_text().splitlines()]
+    (refitted / "unlabelled.csv").write_text("".join(f"{bag},{a},{b}\n" for bag, _, a, b in rows))
+    code, shown, error = majority("evaluate", refitted / "run", refitted / "unlabelled.csv", "--device", "cpu")
+    assert (code, shown) == (2, "")
+    assert "bag_label" in error
+
+
+def test_own_test_bags_are_classified_without_having_seen_them(refitted, majority):
+    for run in ("run", "plain"):
+        assert majority("predict", refitted / run, "--out", refitted / f"own-{run}.csv", "--device", "cpu")[0] == 0
+    assert (refitted / "own-run.csv").read_text() == (refitted / "own-plain.csv").read_text()
+
+
+def test_the_epoch_is_the_one_that_the_validation_bags_chose(refitted):
+    result = json.loads((refitted / "run/result.json").read_text())
+    lines = (refitted / "run/refit/metrics.jsonl").read_text().splitlines()
+    assert len(lines) == result["best_epoch"] + 1
+    assert not any("val_loss" in json.loads(line) for line in lines)
+    assert "on all 30 bags" in (refitted / "run/report.html").read_text()
+    assert "--refit" in (refitted / "run/report.html").read_text()
+    assert not [*(refitted / "run/refit").rglob("*.safetensors")]
+
+
+@pytest.mark.parametrize("method", ["auto", "log-mean"])
+def test_census_repeats_its_stages_without_validation(tmp_path, method):
+    source = write_bags(tmp_path / "bags.csv")
+    run = train(
+        source, out=tmp_path / "run", refit=True, method=method, settings=SMALL_CENSUS, device="cpu", verbose=False
+    )
+    stages = {place.name for place in (tmp_path / "run/refit/stages").iterdir() if place.is_dir()}
+    first = {place.name: place for place in (tmp_path / "run/stages").iterdir()}
+    assert stages <= first.keys()
+    assert "student" in stages
+    offsets = [(tmp_path / "run" / phase / "stages/class-offsets.json").exists() for phase in ("", "refit")]
+    assert offsets == [method == "auto"] * 2
+    for name in stages:
+        again = json.loads((tmp_path / "run/refit/stages" / name / "outcome.json").read_text())
+        assert again["loss_name"] == "train_loss"
+        assert again["best_epoch"] == json.loads((first[name] / "outcome.json").read_text())["best_epoch"]
+    assert run.classifier.predict(np.array([[3.0, 3.0], [-3.0, -3.0]])).shape == (2,)
+
+
+# ---------------------------------------------------------------- by default
+
+
+@pytest.fixture(scope="module")
+def by_default(tmp_path_factory, majority):
+    """A run of the default recipe on bags of your own, and what the command printed."""
+    folder = tmp_path_factory.mktemp("default")
+    write_bags(folder / "bags.csv")
+    write_bags(folder / "new.csv", bags=8, seed=1)
+    code, printed, error = majority("train", folder / "bags.csv", *WORDS, "--out", folder / "run")
+    assert code == 0, error
+    return folder, printed
+
+
+def test_own_bags_are_trained_on_once_more_by_default(by_default, majority):
+    folder, printed = by_default
+    (line,) = (line for line in printed.splitlines() if "once more" in line)
+    assert "all 30 bags" in line
+    assert "--no-refit" in line
+    assert "figures" in line
+    assert json.loads((folder / "run/config.json").read_text())["refit"] is True
+    result = json.loads((folder / "run/result.json").read_text())
+    assert result["refit_bags"] == 30
+    assert result["refit_seconds"] > 0
+    code, printed, _ = majority("train", folder / "bags.csv", *WORDS, "--out", folder / "run")
+    assert (code, "is finished" in printed) == (0, True)
+    code, printed, _ = majority("predict", folder / "run", folder / "new.csv", "--out", folder / "new-classes.csv")
+    assert (code, "trained on all bags" in printed) == (0, True)
+
+
+def test_pages_say_which_classifier_the_figures_are_of(by_default, majority):
+    folder, _ = by_default
+    page = (folder / "run/report.html").read_text()
+    assert "These figures are those of a first classifier" in page
+    assert "trained on all 30 bags" in page
+    assert "on all 30 bags" in (folder / "run/model-card.md").read_text()
+    assert majority("report", folder / "run", folder / "new.csv")[0] == 0
+    other = (folder / "run/report-new.html").read_text()
+    assert "These figures are those of a first classifier" not in other
+    assert "on all 30 bags" in other
+
+
+@pytest.mark.parametrize(
+    "words", [("--no-refit",), ("--recipe", "quick"), ("--folds", "3", "--fold", "0")], ids=lambda words: words[0]
+)
+def test_there_is_no_second_training_where(tmp_path, majority, words):
+    source = write_bags(tmp_path / "bags.csv")
+    words = [*WORDS[:4], *words] if "quick" in words else [*WORDS, *words]
+    code, printed, error = majority("train", source, *words, "--out", tmp_path / "run")
+    assert code == 0, error
+    assert "once more" not in printed
+    assert json.loads((tmp_path / "run/config.json").read_text())["refit"] is False
+    assert "refit_bags" not in json.loads((tmp_path / "run/result.json").read_text())
+    assert not [*tmp_path.rglob("refit*")]
+    assert ("--no-refit" in (tmp_path / "run/report.html").read_text()) == ("--no-refit" in words)
+
+
+def test_bags_of_a_benchmark_are_not_trained_on_once_more(tmp_path):
+    digits = {"bags": 8, "bag_size": 4, "scenario": "large"}
+    census = CENSUS | {"settings": {"training.epochs": 1}}
+    train("digits", **digits, **census, out=tmp_path / "named")
+    train(load_source("digits"), **digits, **census, out=tmp_path / "opened")
+    train(load_source("digits").make_parts(**digits), **census, out=tmp_path / "parts")
+    assert len([*tmp_path.glob("*/best.safetensors")]) == 3
+    assert not [*tmp_path.rglob("refit*")]
+
+
+def test_cells_of_a_study_are_not_trained_on_once_more(tmp_path):
+    source = write_bags(tmp_path / "bags.csv", split=("train", "train", "train", "train", "val", "val", "test", "test"))
+    common = Experiment(Data(str(source)), settings=SMALL_CENSUS)
+    ((folder, cell),) = Study((str(source),), ("small",), ("log-mean",), (0,), common).cells(tmp_path / "study")
+    assert cell.data.folds is None
+    cell.run(folder, "cpu", progress=False)
+    assert not [*tmp_path.rglob("refit*")]
+    assert cell.finished(folder)
+
+
+def test_test_bags_that_cannot_be_trained_on_do_not_stop_a_run(tmp_path, majority):
+    """naive takes labels of one class only; the label of one test bag names two."""
+    source = write_bags(tmp_path / "bags.csv", split=("train", "train", "val", "val", "test", "test"))
+    source.write_text(source.read_text().replace("b4,pos", "b4,pos|neg"))
+    words = ("train", source, "--recipe", "census", *WORDS, "--method", "naive")
+    code, said, error = majority(*words, "--out", tmp_path / "run")
+    assert code == 0, error
+    assert "note:" in said + error
+    assert not (tmp_path / "run" / REFITTED).exists()
+    assert json.loads((tmp_path / "run/config.json").read_text())["refit"] is False
+    code, _, error = majority(*words, "--refit", "--out", tmp_path / "asked")
+    assert code == 2, error
+    assert not (tmp_path / "asked").exists()
+
+
+def test_python_returns_the_classifier_of_all_bags(tmp_path):
+    rng = np.random.default_rng(0)
+    bags = [rng.normal(size=(5, 2)) + 2 * (bag % 2) for bag in range(30)]
+    run = train(Bags.from_lists(bags, ["a", "b"] * 15), **CENSUS, out=tmp_path / "run")
+    assert run.result["refit_bags"] == 30
+    assert are_equal(run.classifier.model.state_dict(), weights_of(run.folder / REFITTED))
+    assert not are_equal(run.classifier.model.state_dict(), weights_of(run.folder / CLASSIFIER))
+    assert are_equal(run.classifier.model.state_dict(), weights_of(run.folder))
+
+
+# ---------------------------------------------------------------- interrupted, and of earlier versions
+
+
+class StopInSecondTraining(Callback):
+    def __init__(self):
+        self.stages = []
+
+    def on_stage_start(self, stage):
+        self.stages.append(stage)
+
+    def on_epoch_end(self, record):
+        if self.stages[-1] == "refit/student" and record["epoch"] == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def interrupted(by_default, tmp_path):
+    """The same run as that of `by_default`, stopped in the last stage of its second training."""
+    stop = StopInSecondTraining()
+    with pytest.raises(KeyboardInterrupt):
+        train(by_default[0] / "bags.csv", **CENSUS, out=tmp_path / "run", callbacks=[stop])
+    assert (tmp_path / "run/refit/stages/student/metrics.jsonl").exists()
+    assert stop.stages.index("student") < stop.stages.index("refit/student"), "callbacks can tell them apart"
+    assert len({*stop.stages}) == len(stop.stages)
+    return tmp_path / "run"
+
+
+def test_an_interrupted_second_training_continues(by_default, interrupted):
+    folder, _ = by_default
+    train(folder / "bags.csv", **CENSUS, out=interrupted)
+    for name in (CLASSIFIER, REFITTED):
+        assert are_equal(weights_of(folder / "run" / name), weights_of(interrupted / name))
+
+
+def test_an_interrupted_second_training_may_be_left_out(by_default, interrupted, majority):
+    folder, _ = by_default
+    words = ("train", folder / "bags.csv", *WORDS, "--out", interrupted)
+    assert majority(*words, "--no-refit")[0] == 0
+    assert json.loads((interrupted / "config.json").read_text())["refit"] is False
+    assert not [*interrupted.rglob("refit*")]
+    assert are_equal(weights_of(folder / "run" / CLASSIFIER), weights_of(interrupted / CLASSIFIER))
+    assert "is finished" in majority(*words)[1]
+    code, _, error = majority(*words, "--refit")
+    assert (code, "refit is False, not True" in error) == (2, True)
+
+
+def test_a_run_of_an_earlier_version_stays_without_a_second_training(by_default, interrupted, majority):
+    folder, _ = by_default
+    config = json.loads((interrupted / "config.json").read_text())
+    del config["refit"]
+    (interrupted / "config.json").write_text(json.dumps(config))
+    words = ("train", folder / "bags.csv", *WORDS, "--out", interrupted)
+    for state in ("", "is finished"):
+        code, printed, error = majority(*words)
+        assert code == 0, error
+        assert state in printed
+        assert "once more" not in printed
+    assert not (interrupted / REFITTED).exists()
+    assert majority("report", interrupted)[0] == 0
+    assert "--no-refit" in (interrupted / "report.html").read_text()
+    code, printed, _ = majority("predict", interrupted, folder / "new.csv", "--out", interrupted.parent / "new.csv")
+    assert (code, "all bags" in printed) == (0, False)
+
+
+def test_a_classifier_that_is_gone_is_named(by_default, tmp_path, majority):
+    folder, _ = by_default
+    (folder / "run" / REFITTED).rename(tmp_path / REFITTED)
+    try:
+        for words in (("predict", folder / "run", folder / "new.csv"), ("train", folder / "bags.csv", *WORDS)):
+            code, _, error = majority(*words, "--out", folder / "run" if words[0] == "train" else tmp_path / "new.csv")
+            assert code == 2
+            assert "refit.safetensors is gone" in error
+    finally:
+        (tmp_path / REFITTED).rename(folder / "run" / REFITTED)
+
+
+def test_predictions_in_blocks_belong_to_the_classifier_of_all_bags(by_default, tmp_path, majority):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    folder, _ = by_default
+    assert majority("predict", folder / "run", folder / "new.csv", "--out", tmp_path / "parts")[0] == 0
+    parts = json.loads((tmp_path / "parts/_parts.json").read_text())
+    assert parts["classifier"] == hashlib.sha256((folder / "run" / REFITTED).read_bytes()).hexdigest()
+
+
+# ---------------------------------------------------------------- what is refused, and folds
+
+
+@pytest.mark.parametrize(
+    ("source", "choices", "message"),
+    [
+        ("digits", {}, "refit: it is for your own bags"),
+        ("bags.csv", {"folds": 5}, "refit with folds"),
+        ("bags.csv", {"recipe": "mpem", "method": "count"}, "recipe mpem cannot train once more"),
+    ],
+)
+def test_where_it_has_no_meaning_it_is_refused(tmp_path, monkeypatch, source, choices, message):
+    monkeypatch.chdir(tmp_path)
+    write_bags(tmp_path / "bags.csv")
+    with pytest.raises(InputError, match=message):
+        train(source, out=tmp_path / "run", refit=True, verbose=False, **choices)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_cross_validation_predicts_the_mean_of_its_folds(refitted, majority):
+    words = ("train", refitted / "bags.csv", "--recipe", "quick", "--epochs", "3", "--device", "cpu", "--folds", "3")
+    assert majority(*words, "--out", refitted / "cv")[0] == 0
+    new, out = refitted / "new.csv", refitted / "mean.csv"
+    code, said, error = majority("predict", refitted / "cv", new, "--out", out, "--device", "cpu")
+    assert code == 0, error
+    assert "3 folds" in said
+    features = np.array([[row["a"], row["b"]] for row in read_rows(new)], np.float64)
+    members = [Classifier.load(refitted / f"cv/fold{fold}", "cpu") for fold in range(3)]
+    mean = np.mean([member.predict_proba(features) for member in members], axis=0)
+    np.testing.assert_allclose([float(row["p(pos)"]) for row in read_rows(out)], mean[:, 1], rtol=1e-4)
+    np.testing.assert_allclose(AveragedClassifier(members).predict_proba(features), mean, rtol=1e-5)
+    code, _, error = majority("predict", refitted / "cv", "--out", out)
+    assert code == 2
+    assert "give the bags to classify as SOURCE" in error
+    code, _, error = majority("evaluate", refitted / "cv", new)
+    assert code == 2
+    assert "give one of them" in error
+    (refitted / "cv/fold2").rename(refitted / "elsewhere")
+    code, _, error = majority("predict", refitted / "cv", new, "--out", out)
+    assert code == 2
+    assert "has no fold2" in error
+
+
+def test_joined_bags_have_all_labels():
+    one = Bags.from_lists([np.ones((2, 3)), np.zeros((1, 3))], ["a", "b"], ["a", "b", "c"])
+    two = Bags.from_lists([np.full((3, 3), 2.0)], ["a|c"], ["a", "b", "c"])
+    both = join([one, two])
+    assert both.bag_labels.texts("abc") == ["a", "b", "a|c"]
+    assert both.sizes.tolist() == [2, 1, 3]
+    assert both.bag(2).tolist() == two.bag(0).tolist()
+    parts = one.subset([0]), one.subset([1])
+    assert join(parts).store is one.store
+    assert join(parts).bag_labels.allowed is None

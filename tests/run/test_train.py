@@ -1,0 +1,199 @@
+"""majority.train: from Python all that the command can."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import majority
+from majority import Bags, Callback, InputError
+from majority.cli import main
+from majority.run.data import Data
+from majority.run.experiment import Experiment
+
+SMALL = {"scenario": "large", "bags": 20, "bag_size": 8}
+QUICK = {"method": "count", "recipe": "quick", "settings": {"training.epochs": 2}, "verbose": False, "device": "cpu"}
+
+
+def make_bags(n=30, size=5, seed=0):
+    """Vectors of three classes; four of five instances are of the bag's class."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % 3
+    truth = np.repeat(labels[:, None], size, axis=1)
+    truth[:, 0] = (labels + 1) % 3
+    instances = (4 * np.eye(3)[truth] + rng.normal(size=(n, size, 3))).astype(np.float32)
+    names = np.array(["ant", "bee", "owl"])
+    return Bags.from_lists(list(instances), names[labels], instance_labels=list(names[truth]))
+
+
+def test_the_result_is_that_of_the_command(tmp_path, monkeypatch, capsys):
+    run = majority.train("digits", **QUICK, **SMALL)
+    out = tmp_path / "run"
+    words = "majority train digits --method count --recipe quick --epochs 2 --scenario large --bags 20 --bag-size 8"
+    monkeypatch.setattr("sys.argv", [*words.split(), "--device", "cpu", "--out", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    result = json.loads((out / "result.json").read_text())
+    assert run.metrics == result["test"]
+    assert [record["val_loss"] for record in run.history] == [
+        json.loads(line)["val_loss"] for line in (out / "metrics.jsonl").read_text().splitlines()
+    ]
+    assert "instance_accuracy" in run.metrics
+    assert "count" in repr(run)
+    assert run.report.read_text().startswith("<!DOCTYPE html>")
+
+
+CHOICES = {  # of the data: one that is not the default for each
+    "scenario": "small",
+    "fold": 2,
+    "folds": 4,
+    "bags": 30,
+    "bag_size": 9,
+    "ties": "error",
+    "with_replacement": True,
+    "data_seed": 3,
+    "image_size": 48,
+    "features": ["height, cm", "b"],
+    "bag_column": "case",
+    "label_column": "diagnosis",
+    "path_column": "file",
+    "background": "none",
+    "classes": 4,
+    "winner_ratio": 1.5,
+    "labels": "top2",
+    "use_instance_labels": True,
+    "instance_labels": 5,
+    "wrong_labels": 0.1,
+}
+
+
+def test_the_command_and_python_make_the_same_data_from_the_same_choices(request, monkeypatch):
+    made = []
+
+    def stop(self, *args, **options):
+        made.append(self.data)
+        raise InputError("stopped")
+
+    monkeypatch.setattr(Experiment, "run", stop)
+    with pytest.raises(InputError, match="stopped"):
+        majority.train("mine.csv", **CHOICES)
+    given = CHOICES | {"features": '"height, cm",b'}
+    options = [[f"--{name.replace('_', '-')}", *([] if value is True else [value])] for name, value in given.items()]
+    command = request.getfixturevalue("majority")  # whose name is that of the module here
+    assert "stopped" in command("train", "mine.csv", *(word for option in options for word in option))[2]
+    assert made[0] == made[1] == Data("mine.csv", **CHOICES | {"features": ("height, cm", "b")})
+    assert set(CHOICES) == {item.name for item in fields(Data)} - {"source", "corrections"}  # all that can be chosen
+
+
+def test_without_out_the_folder_is_removed_with_the_object(capsys):
+    run = majority.train("digits", **QUICK, **SMALL)
+    folder = run.folder
+    assert (folder / "result.json").exists()
+    del run
+    assert not folder.exists()
+    assert capsys.readouterr() == ("", "")  # verbose=False
+
+
+def test_bags_in_memory_are_divided_and_a_run_folder_is_reopened(tmp_path):
+    bags, out, epochs = make_bags(), tmp_path / "run", []
+
+    class Count(Callback):
+        def on_epoch_end(self, record):
+            epochs.append(record["epoch"])
+
+    run = majority.train(bags, **QUICK, out=out, callbacks=[Count()])
+    assert epochs == [0, 1]
+    assert run.folder == out
+    assert run.result["test"]["bags"] == 6
+    again = majority.train(bags, **QUICK, out=out, callbacks=[Count()])
+    assert epochs == [0, 1]
+    assert again.result == run.result
+    with pytest.raises(InputError, match="have changed"):
+        majority.train(make_bags(seed=1), **QUICK, out=out)
+    assert "majority train" not in run.report.read_text()  # there is no such command for these bags
+
+
+def test_the_commands_on_a_run_of_bags_in_memory(tmp_path, monkeypatch, capsys):
+    bags, out = make_bags(), tmp_path / "run"
+    majority.train(bags, **QUICK, out=out)
+    monkeypatch.setattr("sys.argv", ["majority", "evaluate", str(out)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "give the bags to use as SOURCE" in capsys.readouterr().err
+    table = pd.DataFrame(bags.instances(), columns=["a", "b", "c"]).assign(bag=bags.ids)
+    table.to_csv(tmp_path / "new.csv", index=False)
+    written = tmp_path / "classes.csv"
+    monkeypatch.setattr("sys.argv", ["majority", "predict", str(out), str(tmp_path / "new.csv"), "--out", str(written)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert len(pd.read_csv(written)) == len(bags.index)
+
+
+def test_given_parts_are_used_as_they_are():
+    parts = majority.load_source("digits").make_parts(**SMALL)
+    run = majority.train(parts, **QUICK)
+    assert run.metrics == majority.train("digits", **QUICK, **SMALL).metrics
+    train, val, _ = parts
+    without_test = majority.train((train, val), **QUICK)
+    assert without_test.result["test"] == {}
+    assert without_test.metrics == without_test.result["val"]
+    with pytest.raises(InputError, match="scenario"):
+        majority.train(parts, scenario="small", **QUICK)
+
+
+def test_a_labelled_set_of_one_s_own():
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+    rows = (4 * np.eye(3)[labels] + rng.normal(size=(300, 3))).astype(np.float32)
+    source = majority.LabelledSet("clouds", rows, labels, ("ant", "bee", "owl"))
+    run = majority.train(source, **QUICK, bags=12, bag_size=6, scenario="large")
+    assert run.metrics["bags"] == 3
+
+
+def test_the_recipe_census_in_python():
+    settings = {"census.teachers": 1, "training.epochs": 5, "census.head.epochs": 5}
+    choices = {"recipe": "census", "settings": settings, "refit": False, "verbose": False, "device": "cpu"}
+    run = majority.train(make_bags(60), **choices)
+    assert run.result["recipe"] == "census"
+    assert set(run.result["losses"]["weights"]) == {"adjusted-mean", "soft-count", "vote"}
+    assert run.metrics["instance_accuracy"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [(3, "give a name"), ((1, 2), "tuple of Bags"), ("nothing.csv", "nothing.csv"), (make_bags()._with, "give a name")],
+)
+def test_other_objects_are_refused(source, reason, tmp_path):
+    with pytest.raises(InputError, match=reason):
+        majority.train(source, **QUICK, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_bags_without_labels_are_read_and_classified_but_not_trained_on(tmp_path):
+    bags = make_bags()
+    table = pd.DataFrame(bags.instances(), columns=["a", "b", "c"]).assign(bag=bags.ids)
+    table.to_csv(tmp_path / "new.csv", index=False)
+    source = majority.load_source(tmp_path / "new.csv", labels=False)
+    assert "no labels" in repr(source)
+    classifier = majority.train(bags, **QUICK).classifier
+    assert classifier.predict_bags(source.bags).counts.sum() == len(bags.index)
+    with pytest.raises(InputError, match="no labels"):
+        majority.train(source, **QUICK)
+    with pytest.raises(InputError, match="labelled set"):
+        majority.load_source("digits", labels=False)
+
+
+def test_a_classifier_is_loaded_from_its_run_folder(tmp_path):
+    bags = make_bags()
+    run = majority.train(bags, **QUICK, out=tmp_path / "run")
+    loaded = majority.Classifier.load(tmp_path / "run")
+    assert np.array_equal(loaded.predict_proba(bags.instances()), run.classifier.predict_proba(bags.instances()))
+    assert all(word in repr(loaded) for word in ("count", "ant, bee, owl", "(3,)"))
+    with pytest.raises(InputError, match="finished run folder"):
+        majority.Classifier.load(Path(tmp_path))
