@@ -84,7 +84,7 @@ def main() -> None:
         own, test = own_and_test(source, bags, fold)
         if len(own) < bags:
             continue
-        if own.bag_labels.counts(len(own.classes)).min() < 3:
+        if own.bag_labels.counts.min() < 3:
             print(f"{key}: left out, because a class has fewer than three bags", flush=True)
             continue
         kind = "" if is_custom_source(source) else source

@@ -20,9 +20,9 @@ from PIL import Image
 
 import majority
 from majority.cli.app import app
-from majority.data.batches import Target
 from majority.data.segments import Segments
-from majority.nn.heads import METHODS, Method, create_head
+from majority.data.targets import Target
+from majority.nn.methods import METHODS, Method, create_head
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -202,7 +202,7 @@ def test_the_method_in_contributing_works_as_it_is_written(monkeypatch):
         torch.manual_seed(0)
         head, segments = create_head("vote", 6, 5), Segments([3, 1, 7])
         output = head(torch.randn(11, 6), segments)
-        outputs[type(head)] = (*output, head.losses(output, segments, Target(torch.tensor([0, 4, 2]))))
+        outputs[type(head)] = (*output, head.losses(output, segments, Target.of(torch.tensor([0, 4, 2]), 5)))
     assert len(outputs) == 2
     torch.testing.assert_close(*outputs.values())
 

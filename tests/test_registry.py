@@ -25,7 +25,7 @@ from majority import (
     Recipe,
 )
 from majority import registry as plugins
-from majority.nn.heads import METHODS
+from majority.nn.methods import METHODS
 from majority.registry import _LOADED, PLUGINS
 from majority.run.study import workers
 

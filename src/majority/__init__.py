@@ -7,10 +7,11 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .data.bags import Bags
-    from .data.batches import Target
+    from .data.dataset import BagDataset, collate_bags
     from .data.proportions import round_counts, sample_proportions
     from .data.scenarios import majority_range, make_bags, winner_weights
     from .data.segments import Segments
+    from .data.targets import Target
     from .errors import InputError, TrainingError
     from .estimator import MajorityLabelClassifier, bag_accuracy
     from .io import LabelledSet, NamedSource, Parts, Source, check_source
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from .io.embed import embed
     from .io.encoders import Encoder
     from .io.predictions import write_predictions
-    from .losses import functional
+    from .losses import BagOutput, functional
     from .nn.backbones import Backbone, create_backbone
     from .nn.backbones.resnet import load_weights
-    from .nn.heads import BagOutput, Head, Method, create_head
+    from .nn.heads import Head
+    from .nn.methods import Method, create_head
     from .nn.model import Model, build_model
     from .predict import metrics
     from .predict.classifier import Classifier
@@ -46,7 +48,8 @@ if TYPE_CHECKING:
 _MODULES = {  # where each public name is defined; read only when it is used, so that the command starts fast
     "Augmentation": "training.augment",
     "Backbone": "nn.backbones",
-    "BagOutput": "nn.heads",
+    "BagDataset": "data.dataset",
+    "BagOutput": "losses",
     "Bags": "data.bags",
     "Callback": "training.callbacks",
     "Classifier": "predict.classifier",
@@ -57,7 +60,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "LabelledSet": "io",
     "MLflowLog": "run.trackers",
     "MajorityLabelClassifier": "estimator",
-    "Method": "nn.heads",
+    "Method": "nn.methods",
     "Model": "nn.model",
     "NamedSource": "io",
     "Objective": "training.objectives",
@@ -71,7 +74,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Settings": "training.settings",
     "Source": "io",
     "SourceCheck": "io.custom.load",
-    "Target": "data.batches",
+    "Target": "data.targets",
     "TaskInfo": "recipes",
     "TensorBoardLog": "run.trackers",
     "Trained": "recipes",
@@ -80,8 +83,9 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "bag_accuracy": "estimator",
     "build_model": "nn.model",
     "check_source": "io",
+    "collate_bags": "data.dataset",
     "create_backbone": "nn.backbones",
-    "create_head": "nn.heads",
+    "create_head": "nn.methods",
     "embed": "io.embed",
     "evaluate": "predict.evaluate",
     "export_onnx": "predict.onnx",
@@ -106,6 +110,7 @@ _NAMED_OTHERWISE = {"RecipeRun": "Run", "load_source": "load"}  # in their modul
 __all__ = [
     "Augmentation",
     "Backbone",
+    "BagDataset",
     "BagOutput",
     "Bags",
     "Callback",
@@ -141,6 +146,7 @@ __all__ = [
     "bag_accuracy",
     "build_model",
     "check_source",
+    "collate_bags",
     "create_backbone",
     "create_head",
     "embed",

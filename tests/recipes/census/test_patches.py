@@ -87,7 +87,7 @@ def test_components_are_those_of_some_of_many_images(monkeypatch):
 
 def test_no_label_is_used():
     bags = textures()
-    other = bags._with(bag_labels=BagLabels(1 - bags.labels), instance_labels=None)
+    other = bags._with(bag_labels=BagLabels.of(1 - bags.labels, 2), instance_labels=None)
     assert (other.labels != bags.labels).all()
     for name, value in found(bags).state_dict().items():
         assert torch.equal(value, found(other).state_dict()[name]), name
