@@ -191,18 +191,18 @@ def test_examples_run(script, tmp_path, monkeypatch, capsys):
 
 def test_the_method_in_contributing_works_as_it_is_written(monkeypatch):
     section = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a method")[1].split("\n## ")[0]
-    file, description, line = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    names = {"__name__": "majority.nn.heads.shown", "__package__": "majority.nn.heads"}
+    file, line = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    names = {"__name__": "majority.losses.shown", "__package__": "majority.losses"}
     exec(file, names)
-    shown = eval(line, {"Method": Method, "Vote": names["Vote"], "ABOUT": eval(f"{{{description}}}")})
-    assert (shown.name, shown.about, shown.settings) == ("vote", METHODS["vote"].about, METHODS["vote"].settings)
+    assert eval(line, {"Method": Method}) == METHODS["vote"]
+    shown = Method("vote", names["VoteLoss"])
     outputs = {}
     for method in (METHODS["vote"], shown):
         monkeypatch.setitem(METHODS, "vote", method)
         torch.manual_seed(0)
         head, segments = create_head("vote", 6, 5), Segments([3, 1, 7])
         output = head(torch.randn(11, 6), segments)
-        outputs[type(head)] = (*output, head.losses(output, segments, Target.of(torch.tensor([0, 4, 2]), 5)))
+        outputs[method.about] = (*output, head.losses(output, segments, Target.of(torch.tensor([0, 4, 2]), 5)))
     assert len(outputs) == 2
     torch.testing.assert_close(*outputs.values())
 

@@ -29,7 +29,7 @@ from majority.nn.methods import METHODS
 from majority.registry import _LOADED, PLUGINS
 from majority.run.study import workers
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "own_loss.py"
 NO_METHOD = "from majority import register; register('vote')"
 TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 
