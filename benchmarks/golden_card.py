@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,8 +25,10 @@ from pathlib import Path
 import torch
 from provenance import commit
 from speed import PRETRAIN, as_shipped, bag_sizes, paper_settings, random_bags, stages_of_recipes
+from torch.utils.data import DataLoader
 
-from majority import build_model, fit
+from majority import BagDataset, Bags, Model, build_model, collate_bags, fit
+from majority.losses import CountLoss
 
 CENSUS = {"census.pretrain.epochs": 10, "census.teachers": 1, "census.teacher_epochs": 4, "training.epochs": 6}
 RUNS: dict[str, tuple[str, dict[str, object], int]] = {  # method, settings, seeds
@@ -71,14 +74,49 @@ def cases(tiny: bool) -> dict[str, Callable[[], list[dict]]]:
         train, val = random_bags(equal, side, 0), random_bags(equal[: len(equal) // 4], side, 1)
         return stages_of_recipes(tiny)[name](train, val).history
 
+    def own_loop(sizes) -> list[dict]:
+        train = random_bags(sizes, side, 0)
+        return own_epochs(build_model(train, "count", backbone, pixels="published"), train, epochs // 2)
+
     return {
         "paper, equal bags, captured": partial(paper, equal, eager=False),
         "paper, ragged bags, captured": partial(paper, ragged, eager=False),
         "paper, equal bags, eager": partial(paper, equal, eager=True),
         "paper, ragged bags, eager": partial(paper, ragged, eager=True),
         f"paper, steps of {STEP_BAGS} equal bags, eager": partial(paper, equal, eager=True, batch_bags=STEP_BAGS),
+        f"own loop, steps of {STEP_BAGS} equal bags": partial(own_loop, equal),
         **{name: partial(stage, name) for name in (PRETRAIN, "census, student")},
     }
+
+
+def own_epochs(model: Model, train: Bags, epochs: int) -> list[dict]:
+    """The loop of docs/how-to/own-loop.md with the network and the optimizer of the paper; images travel as stored."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model.to(device).to(memory_format=torch.channels_last)
+    loader = DataLoader(
+        BagDataset(train, torch.uint8),
+        STEP_BAGS,
+        shuffle=True,
+        num_workers=4,
+        collate_fn=collate_bags,
+        pin_memory=device == "cuda",
+        persistent_workers=True,
+    )
+    loss_fn, optimizer = CountLoss(), torch.optim.Adam(model.parameters(), lr=3e-4)
+    mean, std = (values[:, None, None] for values in (model.normalise.mean, model.normalise.std))
+    history = []
+    for _ in range(epochs):
+        start = time.perf_counter()
+        for batch in loader:
+            batch = batch.to(device, non_blocking=True)
+            features = model.backbone((batch.instances.float() / 255 - mean) / std)
+            loss_fn(model.head.classifier(features), batch.bag_ids, batch.labels).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        history.append({"seconds": time.perf_counter() - start})
+    return history
 
 
 def measure(name: str, train: Callable[[], list[dict]], repeats: int) -> dict:

@@ -28,7 +28,7 @@ from majority.data.joining import join
 from majority.files import append_line, read_lines
 from majority.io import Parts, is_custom_source, load
 from majority.io.custom import CustomBags
-from majority.nn.heads import AUTO
+from majority.nn.methods import AUTO
 from majority.predict.classifier import AveragedClassifier, Classifier
 from majority.recipes import Plan, TaskInfo, Trained, choose_plan, model_builder, train_by_plan
 from majority.recipes.stages import Chosen

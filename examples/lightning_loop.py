@@ -1,7 +1,7 @@
 """A loss of majority in PyTorch Lightning.
 
-    pip install lightning
-    python examples/lightning_loop.py
+pip install lightning
+python examples/lightning_loop.py
 """
 
 from typing import Any

@@ -134,7 +134,8 @@ def test_the_python_code_of_the_tutorial_takes_colour_images_of_any_size(tmp_pat
     assert run_tutorial_snippets() == ["red", "['red']"]
 
 
-RUN_ELSEWHERE = {"sklearn_arrays.py", "write_digits.py", "fields_to_bags.py", "digit_tables.py"}  # as in the pages
+IN_PAGES = {"sklearn_arrays.py", "write_digits.py", "fields_to_bags.py", "digit_tables.py"}
+RUN_ELSEWHERE = {*IN_PAGES, "own_loop.py", "lightning_loop.py", "timm_backbone.py"}
 EXAMPLES = {path.name for path in (ROOT / "examples").glob("*.py")} - RUN_ELSEWHERE
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from majority import Bags, InputError, build_model, create_head
+from majority import Bags, InputError, build_model
 from majority.data.background import Background
 from majority.data.labels import KINDS, RUNNER_UP, SEVERAL, WINNER
 from majority.data.segments import Segments
@@ -15,7 +15,7 @@ from majority.data.targets import Target
 from majority.losses import BagOutput
 from majority.losses.functional import runner_up_worths
 from majority.nn.heads import Head
-from majority.nn.methods import METHODS
+from majority.nn.methods import METHODS, create_head
 from majority.training.loop import fit
 from majority.training.settings import Settings
 

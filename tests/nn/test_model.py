@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from majority import Bags, Segments, build_model
+from majority import Bags, build_model
+from majority.data.segments import Segments
 from majority.errors import InputError
 from majority.nn.model import PUBLISHED_PIXELS, ModelSpec, Normalise, rebuild_model, standardisation
 

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
-from majority import Bags, InputError, Segments, build_model, evaluate
+from majority import Bags, InputError, build_model, evaluate
 from majority.data import device
 from majority.data.labels import BagLabels
+from majority.data.segments import Segments
 from majority.predict.label_warnings import no_learning_warning
 from majority.predict.metrics import (
     Outcome,

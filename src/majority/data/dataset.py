@@ -34,7 +34,8 @@ class BagBatch(NamedTuple):
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> BagBatch:
         """The same batch on another device."""
-        return BagBatch(*(None if part is None else part.to(device, non_blocking=non_blocking) for part in self))
+        given = {name: part for name, part in self._asdict().items() if part is not None}
+        return BagBatch(**{name: part.to(device, non_blocking=non_blocking) for name, part in given.items()})
 
 
 class BagDataset(Dataset[BagItem]):

@@ -134,13 +134,15 @@ class Segments:
         """
         if self.size is not None:
             return [(len(self), self.size)], None
-        host_sizes = self.sizes.cpu().numpy() if self._mixed else self.host_sizes
-        sizes, bags = np.unique(host_sizes, return_counts=True)
         if self._mixed:
+            host_sizes = self.sizes.cpu().numpy()
             order = (self.sizes[self.ids] * len(self) + self.ids).argsort(stable=True)
-            return list(zip(bags.tolist(), sizes.tolist(), strict=True)), order
-        order = np.argsort(np.repeat(host_sizes, host_sizes), kind="stable")  # keeps each bag's rows together
-        return list(zip(bags.tolist(), sizes.tolist(), strict=True)), to_device(order, self.sizes.device)
+        else:
+            host_sizes = self.host_sizes
+            rows = np.argsort(np.repeat(host_sizes, host_sizes), kind="stable")  # keeps each bag's rows together
+            order = to_device(rows, self.sizes.device)
+        sizes, bags = np.unique(host_sizes, return_counts=True)
+        return list(zip(bags.tolist(), sizes.tolist(), strict=True)), order
 
     def fill_dropped(self, values: Tensor, fill: float) -> Tensor:
         """(n, ...) -> (n, ...): `fill` in the rows that are not aggregated."""

@@ -55,18 +55,20 @@ class AdjustedMeanLoss(VotingLoss):
         self.register_buffer("runner_up_worths", None, persistent=False)
         self.register_buffer("seen", None, persistent=False)
         if label_counts is not None:
-            self._start(label_counts)
+            self._start(len(label_counts))
             self.see_labels(label_counts, torch.zeros(1) if runner_up_counts is None else runner_up_counts)
 
     @classmethod
     def for_classes(cls, n_classes: int, **options: Any) -> AdjustedMeanLoss:
-        return cls(label_counts=torch.zeros(n_classes), **options)
+        loss = cls(**options)
+        loss._start(n_classes)
+        return loss
 
-    def _start(self, classes: Tensor) -> None:  # (C,) of any values
+    def _start(self, n_classes: int, device: torch.device | None = None) -> None:
         """All classes are equally frequent."""
-        self.label_shares = torch.full_like(classes, 1 / len(classes), dtype=torch.float32)
-        self.runner_up_worths = self.label_shares.clone()
-        self.winner_share = self.label_shares[0].clone()
+        self.label_shares = torch.full((n_classes,), 1 / n_classes, device=device)
+        self.runner_up_worths = torch.full((n_classes,), 1 / n_classes, device=device)
+        self.winner_share = torch.full((), 1 / n_classes, device=device)
 
     def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
         """Add-one smoothing: a class that was never a label stays possible."""
@@ -77,7 +79,7 @@ class AdjustedMeanLoss(VotingLoss):
 
     def predict(self, logits: Tensor, segments: Segments) -> BagOutput:
         if self.label_shares is None:
-            self._start(logits.detach()[0])
+            self._start(logits.shape[1], logits.device)
             self.seen = torch.zeros_like(self.label_shares)
         return super().predict(logits, segments)
 

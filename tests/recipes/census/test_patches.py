@@ -151,7 +151,9 @@ def test_the_share_of_a_background_is_estimated_with_heads_on_patches(tmp_path):
 
 def test_without_heads_there_is_a_teacher_of_each_loss(tmp_path):
     """For example because a class is never the label of a bag."""
-    train, val = (bags._with(classes=("a", "b", "never")) for bags in (textures(16), textures(8, seed=1)))
+    classes = ("a", "b", "never")
+    parts = textures(16), textures(8, seed=1)
+    train, val = (bags._with(classes=classes, bag_labels=bags.bag_labels.with_classes(3)) for bags in parts)
     plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False)).with_settings({"training.epochs": 1})
     trained = train_by_plan(
         plan, "auto", train, val, model_builder(plan, "auto", train), tmp_path / "run", device="cpu"
