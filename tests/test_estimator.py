@@ -96,7 +96,7 @@ def test_data_frames_and_integers_and_text_ids():
 
 @pytest.mark.parametrize(
     "method",
-    [name for name, method in METHODS.items() if not (method.kind.needs_bag or method.kind.sees_instance_labels)],
+    [name for name, method in METHODS.items() if not (method.needs_bag or method.kind.sees_instance_labels)],
 )
 def test_every_method_of_single_instances(method):
     X, y, groups, _ = make_table(bags=12)
