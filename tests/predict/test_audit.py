@@ -1,0 +1,154 @@
+"""The statistics of an audit, against independent references and by simulation."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import beta, binom
+
+from majority.predict.audit import (
+    Design,
+    Sample,
+    accuracy_of,
+    class_shares,
+    estimate,
+    exact_interval_of,
+    expected_right,
+    fit_temperature,
+    merge_empty,
+    with_temperature,
+)
+from majority.predict.audit_interval import error_interval
+
+
+def instances(n=3000, sharpness=3.0, seed=0):
+    """Probabilities of three classes that are calibrated, and true classes."""
+    rng = np.random.default_rng(seed)
+    logits = sharpness * rng.normal(size=(n, 3))
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    true = (rng.random((n, 1)) > probabilities.cumsum(axis=1)).sum(axis=1)
+    return probabilities, true
+
+
+def sample(design, probabilities, true, labels):
+    drawn = design.draw(labels)
+    shares = np.bincount(probabilities.argmax(axis=1), minlength=probabilities.shape[1]) / len(true)
+    mean, confidence = probabilities.mean(axis=0), probabilities.max(axis=1).mean()
+    strata, answers = design.stratum[drawn], true[drawn]
+    return Sample(strata, answers, probabilities[drawn], design.sizes, design.expected, shares, mean, confidence)
+
+
+@pytest.fixture(scope="module")
+def audited():
+    probabilities, true = instances()
+    return probabilities, true, Design.of(expected_right(probabilities, np.arange(len(true)) // 30))
+
+
+@pytest.mark.parametrize(("wrong", "labels"), [(0, 30), (1, 50), (7, 50), (50, 50), (20, 200)])
+def test_one_stratum_gives_the_exact_interval_with_mid_p(wrong, labels):
+    (found,) = error_interval(np.array([[wrong]]), np.array([labels]), np.array([1.0]), np.array([0.2]))
+
+    def upper(p):
+        return binom.cdf(wrong - 1, labels, p) + binom.pmf(wrong, labels, p) / 2 - 0.025
+
+    def lower(p):
+        return binom.sf(wrong, labels, p) + binom.pmf(wrong, labels, p) / 2 - 0.025
+
+    low = 0.0 if wrong == 0 else brentq(lower, 1e-9, 1 - 1e-9)
+    high = 1.0 if wrong == labels else brentq(upper, 1e-9, 1 - 1e-9)
+    assert found == pytest.approx([low, high], abs=2e-4)
+
+
+def test_the_interval_has_width_when_every_answer_is_right():
+    sizes = np.array([0.05] * 4 + [0.8])
+    ((low, high),) = error_interval(np.zeros((1, 5), int), np.full(5, 10), sizes, np.array([0.3] * 4 + [0.01]))
+    assert low == 0
+    assert 0.02 < high < 0.3
+
+
+@pytest.mark.parametrize("sharpness", [0.5, 3.0, 30.0])
+@pytest.mark.parametrize("overconfident", [False, True])
+def test_the_interval_covers_the_accuracy(sharpness, overconfident):
+    probabilities, true = instances(sharpness=sharpness)
+    shown = with_temperature(probabilities, 0.3) if overconfident else probabilities
+    design, wrong = Design.of(expected_right(shown, np.arange(len(true)) // 30)), shown.argmax(axis=1) != true
+    rng, of_stratum = np.random.default_rng(0), np.bincount(design.stratum, wrong).astype(int)
+    cells = zip(of_stratum, design.sizes, strict=True)
+    errors = np.stack([rng.hypergeometric(bad, size - bad, 3, 200) for bad, size in cells], axis=1)
+    ends = error_interval(errors, np.full(len(design.sizes), 3), design.weights, design.expected, grid=512)
+    assert np.mean((ends[:, 0] <= wrong.mean()) & (wrong.mean() <= ends[:, 1])) > 0.92
+
+
+def test_more_labels_continue_the_design(audited):
+    _, true, design = audited
+    assert (design.draw(50) == design.draw(100)[:50]).all()
+    assert len(set(design.draw(len(true)).tolist())) == len(true)
+    taken = np.bincount(design.stratum[design.draw(50)])
+    assert taken.max() - taken.min() <= 1
+
+
+def test_doubtful_predictions_are_drawn_more_often(audited):
+    _, _, design = audited
+    assert design.sizes[0] < design.sizes[-1] / 1.5
+    assert design.expected[0] > design.expected[-1]
+
+
+def test_the_accuracy_has_no_bias(audited):
+    probabilities, true, design = audited
+    truth = np.mean(probabilities.argmax(axis=1) == true)
+    found = [
+        accuracy_of(sample(Design(design.stratum, design.expected, seed), probabilities, true, 30)).value
+        for seed in range(200)
+    ]
+    assert np.mean(found) == pytest.approx(truth, abs=4 * np.std(found) / np.sqrt(200))
+
+
+def test_all_answers_give_the_true_figures(audited):
+    probabilities, true, design = audited
+    found = estimate(sample(design, probabilities, true, len(true)))
+    predicted = probabilities.argmax(axis=1)
+    assert found.accuracy.value == pytest.approx(np.mean(predicted == true))
+    for c in range(3):
+        assert found.recall[c].value == pytest.approx(np.mean(predicted[true == c] == c))
+        assert found.precision[c].value == pytest.approx(np.mean(true[predicted == c] == c))
+        assert found.shares[c].value == pytest.approx(np.mean(true == c), abs=0.02)
+    assert found.temperature == pytest.approx(1, abs=0.15)
+
+
+def test_shares_correct_a_classifier_that_prefers_one_class():
+    probabilities, true = instances(sharpness=2)
+    skewed = probabilities * [6, 1, 1]
+    skewed /= skewed.sum(axis=1, keepdims=True)
+    design = Design.of(expected_right(skewed, np.arange(len(true)) // 30))
+    of_sample = sample(design, skewed, true, 200)
+    found, actual = class_shares(of_sample), np.bincount(true) / len(true)
+    naive = np.abs(of_sample.predicted_shares - actual).mean()
+    assert np.abs([one.value for one in found[:3]] - actual).mean() < naive / 2
+    assert all(one.low <= share <= one.high for one, share in zip(found, [*actual, 0.0], strict=True))
+
+
+def test_the_temperature_undoes_overconfidence(audited):
+    probabilities, true, _ = audited
+    shown = with_temperature(probabilities, 1 / 3)
+    assert fit_temperature(shown, true, np.full(len(true), 1 / len(true))) == pytest.approx(3, rel=0.1)
+
+
+def test_answers_of_another_class_are_wrong_and_have_a_share(audited):
+    probabilities, true, design = audited
+    found = estimate(sample(design, probabilities, np.where(true == 2, 3, true), 400))
+    assert found.recall[2] is None
+    assert found.shares[3].low < np.mean(true == 2) < found.shares[3].high
+
+
+def test_strata_without_an_answer_are_joined():
+    stratum, sizes, expected = merge_empty(
+        np.array([1, 1, 3]), np.array([10, 20, 30, 40]), np.array([0.4, 0.3, 0.2, 0.1])
+    )
+    assert stratum.tolist() == [0, 0, 1]
+    assert sizes.tolist() == [60, 40]
+    assert expected.tolist() == pytest.approx([16 / 60, 0.1])
+
+
+def test_the_exact_interval_is_that_of_the_beta_distribution():
+    assert exact_interval_of(0.2, 40) == pytest.approx((beta.ppf(0.025, 8, 33), beta.ppf(0.975, 9, 32)))
+    assert exact_interval_of(0, 40)[0] == 0
+    assert exact_interval_of(1, 40)[1] == 1
