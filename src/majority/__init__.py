@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .predict.evaluate import evaluate
     from .recipes import Recipe
     from .registry import register
+    from .run.audit import audit
     from .run.train import train
     from .training.callbacks import Callback
     from .training.loop import fit
@@ -45,6 +46,7 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Recipe": "recipes",
     "Settings": "training.settings",
     "TrainingError": "errors",
+    "audit": "run.audit",
     "bag_accuracy": "estimator",
     "build_model": "nn.model",
     "collate_bags": "data.dataset",
@@ -72,6 +74,7 @@ __all__ = [
     "Settings",
     "TrainingError",
     "__version__",
+    "audit",
     "bag_accuracy",
     "build_model",
     "collate_bags",

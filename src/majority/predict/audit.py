@@ -50,7 +50,7 @@ def expected_right(
         shares[known, bag_labels[known]] += 0.5
     in_bag = probabilities * (shares / np.maximum(shares[bag_ids].mean(axis=0), 1e-9))[bag_ids]
     in_bag /= np.maximum(in_bag.sum(axis=1, keepdims=True), 1e-12)
-    return np.clip(in_bag[np.arange(len(probabilities)), probabilities.argmax(axis=1)], 0.001, 0.999)
+    return np.asarray(np.clip(in_bag[np.arange(len(probabilities)), probabilities.argmax(axis=1)], 0.001, 0.999))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Sample(NamedTuple):
 
     @property
     def predicted(self) -> np.ndarray:
-        return self.probabilities.argmax(axis=1)
+        return np.asarray(self.probabilities.argmax(axis=1))
 
 
 class Estimate(NamedTuple):
@@ -168,7 +168,7 @@ def estimate(sample: Sample) -> AuditFigures:
         tuple((t, p, found) for t, p, found in confusions if found is not None),
         Estimate(mean - accuracy.value, mean - accuracy.high, mean - accuracy.low, len(true)),
         fit_temperature(sample.probabilities, true, weights),
-        max(0, needed),
+        max(0, min(needed, int(sample.sizes.sum()) - len(true))),
     )
 
 

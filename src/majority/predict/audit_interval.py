@@ -14,8 +14,8 @@ from scipy.special import expit, logit
 
 SLOPE, SLOPE_SPREAD = 0.8, 0.5  # 1: errors are where the classifier expects them; 0: everywhere alike
 GRID = 1024  # points of the distribution of the estimate
-STEPS = 24  # halvings of the search for an end
-FURTHEST = 25.0  # on the logit scale
+STEPS = 15  # halvings of the search for an end
+FURTHEST = 8.0  # an end is from the estimate, on the logit scale
 
 
 def expected_logits(expected: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (H,), (H,) -> (H,)
@@ -59,9 +59,10 @@ def error_interval(
     steps = _grid_steps(labels, weights, grid)
     found, logits = errors @ steps, expected_logits(expected, weights)
     slope, tail = fit_slope(errors, labels, logits), (1 - confidence) / 2
+    centre = logit((errors.sum(axis=1) + 0.5) / (labels.sum() + 1))
     ends = np.empty((len(errors), 2))
     for side in (0, 1):
-        low, high = np.full(len(errors), -FURTHEST), np.full(len(errors), FURTHEST)
+        low, high = centre - FURTHEST, centre + FURTHEST
         for _ in range(STEPS):
             middle = (low + high) / 2
             below, at = _tail(expit(middle[:, None] + slope[:, None] * logits), labels, steps, grid, found)

@@ -44,6 +44,7 @@ class BagPredictions(NamedTuple):
 
 class _Notes(TypedDict):
     columns: NotRequired[list[str] | None]
+    temperature: NotRequired[float]
 
 
 class Classifier:
@@ -59,8 +60,14 @@ class Classifier:
     """
 
     @check_arguments
-    def __init__(self, model: Model, device: str = "auto", columns: Sequence[str] | None = None):
-        """`columns` are the names of the features if they come from a table. A data frame is then read by name."""
+    def __init__(
+        self, model: Model, device: str = "auto", columns: Sequence[str] | None = None, temperature: float = 1.0
+    ):
+        """`columns` are the names of the features if they come from a table. A data frame is then read by name.
+
+        `temperature` divides the logarithms of probabilities; an audit finds it (`--calibrate`).
+        """
+        self.temperature = temperature
         self.device, self.columns = choose_device(device), None if columns is None else tuple(columns)
         self.model = model.to(self.device).eval()
         self.classes = np.asarray(model.spec.classes)
@@ -109,11 +116,14 @@ class Classifier:
     # ------------------------------------------------------------------ bags
 
     @check_arguments
-    def stream(self, bags: Bags) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def stream(self, bags: Bags, calibrated: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield a few bags at a time: their numbers (b,) and the probabilities of their instances (n, C)."""
         self.model.spec.check(bags.store)
         for batch, output in outputs(self.model, all_batches(bags, self.device)):
-            yield batch.bags, output.instance_log_probs.exp().cpu().numpy()
+            logs = output.instance_log_probs
+            if calibrated and self.temperature != 1:
+                logs = (logs / self.temperature).log_softmax(dim=1)
+            yield batch.bags, logs.exp().cpu().numpy()
 
     @check_arguments
     def predict_bags(self, bags: Bags, abstain_below: float | None = None) -> BagPredictions:
@@ -148,6 +158,8 @@ class Classifier:
         """Write one .safetensors file."""
         path = Path(path)
         notes = {"format": FORMAT, "spec": self.model.spec.as_dict(), "about": about or {}, "columns": self.columns}
+        if self.temperature != 1:
+            notes["temperature"] = self.temperature
         write_weights(path, self.model.state_dict(), {"majority": json.dumps(notes)})
         return path
 
@@ -166,14 +178,17 @@ class Classifier:
         if notes.get("format") != FORMAT:
             raise InputError(f"{path} has format {notes.get('format')!r}, this version reads {FORMAT!r}")
         spec = ModelSpec.from_record(notes.get("spec"), path, CURE)
-        columns = parse_record(_Notes, notes, path, CURE).get("columns")
+        parsed = parse_record(_Notes, notes, path, CURE)
+        columns, temperature = parsed.get("columns"), parsed.get("temperature", 1.0)
+        if not 0 < temperature < float("inf"):
+            raise InputError(f"{path} is damaged (temperature {temperature}): {CURE}")
         if columns is not None and (len(columns),) != spec.instance_shape:
             raise InputError(f"{path} is damaged ({len(columns)} columns, instances {spec.instance_shape}): {CURE}")
         check_weights(weights, shapes_of(spec, backbone), path, CURE)  # before memory is taken for them
         model = rebuild_model(spec, backbone)
         check_options_of(model)
         model.load_state_dict(weights)
-        return cls(model, device, columns)
+        return cls(model, device, columns, temperature)
 
 
 class AveragedClassifier(Classifier):
@@ -188,12 +203,13 @@ class AveragedClassifier(Classifier):
                 )
         self.members = tuple(members)
         self.device, self.columns, self.model, self.classes = first.device, first.columns, first.model, first.classes
+        self.temperature = 1.0  # each member has its own
 
     def __repr__(self) -> str:
         return f"{len(self.members)} x {self.members[0]!r}"
 
-    def stream(self, bags: Bags) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for batches in zip(*(member.stream(bags) for member in self.members), strict=True):
+    def stream(self, bags: Bags, calibrated: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for batches in zip(*(member.stream(bags, calibrated) for member in self.members), strict=True):
             yield batches[0][0], np.mean([probabilities for _, probabilities in batches], axis=0)
 
     def save(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from ..plots.figures import box_plot, confusion_matrix, learning_curves
 from ..suspicious import review_labels
 from . import sections
 from .about import about_run
+from .audit_section import audit_section, percent_with_interval
 from .command import train_command
 from .templates import fill
 
@@ -95,9 +96,9 @@ def write_page(
     classified = classified or classify_bags(classifier, parts[part], opened)
     content = _content(facts, classifier, parts, part, classified, source)
     content["suspicious"] = sections.suspicious(review_labels({part: classified}))
+    content["audit"] = audit_section(folder) if source is None else None
     content["part_names"] = PART_NAMES | ({} if source is None else {part: content["part"]})
-    filters = {"percent": _percent, "signed": _signed, "number": _number}
-    page = fill("template.html.jinja", content | _script(), filters=filters)
+    page = fill("template.html.jinja", content | _script(), filters=FILTERS)
     path = folder / REPORT if source is None else _page_path(folder, source)
     write_text(path, page)
     return path
@@ -332,3 +333,11 @@ def _number(value: int) -> str:
     '12,345'
     """
     return f"{value:,}"
+
+
+FILTERS: dict[str, Callable[..., str]] = {
+    "percent": _percent,
+    "signed": _signed,
+    "number": _number,
+    "estimate": percent_with_interval,
+}

@@ -1,0 +1,172 @@
+"""The instances that an audit draws from: bags, the predictions for them, and the design."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..data.bags import Bags
+from ..errors import InputError
+from ..io import Source
+from ..io.custom import ColumnNames
+from ..io.predictions import instance_ids
+from ..log import Log, no_log
+from ..predict.audit import Design, expected_right
+from ..predict.classifier import CLASSIFIER, AveragedClassifier, Classifier
+from .audit_files import AuditRecord
+from .folder import classifier_file, finished_file, fold_folders
+from .reopen import open_bags
+from .train import TrainedRun
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_FEATURES = 60  # columns of a table that a page shows
+RANGE_ROWS = 5_000  # instances of each class from which its typical ranges are
+TYPICAL = (0.1, 0.9)  # quantiles
+
+
+@dataclass(frozen=True)
+class Population:
+    """Bags, the predictions for their instances, and the design."""
+
+    classifier: Classifier
+    bags: Bags
+    source: Source | None
+    name: str | None
+    probabilities: np.ndarray
+    design: Design
+
+    @cached_property
+    def ranges(self) -> np.ndarray:  # (C, 2, d)
+        """The typical range of each column among the instances that are predicted as each class; NaN if none is."""
+        rng, predicted = np.random.default_rng(0), self.probabilities.argmax(axis=1)
+        found = np.full((len(self.classifier.classes), 2, self.bags.store.shape[1]), np.nan)
+        for c in range(len(found)):
+            of_class = np.flatnonzero(predicted == c)
+            if len(of_class):
+                some = np.sort(rng.permutation(of_class)[:RANGE_ROWS])
+                found[c] = np.quantile(self.bags.store[self.bags.index[some]], TYPICAL, axis=0)
+        return found
+
+    @cached_property
+    def listed(self) -> np.ndarray:
+        """The columns that a page shows: all, or those whose ranges differ most between classes."""
+        middles = self.ranges.mean(axis=1)
+        lengths = np.nanmean(self.ranges[:, 1] - self.ranges[:, 0], axis=0)
+        differ = (np.nanmax(middles, axis=0) - np.nanmin(middles, axis=0)) / np.maximum(lengths, 1e-12)
+        return np.sort(np.argsort(-differ, kind="stable")[:MOST_FEATURES])
+
+    @classmethod
+    def open(
+        cls,
+        run: str | Path | TrainedRun | Classifier,
+        source: str | Path | Bags | None,
+        seed: int,
+        names: ColumnNames | None = None,
+        device: str = "auto",
+        log: Log = no_log,
+    ) -> Population:
+        opened, name = None, None
+        if isinstance(source, Bags):
+            bags, classifier = source, classifier_of(run, "")
+        elif isinstance(run, Classifier):
+            raise InputError("audit of a classifier: give the bags, or the folder of its run")
+        else:
+            folder, name = _folder_of(run), None if source is None else str(source)
+            classifier, parts, opened = open_bags(
+                folder, name, labels=True, unlabelled=True, names=names, device=device, log=log
+            )
+            (bags,) = parts.values()
+        probabilities = np.empty((len(bags.index), len(classifier.classes)))
+        for numbers, found in classifier.stream(bags, calibrated=False):
+            probabilities[bags.positions(numbers)] = found
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        labels = bags.labels if bags.classes == tuple(classifier.classes) else None
+        design = Design.of(expected_right(probabilities, bags.ids, labels), seed)
+        return cls(classifier, bags, opened, name, probabilities, design)
+
+
+def make_record(population: Population, labels: int) -> AuditRecord:
+    design, bags, probabilities = population.design, population.bags, population.probabilities
+    drawn, classifier = design.draw(labels), hash_of(population.classifier)
+    identity = hashlib.sha256(f"{classifier} {design.seed}".encode() + design.stratum.astype("<i4").tobytes())
+    owners = [bags.bag_of(int(i)) for i in drawn]
+    classes, predicted = population.classifier.classes, probabilities.argmax(axis=1)
+    return AuditRecord(
+        identity.hexdigest()[:8],
+        classifier,
+        design.seed,
+        population.name,
+        tuple(map(str, classes)),
+        tuple(design.sizes.tolist()),
+        tuple(design.expected.tolist()),
+        tuple((np.bincount(predicted, minlength=len(classes)) / len(predicted)).tolist()),
+        tuple(probabilities.mean(axis=0).tolist()),
+        float(probabilities.max(axis=1).mean()),
+        tuple(str(b if bags.names is None else bags.names[b]) for b in owners),
+        tuple(map(str, _numbers(population, drawn))),
+        tuple(design.stratum[drawn].tolist()),
+        tuple(map(tuple, probabilities[drawn].tolist())),
+    )
+
+
+def _numbers(population: Population, drawn: np.ndarray) -> np.ndarray:
+    """As predictions number them."""
+    kind, numbers = instance_ids(population.bags, drawn, population.source)
+    return population.bags.index[drawn] if kind == "path" else numbers
+
+
+def make_table(record: AuditRecord, population: Population, drawn: np.ndarray) -> pd.DataFrame:
+    import pandas as pd
+
+    bags, source = population.bags, population.source
+    columns: dict[str, Any] = {"id": record.ids, "bag": record.bags, "instance": record.instances, "answer": ""}
+    if source is not None and source.paths is not None:
+        columns["path"] = source.paths[bags.index[drawn]]
+    elif bags.store.ndim == 2:
+        rows = bags.store[bags.index[drawn]]
+        columns |= {name: rows[:, i] for i, name in enumerate(feature_names(population.classifier, rows.shape[1]))}
+    return pd.DataFrame(columns)
+
+
+def feature_names(classifier: Classifier, width: int) -> tuple[str, ...]:
+    return classifier.columns or tuple(f"feature {i}" for i in range(width))
+
+
+# ---------------------------------------------------------------------- the classifier
+
+
+def hash_of(classifier: Classifier) -> str:
+    """Of its weights; a temperature changes nothing."""
+    digest = hashlib.sha256()
+    for member in classifier.members if isinstance(classifier, AveragedClassifier) else (classifier,):
+        for name, values in sorted(member.model.state_dict().items()):
+            digest.update(name.encode() + values.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _folder_of(run: str | Path | TrainedRun | Classifier) -> Path:
+    return run.folder if isinstance(run, TrainedRun) else Path(str(run))
+
+
+def classifier_of(run: str | Path | TrainedRun | Classifier, source: str | None) -> Classifier:
+    """The one that `open_bags` has for bags of this source; None: the run's own."""
+    if isinstance(run, Classifier):
+        return run
+    folder = _folder_of(run)
+    if source is not None and fold_folders(folder):
+        return AveragedClassifier([Classifier.load(fold / CLASSIFIER) for fold in fold_folders(folder)])
+    return Classifier.load(file_of(folder, source))
+
+
+def file_of(folder: Path, source: str | None) -> Path:
+    """The file of the classifier for bags of this source; None: the run's own."""
+    if fold_folders(folder):
+        raise InputError(f"{folder} holds the runs of a cross-validation: give one of them, such as {folder / 'fold0'}")
+    return finished_file(folder, CLASSIFIER) if source is None else classifier_file(folder)
