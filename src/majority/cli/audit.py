@@ -9,7 +9,7 @@ import typer
 
 from . import options
 from .app import app
-from .printing import log
+from .printing import log, note_trained_on
 
 
 @app.command()
@@ -40,6 +40,7 @@ def audit(
     if answers is not None:
         report_audit(run, answers, with_temperature=calibrate, device=device, log=log)
         return
+    note_trained_on(run, source)
     names = _column_names(bag_column, label_column, path_column)
     write_audit(
         run,

@@ -20,7 +20,7 @@ from ..predict.audit import Design, expected_right
 from ..predict.classifier import CLASSIFIER, AveragedClassifier, Classifier
 from .audit_files import AuditRecord
 from .folder import classifier_file, finished_file, fold_folders
-from .reopen import open_bags
+from .reopen import open_bags, reopen
 from .train import TrainedRun
 
 if TYPE_CHECKING:
@@ -79,10 +79,7 @@ class Population:
             raise InputError("audit of a classifier: give the bags, or the folder of its run")
         else:
             folder, name = _folder_of(run), None if source is None else str(source)
-            classifier, parts, opened = open_bags(
-                folder, name, labels=True, unlabelled=True, names=names, device=device, log=log
-            )
-            (bags,) = parts.values()
+            classifier, bags, opened = _bags_of(folder, name, names, device, log)
         probabilities = np.empty((len(bags.index), len(classifier.classes)))
         for numbers, found in classifier.stream(bags, calibrated=False):
             probabilities[bags.positions(numbers)] = found
@@ -90,6 +87,22 @@ class Population:
         labels = bags.labels if bags.classes == tuple(classifier.classes) else None
         design = Design.of(expected_right(probabilities, bags.ids, labels), seed)
         return cls(classifier, bags, opened, name, probabilities, design)
+
+
+def _bags_of(
+    folder: Path, source: str | None, names: ColumnNames | None, device: str, log: Log
+) -> tuple[Classifier, Bags, Source]:
+    """The test bags of a run, or all bags of another source, which need no labels."""
+    if source is None:
+        classifier, parts, opened = reopen(folder, device=device)
+        if parts.test is None:
+            raise InputError(f"{folder} has no test bags: give bags that it was not trained on as SOURCE")
+        return classifier, parts.test, opened
+    classifier, bags, opened = open_bags(
+        folder, source, labels=True, unlabelled=True, names=names, device=device, log=log
+    )
+    (only,) = bags.values()
+    return classifier, only, opened
 
 
 def make_record(population: Population, labels: int) -> AuditRecord:
@@ -156,13 +169,8 @@ def _folder_of(run: str | Path | TrainedRun | Classifier) -> Path:
 
 
 def classifier_of(run: str | Path | TrainedRun | Classifier, source: str | None) -> Classifier:
-    """The one that `open_bags` has for bags of this source; None: the run's own."""
-    if isinstance(run, Classifier):
-        return run
-    folder = _folder_of(run)
-    if source is not None and fold_folders(folder):
-        return AveragedClassifier([Classifier.load(fold / CLASSIFIER) for fold in fold_folders(folder)])
-    return Classifier.load(file_of(folder, source))
+    """The one for bags of this source; None: the run's own test bags."""
+    return run if isinstance(run, Classifier) else Classifier.load(file_of(_folder_of(run), source))
 
 
 def file_of(folder: Path, source: str | None) -> Path:

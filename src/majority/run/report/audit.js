@@ -1,7 +1,10 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const key = "majority-audit-" + data.audit;
-const KEYS = "123456789abcdefghijklmnopqrstuvwxyz";
+const single = data.classes.filter((name) => [...name].length === 1).map((name) => name.toLowerCase());
+const letters = new Set(single).size === data.classes.length; // each class is a key itself
+const KEYS = letters ? data.classes.map((name) => name.toLowerCase()) : [..."123456789abcdefghijklmnopqrstuvwxyz"];
+const [UNSURE, OTHER] = [["0", "?"], ["-", "+"]].map((keys) => keys.find((each) => !KEYS.slice(0, data.classes.length).includes(each)));
 const by = (id) => document.getElementById(id);
 let answers = {};
 for (const item of data.items) if (item.answer) answers[item.id] = item.answer;
@@ -32,6 +35,8 @@ data.classes.forEach((name, number) => {
   button.dataset.answer = name;
   button.addEventListener("click", () => answer(name));
 });
+by("unsure").querySelector("kbd").textContent = UNSURE;
+by("other").querySelector("kbd").textContent = OTHER;
 by("unsure").dataset.answer = data.cannot_tell;
 by("other").dataset.answer = data.other;
 by("unsure").addEventListener("click", () => answer(data.cannot_tell));
@@ -70,7 +75,7 @@ function show() {
 function showPictures(item) {
   by("pictures").replaceChildren();
   if (!item.image) return;
-  for (const side of [480, 160, Math.max(...item.size)]) {
+  for (const side of [320, 120, Math.max(...item.size)]) {
     const scale = side / Math.max(...item.size);
     make("img", "", by("pictures"), {
       src: item.image, width: Math.round(item.size[0] * scale), height: Math.round(item.size[1] * scale),
@@ -125,8 +130,8 @@ document.addEventListener("keydown", (event) => {
   const pressed = event.key, number = KEYS.indexOf(pressed.toLowerCase());
   if (pressed === "ArrowLeft" || pressed === "Backspace") move(-1);
   else if (pressed === "ArrowRight") move(1);
-  else if (pressed === "0") answer(data.cannot_tell);
-  else if (pressed === "-") answer(data.other);
+  else if (pressed === UNSURE) answer(data.cannot_tell);
+  else if (pressed === OTHER) answer(data.other);
   else if (pressed.length === 1 && number >= 0 && number < data.classes.length) answer(data.classes[number]);
   else return;
   event.preventDefault();
