@@ -114,6 +114,11 @@ def test_the_page_about_wrong_labels(monkeypatch, capsys):
     assert len(pd.read_csv("review-instances.csv")) == 1_000
 
 
+def test_the_page_about_audits(monkeypatch, capsys):
+    run_page("audit.md", monkeypatch, capsys)
+    assert Path("digits-audit/label.html").exists()
+
+
 def test_the_page_about_known_classes(monkeypatch, capsys):
     run_page("known-classes.md", monkeypatch, capsys)
     assert Path("labelled-run/result.json").exists()

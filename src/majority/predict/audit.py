@@ -21,7 +21,7 @@ STRATA = 10
 LEAST_LABELS = 20
 FLOOR = 0.1  # of the variance that is expected of an error: no prediction is taken for certain
 TARGET = 0.03  # half-width of an interval that is thought good enough
-TEMPERATURE_SPREAD = 0.7  # of the logarithm of the temperature, before any answer
+TEMPERATURE_SPREAD = 0.5  # of the logarithm of the temperature, before any answer
 CONFIDENCE = 0.95
 
 Interval = tuple[float, float]
@@ -237,18 +237,16 @@ def class_shares(sample: Sample) -> tuple[Estimate, ...]:
 
 
 def fit_temperature(probabilities: np.ndarray, true: np.ndarray, weights: np.ndarray) -> float:
-    """The temperature by which probabilities fit the answers best; near 1 unless they say otherwise."""
-    known = true < probabilities.shape[1]
-    if not known.any():
-        return 1.0
-    true, weights = true[known], weights[known]
-    logs = np.log(np.clip(probabilities[known], 1e-12, None))
+    """The temperature by which the probability of the predicted class fits how often it is right; near 1 unless the
+    answers say otherwise."""
+    right = probabilities.argmax(axis=1) == true
     worth = weights.sum() ** 2 / (weights**2).sum()
 
     def loss(log_temperature: float) -> float:
-        scaled = logs / np.exp(log_temperature)
-        picked = scaled[np.arange(len(true)), true] - np.logaddexp.reduce(scaled, axis=1)
-        return float(-worth * (weights @ picked) / weights.sum() + log_temperature**2 / 2 / TEMPERATURE_SPREAD**2)
+        scaled = with_temperature(probabilities, float(np.exp(log_temperature)))
+        confidence = np.clip(scaled.max(axis=1), 1e-4, 1 - 1e-4)
+        logs = np.where(right, np.log(confidence), np.log(1 - confidence))
+        return float(-worth * (weights @ logs) / weights.sum() + log_temperature**2 / 2 / TEMPERATURE_SPREAD**2)
 
     return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded").x))
 
