@@ -5,8 +5,10 @@
 
 Each cell is sampled 1,000 times with 30, 50, 100 and 200 labels. `ratio`: mean half-width per that of simple random
 sampling with Wilson's interval. Class shares and calibration are over 100 of these samples. Calibration error: mean
-over 15 bins of equal width, of all instances. Every second cell, in the order of names, was used to choose the
-constants (`development`); the others were not (`other`).
+over 15 bins of equal width, of all instances. The design and the constants of the interval were chosen on the
+`development` cells and not on the `other` ones (OTHER); the loss of the temperature on every third cell of both.
+
+    python benchmarks/audit.py --summarise --out results/audit     # the table of the raw file that is there
 """
 
 from __future__ import annotations
@@ -28,6 +30,20 @@ from majority.predict.metrics import calibration_error, calibration_table
 
 LABELS, DRAWS, FEW = (30, 50, 100, 200), 1_000, 100
 Z = 1.959964
+OTHER = ("cifar10", "nuclei")  # all their cells, and these:
+OTHER_CELLS = (
+    "brain-1",
+    "brain-3",
+    "pathmnist-large-100-ragged",
+    "pathmnist-large-4-ragged",
+    "pathmnist-small-100-ragged",
+    "pathmnist-small-4-ragged",
+    "pathmnist-various-100-equal",
+    "pathmnist-various-4-equal",
+    "traps-0",
+    "traps-2",
+    "traps-4",
+)
 ACCURACY = ("coverage", "half_width", "ratio", "bias", "simulation_error")
 
 
@@ -133,39 +149,91 @@ def summary(rows: list[dict]) -> dict:
     }
 
 
+def table(found: dict) -> str:
+    """The summary as Markdown."""
+    parts = [found[part] for part in ("development", "other", "all")]
+    lines = ["| | development | other | all |", "|---|---|---|---|"]
+
+    def add(title: str, *names: str, form: str = "{}", labels: str = "") -> None:
+        cells = [", ".join(form.format(of[name][labels] if labels else of[name]) for name in names) for of in parts]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+
+    add("cells", "cells")
+    for labels in map(str, LABELS):
+        title = f"coverage of the 95 % interval, {labels} labels: least, mean"
+        add(title, "least_coverage", "mean_coverage", form="{:.3f}", labels=labels)
+    title = "half-width at 50 labels per that of simple random sampling: mean, greatest"
+    add(title, "mean_ratio_50", "greatest_ratio_50", form="{:.3f}")
+    add("cells in which it is above 0.9", "cells_ratio_above_.9")
+    add("mean error of a class share, by count", "naive_share_error", form="{:.4f}")
+    add("the same, 100 labels", "share_error_100", form="{:.4f}")
+    add("coverage of the intervals of class shares, 100 labels: mean", "share_coverage_100", form="{:.3f}")
+    add("calibration error before", "calibration_before", form="{:.4f}")
+    add("with the temperature from 50 labels", "calibration_after_50", form="{:.4f}")
+    add("cells in which it is worse by more than 0.01", "cells_worse_by_.01")
+    return "\n".join(lines) + "\n"
+
+
+def write_summary(out: Path, facts: dict) -> None:
+    """summary.json and table.md of the raw file."""
+    with (out / "cells.csv").open(newline="") as file:
+        rows: list[dict] = [
+            {name: _number(value) for name, value in row.items() if value != ""} for row in csv.DictReader(file)
+        ]
+    parts = {name: [row for row in rows if row["part"] == name] for name in ("development", "other")}
+    found = facts | {name: summary(of) for name, of in (parts | {"all": rows}).items()}
+    found = json.loads(json.dumps(found))
+    (out / "summary.json").write_text(json.dumps(found, indent=1) + "\n")
+    (out / "table.md").write_text(table(found))
+    print(table(found))
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def part_of(cell: str) -> str:
+    return "other" if cell.startswith(OTHER) or cell in OTHER_CELLS else "development"
+
+
+def measure(options: argparse.Namespace) -> None:
+    """cells.csv: one row per cell and number of labels."""
+    kept = [*csv.DictReader(options.keep.open(newline=""))] if options.keep else []
+    paths = sorted(options.cells.glob("*.npz"))[:: options.every]
+    rows = []
+    with ProcessPoolExecutor(options.processes) as pool:
+        found = pool.map(cell_rows, paths, [options.draws] * len(paths), [kept] * len(paths))
+        for path, of_cell in zip(paths, found, strict=True):
+            rows += [{"part": part_of(path.stem)} | row for row in of_cell]
+            print(path.stem, [(row["labels"], row["coverage"], row["ratio"]) for row in of_cell], flush=True)
+    with (options.out / "cells.csv").open("w", newline="") as file:
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        writer = csv.DictWriter(file, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cells", type=Path)
+    parser.add_argument("cells", type=Path, nargs="?")
     parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--every", type=int, default=1, help="only every so many cells: to test the code")
     parser.add_argument("--keep", type=Path, help="a cells.csv whose coverage and widths are kept")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--summarise", action="store_true", help="only the summary of the raw file in OUT")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    parts: dict[str, list[dict]] = {"development": [], "other": []}
-    kept = [*csv.DictReader(options.keep.open(newline=""))] if options.keep else []
-    paths = sorted(options.cells.glob("*.npz"))[:: options.every]
-    with ProcessPoolExecutor(options.processes) as pool:
-        found_rows = pool.map(cell_rows, paths, [options.draws] * len(paths), [kept] * len(paths))
-        for number, (path, rows) in enumerate(zip(paths, found_rows, strict=True)):
-            parts["other" if number % 2 else "development"] += rows
-            print(path.stem, [(r["labels"], r["coverage"], r["ratio"]) for r in rows], flush=True)
-    rows = [{"part": part} | row for part, of in parts.items() for row in of]
-    with (options.out / "cells.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    facts = {
-        "command": " ".join(["python", *sys.argv]),
-        "commit": commit(),
-        "hardware": f"{os.cpu_count()} CPU cores",
-        "draws": options.draws,
-    }
-    found = facts | {part: summary(of) for part, of in parts.items() if of}
-    found["all"] = summary([*parts["development"], *parts["other"]])
-    (options.out / "summary.json").write_text(json.dumps(found, indent=1) + "\n")
-    print(json.dumps(found, indent=1))
+    if options.summarise:
+        before = json.loads((options.out / "summary.json").read_text())
+        write_summary(options.out, {name: before[name] for name in ("command", "commit", "hardware", "draws")})
+        return
+    measure(options)
+    facts = {"command": " ".join(["python", *sys.argv]), "commit": commit(), "hardware": f"{os.cpu_count()} CPU cores"}
+    write_summary(options.out, facts | {"draws": options.draws})
 
 
 if __name__ == "__main__":
