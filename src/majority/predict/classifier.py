@@ -157,9 +157,13 @@ class Classifier:
     def save(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:
         """Write one .safetensors file."""
         path = Path(path)
-        notes = {"format": FORMAT, "spec": self.model.spec.as_dict(), "about": about or {}, "columns": self.columns}
-        if self.temperature != 1:
-            notes["temperature"] = self.temperature
+        notes: dict[str, Any] = {
+            "format": FORMAT,
+            "spec": self.model.spec.as_dict(),
+            "about": about or {},
+            "columns": self.columns,
+        }
+        notes |= {} if self.temperature == 1 else {"temperature": self.temperature}
         write_weights(path, self.model.state_dict(), {"majority": json.dumps(notes)})
         return path
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,7 +136,7 @@ def read_answers(record: AuditRecord, table: pd.DataFrame, name: str = "answers"
     return Answers(np.array([*known]), np.array(codes), len(answers) - len(known), missing)
 
 
-def _check_row(record: AuditRecord, cells: dict[str, Any], position: int | None, place: str) -> None:
+def _check_row(record: AuditRecord, cells: Mapping[Hashable, Any], position: int | None, place: str) -> None:
     if position is None:
         what = f"{place}: {cells['id'] or 'an empty id'} is none of the {len(record.bags)} instances of this audit"
         raise InputError(f"{what}: give the answers of this audit (its ids begin with {record.audit})")
