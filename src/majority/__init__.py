@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .predict.evaluate import evaluate
     from .predict.metrics import Outcome
     from .predict.onnx import export_onnx
-    from .recipes import Plan, Recipe, ResultDescription, TaskInfo, Trained, find_recipe
+    from .recipes import Plan, Recipe, Stage, TaskInfo, Trained, find_recipe
     from .recipes import Run as RecipeRun
     from .registry import register
     from .run.maps import write_maps
@@ -66,11 +66,11 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Plan": "recipes",
     "Recipe": "recipes",
     "RecipeRun": "recipes",
-    "ResultDescription": "recipes",
     "Segments": "data.segments",
     "Settings": "training.settings",
     "Source": "io",
     "SourceCheck": "io.custom.load",
+    "Stage": "recipes",
     "Target": "data.batches",
     "TaskInfo": "recipes",
     "TensorBoardLog": "run.trackers",
@@ -126,11 +126,11 @@ __all__ = [
     "Plan",
     "Recipe",
     "RecipeRun",
-    "ResultDescription",
     "Segments",
     "Settings",
     "Source",
     "SourceCheck",
+    "Stage",
     "Target",
     "TaskInfo",
     "TensorBoardLog",

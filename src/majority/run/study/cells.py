@@ -12,7 +12,7 @@ from typing import Any
 from ...errors import InputError, TrainingError
 from ...files import retry_while_busy
 from ...io import Source
-from ...recipes.plan import lists_as_tuples
+from ...fields import lists_as_tuples
 from ...registry import load_plugins
 from ..data import Data
 from ..experiment import Experiment
