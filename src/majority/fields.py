@@ -45,7 +45,8 @@ def check_fields(settings: Any) -> None:
 
 def check_value(settings: Any, name: str, value: Any, path: str) -> None:
     """Refuse a value that the annotation of this field does not allow; `path` is its name in the message."""
-    hint = _hints(type(settings)).get(name, Any)
+    kind: Any = type(settings)
+    hint = _hints(kind).get(name, Any)
     if not _is_valid(hint, value):
         raise InputError(f"{path} is {_shown(value)}: give {' or '.join(_needed(hint))}")
 
@@ -66,7 +67,8 @@ def with_setting(settings: T, name: str, value: Any, path: str) -> T:
         value = with_setting(before, rest, value, path)
     else:
         value = lists_as_tuples(value)
-        if value is not None and any(map(is_dataclass, _kinds(_hints(type(settings)).get(first, Any)))):
+        kind: Any = type(settings)
+        if value is not None and any(map(is_dataclass, _kinds(_hints(kind).get(first, Any)))):
             raise InputError(f"{path} is a group of settings: change one of them, {path}.SETTING=VALUE")
         check_value(settings, first, value, path)
     changed: T = replace(settings, **{first: value})  # type: ignore[type-var]
@@ -89,7 +91,7 @@ def lists_as_tuples(value: Any) -> Any:
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     try:
         return get_type_hints(kind, include_extras=True)
     except NameError:  # of a type that only type checkers import: its recipe checks the values

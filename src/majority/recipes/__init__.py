@@ -24,7 +24,8 @@ from ..training.callbacks import Callback
 from . import census, mpem, single
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
-from .stages import REFIT, Run, Stage, Trained, temporary_files
+from .running import Trained, temporary_files
+from .stages import Run, Stage
 from .wrong_labels import train_again, train_without_wrong_labels
 
 __all__ = [

@@ -24,7 +24,8 @@ from ..predict.label_likelihood import Judged, label_evidence
 from ..records import WrongLabels
 from ..training.distributed import from_first
 from .losses import predicted_shares
-from .stages import REMOVE_FILE, ROBUST, Run, Stage, Trained, run_again, run_stages
+from .running import Trained, run_again, run_stages
+from .stages import REMOVE_FILE, ROBUST, Run, Stage
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
 LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which labels are thought to be wrong

@@ -60,6 +60,7 @@ class ProgressBar(Progress):
     def __init__(self, epochs: int | None = None) -> None:
         super().__init__(epochs)
         self.bar: Any = None
+        self.task: Any = None
 
     def show(self, title: str, done: int, total: int) -> None:
         from rich.console import Console

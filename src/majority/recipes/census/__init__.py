@@ -72,7 +72,9 @@ def _on_all_instances(stage: Stage) -> Stage:
 
 
 def _with_validation_instances(run: Run) -> Run:
-    if run.epochs is not None or run.val is run.train or run.val.store is not run.train.store:  # none held out, or apart
+    if (
+        run.epochs is not None or run.val is run.train or run.val.store is not run.train.store
+    ):  # none held out, or apart
         return run
     no_label = run.val.bag_labels.masked(np.zeros(len(run.val), bool))
     val = run.val._with(bag_labels=no_label, training_labels=None)

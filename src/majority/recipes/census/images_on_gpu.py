@@ -18,7 +18,7 @@ from ..stages import Run, Stage
 from . import tiny
 from .parts import Start, find_share_by, student_of, teachers_of
 from .settings import HEAD_EPOCHS, CensusSettings, Share, choices, losses_of, named, searches_views
-from .trainings import contrast, copy_of, fresh, pretrain, pretrained, train_head
+from .trainings import contrast, copy_of, pretrain, pretrained, train_head
 from .views import MIX, MIXED_EPOCHS, additions_for, candidate, choose_views, describe, views_of, with_views
 
 SEARCH_EPOCHS = 60  # of pretraining, for each choice of views

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ...data.bags import Bags
 from ...nn.model import Model
 from ...training.distributed import from_first
 from ..losses import label_counts, label_log_likelihood, loss_weights
@@ -14,7 +15,7 @@ from ..plan import Plan, TaskInfo
 from ..stages import SEED_STEP, Result, Run, Stage
 from .background_share import SHARES, describe_share, find_share
 from .class_offsets import describe_offsets, find_offsets
-from .patches import PATCHES, feature_bags
+from .patches import feature_bags
 from .settings import choices, epochs_of_teachers, losses_of, named
 from .trainings import (
     Member,
@@ -48,9 +49,7 @@ def heads_on_discriminants(task: TaskInfo, plan: Plan, bags: tuple[str, ...] = (
     """A linear classifier of each loss; `bags` names the stage with the features that it takes."""
     inputs = (*bags, *choices(task, plan))
     return [
-        Stage(
-            named("head", loss), plan.own.head, inputs, partial(linear_model, method=loss), train_on_discriminants
-        )
+        Stage(named("head", loss), plan.own.head, inputs, partial(linear_model, method=loss), train_on_discriminants)
         for loss in losses_of(task)
     ]
 
@@ -96,7 +95,7 @@ def _start_teacher(run: Run, start: Start, number: int, of: int) -> Model:
 def student_of(
     task: TaskInfo,
     plan: Plan,
-    teachers: dict[str, Start],
+    teachers: Mapping[str, Start],
     inputs: tuple[str, ...] = (),
     others: tuple[str, ...] = (),
 ) -> list[Stage]:
@@ -119,7 +118,7 @@ def student_of(
     return [*chosen, Stage("student", plan.training, needed, start, partial(distill, members=members))]
 
 
-def start_student(run: Run, teachers: dict[str, Start]) -> Model:
+def start_student(run: Run, teachers: Mapping[str, Start]) -> Model:
     best, method = [*teachers][-1], None
     if run.task.losses:
         about = run.results["teachers"].about["losses"]
@@ -180,14 +179,16 @@ def members_of(names: Sequence[str], group: str, run: Run) -> list[Member]:
     return [Member(models[name], _bags_of(run, name)[0], weights[name]) for name in names]
 
 
-def _bags_of(run: Run, name: str) -> Any:
+def _bags_of(run: Run, name: str) -> tuple[Bags, Bags]:
     return feature_bags(run) if name.startswith("head") else (run.train, run.val)
 
 
 def weigh(names: Sequence[str], group: str, run: Run) -> dict[str, Any]:
     """The weights of these networks, and the log-likelihood of the validation labels that each stands for."""
     models = {name: run.results[name].model for name in names}
-    found = {name: label_log_likelihood(model, *_bags_of(run, name), run.device) for name, model in models.items()}
+    found = {
+        name: label_log_likelihood(model, *_bags_of(run, name), device=run.device) for name, model in models.items()
+    }
     methods = {name: model.spec.method for name, model in models.items()}
     weights = loss_weights(found, methods, run.validation_labels, label_counts(run.train))
     return {"losses": {group: {name: {"weight": weights[name], "log_likelihood": found[name]} for name in names}}}
