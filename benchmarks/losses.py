@@ -124,7 +124,7 @@ def _join(parts: tuple[Bags, ...]) -> Bags:
 
 
 def train_network(parts: Parts, method: str, seed: int) -> tuple[Model, float]:
-    plan = RECIPES["census"].plan(TaskInfo("", parts.train.store.shape[1:], on_gpu=False))
+    plan = RECIPES["census"].plan_for(TaskInfo("", parts.train.store.shape[1:], on_gpu=False))
     model = build_model(parts.train, method, plan.backbone, seed=seed)
     settings = replace(plan.training, epochs=min(plan.training.epochs, plan.own.teacher_epochs), seed=seed)
     objective = Averaged(model, plan.own.momentum)

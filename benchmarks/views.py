@@ -43,7 +43,7 @@ HELD_OUT_PARTS = 5
 
 def plan_of(choice: str, shape: tuple[int, ...], epochs: int) -> Plan:
     names = [] if choice == "crops" else choice.split("+")
-    plan = with_views(RECIPES["census"].plan(TaskInfo("", shape)), [name for name in names if name in ADDITIONS])
+    plan = with_views(RECIPES["census"].plan_for(TaskInfo("", shape)), [name for name in names if name in ADDITIONS])
     settings = plan.own.pretrain
     augment = (*settings.augment, *(name for name in names if name not in ADDITIONS))
     return replace(plan, own=replace(plan.own, pretrain=replace(settings, augment=augment, epochs=epochs)))

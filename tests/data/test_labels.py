@@ -226,7 +226,7 @@ def test_census_learns_from_the_instances_of_unlabelled_bags(tmp_path):
     """Pretraining, discriminants and soft labels see them; heads and teachers do not."""
     train, val = some_bags(0, 30, 20), some_bags(1, 10, 10)
     recipe = RECIPES["census"]
-    plan = recipe.plan(TaskInfo("", (3,), on_gpu=False)).with_settings(
+    plan = recipe.plan_for(TaskInfo("", (3,), on_gpu=False)).with_settings(
         {"training.epochs": 2, "census.head.epochs": 2, "census.teachers": 1}
     )
     stages = {}

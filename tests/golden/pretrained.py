@@ -8,7 +8,7 @@ CENSUS = majority.find_recipe("census")
 
 
 def plan(task: majority.TaskInfo) -> majority.Plan:
-    return CENSUS.plan(task._replace(on_gpu=True))
+    return CENSUS.plan_for(task._replace(on_gpu=True))
 
 
 majority.register(replace(CENSUS, name="pretrained", plan=plan))

@@ -79,11 +79,8 @@ def choose_ratio(run: Run) -> dict[str, Any]:
     share = float(np.mean(~_distance_and_mask(run, best)[1]))
     about = {"r": best, "val_loss": {str(ratio): loss for ratio, loss in val_losses.items()}, "left_out": share}
     chosen = f"r = {best:g}, chosen by the loss of the validation bags"
-    return {
-        "mpem": about,
-        "kept": f"r{best}",
-        "lines": {"left out": f"{share:.0%} of the training instances: {chosen}"},
-    }
+    lines = {"left out": f"{100 * share:.0f} % of the training instances: {chosen}"}
+    return {"mpem": about, "kept": f"r{best}", "lines": lines}
 
 
 def _distance_and_mask(run: Run, ratio: float) -> tuple[np.ndarray, np.ndarray]:

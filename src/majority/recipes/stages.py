@@ -78,7 +78,7 @@ class Run:
     val: Bags
     plan: Plan
     build: Callable[..., Model]  # (seed, method): see `fresh_model`
-    task: TaskInfo = TaskInfo()
+    task: TaskInfo = TaskInfo()  # noqa: RUF009  (it is immutable)
     folder: Path | None = None  # of the stage; None: nothing is written
     title: str | None = None  # of the progress; None: no progress is shown
     device: str = "auto"

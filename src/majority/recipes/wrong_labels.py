@@ -169,8 +169,8 @@ def _correct(bags: Bags, corrections: Mapping[str, str]) -> Bags:
 
 
 def _without_wrong_labels(run: Run, val: Bags, about: Mapping[str, Any]) -> Run:
-    """The run with corrected labels of the training bags, which new heads see. Some wrong labels are not found, and some
-    corrections are wrong."""
+    """The run with corrected labels of the training bags, which new heads see. Some wrong labels are not found, and
+    some corrections are wrong."""
     if not about.get("corrections"):
         return run
     train = _correct(run.train, about["corrections"])

@@ -24,7 +24,7 @@ def current_settings(plan):
     known = {"recipe", "backbone", "pixels", *groups, *stages}
     for recipe in RECIPES.values():
         for task in (TaskInfo("cifar10"), TaskInfo("", (64,))):
-            known |= set(flat_names(recipe.plan(task).as_dict()))
+            known |= set(flat_names(recipe.plan_for(task).as_dict()))
     return known
 
 
