@@ -40,6 +40,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from census_tables import HEADS, RUNS, UNKNOWN, write_tables, write_unknown
+from majority.recipes.label_preserving import known_sources
 from provenance import commit
 from safetensors.torch import load_file
 
@@ -53,7 +54,6 @@ from majority.nn.heads import AUTO, DEFAULT_METHOD
 from majority.nn.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.features import bags_of_features
-from majority.recipes.label_preserving import known_sources
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.registry import load_plugins
 from majority.run.folder import environment
@@ -185,7 +185,7 @@ def head(cell: Cell, features: Parts, method: str, seed: int) -> dict:
 
 def on_discriminants(cell: Cell, features: Parts, method: str, seed: int) -> dict:
     task = TaskInfo(cell.source, features.train.store.shape[1:])
-    plan = RECIPES["census"].plan_for(task).with_seed(seed)
+    plan = RECIPES["census"].plan(task).with_seed(seed)
     model = build_model(features.train, method, plan.backbone)
     run = Run(cell.work, features.train, features.val, plan, lambda: model, "", cell.device)
     linear = census.linear_model(run, model)
@@ -266,8 +266,8 @@ def make_cells(options: argparse.Namespace, unknown: bool = False, ranked: bool 
         top2 = opened.make_parts(scenario=scenario, fold=fold, labels="top2").train if ranked else None
         kind = "" if unknown else opened.kind if opened.kind in known_sources() else options.like or ""
         task = TaskInfo.of(parts.train, kind, on_gpu)
-        plan = RECIPES["census"].plan_for(task).with_settings(settings)
-        augmented = RECIPES["augmented"].plan_for(task).with_settings(of_both)
+        plan = RECIPES["census"].plan(task).with_settings(settings)
+        augmented = RECIPES["augmented"].plan(task).with_settings(of_both)
         work = options.work / name / scenario / f"fold{fold}"
         yield Cell(name, scenario, fold, parts, plan, augmented, work, options.device, top2)
 

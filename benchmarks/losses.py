@@ -31,8 +31,8 @@ from majority.cli.options import parse_folds
 from majority.io import LabelledSet, Parts, is_custom_source, load
 from majority.nn.model import Model
 from majority.recipes import RECIPES, TaskInfo
-from majority.recipes.census import instance_probabilities
 from majority.recipes.census.class_offsets import find_offsets, with_offsets
+from majority.recipes.census.trainings import instance_probabilities
 from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights
 from majority.training.objectives import Averaged
 

@@ -75,7 +75,7 @@ def main() -> None:
             for seed in range(options.seeds):
                 if (method, loop, seed) in done:
                     continue
-                plan = RECIPES["paper"].plan_for(TaskInfo(options.source))
+                plan = RECIPES["paper"].plan(TaskInfo(options.source))
                 changes = {f"training.{name}": value for name, value in LOOPS[loop].items()}
                 changes |= {"training.epochs": options.epochs}
                 changes |= {"backbone": options.backbone} if options.backbone else {}

@@ -40,7 +40,7 @@ from majority.data.segments import Segments
 from majority.files import write_json
 from majority.nn.model import Model
 from majority.recipes import RECIPES, TaskInfo
-from majority.recipes.census import head_alone
+from majority.recipes.census.trainings import head_alone
 from majority.recipes.features import bags_of_features
 from majority.recipes.plan import Plan
 from majority.run.folder import environment

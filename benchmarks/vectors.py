@@ -66,7 +66,7 @@ def main() -> None:
         for recipe in options.recipes.split(","):
             key = {"source": source, "scenario": scenario, "fold": fold, "components": options.components}
             key |= {"recipe": recipe, "method": DEFAULT_METHOD}
-            plan = RECIPES[recipe].plan_for(TaskInfo(source, (options.components,), on_gpu=False))
+            plan = RECIPES[recipe].plan(TaskInfo(source, (options.components,), on_gpu=False))
             key["plan"] = json.loads(json.dumps(plan.as_dict()))
             if any(key.items() <= with_current_names(row).items() for row in read_lines(options.out)):
                 continue

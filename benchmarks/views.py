@@ -20,6 +20,8 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
+from majority.recipes.census.plan import SEARCH_EPOCHS
+from majority.recipes.census.stages import pretrain
 from provenance import commit
 
 from majority import build_model, evaluate, fit
@@ -28,8 +30,6 @@ from majority.files import append_line, read_lines
 from majority.io import Parts, load
 from majority.nn.heads import DEFAULT_METHOD
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
-from majority.recipes.census.plan import SEARCH_EPOCHS
-from majority.recipes.census.stages import pretrain
 from majority.recipes.census.views import ADDITIONS, with_views
 from majority.recipes.features import bags_of_features
 from majority.run.folder import environment
@@ -43,7 +43,7 @@ HELD_OUT_PARTS = 5
 
 def plan_of(choice: str, shape: tuple[int, ...], epochs: int) -> Plan:
     names = [] if choice == "crops" else choice.split("+")
-    plan = with_views(RECIPES["census"].plan_for(TaskInfo("", shape)), [name for name in names if name in ADDITIONS])
+    plan = with_views(RECIPES["census"].plan(TaskInfo("", shape)), [name for name in names if name in ADDITIONS])
     settings = plan.own.pretrain
     augment = (*settings.augment, *(name for name in names if name not in ADDITIONS))
     return replace(plan, own=replace(plan.own, pretrain=replace(settings, augment=augment, epochs=epochs)))

@@ -20,7 +20,7 @@ BLOCK = re.compile(r'^```(\w+)(?: title="(\S+)")?\n(.*?)^```$', re.MULTILINE | r
 
 
 @pytest.fixture(autouse=True)
-def _in_a_new_folder(tmp_path, monkeypatch, short_heads, no_refit):
+def _in_a_new_folder(tmp_path, monkeypatch, no_refit):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

@@ -66,4 +66,4 @@ def a_recipe_of_ones_own() -> None:
         short = Stage("short", plan.training, train=train)
         return [short, Stage("choice", inputs=("short",), choose=choose)]
 
-    register(Recipe("short", stages, plan, "a few epochs"))
+    register(Recipe("short", stages, "a few epochs", plan))

@@ -233,7 +233,7 @@ def test_census_learns_from_the_instances_of_unlabelled_bags(tmp_path):
     for name, bags in {"with": train, "without": train.with_labels()}.items():
         build = model_builder(plan, "log-mean", bags)
         trained = train_by_plan(plan, "log-mean", bags, val, build, tmp_path / name, device="cpu")
-        stages[name] = {stage: fitted.history[-1]["train_loss"] for stage, fitted in trained.stages.items()}
+        stages[name] = {stage: fitted.history[-1]["train_loss"] for stage, fitted in trained.trainings.items()}
     assert stages["with"].keys() == stages["without"].keys()
     assert stages["with"]["student"] != stages["without"]["student"]
 

@@ -203,17 +203,12 @@ def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, train, chec
     check_going_on(lambda **more: train(folder=tmp_path, **more), whole)
 
 
-def test_what_was_chosen_stays(tmp_path, whole, same, train):
+def test_what_was_chosen_stays(tmp_path, whole, same, train, monkeypatch):
     """Also that of a run that was stopped: a later stage may have started with it."""
     train(folder=tmp_path)
-    chosen = tmp_path / "stages/class-offsets/outcome.json"
-    offsets = chosen.read_text()
     shutil.rmtree(tmp_path / "stages/student")
-    chosen.write_text(offsets.replace('"a": ', '"a": 1'))
-    assert not same(train(folder=tmp_path).model, whole.model), "the file was read"
-    chosen.write_text('{"chosen": 3}')
-    with pytest.raises(InputError, match=r"class-offsets.outcome\.json is damaged .*: remove it"):
-        train(folder=tmp_path)
+    monkeypatch.setattr(census_parts, "find_offsets", None)
+    assert same(train(folder=tmp_path).model, whole.model)
 
 
 def test_without_class_offsets_the_student_learns_the_mean(train):

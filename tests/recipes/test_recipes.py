@@ -121,7 +121,7 @@ def twice(task, plan):
 def test_a_recipe_of_a_user_is_a_function_that_lists_stages(tmp_path):
     """Registered by the same call as ours: its settings can be set by name, its stages resume, its epochs are known,
     and what it chooses is in the report."""
-    register(Recipe("twice", twice, lambda task: Plan(training=Settings(epochs=1), own=TwiceSettings())))
+    register(Recipe("twice", twice, "twice", lambda task: Plan(training=Settings(epochs=1), own=TwiceSettings())))
     settings = {"twice.again.epochs": 3, "twice.share": 0.25}
     experiment, run = Experiment(BAGS, "count", recipe="twice", seed=5, settings=settings), tmp_path / "run"
     result = experiment.run(run, "cpu")

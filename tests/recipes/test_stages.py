@@ -103,8 +103,10 @@ def test_a_list_that_cannot_be_run_is_refused(stages, fact):
         run_stages(stages, run_of())
 
 
-def test_a_damaged_choice_is_named(tmp_path):
+@pytest.mark.parametrize(("before", "after"), [('"kept": "', '"kept": "x'), ('"chosen"', '"choice"')])
+def test_a_choice_that_was_changed_is_named(tmp_path, before, after):
     run_stages(trials(), run_of(tmp_path))
-    (tmp_path / "stages/choice/outcome.json").write_text('{"chosen": 3}')
+    place = tmp_path / "stages/choice/outcome.json"
+    place.write_text(place.read_text().replace(before, after))
     with pytest.raises(InputError, match=r"outcome\.json is damaged .*: remove it"):
         run_stages(trials(), run_of(tmp_path))

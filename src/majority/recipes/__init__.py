@@ -52,8 +52,8 @@ class Recipe:
 
     name: str
     stages: Callable[[TaskInfo, Plan], list[Stage]] = single.one_training
-    plan: Callable[[TaskInfo], Plan] = single.quick  # the settings that are changed by name
     about: str = ""
+    plan: Callable[[TaskInfo], Plan] = single.quick  # the settings that are changed by name
     head: type[Head] = Head  # the methods it works with have a head of this class
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
     refits_by_default: bool = False  # whether bags of your own are trained on once more, all of them
@@ -118,8 +118,8 @@ for recipe in (
     Recipe("quick", plan=single.quick),
     Recipe("paper", plan=single.paper),
     Recipe("augmented", plan=single.augmented),
-    Recipe("mpem", mpem.stages, mpem.plan, head=Count, uses_instance_labels=False),
-    Recipe("census", census.stages, census.plan, losses=LOSSES, refits_by_default=True),
+    Recipe("mpem", mpem.stages, plan=mpem.plan, head=Count, uses_instance_labels=False),
+    Recipe("census", census.stages, plan=census.plan, losses=LOSSES, refits_by_default=True),
 ):
     register(replace(recipe, about=ABOUT[recipe.name]))
 

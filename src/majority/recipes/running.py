@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import torch
 
@@ -202,7 +203,7 @@ def _write(folder: Path | None, result: Result) -> None:
         return
     folder.mkdir(parents=True, exist_ok=True)
     if result._model is None:
-        write_json(folder / OUTCOME, {"chosen": result.about})
+        write_json(folder / OUTCOME, {"chosen": result.about, "checksum": _checksum(result.about)})
         return
     write_weights(folder / WEIGHTS, result.model.state_dict())
     if result.fitted is not None:
@@ -216,13 +217,18 @@ def _read(stage: Stage, folder: Path | None) -> tuple[Result, Weights] | None:
     if folder is None or not all((folder / name).exists() for name in needed):
         return None
     if stage.choose is not None:
-        chosen = read_json(folder / OUTCOME, REMOVE_FILE).get("chosen")
-        if not isinstance(chosen, dict):
-            raise InputError(f"{folder / OUTCOME} is damaged (chosen is no group of fields): {REMOVE_FILE}")
+        saved = read_json(folder / OUTCOME, REMOVE_FILE)
+        chosen = saved.get("chosen")
+        if not isinstance(chosen, dict) or saved.get("checksum") != _checksum(chosen):
+            raise InputError(f"{folder / OUTCOME} is damaged (it was changed): {REMOVE_FILE}")
         return Result(about=chosen), {}
     (folder / CHECKPOINT).unlink(missing_ok=True)
     fitted = _read_fitted(folder) if stage.settings else None
     return Result(fitted=fitted), read_weights(folder / WEIGHTS, REMOVE_FILE)[0]
+
+
+def _checksum(chosen: Mapping[str, Any]) -> int:
+    return crc32(json.dumps(chosen, sort_keys=True).encode())
 
 
 def _read_fitted(folder: Path) -> Fitted:
