@@ -1,6 +1,9 @@
 """Recipes are fixed plans: what they hold is what the docs say, and `default` says what it chose."""
 
+import re
+import runpy
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +17,7 @@ from majority.run.data import Data
 from majority.run.experiment import Experiment
 from majority.run.run_report import report_run
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_recipe.py"
 BAGS = Data("digits", bags=20, bag_size=8)
 
 
@@ -192,6 +196,14 @@ def test_census_plans_as_many_epochs_as_it_trains(source, method):
     trained = train_by_plan(plan, method, parts.train, parts.val, build, task=task, device="cpu")
     planned = sum(stage.epochs for stage in recipe.stages_for(task, plan, method, build))
     assert planned == sum(fitted.epochs for fitted in trained.trainings.values())
+
+
+@pytest.mark.usefixtures("registries")
+def test_the_example_of_an_own_recipe_runs(capsys):
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert re.fullmatch(
+        r"of stage (first|second), validation loss .*; instance accuracy 0\.\d+\n", capsys.readouterr().out
+    )
 
 
 def test_an_unknown_recipe_is_named():
