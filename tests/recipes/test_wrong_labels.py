@@ -1,6 +1,5 @@
 """Wrong bag labels: how recipes find them and train without them."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ import torch
 from majority import Bags, Callback, Settings, build_model, evaluate
 from majority.data.joining import join
 from majority.data.scenarios import make_labels_wrong
-from majority.errors import InputError
 from majority.recipes import (
     RECIPES,
     Plan,
@@ -88,7 +86,8 @@ def test_an_interrupted_second_training_continues_with_the_same_labels_and_resul
     whole = run(tmp_path / "whole", train, val)
 
     def stop(line):
-        raise KeyboardInterrupt
+        if "seem to be wrong" in line:
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "cut", train, val, log=stop)
@@ -135,16 +134,6 @@ def test_validation_bags_whose_label_is_left_out_stay():
     assert wrong_labels.with_corrections(first, none).val is val
 
 
-@pytest.mark.parametrize("bag", ["x", "84", "-1"])
-def test_a_damaged_file_of_wrong_labels_is_named(bag, tmp_path):
-    train, val, *_ = make_parts(0.15)
-    path = tmp_path / "robust/labels.json"
-    path.parent.mkdir()
-    path.write_text(json.dumps({"share": 0.1, "log_likelihoods": {}, "bags": 84, "corrections": {bag: ""}}))
-    with pytest.raises(InputError, match=rf"labels\.json is damaged .*{bag}.*: remove it"):
-        run(tmp_path, train, val)
-
-
 def test_bags_that_train_and_validate_are_judged_once():
     train, *_ = make_parts(0.15)
     model = build_model(train, "log-mean", "linear", seed=1)
@@ -179,7 +168,7 @@ def test_callbacks_can_tell_the_trainings_apart(tmp_path):
     plan, stages = Plan("quick", "linear", training=TRAINING, assumed_wrong=None), Stages()
     build = model_builder(plan, "log-mean", train, pixels="data")
     train_by_plan(plan, "log-mean", train, val, build, tmp_path, device="cpu", callbacks=[stages])
-    assert stages.seen == ("robust",)
+    assert stages.seen == ("training", "robust")
 
 
 def test_a_training_on_all_bags_uses_the_labels_that_were_chosen(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from ..training.callbacks import Callback
 from . import census, mpem, single
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
-from .running import Trained, temporary_files
+from .running import Trained, run_stages, temporary_files
 from .stages import Run, Stage
 from .wrong_labels import train_again, train_without_wrong_labels
 
@@ -196,6 +196,8 @@ def train_by_plan(
     def stages_for(run: Run) -> list[Stage]:
         return recipe.stages_for(run.task, plan, named, build)
 
+    if plan.assumed_wrong == 0 or sees_instance_labels(named):
+        return run_stages(stages_for(run), run)
     return train_without_wrong_labels(run, stages_for)
 
 

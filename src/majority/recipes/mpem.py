@@ -73,11 +73,10 @@ def train_without_unlikely(run: Run, model: Model, ratio: float) -> Fitted:
 
 
 def choose_ratio(run: Run) -> dict[str, Any]:
-    losses = {ratio: run.results[f"r{ratio}"].fitted for ratio in run.plan.own.ratios}
-    val_losses = {ratio: fitted.best_loss for ratio, fitted in losses.items() if fitted is not None}
-    best = min(val_losses, key=lambda ratio: val_losses[ratio])  # the first of equal ones
+    losses = {ratio: run.loss(f"r{ratio}") for ratio in run.plan.own.ratios}
+    best = min(losses, key=lambda ratio: losses[ratio])  # the first of equal ones
     share = float(np.mean(~_distance_and_mask(run, best)[1]))
-    about = {"r": best, "val_loss": {str(ratio): loss for ratio, loss in val_losses.items()}, "left_out": share}
+    about = {"r": best, "val_loss": {str(ratio): loss for ratio, loss in losses.items()}, "left_out": share}
     chosen = f"r = {best:g}, chosen by the loss of the validation bags"
     lines = {"left out": f"{100 * share:.0f} % of the training instances: {chosen}"}
     return {"mpem": about, "kept": f"r{best}", "lines": lines}
@@ -85,8 +84,7 @@ def choose_ratio(run: Run) -> dict[str, Any]:
 
 def _distance_and_mask(run: Run, ratio: float) -> tuple[np.ndarray, np.ndarray]:
     """(n,) the distance of each instance to the mean of its label, and whether it is counted with this r."""
-    first = run.results["first"].model
-    distance = run.once("distance", lambda: distance_to_label(first, run.train, run.device))
+    distance = run.once("distance", lambda: distance_to_label(run.network("first"), run.train, run.device))
     return distance, keep_mask(distance, run.train.sizes, ratio)
 
 

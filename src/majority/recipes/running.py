@@ -83,12 +83,18 @@ def run_stages(stages: Sequence[Stage], run: Run, given: Mapping[str, Result] | 
             if progress is not None:
                 progress.before += stage.epochs
     names = [stage.name for stage in stages if stage.name in results]
-    about = _merge(results[name].about for name in names)
+    about = merge(results[name].about for name in names)
     about.pop("kept", None)
-    kept = results[results[names[-1]].about.get("kept", names[-1])]
+    kept = results[kept_stage(results, names[-1])]
     if kept.fitted is None:
         raise InputError(f"stage {names[-1]} trains no network: let the last stage do so, or give one as `kept`")
     return Trained(kept.model, kept.fitted, stages, {name: results[name] for name in names}, about)
+
+
+def kept_stage(results: Mapping[str, Result], name: str) -> str:
+    """This stage, or the one whose network it has chosen."""
+    kept: str = results[name].about.get("kept", name)
+    return kept
 
 
 def run_again(trained: Trained, run: Run) -> Trained:
@@ -117,7 +123,7 @@ def _free_networks(results: dict[str, Result], stages: Sequence[Stage], kept: Se
     """Those that none of these stages uses, and that are not kept."""
     used = {name for stage in stages for name in stage.inputs} | {*kept}
     used |= {result.about["kept"] for result in results.values() if "kept" in result.about}
-    results.update({name: replace(result, _model=None) for name, result in results.items() if name not in used})
+    results.update({name: replace(result, model=None) for name, result in results.items() if name not in used})
 
 
 def _check(stages: Sequence[Stage]) -> None:
@@ -132,10 +138,10 @@ def _check(stages: Sequence[Stage]) -> None:
         raise InputError("the recipe has no stages: return at least one")
 
 
-def _merge(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def merge(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Entries of result.json from several stages.
 
-    >>> _merge([{"losses": {"heads": 1}}, {"losses": {"teachers": 2}, "warnings": ["a"]}, {"warnings": ["b"]}])
+    >>> merge([{"losses": {"heads": 1}}, {"losses": {"teachers": 2}, "warnings": ["a"]}, {"warnings": ["b"]}])
     {'losses': {'heads': 1, 'teachers': 2}, 'warnings': ['a', 'b']}
     """
     merged: dict[str, Any] = {}
@@ -153,13 +159,11 @@ def _merge(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _run_alone(run: Run) -> Result:
     """The stage of a recipe that has no other, in the run folder itself. For callbacks, a further training is one."""
-    assert run.stage is not None
     return _train(run, run.stage.start(run), run.phase)
 
 
 def _run_stage(run: Run, callbacks: Sequence[Callback]) -> Result:
     stage = run.stage
-    assert stage is not None
     saved = from_first(lambda: _read(stage, run.folder))
     if stage.choose is not None:
         if saved is not None:
@@ -173,7 +177,7 @@ def _run_stage(run: Run, callbacks: Sequence[Callback]) -> Result:
         result = _train(run, model, f"{run.phase}/{stage.name}" if run.phase else stage.name)
         from_first(lambda: _write(run.folder, result))
     else:
-        result = replace(saved[0], _model=model)
+        result = replace(saved[0], model=model)
     model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
     if saved is not None:
         check_weights(saved[1], model.state_dict(), (run.folder or Path()) / WEIGHTS, REMOVE_FILE)
@@ -187,13 +191,11 @@ def _run_stage(run: Run, callbacks: Sequence[Callback]) -> Result:
 
 def _train(run: Run, model: Model, shown: str) -> Result:
     """Train; `shown` is the stage's name for callbacks, which are not told of one without a name or a training."""
-    assert run.stage is not None
     callbacks = [one for one in run.callbacks if not isinstance(one, Progress)] if shown and run.stage.settings else []
     for callback in callbacks:
         callback.on_stage_start(shown)
-    fitted = run.stage.train(run, model)
+    fitted: Any = run.stage.train(run, model)
     for callback in callbacks:
-        assert fitted is not None
         callback.on_stage_end(shown, fitted)
     return Result(model, fitted)
 
@@ -202,7 +204,7 @@ def _write(folder: Path | None, result: Result) -> None:
     if folder is None:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    if result._model is None:
+    if result.model is None:
         write_json(folder / OUTCOME, {"chosen": result.about, "checksum": _checksum(result.about)})
         return
     write_weights(folder / WEIGHTS, result.model.state_dict())

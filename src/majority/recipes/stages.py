@@ -30,20 +30,14 @@ REMOVE_FOLDER = "remove the folder of this stage and run again"
 class Result:
     """What a stage leaves for later ones."""
 
-    _model: Model | None = None
-    fitted: Fitted | None = None  # how it was trained; None: it was not
-    about: Mapping[str, Any] = field(default_factory=dict)  # what a stage without a network has chosen
-
-    @property
-    def model(self) -> Model:
-        assert self._model is not None, "this stage has no network"
-        return self._model
+    model: Any = None  # a Model, of a stage that has one and that is still needed
+    fitted: Any = None  # Fitted, of a stage that was trained
+    about: Mapping[str, Any] = field(default_factory=dict)  # what a stage has chosen
 
 
 def start_from_inputs(run: Run) -> Model:
     """A copy of the network of the first input; without inputs, one of random weights."""
-    assert run.stage is not None
-    return deepcopy(run.results[run.stage.inputs[0]].model) if run.stage.inputs else run.fresh_model()
+    return deepcopy(run.network(run.stage.inputs[0])) if run.stage.inputs else run.fresh_model()
 
 
 def train_on_bags(run: Run, model: Model) -> Fitted:
@@ -88,7 +82,7 @@ class Run:
     phase: str = ""  # what tells a further training apart from the first: ROBUST, REFIT
     epochs: Mapping[str, int] | None = None  # of each stage, chosen by an earlier training: nothing is validated
     remaining_wrong: float = 0.0  # share of the bag labels that is assumed to be wrong, after corrections
-    stage: Stage | None = None
+    stage: Stage = Stage("")
     results: Mapping[str, Result] = field(default_factory=dict)  # of earlier stages
     shared: dict[str, Any] = field(default_factory=dict)  # what several stages compute only once
 
@@ -106,11 +100,10 @@ class Run:
     ) -> Fitted:
         """Train as the stage's settings and the bags of the run say, unless others are given."""
         train, val = bags or (self.train, self.val)
-        stage, objective = self.stage, objective or BagLoss()
-        settings = settings or (stage.settings if stage is not None else None) or self.plan.training
+        settings, objective = settings or self.settings, objective or BagLoss()
         objective.remaining_wrong = self.remaining_wrong
-        if self.epochs is not None and stage is not None:
-            val, settings = None, replace(settings, epochs=self.epochs[stage.name])
+        if self.epochs is not None:
+            val, settings = None, replace(settings, epochs=self.epochs[self.stage.name])
         return fit(
             model,
             train,
@@ -130,6 +123,24 @@ class Run:
         if name not in self.shared:
             self.shared[name] = compute()
         return self.shared[name]
+
+    @property
+    def settings(self) -> Settings:
+        return self.stage.settings or self.plan.training
+
+    def network(self, stage: str) -> Model:
+        """What an earlier stage has trained."""
+        model: Model = self.results[stage].model
+        return model
+
+    def loss(self, stage: str) -> float:
+        """The lowest validation loss of an earlier stage; of its training, if it keeps the last epoch."""
+        loss: float = self.results[stage].fitted.best_loss
+        return loss
+
+    def chosen(self, stage: str) -> Mapping[str, Any]:
+        """What an earlier stage has chosen."""
+        return self.results[stage].about
 
     @property
     def validation_labels(self) -> int:

@@ -9,41 +9,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..data.bags import Bags
 from ..data.labels import BagLabels
-from ..errors import InputError, count_noun
-from ..files import write_json
+from ..errors import count_noun
 from ..nn.model import Model
-from ..parsing import read_record
 from ..predict.label_likelihood import Judged, label_evidence
-from ..records import WrongLabels
-from ..training.distributed import from_first
 from .losses import predicted_shares
-from .running import Trained, run_again, run_stages
-from .stages import REMOVE_FILE, ROBUST, Run, Stage
+from .running import Trained, kept_stage, merge, run_again, run_stages
+from .stages import ROBUST, Run, Stage
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
 LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which labels are thought to be wrong
 REMAINING = 0.5  # labels that are assumed to be wrong after corrections, per wrong label before them
 SURE = 0.8  # probability from which the class that seems to have won becomes the label; below, the bag has none
-FOUND = "labels.json"  # what was found, in the folder of the second training
+NAME = "wrong-labels"  # the stage that looks for them
 
 
 def train_without_wrong_labels(run: Run, stages_for: Callable[[Run], list[Stage]]) -> Trained:
     """Run the stages; if labels seem to be wrong, run them again without these, but for those that need no labels."""
-    first = run_stages(stages_for(run), run)
-    if run.plan.assumed_wrong == 0 or first.model.head.sees_instance_labels:
-        return first
-    found = _find_once(run, first.model)
-    about = {"wrong_labels": found, "lines": {"wrong labels": describe_wrong_labels(found)}}
+    listed = stages_for(run)
+    first = run_stages([*listed, Stage(NAME, inputs=(listed[-1].name,), choose=_find)], run)
+    found = first.about["wrong_labels"]
     corrections: dict[str, str] = found["corrections"]
     if not corrections:
-        return replace(first, about=_with_lines(first.about, about))
+        return first
     relabelled = sum(label != "" for label in corrections.values())
     run.log(
         f"about {100 * found['share']:.0f} % of the labels seem to be wrong: training again with other labels of "
@@ -52,16 +45,19 @@ def train_without_wrong_labels(run: Run, stages_for: Callable[[Run], list[Stage]
     again = with_corrections(run, found)
     given = {stage.name: first.results[stage.name] for stage in first.stages if stage.once}
     second = run_stages(stages_for(again), again, given)
-    return replace(second, first=first, about=_with_lines(second.about, about))
+    about = {name: value for name, value in first.results[NAME].about.items() if name != "kept"}
+    return replace(second, first=first, about=merge([second.about, about]))
+
+
+def _find(run: Run) -> dict[str, Any]:
+    kept = kept_stage(run.results, run.stage.inputs[0])
+    found = find_wrong_labels(run.network(kept), run.train, run.val, run.plan.assumed_wrong, run.device)
+    return {"wrong_labels": found, "kept": kept, "lines": {"wrong labels": describe_wrong_labels(found)}}
 
 
 def train_again(trained: Trained, run: Run) -> Trained:
     """On all bags, with the labels that the first training found: see `run_again`."""
     return run_again(trained, _without_wrong_labels(run, run.val, trained.about.get("wrong_labels", {})))
-
-
-def _with_lines(about: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    return about | more | {"lines": about.get("lines", {}) | more["lines"]}
 
 
 def with_corrections(run: Run, about: Mapping[str, Any]) -> Run:
@@ -77,31 +73,6 @@ def with_corrections(run: Run, about: Mapping[str, Any]) -> Run:
     if not val.bag_labels.known.any():  # labels of which some are wrong choose better than none
         val = run.val
     return _without_wrong_labels(again, val, about)
-
-
-def _find_once(run: Run, model: Model) -> dict[str, Any]:
-    """What was found before a run was interrupted stays: the second training may have started with these labels."""
-    path = run.folder and run.folder / ROBUST / FOUND
-    before = from_first(lambda: _read_found(path, len(run.train) + len(run.val)) if path and path.exists() else None)
-    if before is not None:
-        return {**before}
-    found = find_wrong_labels(model, run.train, run.val, run.plan.assumed_wrong, run.device)
-    if found["corrections"] and path is not None:
-        from_first(lambda: _write_found(path, found))
-    return found
-
-
-def _read_found(path: Path, bags: int) -> WrongLabels:
-    found = read_record(WrongLabels, path, REMOVE_FILE)
-    for bag in found["corrections"]:
-        if not bag.isdecimal() or int(bag) >= bags:
-            raise InputError(f"{path} is damaged (corrections: {bag!r}, of {bags:,} bags): {REMOVE_FILE}")
-    return found
-
-
-def _write_found(path: Path, found: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, dict(found))
 
 
 def find_wrong_labels(

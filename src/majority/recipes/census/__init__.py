@@ -21,14 +21,8 @@ whose share is not given, it is found first (`background_share`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import wraps
 from typing import Any
 
-import numpy as np
-
-from ...data.joining import join
 from ..plan import Plan, TaskInfo
 from ..stages import Run, Stage
 from . import images_on_cpu, images_on_gpu, tiny, vectors
@@ -50,35 +44,8 @@ def plan(task: TaskInfo) -> Plan:
 
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     listed = LISTS.get(type(plan.own), tiny.stages)(task, plan)
-    search = images_on_gpu.search_of_views(task, plan)  # with training bags only
-    if not plan.own.validation_instances:
-        return [*search, *listed]
     noted = Stage("validation-instances", choose=_note_validation_instances, once=True)
-    return [*search, *map(_on_all_instances, [noted, *listed])]
-
-
-def _on_all_instances(stage: Stage) -> Stage:
-    """The stage with the instances of validation bags among those of its training bags."""
-
-    def with_all(function: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(function)
-        def on_all(run: Run, *given: Any) -> Any:
-            return function(_with_validation_instances(run), *given)
-
-        return on_all
-
-    choose = None if stage.choose is None else with_all(stage.choose)
-    return replace(stage, start=with_all(stage.start), train=with_all(stage.train), choose=choose)
-
-
-def _with_validation_instances(run: Run) -> Run:
-    if (
-        run.epochs is not None or run.val is run.train or run.val.store is not run.train.store
-    ):  # none held out, or apart
-        return run
-    no_label = run.val.bag_labels.masked(np.zeros(len(run.val), bool))
-    val = run.val._with(bag_labels=no_label, training_labels=None)
-    return replace(run, train=run.once("all instances", lambda: join([run.train, val])))
+    return [noted, *listed] if plan.own.validation_instances else listed
 
 
 def _note_validation_instances(run: Run) -> dict[str, Any]:

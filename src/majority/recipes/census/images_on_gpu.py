@@ -89,7 +89,8 @@ def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     teachers = teachers_of(task, plan, start, inputs)
     starts = {stage.name: start for stage in teachers}
     shares = find_share_by(task, plan, _heads if heads else tiny.trials, ("pretrain",))
-    return [network, *shares, *heads, *teachers, *student_of(task, plan, starts, inputs)]
+    search = search_of_views(task, plan)
+    return [*search, network, *shares, *heads, *teachers, *student_of(task, plan, starts, inputs)]
 
 
 def _heads(task: TaskInfo, plan: Plan) -> list[Stage]:
@@ -137,22 +138,18 @@ def _additions(task: TaskInfo, plan: Plan) -> tuple[str, ...]:
 
 
 def _losses(run: Run, heads: tuple[str, ...]) -> list[tuple[str | None, float]]:
-    """The validation loss with each addition that was tried."""
-    fitted = {name.removeprefix("views-").removesuffix("-head"): run.results[name].fitted for name in heads}
-    return [(None if name == "crops" else name, one.best_loss) for name, one in fitted.items() if one is not None]
+    """The validation loss with each addition that was tried, and before that without any."""
+    additions = [None, *(name.removeprefix("views-").removesuffix("-head") for name in heads[1:])]
+    return [(addition, run.loss(name)) for addition, name in zip(additions, heads, strict=False)]
 
 
 def _pretrain_with(run: Run, model: Model, heads: tuple[str, ...], addition: str | None) -> Fitted:
-    assert run.stage is not None
-    assert run.stage.settings is not None
     chosen = choose_views(_losses(run, heads))[0]
     own = with_views(run.plan, candidate(chosen, addition)).own
-    settings = replace(own.pretrain, epochs=run.stage.settings.epochs)
-    return contrast(run, model, settings, own.temperature, own.mixed_views)
+    return contrast(run, model, run.train, replace(own.pretrain, epochs=run.settings.epochs), own)
 
 
 def _choose_views(run: Run) -> dict[str, Any]:
-    assert run.stage is not None
     chosen, tried = choose_views(_losses(run, run.stage.inputs))
     run.log("views: " + ", ".join(f"{describe(views)} {loss:.4f}" for views, loss in tried.items()))
     bags = f"{run.validation_labels} validation bags"

@@ -15,7 +15,7 @@ from ..plan import Plan, TaskInfo
 from ..stages import SEED_STEP, Result, Run, Stage
 from .background_share import SHARES, describe_share, find_share
 from .class_offsets import describe_offsets, find_offsets
-from .patches import feature_bags
+from .patches import feature_bags, learned_bags
 from .settings import choices, epochs_of_teachers, losses_of, named
 from .trainings import (
     Member,
@@ -86,7 +86,7 @@ def _start_teacher(run: Run, start: Start, number: int, of: int) -> Model:
     if not losses:
         return start(run, number, None)
     if of < len(losses) and "heads" in run.results:
-        weights = run.results["heads"].about["losses"]["heads"]
+        weights = run.chosen("heads")["losses"]["heads"]
         by_weight = sorted(losses, key=lambda loss: weights[named("head", loss)]["weight"], reverse=True)
         losses = tuple(loss for loss in losses if loss in by_weight[:of])
     return start(run, number, losses[(number - 1) % len(losses)])
@@ -121,12 +121,12 @@ def student_of(
 def start_student(run: Run, teachers: Mapping[str, Start]) -> Model:
     best, method = [*teachers][-1], None
     if run.task.losses:
-        about = run.results["teachers"].about["losses"]
+        about = run.chosen("teachers")["losses"]
         method, weights = about["chosen"], about["teachers"]
-        of_method = [name for name in teachers if run.results[name].model.spec.method == method]
+        of_method = [name for name in teachers if run.network(name).spec.method == method]
         best = max(of_method, key=lambda name: weights[name]["weight"])
     student = teachers[best](run, 0, method)
-    statistics = dict(run.results[best].model.head.named_buffers())
+    statistics = dict(run.network(best).head.named_buffers())
     student.head.load_state_dict(statistics, strict=False)
     return student
 
@@ -162,7 +162,7 @@ def _with_trial_share(start: Callable[[Run], Model], share: float, run: Run) -> 
 
 
 def _choose_share(run: Run, names: dict[float, tuple[str, ...]]) -> dict[str, Any]:
-    trials = {share: [run.results[name].model for name in of_share] for share, of_share in names.items()}
+    trials = {share: [run.network(name) for name in of_share] for share, of_share in names.items()}
     found = find_share(trials, feature_bags(run)[1], run.device, run.log)
     lines = {"background share": describe_share(found)}
     return {"background": found, "lines": lines, "warnings": [found["warning"]] if "warning" in found else []}
@@ -173,19 +173,18 @@ def _choose_share(run: Run, names: dict[float, tuple[str, ...]]) -> dict[str, An
 
 def members_of(names: Sequence[str], group: str, run: Run) -> list[Member]:
     """The networks of these stages, with the weights that the stage `group` has found; all equal if there is none."""
-    found = run.results[group].about["losses"][group] if group in run.results else {}
-    models = {name: run.results[name].model for name in names}
+    found = run.chosen(group)["losses"][group] if group in run.results else {}
     weights = {name: found[name]["weight"] if found else 1.0 for name in names}
-    return [Member(models[name], _bags_of(run, name)[0], weights[name]) for name in names]
+    return [Member(run.network(name), _bags_of(run, name)[0], weights[name]) for name in names]
 
 
 def _bags_of(run: Run, name: str) -> tuple[Bags, Bags]:
-    return feature_bags(run) if name.startswith("head") else (run.train, run.val)
+    return feature_bags(run) if name.startswith("head") else (learned_bags(run), run.val)
 
 
 def weigh(names: Sequence[str], group: str, run: Run) -> dict[str, Any]:
     """The weights of these networks, and the log-likelihood of the validation labels that each stands for."""
-    models = {name: run.results[name].model for name in names}
+    models = {name: run.network(name) for name in names}
     found = {
         name: label_log_likelihood(model, *_bags_of(run, name), device=run.device) for name, model in models.items()
     }
@@ -197,7 +196,7 @@ def weigh(names: Sequence[str], group: str, run: Run) -> dict[str, Any]:
 def _weigh_losses(run: Run, names: tuple[str, ...], teachers: tuple[str, ...]) -> dict[str, Any]:
     """The weights of the members, and of each loss; the loss of the student is that of a teacher."""
     about = weigh(names, "teachers", run)["losses"]
-    methods = {name: run.results[name].model.spec.method for name in names}
+    methods = {name: run.network(name).spec.method for name in names}
     weights = {name: member["weight"] for name, member in about["teachers"].items()}
     by_loss = {loss: sum(weights[name] for name in names if methods[name] == loss) for loss in run.task.losses}
     chosen = max(dict.fromkeys(methods[name] for name in teachers), key=lambda loss: by_loss[loss])
@@ -220,7 +219,7 @@ def describe_weights(by_loss: dict[str, float], bags: int) -> str:
 
 def _find_offsets(run: Run, members: Callable[[Run], list[Member]]) -> dict[str, Any]:
     mean = run.shared["soft labels"] = mean_probabilities(run, members(run))  # by all processes together
-    found = from_first(lambda: find_offsets(mean, run.train, run.remaining_wrong).tolist())
+    found = from_first(lambda: find_offsets(mean, learned_bags(run), run.remaining_wrong).tolist())
     offsets = dict(zip(run.train.classes, found, strict=True))
     shown = describe_offsets(offsets)
     run.log(f"class offsets of the soft labels: {shown}")

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...data.bags import Bags
+from ...data.joining import join
 from ...data.stores import iterate_chunks
 from ...log import Log, no_log
 from ...nn.backbones import reduce_images
@@ -73,6 +74,17 @@ class PatchFeatures(nn.Module):
         return (found - self.mean) @ self.components.T
 
 
+def learned_bags(run: Run) -> Bags:
+    """The training bags and, with `validation_instances`, the validation bags without their labels."""
+    same_store = run.val is not run.train and run.val.store is run.train.store
+    if not run.plan.own.validation_instances or run.epochs is not None or not same_store:  # of all bags, none is left
+        return run.train
+    no_label = run.val.bag_labels.masked(np.zeros(len(run.val), bool))
+    val = run.val._with(bag_labels=no_label, training_labels=None)
+    bags: Bags = run.once("learned bags", lambda: join([run.train, val]))
+    return bags
+
+
 def stage_of_patches() -> Stage:
     return Stage(PATCHES, start=_untrained, train=_find, once=True)
 
@@ -88,7 +100,7 @@ def _find(run: Run, model: Model) -> None:
     features = model.backbone
 
     def find() -> Weights:
-        find_patches(features, model.normalise, run.train, run.plan.training.seed, run.log)
+        find_patches(features, model.normalise, learned_bags(run), run.plan.training.seed, run.log)
         return features.state_dict()
 
     features.load_state_dict(from_first(find))
@@ -97,10 +109,11 @@ def _find(run: Run, model: Model) -> None:
 
 def feature_bags(run: Run) -> tuple[Bags, Bags]:
     """Training and validation bags as heads on discriminants take them: with features of patches in place of images."""
+    bags = (learned_bags(run), run.val)
     if PATCHES not in run.results:
-        return run.train, run.val
-    model = run.results[PATCHES].model
-    parts = run.once("features", lambda: [bags_of_features(model, bags, run.device) for bags in (run.train, run.val)])
+        return bags
+    model = run.network(PATCHES)
+    parts = run.once("features", lambda: [bags_of_features(model, part, run.device) for part in bags])
     return parts[0], parts[1]
 
 

@@ -26,7 +26,7 @@ from ..stages import Run
 from .background_share import with_share
 from .class_offsets import SMALLEST_PROBABILITY, with_offsets
 from .discriminants import discriminants
-from .patches import feature_bags, spec_on_features
+from .patches import feature_bags, learned_bags, spec_on_features
 from .views import plan_of
 
 # ---------------------------------------------------------------------- how a network starts
@@ -35,20 +35,19 @@ from .views import plan_of
 def fresh(run: Run, number: int = 0, method: str | None = None) -> Model:
     """Random weights, with the share of the background if that was chosen."""
     model = run.fresh_model(number, method)
-    found = run.results.get("background")
-    return model if found is None else with_share(model, found.about["background"]["share"])
+    return with_share(model, run.chosen("background")["background"]["share"]) if "background" in run.results else model
 
 
 def pretrained(run: Run, method: str | None = None) -> Model:
     """The network of `pretrain`, with a fresh head."""
     model = fresh(run, method=method)
-    model.backbone = deepcopy(run.results["pretrain"].model.backbone)
+    model.backbone = deepcopy(run.network("pretrain").backbone)
     return model
 
 
 def copy_of(run: Run, stage: str, method: str | None = None) -> Model:
     """The network of an earlier stage; for another method, with that method's statistics of the labels."""
-    found = run.results[stage].model
+    found = run.network(stage)
     if method in (None, found.spec.method):
         return deepcopy(found)
     model = fresh(run, method=method)
@@ -74,20 +73,20 @@ def linear_model(run: Run, method: str | None = None) -> Model:
 
 def pretrain(run: Run, model: Model) -> Fitted:
     own = plan_of(run).own
-    return contrast(run, model, own.pretrain, own.temperature, own.mixed_views)
+    return contrast(run, model, learned_bags(run), own.pretrain, own)
 
 
-def contrast(run: Run, model: Model, settings: Settings, temperature: float, mixed_views: float) -> Fitted:
+def contrast(run: Run, model: Model, bags: Bags, settings: Settings, own: Any) -> Fitted:
     """Train the network to recognise two views of an instance among all others; no label is used."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(run.plan.training.seed)
-        objective = Contrastive(model.n_features, temperature, mixed_views)
+        objective = Contrastive(model.n_features, own.temperature, own.mixed_views)
     if not takes_views(model, settings.augment):
         run.log(f"note: backbone {model.spec.backbone} takes images of one size only: views keep that size")
         steps = Augment(settings.augment).plan
         views = [(name, {key: more[key] for key in more if key != "side"}) for name, more in steps]
         settings = replace(settings, augment=tuple(views))
-    return run.fit(model, (run.train.one_per_instance(), None), settings, objective)
+    return run.fit(model, (bags.one_per_instance(), None), settings, objective)
 
 
 def train_head(run: Run, model: Model) -> Fitted:
@@ -114,17 +113,16 @@ def distill(run: Run, model: Model, members: Callable[[Run], Iterable[Member]]) 
     own = run.plan.own
     log_probs = soft_labels(run, members).clamp(min=SMALLEST_PROBABILITY).log()
     sharpened = (own.sharpness * log_probs).softmax(dim=1).cpu().numpy()
-    if run.train.training_labels is not None:
-        known = run.train.training_labels >= 0
-        sharpened[known] = np.eye(sharpened.shape[1], dtype=sharpened.dtype)[run.train.training_labels[known]]
+    bags = learned_bags(run)
+    if bags.training_labels is not None:
+        known = bags.training_labels >= 0
+        sharpened[known] = np.eye(sharpened.shape[1], dtype=sharpened.dtype)[bags.training_labels[known]]
     objective = Distill(model, own.momentum, own.mixup)
-    return run.fit(model, settings=_with_views(run), soft_labels=sharpened, objective=objective)
+    return run.fit(model, (bags, run.val), _with_views(run), objective, soft_labels=sharpened)
 
 
-def _with_views(run: Run) -> Any:
-    assert run.stage is not None
-    assert run.stage.settings is not None
-    return replace(run.stage.settings, augment=plan_of(run).training.augment)
+def _with_views(run: Run) -> Settings:
+    return replace(run.settings, augment=plan_of(run).training.augment)
 
 
 # ---------------------------------------------------------------------- soft labels
@@ -140,12 +138,11 @@ class Member(NamedTuple):
 
 def soft_labels(run: Run, members: Callable[[Run], Iterable[Member]]) -> Tensor:  # (n, C)
     """The members' mean probabilities, with the offsets of the classes if these were found."""
-    found = run.results.get("class-offsets")
-    if found is None:
+    if "class-offsets" not in run.results:
         return mean_probabilities(run, members(run))
     mean = run.shared.pop("soft labels", None)  # of the stage that found the offsets
     mean = mean_probabilities(run, members(run)) if mean is None else mean
-    offsets = found.about["losses"]["class_offsets"]
+    offsets = run.chosen("class-offsets")["losses"]["class_offsets"]
     return with_offsets(mean, torch.tensor([*offsets.values()], dtype=torch.float64))
 
 

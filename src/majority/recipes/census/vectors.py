@@ -75,19 +75,17 @@ def _teach_method(task: TaskInfo, plan: Plan) -> list[Stage]:
 
 
 def _choose_start(run: Run) -> dict[str, Any]:
-    fitted = {kind: run.results[f"{kind}-1"].fitted for kind in STARTS}
-    losses = {kind: one.best_loss for kind, one in fitted.items() if one is not None}
-    kind = min(losses, key=lambda kind: losses[kind])
+    kind = min(STARTS, key=lambda kind: run.loss(f"{kind}-1"))
     run.log(f"{kind}-1 has the lower validation loss: the other teachers start like it")
     return {"start": kind, "kept": f"{kind}-1"}
 
 
 def _chosen_start(run: Run, number: int, method: str | None) -> Model:
-    return STARTS[run.results["start"].about["start"]](run, number, method)
+    return STARTS[run.chosen("start")["start"]](run, number, method)
 
 
 def _taught_by(run: Run, others: tuple[str, ...]) -> tuple[str, ...]:
-    return (run.results["start"].about["kept"], *others)
+    return (run.chosen("start")["kept"], *others)
 
 
 def _start_student(run: Run, others: tuple[str, ...]) -> Model:

@@ -40,8 +40,7 @@ def views_of(task: TaskInfo) -> tuple[str, ...]:
 
 def plan_of(run: Run) -> Plan:
     """The plan of a run, with the views that its bags have chosen, if they have."""
-    found = run.results.get("views")
-    return run.plan if found is None else with_views(run.plan, found.about["views"]["chosen"])
+    return with_views(run.plan, run.chosen("views")["views"]["chosen"]) if "views" in run.results else run.plan
 
 
 def with_views(plan: Plan, additions: Collection[str]) -> Plan:
