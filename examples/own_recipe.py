@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import majority
-from majority import Plan, Recipe, RecipeRun, Settings, Stage, TaskInfo, register
+from majority import Recipe, Settings, register
+from majority.recipes import Plan, Run, Stage, TaskInfo
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,9 @@ def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     ]
 
 
-def choose(run: RecipeRun) -> dict[str, Any]:
-    losses = {name: run.results[name].fitted.best_loss for name in ("first", "second")}
-    kept = min(losses, key=losses.get)
-    return {"kept": kept, "lines": {"kept network": f"of stage {kept}, validation loss {losses[kept]:.3f}"}}
+def choose(run: Run) -> dict[str, Any]:
+    kept = min("first", "second", key=run.loss)
+    return {"kept": kept, "lines": {"kept network": f"of stage {kept}, validation loss {run.loss(kept):.3f}"}}
 
 
 register(Recipe("slow-start", stages, "small steps, then large ones", plan))

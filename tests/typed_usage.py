@@ -40,26 +40,28 @@ def parts_are_passed_on(path: str) -> None:
 def types_of_public_functions_are_public(path: str) -> None:
     import majority
 
-    checked: majority.SourceCheck = majority.check_source(path)
+    checked: majority.io.custom.load.SourceCheck = majority.io.check_source(path)
     train, val, test = majority.load_source("digits").make_parts()
     model = majority.build_model(train, "count")
-    fitted: majority.Fitted = majority.fit(model, train, val)
-    outcome: majority.Outcome = majority.evaluate(model, test)
+    fitted: majority.training.state.Fitted = majority.fit(model, train, val)
+    outcome: majority.predict.metrics.Outcome = majority.evaluate(model, test)
     print(checked.problems, fitted.best_epoch, outcome.summary())
 
 
 def a_recipe_of_ones_own() -> None:
     from typing import Any
 
-    from majority import Fitted, Model, Plan, Recipe, RecipeRun, Settings, Stage, TaskInfo, register
+    from majority import Model, Recipe, Settings, register
+    from majority.recipes import Plan, Run, Stage, TaskInfo
+    from majority.training.state import Fitted
 
     def plan(task: TaskInfo) -> Plan:
         return Plan(training=Settings(epochs=5 if task.on_gpu else 2))
 
-    def train(run: RecipeRun, model: Model) -> Fitted:
+    def train(run: Run, model: Model) -> Fitted:
         return run.fit(model)
 
-    def choose(run: RecipeRun) -> dict[str, Any]:
+    def choose(run: Run) -> dict[str, Any]:
         return {"kept": "short", "lines": {"length": f"{run.plan.training.epochs} epochs"}}
 
     def stages(task: TaskInfo, plan: Plan) -> list[Stage]:

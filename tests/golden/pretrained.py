@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import majority
 
-CENSUS = majority.find_recipe("census")
+CENSUS = majority.recipes.find_recipe("census")
 
 
-def plan(task: majority.TaskInfo) -> majority.Plan:
-    return CENSUS.plan_for(task._replace(on_gpu=True))
+def plan(task: majority.recipes.TaskInfo) -> majority.recipes.Plan:
+    return CENSUS.plan(task._replace(on_gpu=True))
 
 
 majority.register(replace(CENSUS, name="pretrained", plan=plan))

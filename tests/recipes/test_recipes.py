@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from majority import InputError, Recipe, Settings, Stage, register
+from majority import InputError, Recipe, Settings, register
 from majority.files import read_json
 from majority.io import Parts, load
 from majority.io.benchmarks.known_images import known_of
-from majority.recipes import RECIPES, Plan, TaskInfo, choose_plan, model_builder, train_by_plan
+from majority.recipes import RECIPES, Plan, Stage, TaskInfo, choose_plan, model_builder, train_by_plan
 from majority.run.data import Data
 from majority.run.experiment import Experiment
 from majority.run.run_report import report_run

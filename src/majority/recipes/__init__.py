@@ -15,8 +15,9 @@ from ..descriptions import DEFAULT_RECIPE as DEFAULT
 from ..descriptions import RECIPES as ABOUT
 from ..errors import InputError
 from ..log import Log, no_log
-from ..nn.heads import AUTO, DEFAULT_METHOD, METHODS, Head, sees_instance_labels
-from ..nn.heads.count import Count
+from ..losses import BagLoss, CountLoss
+from ..nn.heads import Head
+from ..nn.methods import AUTO, DEFAULT_METHOD, METHODS, Method, sees_instance_labels
 from ..nn.model import Model, build_model
 from ..registry import Registry, register
 from ..training.callbacks import Callback
@@ -54,7 +55,7 @@ class Recipe:
     stages: Callable[[TaskInfo, Plan], list[Stage]] = single.one_training
     about: str = ""
     plan: Callable[[TaskInfo], Plan] = single.quick  # the settings that are changed by name
-    head: type[Head] = Head  # the methods it works with have a head of this class
+    kind: type[BagLoss] | type[Head] | None = None  # of the methods that it works with; None: all
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
     refits_by_default: bool = False  # whether bags of your own are trained on once more, all of them
     uses_instance_labels: bool = True  # whether its stages learn the `training_labels` that bags may have
@@ -88,7 +89,10 @@ class Recipe:
 
     def _supported_methods(self) -> list[str]:
         """The methods that this recipe works with."""
-        return [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
+        return [method.name for method in METHODS.values() if self._supports(method)]
+
+    def _supports(self, method: Method) -> bool:
+        return self.kind is None or issubclass(method.kind, self.kind)
 
     def check_instance_labels(self, method: str) -> None:
         """Refuse what cannot learn the labels of some instances."""
@@ -108,7 +112,7 @@ class Recipe:
         name = self.resolve_method(name)
         if name == AUTO:
             return
-        if not issubclass(METHODS.find(name).head, self.head):
+        if not self._supports(METHODS.find(name)):
             able = " or ".join(self._supported_methods())
             raise InputError(f"recipe {self.name} does not work with method {name}: use method {able}")
 
@@ -118,7 +122,7 @@ for recipe in (
     Recipe("quick", plan=single.quick),
     Recipe("paper", plan=single.paper),
     Recipe("augmented", plan=single.augmented),
-    Recipe("mpem", mpem.stages, plan=mpem.plan, head=Count, uses_instance_labels=False),
+    Recipe("mpem", mpem.stages, plan=mpem.plan, kind=CountLoss, uses_instance_labels=False),
     Recipe("census", census.stages, plan=census.plan, losses=LOSSES, refits_by_default=True),
 ):
     register(replace(recipe, about=ABOUT[recipe.name]))

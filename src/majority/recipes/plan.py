@@ -59,7 +59,7 @@ class TaskInfo(NamedTuple):
         return task.with_bags(train)
 
     def with_bags(self, train: Bags) -> TaskInfo:
-        counts = train.bag_labels.counts(len(train.classes))[train.voting_classes]
+        counts = train.bag_labels.counts[train.voting_classes]
         return self._replace(
             bags=len(train),
             instances=len(train.index),

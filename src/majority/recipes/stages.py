@@ -66,7 +66,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Run:
-    """What the functions of a stage get. Its public name is `majority.RecipeRun`."""
+    """What the functions of a stage get. Its public name is `majority.recipes.Run`."""
 
     train: Bags
     val: Bags

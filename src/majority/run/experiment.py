@@ -20,7 +20,7 @@ from ..io.benchmarks.known_images import known_of, known_sources
 from ..io.metrics import summary_with_intervals
 from ..log import Log, no_log
 from ..nn.backbones import check_backbone
-from ..nn.heads import AUTO, check_options, sees_instance_labels
+from ..nn.methods import AUTO, check_options, sees_instance_labels
 from ..nn.model import Model
 from ..parsing import check_fields, parse_record
 from ..predict.classifier import CLASSIFIER, REFITTED, Classifier

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from majority import LabelledSet, NamedSource, register
+from majority import LabelledSet, register
 from majority import io as sources
 from majority.errors import InputError
+from majority.io import NamedSource
 from majority.io.benchmarks.known_images import known_of, known_sources
 from majority.recipes import RECIPES, TaskInfo
 from majority.run.data import Data

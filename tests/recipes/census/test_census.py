@@ -263,7 +263,7 @@ def test_teachers_take_as_many_steps_as_the_student_or_fewer(labelled, epochs):
 
 def test_epochs_are_chosen_by_the_validation_bags(train, whole):
     parts = digits()
-    labels = BagLabels((parts.val.labels + 1) % 10)
+    labels = BagLabels.of((parts.val.labels + 1) % 10, 10)
     other = train(parts._replace(val=parts.val._with(bag_labels=labels)))
     one, two = whole.trainings["head"], other.trainings["head"]
     assert one.history[0]["train_loss"] == two.history[0]["train_loss"]
@@ -308,7 +308,7 @@ def test_bags_may_have_a_background(train, monkeypatch, own):
 def test_the_student_has_the_running_statistics_of_the_last_teacher(train, tmp_path):
     trained = train(None, SCRATCH, "adjusted-mean", tmp_path)
     teacher = load_file(tmp_path / "stages/teacher-2/weights.safetensors")
-    assert trained.model.head.winner_share.item() == teacher["head.winner_share"].item() != 0.1
+    assert trained.model.head.loss.winner_share.item() == teacher["head.loss.winner_share"].item() != 0.1
 
 
 def test_no_instance_label_reaches_any_stage(train, whole, same, scrambled):

@@ -52,8 +52,8 @@ def test_a_head_on_discriminants_has_the_label_frequencies(vectors):
     parts = vectors()
     run = run_of(parts._replace(train=parts.train.subset(np.flatnonzero(np.arange(60) % 6 > 0))), OWN)
     linear, whole = linear_model(run), build_model(run.train, "adjusted-mean", "mlp")
-    assert torch.equal(linear.head.label_shares, whole.head.label_shares)
-    assert linear.head.label_shares.unique().numel() > 1
+    assert torch.equal(linear.head.loss.label_shares, whole.head.loss.label_shares)
+    assert linear.head.loss.label_shares.unique().numel() > 1
 
 
 @pytest.mark.parametrize(("loss", "kind"), [(9.0, "teacher"), (-9.0, "distilled-teacher")])

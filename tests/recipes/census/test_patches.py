@@ -85,7 +85,7 @@ def test_components_are_those_of_some_of_many_images(monkeypatch):
 
 def test_no_label_is_used():
     bags = textures()
-    other = bags._with(bag_labels=BagLabels(1 - bags.labels), instance_labels=None)
+    other = bags._with(bag_labels=BagLabels.of(1 - bags.labels, 2), instance_labels=None)
     assert (other.labels != bags.labels).all()
     for name, value in found(bags).state_dict().items():
         assert torch.equal(value, found(other).state_dict()[name]), name
@@ -159,7 +159,9 @@ def test_the_share_of_a_background_is_estimated_with_heads_on_patches(train):
 
 @pytest.mark.parametrize("reason", ["no bag of a class", "left out"])
 def test_without_heads_there_is_a_teacher_of_each_loss(train, reason):
-    bags = [bags._with(classes=("a", "b", "never")) for bags in SMALL] if reason == "no bag of a class" else SMALL
+    more = ("a", "b", "never")
+    bags = [bags._with(classes=more, bag_labels=bags.bag_labels.with_classes(3)) for bags in SMALL]
+    bags = bags if reason == "no bag of a class" else SMALL
     trained = train(bags, settings={"census.teachers": None, "census.patches": reason == "no bag of a class"})
     assert [*trained.trainings] == ["teacher-1", "teacher-2", "teacher-3", "student"]
 

@@ -74,7 +74,7 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     whitening = (directions[:, varies] / variances[varies].sqrt()).flip(1)  # (d, k), largest variance first
 
     voters = torch.from_numpy(bags.voting_classes).to(chosen)
-    counts = torch.from_numpy(bags.bag_labels.counts(classes)).to(label_sums)[voters]
+    counts = torch.from_numpy(bags.bag_labels.counts).to(label_sums)[voters]
     label_means = label_sums[voters] / counts.unsqueeze(1)
     within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (named - len(voters))
     by_chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) variance of a label's mean
