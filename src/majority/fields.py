@@ -8,9 +8,9 @@ bounds of annotated-types.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, fields, is_dataclass, replace
 from functools import cache
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -23,7 +23,15 @@ from .errors import InputError, closest
 T = TypeVar("T")
 
 LARGEST = 1e100  # of a number without closer bounds
-NEEDED = {bool: "true or false", int: "a whole number", float: "a number", str: "a name", tuple: "a list"}
+NEEDED = {
+    bool: "true or false", int: "a whole number", float: "a number", str: "a name", tuple: "a list", NoneType: "null"
+}  # fmt: skip
+BOUNDS: dict[type, tuple[str, Callable[[Any, Any], bool]]] = {
+    Ge: ("from", operator.ge),
+    Gt: ("above", operator.gt),
+    Le: ("to", operator.le),
+    Lt: ("and below", operator.lt),
+}
 
 
 def check_fields(settings: Any) -> None:
@@ -45,10 +53,9 @@ def check_fields(settings: Any) -> None:
 
 def check_value(settings: Any, name: str, value: Any, path: str) -> None:
     """Refuse a value that the annotation of this field does not allow; `path` is its name in the message."""
-    kind: Any = type(settings)
-    hint = _hints(kind).get(name, Any)
-    if not _is_valid(hint, value):
-        raise InputError(f"{path} is {_shown(value)}: give {' or '.join(_needed(hint))}")
+    needed = _needed(_hint(settings, name), value)
+    if needed:
+        raise InputError(f"{path} is {_shown(value)}: give {needed}")
 
 
 def with_setting(settings: T, name: str, value: Any, path: str) -> T:
@@ -67,8 +74,8 @@ def with_setting(settings: T, name: str, value: Any, path: str) -> T:
         value = with_setting(before, rest, value, path)
     else:
         value = lists_as_tuples(value)
-        kind: Any = type(settings)
-        if value is not None and any(map(is_dataclass, _kinds(_hints(kind).get(first, Any)))):
+        hint = _hint(settings, first)
+        if value is not None and any(_is_group(kind) for kind in (hint, *get_args(hint))):
             raise InputError(f"{path} is a group of settings: change one of them, {path}.SETTING=VALUE")
         check_value(settings, first, value, path)
     changed: T = replace(settings, **{first: value})  # type: ignore[type-var]
@@ -90,6 +97,15 @@ def lists_as_tuples(value: Any) -> Any:
     return tuple(map(lists_as_tuples, value)) if isinstance(value, list) else value
 
 
+def _hint(settings: Any, name: str) -> Any:
+    kind: Any = type(settings)
+    return _hints(kind).get(name, Any)
+
+
+def _is_group(kind: Any) -> bool:
+    return isinstance(kind, type) and is_dataclass(kind)
+
+
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
     try:
@@ -98,72 +114,40 @@ def _hints(kind: Any) -> dict[str, Any]:
         return {}
 
 
-def _kinds(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+def _needed(hint: Any, value: Any) -> str:
+    """What is needed in place of the value; empty if the annotation allows it.
+
+    >>> _needed(Annotated[int, Ge(1), Le(9)] | None, 12), _needed(Annotated[float, Gt(0)], 12)
+    ('a whole number from 1 to 9 or null', '')
+    """
+    kind, arguments = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        needed = [_needed(one, value) for one in arguments]
+        return " or ".join(needed) if all(needed) else ""
+    if kind is Annotated:
+        limits = [(*BOUNDS[type(bound)], astuple(bound)[0]) for bound in arguments[1:]]
+        if not _needed(arguments[0], value) and all(is_within(_plain(value), limit) for _, is_within, limit in limits):
+            return ""
+        return " ".join([NEEDED[arguments[0]], *(f"{word} {limit:,}" for word, _, limit in limits)])
+    if kind is Literal:
+        return "" if isinstance(value, str) and value in arguments else " or ".join(arguments)
+    return "" if _is_a(kind, arguments, value) else NEEDED.get(kind, "a group of settings")
 
 
-def _is_valid(hint: Any, value: Any) -> bool:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return any(_is_valid(kind, value) for kind in arguments)
-    if origin is Annotated:
-        return _is_valid(arguments[0], value) and all(_is_within(bound, value) for bound in arguments[1:])
-    if origin is Literal:
-        return isinstance(value, str) and value in arguments
-    kind = origin or hint
+def _is_a(kind: Any, arguments: tuple[Any, ...], value: Any) -> bool:
     if kind is tuple:
-        if not isinstance(value, tuple):
-            return False
-        return len(arguments) != 2 or arguments[1] is not ... or all(_is_valid(arguments[0], item) for item in value)
+        alike = len(arguments) == 2 and arguments[1] is ...
+        return isinstance(value, tuple) and not (alike and any(_needed(arguments[0], item) for item in value))
     if kind in (int, float):
         number = Integral if kind is int else Real
-        return isinstance(value, number) and not isinstance(value, bool) and abs(_number(value)) <= LARGEST
-    if kind in (bool, str, NoneType) or is_dataclass(kind):
-        return isinstance(value, kind)
-    return True  # what has another type, the dataclass itself checks
+        return isinstance(value, number) and not isinstance(value, bool) and abs(_plain(value)) <= LARGEST
+    is_checked = kind in NEEDED or is_dataclass(kind)
+    return isinstance(value, kind) if is_checked else True  # what has another type, the dataclass itself checks
 
 
-def _is_within(bound: Any, value: Any) -> bool:
-    match bound:
-        case Ge(ge=least):
-            return _number(value) >= least
-        case Gt(gt=least):
-            return _number(value) > least
-        case Le(le=most):
-            return _number(value) <= most
-        case Lt(lt=most):
-            return _number(value) < most
-    return True
-
-
-def _number(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """The number as one of Python: a float16 of numpy would overflow in a comparison with a large one."""
     return value if isinstance(value, int) else float(value)
-
-
-def _needed(hint: Any) -> list[str]:
-    """What this annotation allows, in words."""
-    kinds = _kinds(hint)
-    if len(kinds) > 1:
-        return [words for kind in kinds for words in _needed(kind)]
-    if hint in (None, NoneType):
-        return ["null"]
-    if get_origin(hint) is Annotated:
-        kind, *bounds = get_args(hint)
-        return [" ".join([*_needed(kind), *_range(bounds)])]
-    if get_origin(hint) is Literal:
-        return list(get_args(hint))
-    return [NEEDED.get(get_origin(hint) or hint, "a group of settings")]
-
-
-def _range(bounds: list[Any]) -> list[str]:
-    """
-    >>> _range([Ge(0), Le(1)]), _range([Gt(0)]), _range([Ge(0), Lt(1)])
-    (['from 0', 'to 1'], ['above 0'], ['from 0', 'and below 1'])
-    """
-    words = {Ge: "from", Gt: "above", Le: "to", Lt: "and below"}
-    values = {kind: getattr(bound, kind.__name__.lower()) for kind in words for bound in bounds if type(bound) is kind}
-    return [f"{words[kind]} {value:,}" for kind, value in values.items()]
 
 
 def _shown(value: Any) -> str:
@@ -172,7 +156,5 @@ def _shown(value: Any) -> str:
     >>> _shown(("a", None)), _shown(True), _shown("many")
     ('["a", null]', 'true', 'many')
     """
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
     is_written_otherwise = value is None or isinstance(value, bool | tuple | list | dict)  # in JSON than in Python
     return json.dumps(value, default=str) if is_written_otherwise else str(value)

@@ -135,15 +135,14 @@ class Plan:
 
     def _suggest(self, name: str) -> str:
         """What may be meant by a setting that does not exist: a near name, or else all that there are."""
-        names = [each for each in setting_names(replace(self, own=None)) if each not in ("recipe", "own")]
-        names += [] if self.own is None else setting_names(self.own, f"{self.recipe}.")
+        own = [] if self.own is None else setting_names(self.own, f"{self.recipe}.")
+        names = [each for each in (*setting_names(replace(self, own=None)), *own) if each not in ("recipe", "own")]
         by_end = {each.rpartition(".")[2]: each for each in reversed(names)}
         similar = closest(name, names) if "." in name else by_end.get(closest(name, by_end) or "")
-        group = name.partition(".")[0]
         if similar:
             return f"did you mean {similar}?"
-        other = f" (settings of recipe {group} need --recipe {group})" if "." in name else ""
-        return f"it has {', '.join(names)}{other}"
+        group, dot, _ = name.partition(".")
+        return f"it has {', '.join(names)}{f' (settings of recipe {group} need --recipe {group})' if dot else ''}"
 
 
 def settings_by_name(plan: dict[str, Any]) -> dict[str, Any]:

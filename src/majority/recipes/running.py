@@ -127,15 +127,13 @@ def _free_networks(results: dict[str, Result], stages: Sequence[Stage], kept: Se
 
 
 def _check(stages: Sequence[Stage]) -> None:
-    names: list[str] = []
+    names: set[str] = set()
     for stage in stages:
-        if missing := [name for name in stage.inputs if name not in names]:
-            raise InputError(f"stage {stage.name} uses {missing[0]}, which is no earlier stage: correct the list")
+        if missing := {*stage.inputs} - names:
+            raise InputError(f"stage {stage.name} uses {missing.pop()}, which is no earlier stage: correct the list")
         if stage.name in names:
             raise InputError(f"two stages are called {stage.name}: give each its own name")
-        names.append(stage.name)
-    if not names:
-        raise InputError("the recipe has no stages: return at least one")
+        names.add(stage.name)
 
 
 def merge(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

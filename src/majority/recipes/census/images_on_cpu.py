@@ -11,7 +11,15 @@ from ...training.settings import Settings
 from ..plan import Plan, TaskInfo
 from ..stages import Stage
 from . import tiny
-from .parts import distilled, distilled_network, find_share_by, heads_on_discriminants, student_of, teachers_of
+from .parts import (
+    distilled,
+    distilled_network,
+    find_share_by,
+    heads_on_discriminants,
+    names_of,
+    student_of,
+    teachers_of,
+)
 from .patches import PATCHES, stage_of_patches
 from .settings import HEAD_ON_VECTORS, CensusSettings, Number
 
@@ -62,12 +70,12 @@ def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     heads = make_heads(task, plan)
     inputs = ("distilled", *bags, *(["heads"] if task.losses else []))
     teachers = teachers_of(task, plan, distilled_network, inputs)
-    starts = {stage.name: distilled_network for stage in teachers}
+    starts = dict.fromkeys(names_of(teachers), distilled_network)
     return [
         stage_of_patches(),
         *find_share_by(task, plan, make_heads, bags),
         *heads,
         *distilled(task, plan, heads, bags),
         *teachers,
-        *student_of(task, plan, starts, inputs, tuple(stage.name for stage in heads)),
+        *student_of(task, plan, starts, inputs, names_of(heads)),
     ]

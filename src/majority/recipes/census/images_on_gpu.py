@@ -16,7 +16,7 @@ from ..plan import Plan, TaskInfo
 from ..single import resnet_for
 from ..stages import Run, Stage
 from . import tiny
-from .parts import Start, find_share_by, student_of, teachers_of
+from .parts import Start, find_share_by, names_of, student_of, teachers_of
 from .settings import HEAD_EPOCHS, CensusSettings, Share, choices, losses_of, named, searches_views
 from .trainings import contrast, copy_of, pretrain, pretrained, train_head
 from .views import MIX, MIXED_EPOCHS, additions_for, candidate, choose_views, describe, views_of, with_views
@@ -84,10 +84,10 @@ def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     views = ("views",) if searches_views(plan) else ()
     network = Stage("pretrain", settings, views, _first_network, pretrain, once=True)
     heads = _heads(task, plan) if own.head is not None else []
-    inputs = ("pretrain", *(stage.name for stage in heads))
+    inputs = ("pretrain", *names_of(heads))
     start: Start = _from_head if heads else _from_network
     teachers = teachers_of(task, plan, start, inputs)
-    starts = {stage.name: start for stage in teachers}
+    starts = dict.fromkeys(names_of(teachers), start)
     shares = find_share_by(task, plan, _heads if heads else tiny.trials, ("pretrain",))
     search = search_of_views(task, plan)
     return [*search, network, *shares, *heads, *teachers, *student_of(task, plan, starts, inputs)]

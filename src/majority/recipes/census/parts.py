@@ -45,6 +45,10 @@ def distilled_network(run: Run, number: int, method: str | None) -> Model:
 # ---------------------------------------------------------------------- stages
 
 
+def names_of(stages: Sequence[Stage]) -> tuple[str, ...]:
+    return tuple(stage.name for stage in stages)
+
+
 def heads_on_discriminants(task: TaskInfo, plan: Plan, bags: tuple[str, ...] = ()) -> list[Stage]:
     """A linear classifier of each loss; `bags` names the stage with the features that it takes."""
     inputs = (*bags, *choices(task, plan))
@@ -56,9 +60,9 @@ def heads_on_discriminants(task: TaskInfo, plan: Plan, bags: tuple[str, ...] = (
 
 def distilled(task: TaskInfo, plan: Plan, heads: Sequence[Stage], bags: tuple[str, ...] = ()) -> list[Stage]:
     """A network that learns the soft labels of the heads, by their weights if they have several losses."""
-    names = tuple(stage.name for stage in heads)
+    names = names_of(heads)
     weights = [Stage("heads", inputs=(*names, *bags), choose=partial(weigh, names, "heads"))] if task.losses else []
-    inputs = (*names, *bags, *(stage.name for stage in weights), *choices(task, plan))
+    inputs = (*names, *bags, *names_of(weights), *choices(task, plan))
     train = partial(distill, members=partial(members_of, names, "heads"))
     return [*weights, Stage("distilled", plan.training, inputs, partial(fresh, method=losses_of(task)[0]), train)]
 
@@ -113,7 +117,7 @@ def student_of(
     if task.losses and plan.own.class_offsets:
         offsets = partial(_find_offsets, members=members)
         chosen.append(Stage("class-offsets", inputs=(*names, "teachers", *inputs), choose=offsets, again=True))
-    needed = (*names, *(stage.name for stage in chosen), *inputs)
+    needed = (*names, *names_of(chosen), *inputs)
     start = partial(start_student, teachers=teachers)
     return [*chosen, Stage("student", plan.training, needed, start, partial(distill, members=members))]
 
@@ -141,19 +145,15 @@ def find_share_by(
     models = make(task._replace(finds_share=False), plan)
     trials = {
         share: [
-            replace(model, name=f"share-{share:g}{_end(loss)}", start=partial(_with_trial_share, model.start, share))
+            replace(model, name=named(f"share-{share:g}", loss), start=partial(_with_trial_share, model.start, share))
             for model, loss in zip(models, losses_of(task), strict=True)
         ]
         for share in SHARES
     }
-    names = {share: tuple(stage.name for stage in of_share) for share, of_share in trials.items()}
     flat = [stage for of_share in trials.values() for stage in of_share]
-    needed = (*(stage.name for stage in flat), *inputs)
-    return [*flat, Stage("background", inputs=needed, choose=partial(_choose_share, names=names))]
-
-
-def _end(loss: str | None) -> str:
-    return f"-{loss}" if loss else ""
+    names = {share: names_of(of_share) for share, of_share in trials.items()}
+    choose = partial(_choose_share, names=names)
+    return [*flat, Stage("background", inputs=(*names_of(flat), *inputs), choose=choose)]
 
 
 def _with_trial_share(start: Callable[[Run], Model], share: float, run: Run) -> Model:

@@ -9,7 +9,7 @@ from functools import partial
 from ...training.settings import Settings
 from ..plan import Plan, TaskInfo
 from ..stages import Stage
-from .parts import find_share_by, random_weights, student_of, teachers_of
+from .parts import find_share_by, names_of, random_weights, student_of, teachers_of
 from .settings import CensusSettings, choices, epochs_of_teachers, losses_of, named
 from .trainings import fresh, train_teacher
 
@@ -35,8 +35,8 @@ def _epochs(bags: int) -> int:
 
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     teachers = teachers_of(task, plan, random_weights)
-    starts = {stage.name: random_weights for stage in teachers}
-    return [*find_share_by(task, plan, trials), *teachers, *student_of(task, plan, starts)]
+    student = student_of(task, plan, dict.fromkeys(names_of(teachers), random_weights))
+    return [*find_share_by(task, plan, trials), *teachers, *student]
 
 
 def trials(task: TaskInfo, plan: Plan) -> list[Stage]:

@@ -20,6 +20,7 @@ from .parts import (
     find_share_by,
     heads_on_discriminants,
     members_of,
+    names_of,
     random_weights,
     start_student,
     student_of,
@@ -62,10 +63,10 @@ def _teach_losses(task: TaskInfo, plan: Plan) -> list[Stage]:
 def _teach_method(task: TaskInfo, plan: Plan) -> list[Stage]:
     """One teacher of each start; the others and the student start like the better one."""
     firsts = [teachers_of(task, plan, start, _inputs(task), kind)[0] for kind, start in STARTS.items()]
-    choice = Stage("start", inputs=tuple(stage.name for stage in firsts), choose=_choose_start)
+    choice = Stage("start", inputs=names_of(firsts), choose=_choose_start)
     inputs = ("start", *_inputs(task))
     others = teachers_of(task, plan, _chosen_start, inputs, first=2)
-    names = tuple(stage.name for stage in others)
+    names = names_of(others)
     student = replace(
         student_of(task, plan, dict.fromkeys(names, _chosen_start), inputs)[-1],
         start=partial(_start_student, others=names),
