@@ -16,6 +16,7 @@ from ..data.training_labels import used_instances
 from ..errors import InputError, count_noun, unknown_name
 from ..files import flatten, remove_leftovers, write_json, write_lines
 from ..io import Parts, Source
+from ..io.benchmarks.known_images import known_of, known_sources
 from ..io.metrics import summary_with_intervals
 from ..log import Log, no_log
 from ..nn.backbones import check_backbone
@@ -35,8 +36,7 @@ from ..recipes import (
     temporary_files,
     train_by_plan,
 )
-from ..recipes.label_preserving import known_sources
-from ..recipes.stages import REFIT, Chosen
+from ..recipes.stages import REFIT, Stage
 from ..training.callbacks import Callback
 from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.memory import memory_warning
@@ -80,6 +80,7 @@ class Prepared(NamedTuple):
     left_out: tuple[Bags, ...]  # the bags that are in no part, if there are any
     plan: Plan
     task: TaskInfo
+    stages: list[Stage]
     config: dict[str, Any]  # as it is written to config.json
     build: Callable[..., Model]  # a fresh network by its seed
     reason: str  # why this recipe
@@ -119,7 +120,8 @@ class Experiment:
         if "training.seed" in self.settings:
             raise InputError("training.seed cannot be set: use --seed (seed=), which sets the seed of every stage")
         reference = find_recipe(REFERENCE_RECIPE if self.recipe == DEFAULT else self.recipe)
-        plan = self._adapt(reference.plan_for(TaskInfo("")))
+        reference.check_method(self.method)
+        plan = reference.check_settings(self.settings, self.seed)
         if plan.backbone != "auto":
             check_backbone(plan.backbone)
         check_refit(self.refit, self.data)
@@ -176,7 +178,7 @@ class Experiment:
         config = read_config(folder)
         recipe = config["plan"]["recipe"] if self.recipe == DEFAULT else self.recipe
         task = parse_record(TaskInfo, config["task"], CONFIG, field="task")
-        plan = self._adapt(find_recipe(recipe).plan(task))
+        plan = self._adapt(find_recipe(recipe).plan_for(task))
         refit = self._refits(config, plan)
         requested = self._config(self.data.with_defaults(), plan, config["data"]["fingerprint"], refit)
         check_same_settings(folder, config, config | requested)
@@ -197,7 +199,8 @@ class Experiment:
             log(f"warning: {warning}")
         parts = data.parts(source, log)
         train = parts.train
-        task = TaskInfo.of(train, self.like or source.kind, on_gpu)
+        kind = self.like or source.kind
+        task = TaskInfo.of(train, kind, on_gpu, **known_of(kind))
         if not task.vectors and not on_gpu:
             keep_freed_memory()
         if self.like is not None and task.vectors:
@@ -207,9 +210,6 @@ class Experiment:
         plan = self._adapt(plan)
         build = model_builder(plan, self.method, parts.train, **self._model_options(plan))
         refit = self._refits(before, plan, source)
-        if refit and not RECIPES[plan.recipe].can_refit:
-            what = f"refit: recipe {plan.recipe} cannot train once more on all bags"
-            raise InputError(f"{what}: leave out --refit (refit=)")
         if before is None:  # a run that is refused leaves nothing behind
             self._check_parts(build(), parts.train, parts.val)
         if refit and parts.test is not None and (before is None or not before["refit"]):
@@ -225,17 +225,19 @@ class Experiment:
             until = " until the training on all bags" if refit else ""
             what = "other bags of their groups are validation or test bags"
             log(f"{count_noun(len(bags), 'bag')} without a label left out{until}: {what}")
-        for settings in plan.all_settings:
-            check_bags_per_process(parts.train, settings)
         method = RECIPES[plan.recipe].resolve_method(self.method)
+        stages = RECIPES[plan.recipe].stages_for(task, plan, method, build)
+        for stage in stages:
+            if stage.settings is not None:
+                check_bags_per_process(parts.train, stage.settings)
         config = self._config(data, plan, fingerprints(parts, method), refit) | {
             "task": task._asdict(),
-            "planned_epochs": RECIPES[plan.recipe].epochs(plan, parts.train, method),
+            "planned_epochs": sum(stage.epochs for stage in stages),
             "columns": source.columns,
             "images": source.image_files and source.image_files._asdict(),
             "embedding": source.embedding and source.embedding._asdict(),
         }
-        return Prepared(data, source, parts, left_out, plan, task, config, build, reason)
+        return Prepared(data, source, parts, left_out, plan, task, stages, config, build, reason)
 
     def _train(self, folder: Path, prepared: Prepared, options: RunOptions) -> Trained:
         data, parts, method = prepared.data, prepared.parts, prepared.config["method"]
@@ -250,7 +252,7 @@ class Experiment:
         options.log(f"{what}; figures are those of the first training")
         build = model_builder(prepared.plan, self.method, everything, **self._model_options(prepared.plan))
         title = f"{prepared.data.source} {prepared.config['method']}, all bags"
-        again = self._train_on(everything, build, folder / REFIT, prepared, options, title, trained.chosen)
+        again = self._train_on(everything, build, folder / REFIT, prepared, options, title, trained)
         if is_first():
             classifier = Classifier(again.model, options.device, prepared.source.columns)
             classifier.save(folder / REFITTED, about={"source": prepared.data.source})
@@ -264,7 +266,7 @@ class Experiment:
         prepared: Prepared,
         options: RunOptions,
         title: str,
-        chosen: Chosen | None = None,
+        chosen: Trained | None = None,
     ) -> Trained:
         return train_by_plan(
             prepared.plan,
@@ -273,6 +275,7 @@ class Experiment:
             prepared.parts.val,
             build,
             folder,
+            task=prepared.task,
             title=title if options.progress else None,
             device=options.device,
             eager=options.eager,
@@ -324,14 +327,11 @@ class Experiment:
         if prepared.task.on_gpu != on_gpu_now:
             where = "a GPU" if prepared.task.on_gpu else "a CPU"
             log(f"note: this run was started on {where} and continues with the plan for it")
-        if self.like is not None and not plan.augments_images:
+        if self.like is not None and not any(stage.settings and stage.settings.augment for stage in prepared.stages):
             log(
                 f"note: recipe {plan.recipe} does not augment these images, so --like (like=) has no effect"
                 "; augmented and census do, census on a CPU where mirroring or turning an image keeps its class"
             )
-        reasons = RECIPES[plan.recipe].without_effect(plan, train, prepared.config["method"])
-        for name in [name for name in self.settings if name in reasons]:
-            log(f"warning: setting {name} has no effect, leave it out: {reasons[name]}")
         if not (prepared.task.on_gpu or prepared.task.vectors or prepared.task.tiny):
             log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")
         warning = None if on_gpu_now else memory_warning(prepared.build(), train, plan.training)

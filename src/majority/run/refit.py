@@ -38,7 +38,7 @@ def resolve_refit(
     if before is not None:
         return bool(before["refit"])
     is_own = data.is_custom and isinstance(source, CustomBags)
-    return recipe.refits_by_default and recipe.can_refit and is_own and data.folds is None
+    return recipe.refits_by_default and is_own and data.folds is None
 
 
 def remove_refit(folder: Path) -> None:

@@ -45,7 +45,7 @@ def test_a_setting_that_is_switched_off_is_repeated():
 
 def test_a_plan_of_the_recipe_is_repeated_by_options_alone():
     task = TaskInfo("cifar10")
-    config = config_of_plan(RECIPES["census"].plan(task).with_seed(3), task)
+    config = config_of_plan(RECIPES["census"].plan_for(task).with_seed(3), task)
     words = train_command(config)
     assert words.startswith("majority train cifar10 --method count --recipe census --seed 3")
     assert "--backbone resnet18-small --epochs 80" in words, "which the recipe chooses by the device"
@@ -70,7 +70,7 @@ def test_a_second_training_is_repeated_or_left_out(recipe, more, refit, option):
 
 def test_an_unknown_fact_about_the_task_is_one_message():
     task = TaskInfo("cifar10")
-    config = config_of_plan(RECIPES["census"].plan(task), task)
+    config = config_of_plan(RECIPES["census"].plan_for(task), task)
     config["task"] |= {"colour": "red"}
     with pytest.raises(InputError, match=r"config\.json.*task\.colour"):
         train_command(config)
@@ -79,7 +79,7 @@ def test_an_unknown_fact_about_the_task_is_one_message():
 def test_a_run_whose_recipe_has_changed_since_is_repeated_with_the_settings_of_the_run():
     task = TaskInfo("cifar10")
     settings = {"census.pretrain.epochs": 123, "census.head": None, "training.learning_rate": 0.5}
-    config = config_of_plan(RECIPES["census"].plan(task).with_settings(settings), task)
+    config = config_of_plan(RECIPES["census"].plan_for(task).with_settings(settings), task)
     words = train_command(config)
     for option in ("--set census.pretrain.epochs=123", "--set census.head=null", "--learning-rate 0.5"):
         assert option in words

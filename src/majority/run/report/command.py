@@ -61,7 +61,7 @@ def _settings_to_repeat(config: dict[str, Any]) -> dict[str, Any]:
     if "task" not in config or plan.get("recipe") not in RECIPES:
         return dict(config.get("settings", {}))
     task = parse_record(TaskInfo, config["task"], "config.json", field="task")
-    planned = settings_by_name(RECIPES[plan["recipe"]].plan(task).as_dict())
+    planned = settings_by_name(RECIPES[plan["recipe"]].plan_for(task).as_dict())
     used = settings_by_name(plan)
     changed = {name: value for name, value in used.items() if planned.get(name, value) != value}
     left_out = {name: None for name in used if used[name] is None and any(n.startswith(f"{name}.") for n in planned)}

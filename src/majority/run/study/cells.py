@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, TrainingError
+from ...fields import lists_as_tuples
 from ...files import retry_while_busy
 from ...io import Source
-from ...recipes.plan import lists_as_tuples
 from ...registry import load_plugins
 from ..data import Data
 from ..experiment import Experiment
