@@ -24,10 +24,10 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+from helpers import numbers
 from torch import Tensor
 
 from majority import Bags, build_model, fit
-from majority.cli.options import parse_folds
 from majority.io import LabelledSet, Parts, is_custom_source, load
 from majority.nn.model import Model
 from majority.recipes import RECIPES, TaskInfo
@@ -175,7 +175,7 @@ def combinations(source: str) -> list[tuple[str, str, str]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="+")
-    parser.add_argument("--folds", type=parse_folds, default="2")
+    parser.add_argument("--folds", type=numbers, default="2")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)

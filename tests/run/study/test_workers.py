@@ -165,12 +165,11 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, labelle
     assert len(rows_of(out)) == 4
 
 
-@pytest.mark.parametrize("options", [OPTIONS, ["--preset", "difficulty"]])
-def test_only_one_command_works_in_a_study(majority, tmp_path, options):
+def test_only_one_command_works_in_a_study(majority, tmp_path):
     (tmp_path / "failures.txt").write_text("of the running command")
     with run_lock(tmp_path):
         before = {file: file.read_text() for file in tmp_path.iterdir()}
-        code, printed, err = majority("study", "digits", *options, "--out", tmp_path)
+        code, printed, err = majority("study", "digits", *OPTIONS, "--out", tmp_path)
         assert (code, printed) == (2, "")
         assert f"another command is working in {tmp_path}" in err
         assert err.count("\n") == 1

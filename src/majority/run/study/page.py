@@ -1,4 +1,4 @@
-"""STUDY/report.html and its tables: the results of a study, compared with the printed figures."""
+"""STUDY/report.html and its tables: the results of a study."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from .choosing import RULE, choices
 from .comparison import Comparison, Gap, Table
 from .figures import interval_plot, small_curves
 from .missing import missing_cells, requested_reference, study_command
-from .paper_values import printed_notes
 from .results import Result, Setting, read_results
 from .table_formats import fold_ranges
 
@@ -36,7 +35,7 @@ def write_study(study: Path, log: Log = no_log, reference: str | None = None) ->
     if missing := sum(map(len, missing_cells(study, results).values())):
         log(f"note: {count_noun(missing, 'cell')} of this study missing; to train them: {study_command(study)}")
     comparison = Comparison(results, reference or requested_reference(study))
-    tables, made, all_notes = comparison.tables(), choices(comparison), _notes(comparison)
+    tables, made, all_notes = comparison.tables(), choices(comparison), comparison.coverage_notes()
     folder = study.parent if study.is_file() else study
     texts = {
         REPORT: fill("page.html.jinja", _content(study, results, comparison), package="majority.run.study"),
@@ -59,7 +58,7 @@ def _content(study: Path, results: list[Result], comparison: Comparison) -> dict
         "about": _about(results, comparison),
         "settings": comparison.settings,
         "legend": table_formats.LEGEND,
-        "notes": _notes(comparison),
+        "notes": comparison.coverage_notes(),
         "bags": comparison.bag_accuracy(),
         "accuracy": comparison.accuracy(),
         "temperatures": comparison.temperatures(),
@@ -79,10 +78,6 @@ def _content(study: Path, results: list[Result], comparison: Comparison) -> dict
         "n_missing": sum(map(len, missing.values())),
         "command": study_command(study) if missing else "",
     }
-
-
-def _notes(comparison: Comparison) -> list[str]:
-    return [*comparison.coverage_notes(), *printed_notes(comparison.sources)]
 
 
 def _title(study: Path) -> str:
