@@ -16,7 +16,6 @@ from types import SimpleNamespace
 import pytest
 
 collect_ignore = [
-    "forked_process.py",
     "fuzz.py",
     "fuzzing",
     "kills.py",

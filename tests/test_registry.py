@@ -2,15 +2,14 @@
 
 import csv
 import json
+import multiprocessing
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ from majority import (
 from majority import registry as plugins
 from majority.nn.heads import METHODS
 from majority.registry import _LOADED, PLUGINS
-from majority.run.study import workers
+from majority.run.study import cells, workers
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
 NO_METHOD = "from majority import register; register('vote')"
@@ -100,10 +99,9 @@ def test_a_run_without_its_method_tells_the_cure(run, here):
 
 def test_the_workers_of_a_study_know_it(run, here, restore, tmp_path, monkeypatch):
     """Each is a copy of this process that has forgotten its plugins: a new process takes seconds to start."""
-    forked = runpy.run_path(str(Path(__file__).with_name("forked_process.py")))["ForkedWorker"]
-    train = workers.run_worker
-    monkeypatch.setattr(workers, "run_worker", lambda: (restore(), train()))
-    monkeypatch.setattr(workers, "subprocess", SimpleNamespace(Popen=forked, PIPE=None))
+    train = cells.load_plugins
+    monkeypatch.setattr(cells, "load_plugins", lambda: (restore(), train()))
+    monkeypatch.setattr(workers, "CONTEXT", multiprocessing.get_context("fork"))
     words = ["digits", "--methods", "entropy,log-mean", "--scenarios", "large", *TINY, "--jobs", "1", "--out", "STUDY"]
     shutil.copy(run[0], tmp_path / "mine.py")
     monkeypatch.chdir(tmp_path)
