@@ -15,13 +15,9 @@ from types import SimpleNamespace
 
 import pytest
 
-collect_ignore = [
-    "fuzz.py",
-    "fuzzing",
-    "kills.py",
-    "process_groups.py",
-]  # scripts, which tests run
+collect_ignore = ["process_groups.py"]  # a script, which tests run
 
+KILLS = Path(__file__).with_name("nightly") / "kills.py"
 GROUPS, PROCESS_SECONDS = Path(__file__).with_name("process_groups.py"), 300  # a process that takes longer hangs
 
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
@@ -170,6 +166,30 @@ def run_program(processes, tmp_path):
         process.join()
         assert process.exitcode == 0
         return printed.read_text()
+
+    return run
+
+
+@pytest.fixture
+def run_kills(processes, tmp_path):
+    """Run tests/nightly/kills.py in a process that has imported the package: its exit code and what it prints."""
+
+    def run(*words, before=""):
+        printed = tmp_path / "printed"
+        program = f"""
+import os, runpy, sys
+file = open({str(printed)!r}, "w")
+os.dup2(file.fileno(), 1)
+os.dup2(file.fileno(), 2)
+sys.path.insert(0, {str(KILLS.parents[1])!r})
+{before}
+sys.argv = ["kills.py", *{[*map(str, words)]!r}]
+runpy.run_path({str(KILLS)!r}, run_name="__main__")
+"""
+        process = processes.Process(target=exec, args=(program, {}))
+        process.start()
+        process.join()
+        return process.exitcode, printed.read_text()
 
     return run
 
