@@ -120,7 +120,7 @@ def _accuracy(rows: list[dict]) -> tuple[float, float | None]:
 
 
 def _written(*figures: float | None) -> list[str]:
-    return ["" if figure is None else f"{figure:.4f}" for figure in figures]
+    return ["" if figure is None else f"{figure:.6f}" for figure in figures]
 
 
 def main() -> None:

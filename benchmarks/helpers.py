@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import fmean, stdev
 
 from majority.files import append_line, read_lines
 from majority.run.experiment import Experiment
@@ -112,7 +112,7 @@ def finished(out: Path) -> set[str]:
 
 def mean_and_sd(values: Iterable[float]) -> tuple[float, float | None]:
     values = list(values)
-    return mean(values), stdev(values) if len(values) > 1 else None
+    return fmean(values), stdev(values) if len(values) > 1 else None
 
 
 def write_csv(path: Path, rows: Sequence[Sequence[object]]) -> None:

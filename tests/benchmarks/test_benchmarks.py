@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from majority import load_source
-
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-WITHOUT_COMMAND = {"helpers.py"}
+WITHOUT_COMMAND = {"helpers.py", "page_figures.py"}
 
 
 @pytest.fixture
@@ -63,16 +61,6 @@ def test_a_process_is_measured_with_its_children(helpers):
     assert measured["peak_mb"] > 1
     with pytest.raises(SystemExit, match="ended with 3"):
         helpers.run_measured([sys.executable, "-c", "raise SystemExit(3)"])
-
-
-def test_losses_are_compared_with_their_weighted_mean_with_and_without_offsets(helpers, monkeypatch):
-    losses = importlib.import_module("losses")
-    monkeypatch.setattr(losses, "METHODS", losses.LOSSES)
-    monkeypatch.setattr(losses, "BAGS", 20)
-    rows = losses.results(losses.make_parts(losses.as_vectors(load_source("digits")), "large", 4.0, "equal", 0))
-    assert [row["method"] for row in rows] == [*losses.LOSSES, "weighted-mean", "auto"]
-    assert all(0.2 < row["instance_accuracy"] <= 1 for row in rows)
-    assert {row["chosen"] for row in rows[-2:]} <= {*losses.LOSSES}
 
 
 @pytest.mark.usefixtures("one_process")
