@@ -8,6 +8,7 @@ import pickle
 import shutil
 import sys
 import uuid
+from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -41,8 +42,16 @@ def pytest_collection():
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    ranks = {}
+    """Of a test that is marked `sample(n)`, all cases but the first n run only in `make nightly`."""
+    ranks, seen = {}, Counter()
+    for item in items:
+        if sample := item.get_closest_marker("sample"):
+            test = (item.path, item.originalname)
+            seen[test] += 1
+            if seen[test] > sample.args[0]:
+                item.add_marker("nightly")
     for item in items:
         needed = [SHARED.index(name) for name in getattr(item, "fixturenames", ()) if name in SHARED]
         ranks[item.path] = min([ranks.get(item.path, len(SHARED)), *needed])

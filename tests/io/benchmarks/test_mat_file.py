@@ -93,6 +93,7 @@ def test_version_7_3_has_its_own_message(tmp_path):
         read_arrays(path, ["X"])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("flags", [1, 2, 4, 5, DOUBLE | 0x0800])
 def test_cells_structures_text_sparse_and_complex_are_refused(tmp_path, flags):
     path = write_mat(tmp_path / "a.mat", {"y": np.ones((2, 1))}, flags=flags)

@@ -107,6 +107,7 @@ def test_labelled_vectors_are_a_source(majority, tmp_path):
         load_source(place)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -224,6 +225,7 @@ def test_train_takes_a_file_too(majority, tmp_path):
     assert config["data"]["bags"] == 8
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -55,6 +55,7 @@ def test_settings_that_are_not_recorded_are_not_those_of_the_recipe(cell):
     assert setting_of(old).changed == "settings not recorded, 9 epochs run"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "other", [{"epochs": 150}, {"patience": 9}, {"backbone": "cnn"}, {"bags": 40}, {"bag_size": 8}, {"data_seed": 1}]
 )
