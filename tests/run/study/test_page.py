@@ -16,7 +16,7 @@ from majority.run.study.comparison import Gap
 from majority.run.study.figures import interval_plot, small_curves
 from majority.run.study.page import write_study
 
-FILES = ["report.html", "tables.md", "tables.csv", "tables.tex", "summary.csv"]
+FILES = ["report.html", "tables.md", "tables.csv", "tables.tex"]
 METHODS = ("count", "soft-count", "count-only", "log-mean", "vote", "supervised")
 
 
@@ -75,18 +75,16 @@ def study(tmp_path_factory):
 # ---------------------------------------------------------------------- the command and its files
 
 
-def test_the_command_writes_five_files_and_names_them(majority, tmp_path):
+def test_the_command_writes_four_files_and_names_them(majority, tmp_path):
     folder = write_cells(tmp_path / "study", cells())
     code, out, _ = majority("report", folder)
     assert code == 0
     assert out.split("\n")[:-1] == [str(folder / name) for name in FILES]
-    with (folder / "summary.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    with (folder / "tables.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["table"] == "Table 1: instance accuracy"]
     assert len(rows) == 2 * 2 * len(METHODS)
     (row,) = [r for r in rows if (r["source"], r["scenario"], r["method"]) == ("cifar10", "large", "soft-count")]
-    assert (float(row["mean"]), float(row["std"])) == (pytest.approx(0.43), pytest.approx(0.02))
-    assert row["folds"] == "0-2"
-    assert row["recipe"] == "paper (150 of 1,500 epochs, patience 100)"
+    assert (float(row["mean"]), float(row["sd"]), row["n"]) == (pytest.approx(0.43), pytest.approx(0.02), "3")
     assert "150 of 1,500 epochs, patience 100" in (folder / "tables.md").read_text()
 
 
@@ -96,7 +94,7 @@ def test_the_report_of_a_file_of_results_is_written_into_its_folder(majority, tm
     code, _, _ = majority("report", folder / "mine.jsonl")
     assert code == 0
     assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "mine.jsonl", "other.jsonl"])
-    assert "naive" not in (folder / "summary.csv").read_text()
+    assert "naive" not in (folder / "tables.csv").read_text()
 
 
 def test_run_folders_below_are_a_study(majority, tmp_path):

@@ -13,7 +13,7 @@ from majority.recipes import RECIPES, TaskInfo
 from majority.run.study.comparison import Comparison, Figure
 from majority.run.study.missing import study_command
 from majority.run.study.results import CURVE_NAMES, read_results, save_results, setting_of
-from majority.run.study.table_formats import fold_ranges, latex, long_csv, markdown, summary_csv
+from majority.run.study.table_formats import fold_ranges, latex, long_csv, markdown
 from majority.run.study.tables import aggregate, as_csv, as_markdown
 
 SETS = ("cifar10", "svhn", "pathmnist", "octmnist")
@@ -146,13 +146,6 @@ def test_files_hold_every_figure(cell):
     assert ",".join(rows[0]) == head
     assert len(rows) == sum(len(table.figures) for table in tables)
     assert {row["changed"] for row in rows} == {"150 of 1,500 epochs"}
-    summary = list(csv.DictReader(io.StringIO(summary_csv(comparison))))
-    assert list(summary[0]) == ["source", "scenario", "method", "recipe", "folds", "mean", "std"]
-    assert len(summary) == 4
-    assert summary[0] == {
-        "source": "cifar10", "scenario": "large", "method": "count", "recipe": "paper (150 of 1,500 epochs)",
-        "folds": "0;2", "mean": "0.500000", "std": "0.000000",
-    }  # fmt: skip
     page = markdown(tables, [], ["a note"])
     assert page.count("## ") == len(tables)
     assert "- a note" in page

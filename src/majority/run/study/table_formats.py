@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...errors import count_noun
 from .choosing import RULE, Choice, mean_cost
-from .comparison import Comparison, Gap, Table
+from .comparison import Gap, Table
 from .tables import csv_text, markdown_table
 
 LEGEND = (
@@ -61,18 +61,6 @@ def long_csv(tables: list[Table]) -> str:
             p_values = (figure.p, figure.p_holm) if isinstance(figure, Gap) else (None, None)
             rows.append([*names, *map(_rounded, (*values, *p_values))])
     return csv_text([*head, "low", "high", "p", "p_holm"], rows)
-
-
-def summary_csv(comparison: Comparison) -> str:
-    """Instance accuracy: one row per source, scenario, method and setting."""
-    rows = []
-    for table in comparison.accuracy():
-        for figure in table.figures:
-            runs = comparison.runs_by_method(table.setting, table.scenario, figure.source)[figure.method]
-            folds = fold_ranges(sorted({run.get("fold", 0) for run in runs}))
-            values = map(_rounded, (figure.mean, figure.sd))
-            rows.append([figure.source, table.scenario, figure.method, table.setting, folds, *values])
-    return csv_text(["source", "scenario", "method", "recipe", "folds", "mean", "std"], rows)
 
 
 def choice_table(made: list[Choice]) -> tuple[list[str], list[list[str]]]:
