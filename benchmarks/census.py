@@ -26,7 +26,7 @@ from statistics import mean
 
 from helpers import SCENARIOS, add_training_options, make_parser, mean_and_sd, numbers, read_raw, train, write_csv
 
-from majority.nn.heads import AUTO
+from majority.nn.methods import AUTO
 from majority.run.data import Data
 from majority.run.experiment import Experiment
 from majority.run.plots.colours import colour

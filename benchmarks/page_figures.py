@@ -137,6 +137,18 @@ def of_paper() -> Iterator[tuple[str, Rows]]:
     }.items():
         rows = [[*map(spread, full_length(source, name)), printed(name, Path(source).stem)] for name in MAIN]
         yield f"| Method | Small | Various | Large | {head}", rows
+    rows = []
+    for name in ("additive", "additive-float32", "feature-mean", "attention"):
+        rows.append([*map(mean, full_length("cifar10", name)), printed(name.removesuffix("-float32"), "cifar10")])
+    yield "| Method | Small | Various | Large | Published, five folds: Small, Various, Large |#1", rows
+    variants = ("count", "count-of-counts", "count-mpem")
+    yield (
+        "| Method | Small | Various | Large |\n",
+        [
+            [mean(values("paper/paper-1500-epochs.jsonl", cell=f"cifar10/{s}/{name}/fold0")) for s in SCENARIOS]
+            for name in variants
+        ],
+    )
     rates = []
     for name in MAIN:
         theirs = [printed_consistency(name, scenario) for scenario in SCENARIOS]

@@ -11,7 +11,7 @@ import pytest
 
 from majority import Bags
 from majority.files import write_lines
-from majority.nn.heads import METHODS
+from majority.nn.methods import METHODS
 from majority.run.study import FinishedCell
 
 ROOT = Path(__file__).parents[2]

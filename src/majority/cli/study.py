@@ -68,7 +68,7 @@ def study(
     If it is interrupted, repeat the command to continue.
     """
     from ..io import is_custom_source
-    from ..nn.heads import METHODS
+    from ..nn.methods import METHODS
     from ..run.data import Data
     from ..run.experiment import Experiment
     from ..run.shards import Shard

@@ -18,7 +18,7 @@ from ..io.base import IN_MEMORY
 from ..io.custom.corrections import read_corrections
 from ..io.custom.custom_bags import CustomBags
 from ..log import Log, no_log
-from ..nn.heads import sees_instance_labels
+from ..nn.methods import sees_instance_labels
 from ..parsing import check_fields
 from .corrections import correct
 

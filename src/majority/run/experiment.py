@@ -19,7 +19,7 @@ from ..io import Parts, Source
 from ..io.metrics import summary_with_intervals
 from ..log import Log, no_log
 from ..nn.backbones import check_backbone
-from ..nn.heads import AUTO, check_options, sees_instance_labels
+from ..nn.methods import AUTO, check_options, sees_instance_labels
 from ..nn.model import Model
 from ..parsing import check_fields, parse_record
 from ..predict.classifier import CLASSIFIER, REFITTED, Classifier

@@ -15,7 +15,7 @@ from ..io import Parts, Source
 from ..io.base import IN_MEMORY
 from ..io.in_memory import as_source
 from ..log import no_log
-from ..nn.heads import AUTO
+from ..nn.methods import AUTO
 from ..parsing import read_records
 from ..predict.classifier import Classifier
 from ..recipes import DEFAULT

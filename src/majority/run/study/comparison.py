@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ...errors import InputError
-from ...nn.heads import METHODS
+from ...nn.methods import METHODS
 from ...predict.metrics import coverage_note
 from .results import Result, Setting
 from .statistics import held_out_ratio, holm, mean_by_fold, paired_difference, spread

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...io import is_custom_source
-from ...nn.heads import AUTO, DEFAULT_METHOD
+from ...nn.methods import AUTO, DEFAULT_METHOD
 from ...parsing import read_record
 from ...recipes import RECIPES
 from ...records import StudyRequest
