@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import csv
 import os
-import re
 import subprocess
 import sys
 import time
@@ -146,86 +145,28 @@ def majority(*words: object) -> list[object]:
 # ---------------------------------------------------------------------- raw files of earlier commits
 
 BAG_FIGURES = {"bag_accuracy": "method_bag_accuracy", "bag_accuracy_by_count": "bag_accuracy"}
-RENAMED = {  # in lines of older versions: key, setting or stage -> its name today
-    "material": "task",
-    "start": "pretrain",
-    "readers": "teachers",
-    "reader_epochs": "teacher_epochs",
-    "mixed": "mixup",
-    "reader": "teacher",
-    "taught": "distilled",
-    "last": "student",
-    "whole_steps": "drop_last",
-}
+RENAMED = {"whole_steps": "drop_last"}  # settings of training
 
 
 def with_current_names(line: dict) -> dict:
-    """The line with the names that its settings and stages have today.
+    """A line of a study with the names of today. Before, `bag_accuracy` was that of the method's own prediction.
 
-    >>> old = {"plan": {"ratios": [0.5], "census": None}, "stages": {"taught-reader-2": {}, "last": {}}}
-    >>> with_current_names(old)
-    {'plan': {'mpem': {'ratios': [0.5]}}, 'stages': {'distilled-teacher-2': {}, 'student': {}}}
+    >>> with_current_names({"test": {"bag_accuracy": 0.9, "bag_accuracy_by_count": 0.8}, "plan": {"ratios": [0.5]}})
+    {'test': {'method_bag_accuracy': 0.9, 'bag_accuracy': 0.8}, 'plan': {'training': {}, 'mpem': {'ratios': [0.5]}}}
     """
-    line = _with_bag_accuracy_by_count({RENAMED.get(key, key): value for key, value in line.items()})
+    line = dict(line)
+    for part in ("test", "val"):
+        figures = line.get(part)
+        if isinstance(figures, dict) and "bag_accuracy_by_count" in figures:
+            line[part] = {BAG_FIGURES.get(name, name): value for name, value in figures.items()}
     if isinstance(line.get("plan"), dict):
         plan = dict(line["plan"])
         ratios, census = plan.pop("ratios", None), plan.pop("census", None)
-        if ratios:
-            plan["mpem"] = {"ratios": ratios}
-        if isinstance(plan.get("training"), dict):
-            plan["training"] = _rename_settings(plan["training"])
-        if isinstance(census, dict) and census:  # what was done before there were settings for it
-            added = {"mixed_views": 0.0, "search_epochs": 0, "validation_instances": False}
-            added["patches"] = _starts_from_patches(line)
-            plan["census"] = added | _rename_settings(census)
-        line["plan"] = plan
-    if isinstance(line.get("stages"), dict):
-        words = re.compile("[a-z]+")
-        names = {name: words.sub(lambda word: RENAMED.get(word[0], word[0]), name) for name in line["stages"]}
-        line["stages"] = {names[name]: stage for name, stage in line["stages"].items()}
+        plan["training"] = {RENAMED.get(name, name): value for name, value in plan.get("training", {}).items()}
+        line["plan"] = plan | ({"mpem": {"ratios": ratios}} if ratios else {}) | ({"census": census} if census else {})
     return line
-
-
-def _starts_from_patches(line: dict) -> bool:
-    """Before there was a setting for it: of images, the network is distilled from heads on features of patches."""
-    task, stages = line.get("task"), line.get("stages")
-    shape = task.get("shape") if isinstance(task, dict) else None
-    return isinstance(shape, list) and len(shape) > 1 and isinstance(stages, dict) and "distilled" in stages
-
-
-def _with_bag_accuracy_by_count(line: dict) -> dict:
-    """In older versions, `bag_accuracy` was that of the method's own prediction, also in learning curves.
-
-    >>> _with_bag_accuracy_by_count({"test": {"bag_accuracy": 0.9, "bag_accuracy_by_count": 0.8}})
-    {'test': {'method_bag_accuracy': 0.9, 'bag_accuracy': 0.8}}
-    """
-    parts = [figures for part in ("test", "val") if isinstance(figures := line.get(part), dict)]
-    if not any("bag_accuracy_by_count" in figures for figures in parts):
-        return line
-    line = dict(line)
-    for part in ("test", "val"):
-        if isinstance(line.get(part), dict):
-            figures = _rename(line[part], BAG_FIGURES)
-            intervals = figures.get("intervals")
-            line[part] = figures | ({"intervals": _rename(intervals, BAG_FIGURES)} if intervals else {})
-    if isinstance(line.get("curve"), dict):
-        line["curve"] = _rename(
-            line["curve"], {f"{part}_bag_accuracy": f"{part}_method_bag_accuracy" for part in ("train", "val")}
-        )
-    return line
-
-
-def _rename(record: dict, names: dict[str, str]) -> dict:
-    return {names.get(name, name): value for name, value in record.items()}
-
-
-def _rename_settings(settings: dict) -> dict:
-    return {
-        RENAMED.get(name, name): _rename_settings(value) if isinstance(value, dict) else value
-        for name, value in settings.items()
-    }
 
 
 def read_raw(file: Path) -> list[dict]:
-    """The lines of a file, with the names that settings and stages have today."""
+    """The lines of a file, with the names that figures and settings have today."""
     return [with_current_names(line) for line in read_lines(file)]
