@@ -18,7 +18,6 @@ JOBS_HELP = "Number of parallel runs, or of parallel runs per GPU (default: one 
 SOURCES_HELP = "Names from `majority list`, labelled .npz or .mat files, or bags of your own (five folds)."
 VARY_HELP = "Values of a setting to compare, as rows of one table, e.g. training.learning_rate=1e-3,3e-4."
 REFERENCE_HELP = "The method, as its row is named, that others are compared with in the report."
-OF_A_PRESET = {"sources", "config", "preset", "methods", "folds", "device", "jobs", "shard", "on", "out"}
 
 
 @app.command()
@@ -35,7 +34,6 @@ def study(
         typer.Option("--vary", metavar="NAME=VALUE,VALUE", callback=with_pairs_of_file, help=VARY_HELP),
     ] = None,
     reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None,
-    preset: Annotated[str | None, typer.Option(help="A predefined study of one source: difficulty.")] = None,
     recipe: options.Recipe = "default",
     epochs: options.Epochs = None,
     patience: options.Patience = None,
@@ -74,19 +72,11 @@ def study(
     from ..run.data import Data
     from ..run.experiment import Experiment
     from ..run.shards import Shard
-    from ..run.study import Study, difficulty, join_ranges
+    from ..run.study import Study, join_ranges
 
     chosen = tuple(METHODS) if methods == "all" else options.split_names(methods)
     fold_numbers = options.parse_folds(folds)
     part = None if shard is None else Shard.parse(shard)
-    if preset is not None:
-        _check_preset(preset, sources, context)
-        of_preset = chosen if _is_given(context, "methods") else difficulty.METHODS
-        folds_of_preset = fold_numbers if _is_given(context, "folds") else difficulty.FOLDS
-        with tell_how_to_continue(out):
-            done = difficulty.run(sources[0], out, device, jobs, log, of_preset, folds_of_preset, part, on)
-        end_study(done, out, part)
-        return
     data = Data(
         sources[0],
         bags=bags,
@@ -128,13 +118,3 @@ def _is_given(context: typer.Context, name: str) -> bool:
     """Whether an option is on the command line or in the file of --config."""
     source = context.get_parameter_source(name)
     return source is not None and source.name in ("COMMANDLINE", "DEFAULT_MAP")
-
-
-def _check_preset(preset: str, sources: list[str], context: typer.Context) -> None:
-    if preset != "difficulty":
-        raise InputError(f"there is no preset {preset!r}: use difficulty")
-    if len(sources) > 1:
-        raise InputError(f"--preset {preset} studies one source: give {sources[0]} alone")
-    for option in context.command.params:
-        if option.name and option.name not in OF_A_PRESET and _is_given(context, option.name):
-            raise InputError(f"--preset {preset} sets {option.opts[0]} itself: leave it out")

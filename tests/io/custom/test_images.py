@@ -20,6 +20,7 @@ def save(table, folder):
     return folder / "bags.csv"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".tif", ".webp"])
 def test_every_format_colour_and_grey(tmp_path, make, suffix):
     for grey in (False, True):
@@ -298,6 +299,7 @@ def aliases(folder):
     }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", ["a dot", "a parent folder", "the parent of a link", "doubled slashes", "absolute"])
 def test_the_same_image_by_two_paths(tmp_path, majority, make, says, kind):
     alias = aliases(tmp_path)[kind]

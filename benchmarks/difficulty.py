@@ -1,31 +1,31 @@
-"""What makes learning from majority labels easy or hard: one variable at a time, all others at a base point."""
+"""What makes learning from majority labels easy or hard: one variable at a time, all others at a base point.
+
+    OMP_NUM_THREADS=1 python benchmarks/difficulty.py digits --jobs 2 --out results/difficulty/results.jsonl
+
+A cell that has a line in OUT is not run again. difficulty.csv, difficulty.md and difficulty-AXIS.svg are written beside
+OUT from its lines. Any labelled set with at least ten classes can be the source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ...data.winners import lead_of
-from ...files import write_text
-from ...io import Source, load
-from ...log import Log, no_log
-from ..cluster import LOCAL, check_on
-from ..data import Data
-from ..experiment import Experiment
-from ..folder import run_lock
-from ..plots.colours import colour
-from ..plots.lines import Line, Point, line_plot
-from ..shards import Shard
-from .cells import FinishedCell
-from .live import show_cells
-from .results import Result
-from .statistics import mean_by_fold, spread
-from .tables import as_csv, format_figure, markdown_table, write_tables
-from .workers import run_cells, shard_lock
+from helpers import add_training_options, make_parser, numbers, read_raw, train, write_csv
+
+from majority.data.winners import lead_of
+from majority.io import Source, load
+from majority.run.data import Data
+from majority.run.experiment import Experiment
+from majority.run.plots.colours import colour
+from majority.run.plots.lines import Line, Point, line_plot
+from majority.run.study.results import Result
+from majority.run.study.statistics import mean_by_fold, spread
+from majority.run.study.tables import format_figure, markdown_table
 
 METHODS = ("count", "log-mean", "vote")  # the default
 CEILING = "supervised"  # trained at the base point only
@@ -83,59 +83,26 @@ AXES = {
 }
 
 
-def run(
-    source: str,
-    out: Path,
-    device: str = "auto",
-    jobs: int | None = None,
-    log: Log = no_log,
-    methods: Sequence[str] = METHODS,
-    folds: Sequence[int] = FOLDS,
-    shard: Shard | None = None,
-    on: str = LOCAL,
-) -> list[FinishedCell]:
-    """Train every cell that is not finished, write tables and plots; return how each cell ended.
-
-    With a shard, only its cells are trained, and nothing else is written.
-    """
-    check_on(on)
-    data = _data(source, BASE, folds[0])
-    data.parts(data.open())  # raises at once if the source has too few classes or instances
-    planned: Sequence[tuple[Path, Experiment]] = list(cells(source, out, methods, folds))
-    planned = planned if shard is None else shard.take(planned)
-    with run_lock(out, shard_lock(shard)):
-        with show_cells(log) as watch:
-            finished = run_cells(planned, out, device, jobs, watch, shard, on)
-        if shard is not None:
-            return finished
-        results = [cell.result for cell in finished if cell.result]
-        write_tables(results, out)
-        if results:
-            write(results, out)
-    return finished
-
-
-def cells(
-    source: str, out: Path, methods: Sequence[str] = METHODS, folds: Sequence[int] = FOLDS
-) -> Iterator[tuple[Path, Experiment]]:
+def cells(source: str, methods: Sequence[str] = METHODS, folds: Sequence[int] = FOLDS) -> dict[str, Experiment]:
     """One cell per point, fold and method; a point that several axes share occurs once."""
+    found = {}
     points = {_name(point): point for point in (BASE, *(point for axis in AXES.values() for point in axis.points()))}
     for name, point in points.items():
         for fold in folds:
             for method in dict.fromkeys((*methods, CEILING) if point == BASE else methods):
                 settings = {"training.epochs": BAGS_SEEN // point["bags"]}
                 experiment = Experiment(_data(source, point, fold), method, recipe="quick", settings=settings)
-                yield out / name / method / f"fold{fold}", experiment
+                found[f"{name}/{method}/fold{fold}"] = experiment
+    return found
 
 
 def write(results: list[Result], out: Path) -> None:
     """Write OUT/difficulty.csv, OUT/difficulty.md and one OUT/difficulty-AXIS.svg per axis that has results."""
     table = make_rows(results)
-    texts = {"difficulty.csv": as_csv(table), "difficulty.md": as_markdown(table)}
+    write_csv(out / "difficulty.csv", [list(table[0]), *(list(row.values()) for row in table)])
+    (out / "difficulty.md").write_text(as_markdown(table))
     for name in _axes_of(table):
-        texts[f"difficulty-{name}.svg"] = plot(name, table)
-    for file, text in texts.items():
-        write_text(out / file, text)
+        (out / f"difficulty-{name}.svg").write_text(plot(name, table))
 
 
 def make_rows(results: list[Result]) -> list[dict[str, Any]]:
@@ -252,3 +219,18 @@ def _rows_of(table: list[dict[str, Any]], axis: str) -> list[dict[str, Any]]:
 
 def _axes_of(table: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(row["axis"] for row in table))
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("source")
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--folds", type=numbers, default=list(FOLDS))
+    add_training_options(parser, "runs/difficulty")
+    options = parser.parse_args()
+    train(cells(options.source, options.methods.split(","), options.folds), options)
+    write(read_raw(options.out), options.out.parent)
+
+
+if __name__ == "__main__":
+    main()
