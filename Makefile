@@ -27,6 +27,7 @@ coverage: $(VENV)/installed-dev
 
 # Damaged files, faults at many writes, and the cases of which `make test` runs a sample.
 nightly: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet -c constraints.txt lightning
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -m nightly tests
 
 # Python 3.11 to 3.13 and the lowest declared versions; `scripts/test_matrix.sh 3.12` runs one of them.
