@@ -9,6 +9,7 @@ from typing import Any
 
 from ...nn.model import Model
 from ...training.settings import Settings
+from ...training.state import Fitted
 from ..plan import Plan, TaskInfo
 from ..stages import Run, Stage
 from . import tiny
@@ -19,7 +20,6 @@ from .parts import (
     distilled_network,
     find_share_by,
     heads_on_discriminants,
-    members_of,
     names_of,
     random_weights,
     start_student,
@@ -27,7 +27,7 @@ from .parts import (
     teachers_of,
 )
 from .settings import HEAD_ON_VECTORS, CensusSettings
-from .trainings import Member, distill
+from .trainings import distill
 
 STARTS: dict[str, Start] = {"teacher": random_weights, "distilled-teacher": distilled_network}
 
@@ -70,7 +70,7 @@ def _teach_method(task: TaskInfo, plan: Plan) -> list[Stage]:
     student = replace(
         student_of(task, plan, dict.fromkeys(names, _chosen_start), inputs)[-1],
         start=partial(_start_student, others=names),
-        train=partial(distill, members=partial(_members, others=names)),
+        train=partial(_train_student, others=names),
     )
     return [*firsts, choice, *others, student]
 
@@ -93,5 +93,5 @@ def _start_student(run: Run, others: tuple[str, ...]) -> Model:
     return start_student(run, dict.fromkeys(_taught_by(run, others), _chosen_start))
 
 
-def _members(run: Run, others: tuple[str, ...]) -> list[Member]:
-    return members_of(_taught_by(run, others), "teachers", run)
+def _train_student(run: Run, model: Model, others: tuple[str, ...]) -> Fitted:
+    return distill(run, model, _taught_by(run, others), "teachers")
