@@ -21,7 +21,7 @@ from ..training.distributed import from_first
 from ..training.progress import Progress, show_stages
 from ..training.run_files import CHECKPOINT, METRICS
 from ..training.state import Fitted
-from .stages import REFIT, REMOVE_FILE, REMOVE_FOLDER, ROBUST, STAGES, Result, Run, Stage
+from .stages import REFIT, REMOVE_FILE, REMOVE_FOLDER, ROBUST, STAGES, Result, Run, Stage, kept_stage
 
 OUTCOME, WEIGHTS = "outcome.json", "weights.safetensors"
 
@@ -88,12 +88,6 @@ def run_stages(stages: Sequence[Stage], run: Run, given: Mapping[str, Result] | 
     if kept.fitted is None:
         raise InputError(f"stage {names[-1]} trains no network: let the last stage do so, or give one as `kept`")
     return Trained(kept.model, kept.fitted, stages, {name: results[name] for name in names}, about)
-
-
-def kept_stage(results: Mapping[str, Result], name: str) -> str:
-    """This stage, or the one whose network it has chosen."""
-    kept: str = results[name].about.get("kept", name)
-    return kept
 
 
 def run_again(trained: Trained, run: Run) -> Trained:
