@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .recipes import Run as RecipeRun
     from .registry import register
     from .run.maps import write_maps
-    from .run.trackers import MLflowLog, TensorBoardLog
+    from .run.trackers import TensorBoardLog
     from .run.train import TrainedRun, train
     from .training.augment import Augmentation
     from .training.callbacks import Callback
@@ -55,7 +55,6 @@ _MODULES = {  # where each public name is defined; read only when it is used, so
     "Head": "nn.heads",
     "InputError": "errors",
     "LabelledSet": "io",
-    "MLflowLog": "run.trackers",
     "MajorityLabelClassifier": "estimator",
     "Method": "nn.heads",
     "Model": "nn.model",
@@ -115,7 +114,6 @@ __all__ = [
     "Head",
     "InputError",
     "LabelledSet",
-    "MLflowLog",
     "MajorityLabelClassifier",
     "Method",
     "Model",

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from ...errors import InputError, TrainingError
 from ...files import retry_while_busy
 from ...io import Source
-from ...recipes.plan import lists_as_tuples
 from ...registry import load_plugins
-from ..data import Data
-from ..experiment import Experiment
+from ..config import Reading, RunConfig
+from ..data import open_source
+from ..experiment import How, run_experiment
 from ..trackers import create_trackers
+
+
+class Cell(NamedTuple):
+    config: RunConfig
+    varied: Mapping[str, Any] = MappingProxyType({})  # the options by which a study tells its cells apart
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class FinishedCell:
 class State:
     """The progress of a list of cells."""
 
-    cells: dict[Path, Experiment]
+    cells: dict[Path, Cell]
     out: Path
     finished: dict[Path, FinishedCell] = field(default_factory=dict)
     running: dict[Path, float] = field(default_factory=dict)  # folder -> when it started
@@ -42,15 +48,10 @@ class State:
     started: float = field(default_factory=time.monotonic)
 
 
-def cell_order(folder: Path, experiment: Experiment, device: str, trackers: Sequence[str]) -> dict[str, Any]:
+def cell_order(folder: Path, cell: Cell, device: str, trackers: Sequence[str]) -> dict[str, Any]:
     """A cell as JSON."""
     chosen = {"folder": str(folder), "device": device, "trackers": list(trackers)}
-    return chosen | {"experiment": asdict(experiment)}
-
-
-def read_order(order: dict[str, Any]) -> Experiment:
-    fields = dict(order["experiment"])
-    return Experiment(Data(**_from_json(fields.pop("data"))), **_from_json(fields))
+    return chosen | {"config": cell.config.model_dump_json(), "varied": dict(cell.varied)}
 
 
 class CellTrainer:
@@ -60,22 +61,22 @@ class CellTrainer:
         self.opened: object = None
         self.source: Source | None = None
 
-    def train(self, experiment: Experiment, order: dict[str, Any]) -> None:
-        data = experiment.data
-        if self.opened != (wanted := (data.source, data.image_size, data.features)):
+    def train(self, order: dict[str, Any]) -> None:
+        config = RunConfig.model_validate_json(order["config"])
+        reading = Reading.model_fields.keys() | {"source"}
+        if self.opened != (wanted := config.bags.model_dump(include=reading)):
             self.opened, self.source = None, None  # free the memory of one source before the next is read
-            self.opened, self.source = wanted, data.open()
-        callbacks = create_trackers(order["trackers"])
-        experiment.run(order["folder"], order["device"], source=self.source, callbacks=callbacks)
+            self.opened, self.source = wanted, open_source(config.bags)
+        how = How(order["device"], callbacks=create_trackers(order["trackers"]))
+        run_experiment(config, order["folder"], how, self.source, order["varied"])
 
 
 def train_on_node(order: dict[str, Any]) -> tuple[str | None, str]:
     """On a node of a cluster: the reason if the cell failed, and the traceback of an unexpected error."""
     load_plugins()
     try:
-        experiment = read_order(order)
         # The node of an earlier attempt may be unreachable, but its process still alive for a while.
-        retry_while_busy(lambda: _TRAINER.train(experiment, order))
+        retry_while_busy(lambda: _TRAINER.train(order))
         return None, ""
     except (InputError, TrainingError) as error:
         return str(error), ""
@@ -84,7 +85,3 @@ def train_on_node(order: dict[str, Any]) -> tuple[str | None, str]:
 
 
 _TRAINER = CellTrainer()
-
-
-def _from_json(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: lists_as_tuples(value) for name, value in fields.items()}

@@ -14,13 +14,13 @@ from ...files import write_text
 from ...io import Source, load
 from ...log import Log, no_log
 from ..cluster import LOCAL, check_on
-from ..data import Data
-from ..experiment import Experiment
+from ..config import RunConfig
+from ..data import make_parts, open_source
 from ..folder import run_lock
 from ..plots.colours import colour
 from ..plots.lines import Line, Point, line_plot
 from ..shards import Shard
-from .cells import FinishedCell
+from .cells import Cell, FinishedCell
 from .live import show_cells
 from .results import Result
 from .statistics import mean_by_fold, spread
@@ -45,7 +45,7 @@ BAG_STATISTICS = {"tie_rate": "tied bags", "majority": "majority proportion", "m
 
 @dataclass(frozen=True)
 class Axis:
-    variable: str  # the field of Data that varies
+    variable: str  # the option that varies
     values: tuple[Any, ...]
     label: str  # below the plot
     fixed: dict[str, Any] = field(default_factory=dict)  # other differences from the base point, for all values
@@ -99,9 +99,9 @@ def run(
     With a shard, only its cells are trained, and nothing else is written.
     """
     check_on(on)
-    data = _data(source, BASE, folds[0])
-    data.parts(data.open())  # raises at once if the source has too few classes or instances
-    planned: Sequence[tuple[Path, Experiment]] = list(cells(source, out, methods, folds))
+    config = _config(source, BASE, folds[0])
+    make_parts(config, open_source(config.bags))  # raises at once if the source has too few classes or instances
+    planned: Sequence[tuple[Path, Cell]] = list(cells(source, out, methods, folds))
     planned = planned if shard is None else shard.take(planned)
     with run_lock(out, shard_lock(shard)):
         with show_cells(log) as watch:
@@ -117,15 +117,15 @@ def run(
 
 def cells(
     source: str, out: Path, methods: Sequence[str] = METHODS, folds: Sequence[int] = FOLDS
-) -> Iterator[tuple[Path, Experiment]]:
+) -> Iterator[tuple[Path, Cell]]:
     """One cell per point, fold and method; a point that several axes share occurs once."""
     points = {_name(point): point for point in (BASE, *(point for axis in AXES.values() for point in axis.points()))}
     for name, point in points.items():
         for fold in folds:
             for method in dict.fromkeys((*methods, CEILING) if point == BASE else methods):
                 settings = {"training.epochs": BAGS_SEEN // point["bags"]}
-                experiment = Experiment(_data(source, point, fold), method, recipe="quick", settings=settings)
-                yield out / name / method / f"fold{fold}", experiment
+                config = _config(source, point, fold, method=method, recipe="quick", settings=settings)
+                yield out / name / method / f"fold{fold}", Cell(config)
 
 
 def write(results: list[Result], out: Path) -> None:
@@ -184,8 +184,8 @@ def as_markdown(table: list[dict[str, Any]]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _data(source: str, point: dict[str, Any], fold: int) -> Data:
-    return Data(source, fold=fold, **point)
+def _config(source: str, point: dict[str, Any], fold: int, **options: Any) -> RunConfig:
+    return RunConfig.from_options(source, fold=fold, **point, **options)
 
 
 def _name(point: dict[str, Any]) -> str:
@@ -198,7 +198,7 @@ def _figures(members: list[Result], point: dict[str, Any]) -> dict[str, Any]:
     for figure in FIGURES:
         found = spread([*mean_by_fold(members, figure).values()])
         row |= {figure: found and found.mean, f"{figure}_sd": found and found.sd}
-    of_folds = [_bag_statistics(_data(member["source"], point, member["fold"])) for member in members]
+    of_folds = [_bag_statistics(member["source"], member["fold"], **point) for member in members]
     return row | {name: fmean(of_fold[name] for of_fold in of_folds) for name in BAG_STATISTICS}
 
 
@@ -208,9 +208,9 @@ def _open(source: str) -> Source:
 
 
 @cache
-def _bag_statistics(data: Data) -> dict[str, float]:
+def _bag_statistics(source: str, fold: int, **point: Any) -> dict[str, float]:
     """Means over the training bags."""
-    train = data.parts(_open(data.source)).train
+    train = make_parts(_config(source, point, fold), _open(source)).train
     share, margin = lead_of(train.class_counts())
     return {"tie_rate": train.tie_rate(), "majority": float(share.mean()), "margin": float(margin.mean())}
 

@@ -28,10 +28,10 @@ from ...files import append
 from ...io import describe, load
 from ...registry import load_plugins
 from ..cluster import LOCAL
-from ..experiment import Experiment
+from ..experiment import finished_result
 from ..folder import LOCK, read_result
 from ..shards import Shard
-from .cells import CellTrainer, FinishedCell, State, cell_order, read_order
+from .cells import Cell, CellTrainer, FinishedCell, State, cell_order
 from .ray_workers import ray_workers
 
 WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
@@ -49,7 +49,7 @@ def no_watch(state: State, cell: FinishedCell | None) -> None:
 
 
 def run_cells(
-    cells: Sequence[tuple[Path, Experiment]],
+    cells: Sequence[tuple[Path, Cell]],
     out: Path,
     device: str = "auto",
     jobs: int | None = None,
@@ -66,8 +66,8 @@ def run_cells(
     """
     check_jobs(jobs)
     state = State(dict(cells), out)
-    for folder, experiment in cells:
-        if result := experiment.finished(folder):
+    for folder, cell in cells:
+        if result := finished_result(cell.config, folder):
             state.finished[folder] = FinishedCell(folder, result)
     waiting = deque(folder for folder in state.cells if folder not in state.finished)
     failures = out / failures_name(shard)
@@ -86,14 +86,14 @@ def run_cells(
             busy = [worker for worker in workers if worker.folder]
             wait([worker.answer for worker in busy], POLL_SECONDS, FIRST_COMPLETED)
             for worker in (worker for worker in busy if worker.answer.done()):
-                cell = worker.end_cell()
-                seconds = time.monotonic() - state.running.pop(cell.folder)
-                state.finished[cell.folder] = cell
-                if cell.failure:
-                    _record_failure(failures, cell)
+                ended = worker.end_cell()
+                seconds = time.monotonic() - state.running.pop(ended.folder)
+                state.finished[ended.folder] = ended
+                if ended.failure:
+                    _record_failure(failures, ended)
                 else:
                     state.seconds.append(seconds)
-                watch(state, cell)
+                watch(state, ended)
     return [state.finished[folder] for folder, _ in cells]
 
 
@@ -103,7 +103,7 @@ def _local_workers(state: State, waiting: Sequence[Path], device: str, jobs: int
     chosen_device = choose_device(device)
     on_gpu = chosen_device.type == "cuda"
     environments = _worker_environments(on_gpu, jobs, len(state.cells), chosen_device.index)
-    _download({state.cells[folder].data.source for folder in waiting})
+    _download({state.cells[folder].config.bags.source for folder in waiting})
     workers = [_Worker(environment, "cuda" if on_gpu else device) for environment in environments[: len(waiting)]]
     try:
         yield workers
@@ -134,13 +134,13 @@ class _Worker:
         assert self.process.stdout is not None
         self.stdin, self.stdout = self.process.stdin, self.process.stdout
 
-    def start_cell(self, folder: Path, experiment: Experiment, trackers: Sequence[str] = ()) -> None:
+    def start_cell(self, folder: Path, cell: Cell, trackers: Sequence[str] = ()) -> None:
         if self.process.poll() is not None:  # it died, with the last cell or without one
             self.kill()
             self._start_process()
         self.stderr.seek(0)  # the process shares this position: details belong to one cell
         self.stderr.truncate()
-        order = cell_order(folder, experiment, self.device, trackers)
+        order = cell_order(folder, cell, self.device, trackers)
         with suppress(BrokenPipeError):  # `end_cell` reports it
             self.stdin.write(json.dumps(order).encode() + b"\n")
             self.stdin.flush()
@@ -191,9 +191,9 @@ def run_worker() -> None:
     try:
         load_plugins()
         while order := orders.get():
-            experiment, failure = read_order(order), None
+            failure = None
             try:
-                trainer.train(experiment, order)
+                trainer.train(order)
             except (InputError, TrainingError) as error:
                 failure = str(error)
             print(json.dumps({"failure": failure}), file=answers, flush=True)

@@ -1,0 +1,441 @@
+"""RunConfig: what describes a run. Every option is a field here, with its type, bounds, default and one line on it.
+
+The command line, `majority.train`, `--config FILE.toml`, config.json, the settings page and the axes of a study are
+derived from these fields. All of them use the names of the fields without the parts that the fields are in.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from ..descriptions import DEFAULT_RECIPE
+from ..errors import InputError
+from .config_errors import problems_of, refuse, unknown_option
+
+AUTO = "auto"
+SEED = "training.seed"
+IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
+WORDS = {"none": None, "true": True, "false": False}
+IN_COMMAND = {"method_options": "option", "settings": "set"}  # the names of fields in commands and files
+
+Count = Annotated[int, Ge(1), Le(10**8)]
+Seed = Annotated[int, Ge(0), Lt(2**62)]  # torch accepts twice as many; the stages of a run use larger seeds
+Share = Annotated[float, Ge(0), Le(1)]
+Name = Annotated[str, Field(min_length=1)]
+
+
+def split_names(value: object) -> object:
+    """
+    >>> split_names('a,"b, c"'), split_names(["d"])
+    (('a', 'b, c'), ('d',))
+    """
+    if isinstance(value, str):
+        return tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True)) if name.strip())
+    return tuple(value) if isinstance(value, list) else value
+
+
+def read_item(text: str) -> Any:
+    """JSON, or else text.
+
+    >>> read_item("1e-3"), read_item("None"), read_item("muon")
+    (0.001, None, 'muon')
+    """
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+Trackers = Annotated[tuple[Literal["tensorboard"], ...], BeforeValidator(split_names)]
+Names = Annotated[tuple[Name, ...], Field(min_length=1), BeforeValidator(split_names)]
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
+    title: ClassVar[str] = ""  # of the group of options
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are not the default."""
+        return self.model_dump(exclude_defaults=True)
+
+
+# ---------------------------------------------------------------------- the bags
+
+
+class Columns(Part):
+    """The names of columns in a table of your own, None for the usual ones."""
+
+    title: ClassVar[str] = "Columns of your table"
+    bag_column: Name | None = None
+    """The column that names the bag (default: bag)."""
+    label_column: Name | None = None
+    """The column with the label of the bag (default: bag_label; label in a labels.csv)."""
+    path_column: Name | None = None
+    """The column that names the image (default: path)."""
+
+    def columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in Columns.model_fields}
+
+
+class Reading(Columns):
+    """How bags of your own are read."""
+
+    title: ClassVar[str] = "Your own bags"
+    image_size: Annotated[int, Ge(1), Le(1024)] | None = None
+    """Resize the images of a table to this many pixels per side."""
+    features: Names | None = None
+    """Feature columns of a table, as in a,b or "height, cm",b."""
+
+
+class OwnBags(Reading):
+    """Bags of your own, from a table, a folder of feature files or a folder of images per bag."""
+
+    kind: Literal["own"] = "own"
+    source: Name
+    """A table (.csv, .tsv, .parquet), a folder of feature files, or a folder of images per bag."""
+    folds: Annotated[int, Ge(3), Le(10**6)] | None = None
+    """Cross-validate with this number of folds, e.g. 5; in the command without a fold, all of them are trained."""
+    fold: Annotated[int, Ge(0), Le(10**6)] = 0
+    """The fold whose bags are the test bags: 0 to 4; for your own bags 0 to folds - 1."""
+    data_seed: Seed = 0
+    """Seed of folds and bags."""
+    labels: Name | None = None
+    """Of your own bags: a file of `majority review` with corrected labels."""
+    corrections: Annotated[dict[str, str] | None, Field(repr=False)] = None  # the content of that file: label by bag
+
+
+class BenchmarkBags(Part):
+    """Bags that are made from a labelled set, the same for every method, so that comparisons are paired."""
+
+    title: ClassVar[str] = "Benchmark bags"
+    kind: Literal["benchmark"] = "benchmark"
+    source: Name
+    """A name from `majority list`, or a .npz (MedMNIST's layout) or .mat (SVHN's layout) file."""
+    scenario: Name = "various"
+    """Majority proportions: small, various, large, or LOW,HIGH."""
+    fold: Annotated[int, Ge(0), Le(4)] = 0
+    """The fold whose bags are the test bags: 0 to 4; for your own bags 0 to folds - 1."""
+    bags: Annotated[int, Ge(4), Le(10**8)] | None = None
+    """Training bags; a quarter as many for validation and testing (default: the source's)."""
+    bag_size: Count | None = None
+    """Instances per bag (default: the source's)."""
+    ties: Literal["lowest", "resample", "error"] = "lowest"
+    """If classes share the top count: the class with the lowest number becomes the label, or draw again, or stop."""
+    with_replacement: bool = False
+    """Allow an instance more than once in a bag."""
+    classes: Annotated[int, Ge(2), Le(10**6)] | None = None
+    """Use only the first classes of the labelled set (default: all)."""
+    winner_ratio: Annotated[float, Gt(0), Le(10**6)] | None = None
+    """How many times as often the first class is the bag label as the last class (default: 1)."""
+    wrong_labels: Annotated[float, Ge(0), Lt(1)] | None = None
+    """Give this share of the training and validation bags a wrong label (default: 0)."""
+    labels: Literal["winner", "top2"] = "winner"
+    """Of benchmark bags: what their labels say; top2: also the runner-up."""
+    data_seed: Seed = 0
+    """Seed of folds and bags."""
+
+
+class Labels(Part):
+    """What training sees of the labels."""
+
+    title: ClassVar[str] = "Labels"
+    background: Name | None = None
+    """A class that is not counted for the majority and is never a bag label."""
+    background_share: Share | None = None
+    """Its share of all instances, if it is known."""
+    use_instance_labels: bool = False
+    """Also train on known instance labels of training bags (column label); metrics exclude these instances."""
+    instance_labels: Count | None = None
+    """With use_instance_labels: use at most so many labels per class (default: all)."""
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        if self.background_share is not None and self.background is None:
+            raise InputError("background_share: name the background too (background)")
+        if self.instance_labels is not None and not self.use_instance_labels:
+            raise InputError("instance_labels: training uses labels of instances only with use_instance_labels")
+        return self
+
+
+# ---------------------------------------------------------------------- the training
+
+
+class Shorthands(Part):
+    """Options that are short for one setting of the recipe; see `settings`."""
+
+    title: ClassVar[str] = "Method and recipe"
+    epochs: int | None = None
+    """Number of epochs (default: the recipe's)."""
+    backbone: Name | None = None
+    """Network; see `majority list`."""
+    learning_rate: float | None = None
+    """Learning rate (default: the recipe's)."""
+    batch_bags: int | None = None
+    """Bags per step."""
+    patience: int | None = None
+    """Stop after this many epochs without a lower validation loss."""
+    max_instances: int | None = None
+    """Use a random subset of this size of each larger bag per step."""
+    compile: bool | None = None
+    """On a GPU, compile the network even for a short run (long runs do so by themselves)."""
+
+    def as_settings(self) -> dict[str, Any]:
+        """
+        >>> Shorthands(epochs=3, backbone="mlp").as_settings()
+        {'training.epochs': 3, 'backbone': 'mlp'}
+        """
+        return {setting_of(name): value for name, value in self.given().items()}
+
+
+def setting_of(shorthand: str) -> str:
+    return shorthand if shorthand == "backbone" else f"training.{shorthand}"
+
+
+def with_shorthands(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, in which settings that have a short name have it."""
+    options = dict(options)
+    settings = dict(options.pop("settings", {}))
+    names = [name for name in Shorthands.model_fields if settings.get(setting_of(name)) not in (None, False)]
+    short = {name: settings.pop(setting_of(name)) for name in names}
+    return {**options, **short, "settings": settings}
+
+
+class RunConfig(Part):
+    title: ClassVar[str] = "Method and recipe"
+    bags: Annotated[OwnBags | BenchmarkBags, Field(discriminator="kind")]
+    labels: Labels = Labels()
+    method: Name = AUTO
+    """See `majority list`; auto: several, weighted by the bags (census), or adjusted-mean."""
+    recipe: Name = DEFAULT_RECIPE
+    """How to train; see `majority list`."""
+    method_options: dict[str, Any] = Field(default_factory=dict)
+    """An option of the method, e.g. of=counts."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """A setting of the recipe's plan by its name in config.json, e.g. training.weight_decay=0.05."""
+    like: Name | None = None
+    """A known source with similar images; augmentations that preserve its labels are used."""
+    refit: bool | None = None
+    """Then train once more, on all labelled bags (default: your own bags, recipe census, without folds)."""
+    seed: Seed = 0
+    """Seed of weights and order of bags."""
+
+    @classmethod
+    def from_options(cls, source: str, *, own: bool | None = None, **options: Any) -> RunConfig:
+        """The run that options describe, all wrong ones in one error. `own`: whether the source has its own bags, if it
+        is in memory."""
+        given = {name: _plain(value) for name, value in options.items() if value is not None}
+        kind = bags_class(source, own)
+        others = {name for name in given if name in FIELDS and not {kind, *COMMON} & FIELDS[name].parts}
+        problems = [unknown_option(name, FIELDS) for name in given if name not in FIELDS]
+        problems += [_misplaced(name, source, kind) for name in sorted(others)]
+        made: dict[type[Part], Any] = {}
+        for part, more in ((kind, {"source": source}), (Labels, {}), (Shorthands, {})):
+            values = {name: given[name] for name in part.model_fields if name in given} | more
+            try:
+                made[part] = part.model_validate(values)
+            except ValidationError as error:
+                problems += problems_of(error, part.model_fields)
+                made[part] = part.model_construct(None, **more)
+        short, settings = made[Shorthands].as_settings(), given.get("settings", {})
+        if isinstance(settings, Mapping):
+            twice = sorted(short.keys() & settings.keys())
+            problems += [f"{name} is given twice, also by its short name: give it once" for name in twice]
+            given["settings"] = {**settings, **short}
+        own_fields = {
+            name: given[name] for name in cls.model_fields if name in given and name not in ("bags", "labels")
+        }
+        try:
+            config = cls.model_validate(own_fields | {"bags": made[kind], "labels": made[Labels]})
+        except ValidationError as error:
+            problems += problems_of(error, cls.model_fields)
+        refuse(problems)
+        return config
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if SEED in self.settings:
+            raise InputError(f"{SEED} cannot be set: use seed, which sets the seed of every stage")
+        labels, bags = self.labels, self.bags
+        if isinstance(bags, BenchmarkBags):
+            if self.refit:
+                raise InputError(
+                    "refit is for your own bags; a benchmark needs bags that were not trained on: leave it out"
+                )
+            if labels.use_instance_labels and labels.instance_labels is None:
+                what = "use_instance_labels: every instance of a benchmark set has a label"
+                raise InputError(f"{what}: say how many per class to use, e.g. instance_labels 5")
+        elif self.refit and bags.folds is not None:
+            raise InputError(
+                "refit with folds: `majority predict` averages the classifiers of all folds: leave out refit"
+            )
+        return self
+
+    def options(self) -> dict[str, Any]:
+        """The options, flat, that are not the default: `from_options` makes the same run of them."""
+        rest = self.model_dump(exclude_defaults=True, exclude={"bags", "labels"})
+        return rest | self.bags.given() | self.labels.given()
+
+    def facts_of_bags(self) -> dict[str, Any]:
+        """The options that say which bags there are and what training sees of them, also those that are the default."""
+        facts = self.bags.model_dump(exclude={"kind"}) | self.labels.model_dump(exclude={"background_share"})
+        return facts | ({"labels": None} if facts["labels"] == "winner" else {})
+
+    def with_options(self, **changes: Any) -> RunConfig:
+        """This run with other options; None is the default. `settings` and `method_options` replace single ones."""
+        options = self.options()
+        replaced = {setting_of(name) for name in changes if name in Shorthands.model_fields}
+        kept = {name: value for name, value in self.settings.items() if name not in replaced}
+        options |= {"settings": kept}
+        for name in ("settings", "method_options"):
+            if name in changes:
+                changes[name] = options.get(name, {}) | changes[name]
+        own = isinstance(self.bags, OwnBags) if "source" not in changes else None
+        return RunConfig.from_options(**(options | changes), own=own)
+
+    def as_command(self) -> str | None:
+        """The `majority train` command of this run; None if its bags were given from Python.
+
+        >>> RunConfig.from_options("my bags.csv", method="count", epochs=3).as_command()
+        "majority train 'my bags.csv' --method count --epochs 3"
+        """
+        options = with_shorthands(self.options())
+        options.pop("corrections", None)  # they are in the file of --labels
+        source = options.pop("source")
+        return None if source == IN_MEMORY else shlex.join(["majority", "train", source, *as_words(options)])
+
+
+class Machine(Part):
+    """How a run is done, which does not change its result."""
+
+    title: ClassVar[str] = "Machine"
+    device: Name = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+    eager: bool = False
+    """On a GPU, launch every step from Python (for debugging)."""
+    log: Trackers = ()
+    """Also log to tensorboard."""
+    out: Name | None = None
+    """Run folder (default: runs/SOURCE-SCENARIO-METHOD-foldF)."""
+
+
+# ---------------------------------------------------------------------- the fields by name
+
+
+@dataclass(frozen=True)
+class Option:
+    """A field of RunConfig, as all doors name it; two kinds of bags may have it."""
+
+    name: str
+    parts: frozenset[type[Part]]
+    field: FieldInfo
+
+    @property
+    def title(self) -> str:
+        """Of its group."""
+        titles = {part.title for part in self.parts}
+        return "Your own bags" if len(titles) > 1 else titles.pop()
+
+    @property
+    def default(self) -> Any:
+        return None if self.field.is_required() else self.field.get_default(call_default_factory=True)
+
+    @property
+    def in_command(self) -> str:
+        return IN_COMMAND.get(self.name, self.name).replace("_", "-")
+
+
+COMMON = (Labels, Shorthands, RunConfig)
+HIDDEN = ("kind", "source", "corrections")  # fields that are no options
+
+
+def options_of(*parts: type[Part]) -> dict[str, Option]:
+    """By name; the order is that of the help."""
+    found: dict[str, Option] = {}
+    for part in parts:
+        for name, field in part.model_fields.items():
+            if name in HIDDEN or (part is RunConfig and name in ("bags", "labels")):
+                continue
+            before = found.get(name)
+            found[name] = Option(name, (before.parts if before else frozenset()) | {part}, _joined(before, field))
+    return found
+
+
+def _joined(before: Option | None, field: FieldInfo) -> FieldInfo:
+    """A field that both kinds of bags have: with either type, and what is said of both."""
+    if before is None or before.field.annotation == field.annotation:
+        return before.field if before else field
+    lines = dict.fromkeys(filter(None, (before.field.description, field.description)))
+    merged = FieldInfo.from_annotation(before.field.rebuild_annotation() | field.rebuild_annotation())
+    merged.default, merged.description = None, " ".join(lines)
+    return merged
+
+
+OPTIONS = options_of(RunConfig, Shorthands, OwnBags, BenchmarkBags, Labels)  # of a run
+MACHINE = options_of(Machine)
+FIELDS = OPTIONS | {"corrections": Option("corrections", frozenset({OwnBags}), OwnBags.model_fields["corrections"])}
+
+
+P = TypeVar("P", bound=Part)
+
+
+def checked(part: type[P], options: Mapping[str, Any]) -> P:
+    """The options of one part, all wrong ones in one error."""
+    try:
+        return part.model_validate(options)
+    except ValidationError as error:
+        refuse(problems_of(error, part.model_fields))
+        raise
+
+
+def bags_class(source: str, own: bool | None = None) -> type[OwnBags] | type[BenchmarkBags]:
+    from ..io import is_custom_source
+
+    return OwnBags if (is_custom_source(source) if own is None else own) else BenchmarkBags
+
+
+def _misplaced(name: str, source: str, kind: type[Part]) -> str:
+    if kind is OwnBags:
+        return f"{name} makes bags from labelled sets, and {source} has its own bags: leave it out"
+    if name == "folds":
+        return "folds: benchmark sets always have five folds; choose one with fold"
+    return f"{name} is for bags of your own, and {source} is a labelled set: leave it out"
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of numpy, and paths, as Python's own types."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def as_words(options: Mapping[str, Any]) -> Iterator[str]:
+    """The options as words of a command.
+
+    >>> list(as_words({"fold": 1, "eager": True, "refit": False, "method_options": {"of": "counts"}}))
+    ['--fold', '1', '--eager', '--no-refit', '--option', 'of=counts']
+    """
+    from ..io.custom.names import join_names
+
+    for name, value in options.items():
+        option = IN_COMMAND.get(name, name).replace("_", "-")
+        if isinstance(value, bool):
+            yield f"--{option}" if value else f"--no-{option}"
+        elif isinstance(value, dict):
+            for key, of_key in value.items():
+                yield from (f"--{option}", f"{key}={of_key if isinstance(of_key, str) else json.dumps(of_key)}")
+        elif value is not None:
+            yield from (f"--{option}", join_names(value) if isinstance(value, list | tuple) else str(value))

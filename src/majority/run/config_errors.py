@@ -1,0 +1,96 @@
+"""What is wrong with a configuration: one sentence per field, with its name, its value and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from reprlib import repr as short_repr
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import ValidationError
+
+from ..errors import InputError, closest
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+KINDS: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    tuple: "a list",
+    dict: "a table of names and values",
+    list: "a list",
+}
+BOUNDS = {Ge: ("ge", "from {}"), Gt: ("gt", "above {}"), Le: ("le", "up to {}"), Lt: ("lt", "below {}")}
+LARGEST, LARGEST_IN_HELP = 10**12, 10**5  # a bound above it is not shown
+
+
+def allowed(field: FieldInfo, largest: int = LARGEST) -> str:
+    """What a field takes, in words.
+
+    >>> from typing import Annotated
+    >>> from pydantic import BaseModel
+    >>> class Tiny(BaseModel):
+    ...     bags: Annotated[int, Ge(4), Le(100)] | None = None
+    ...     ties: Literal["lowest", "error"] = "lowest"
+    >>> [allowed(field) for field in Tiny.model_fields.values()]
+    ['a whole number from 4 up to 100', 'lowest or error']
+    """
+    return " or ".join(dict.fromkeys(_kinds(field.annotation, field.metadata, largest)))
+
+
+def _bounds(metadata: Iterable[Any], largest: int) -> str:
+    found = {kind: getattr(item, name) for item in metadata for kind, (name, _) in BOUNDS.items() if type(item) is kind}
+    return "".join(f" {BOUNDS[kind][1].format(f'{value:,}')}" for kind, value in found.items() if value < largest)
+
+
+def _kinds(annotation: Any, metadata: Iterable[Any], largest: int) -> list[str]:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return [str(value) for value in arguments]
+    if hasattr(annotation, "__metadata__"):
+        return _kinds(arguments[0], annotation.__metadata__, largest)
+    if origin is None or origin in KINDS:
+        kind = KINDS.get(origin or annotation, "a value")
+        return [] if annotation is NoneType else [kind + _bounds(metadata, largest)]
+    return [kind for argument in arguments for kind in _kinds(argument, metadata, largest)]
+
+
+def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo]) -> list[str]:
+    """One sentence per error."""
+    return [_sentence(dict(each), fields) for each in error.errors(include_url=False)]
+
+
+def _sentence(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
+    path = [str(step) for step in error["loc"]]
+    name = ".".join(path) or "the content"
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        return str(cause)
+    if error["type"] == "missing":
+        return f"{name} is missing"
+    if error["type"] == "extra_forbidden":
+        return unknown_option(name, fields)
+    needed = allowed(fields[path[0]]) if path and path[0] in fields else ""
+    needed = needed or str(error["msg"]).removeprefix("Input should be ").replace("Input should", "it should")
+    return f"{name} is {short_repr(error['input'])}: give {needed}"
+
+
+def unknown_option(name: str, known: Iterable[str]) -> str:
+    similar = closest(name, known)
+    return f"there is no option {name}" + (f": did you mean {similar}?" if similar else "")
+
+
+def refuse(problems: list[str]) -> None:
+    """Raise an error with all of them, if there are any."""
+    if problems:
+        raise InputError("\n".join(dict.fromkeys(problems)))
+
+
+def damaged(path: Path, error: ValidationError, fields: Mapping[str, FieldInfo], cure: str) -> NoReturn:
+    """A file that this program wrote, and that has changed since."""
+    raise InputError(f"{path} is damaged ({'; '.join(problems_of(error, fields))}): {cure}") from None
