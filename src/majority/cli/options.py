@@ -72,7 +72,8 @@ def _parameter(option: Option, is_first: bool, shows_all: bool) -> inspect.Param
         shown |= {"metavar": "NAME=VALUE", "negative": "", "consume_multiple": False}
     else:
         shown["metavar"] = _metavar(kinds)
-    shown["allow_leading_hyphen"] = annotation == str | None
+    if annotation == str | None:
+        shown |= {"allow_leading_hyphen": True, "allow_repeating": True}  # the last one counts
     return inspect.Parameter(
         option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation, Parameter(**shown)]
     )

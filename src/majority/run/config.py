@@ -198,10 +198,10 @@ class Shorthands(Part):
         >>> Shorthands(epochs=3, backbone="mlp").as_settings()
         {'training.epochs': 3, 'backbone': 'mlp'}
         """
-        return {setting_of(name): value for name, value in self.given().items()}
+        return {plan_setting(name): value for name, value in self.given().items()}
 
 
-def setting_of(shorthand: str) -> str:
+def plan_setting(shorthand: str) -> str:
     return shorthand if shorthand == "backbone" else f"training.{shorthand}"
 
 
@@ -209,8 +209,8 @@ def with_shorthands(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options, in which settings that have a short name have it."""
     options = dict(options)
     settings = dict(options.pop("settings", {}))
-    names = [name for name in Shorthands.model_fields if settings.get(setting_of(name)) not in (None, False)]
-    short = {name: settings.pop(setting_of(name)) for name in names}
+    names = [name for name in Shorthands.model_fields if settings.get(plan_setting(name)) not in (None, False)]
+    short = {name: settings.pop(plan_setting(name)) for name in names}
     return {**options, **short, "settings": settings}
 
 
@@ -297,7 +297,7 @@ class RunConfig(Part):
     def with_options(self, **changes: Any) -> RunConfig:
         """This run with other options; None is the default. `settings` and `method_options` replace single ones."""
         options = self.options()
-        replaced = {setting_of(name) for name in changes if name in Shorthands.model_fields}
+        replaced = {plan_setting(name) for name in changes if name in Shorthands.model_fields}
         kept = {name: value for name, value in self.settings.items() if name not in replaced}
         options |= {"settings": kept}
         for name in ("settings", "method_options"):

@@ -21,7 +21,7 @@ KINDS: dict[Any, str] = {
     float: "a number",
     str: "text",
     bool: "true or false",
-    tuple: "a list",
+    tuple: "one value or more, with commas between them",
     dict: "a table of names and values",
     list: "a list",
 }
@@ -70,7 +70,7 @@ def _sentence(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
     name = ".".join(path) or "the content"
     cause = error.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
-        return str(cause)
+        return f"{name}: {cause}" if path else str(cause)
     if error["type"] == "missing":
         return f"{name} is missing"
     if error["type"] == "extra_forbidden":
@@ -82,7 +82,7 @@ def _sentence(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
 
 def unknown_option(name: str, known: Iterable[str]) -> str:
     similar = closest(name, known)
-    return f"there is no option {name}" + (f": did you mean {similar}?" if similar else "")
+    return f"there is no option {name}: " + (f"did you mean {similar}?" if similar else "--help all lists them")
 
 
 def refuse(problems: list[str]) -> None:

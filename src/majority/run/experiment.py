@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..data.bags import Bags
+from ..data.device import choose_device
 from ..data.training_labels import used_instances
 from ..files import flatten, remove_leftovers, write_json, write_lines
 from ..io import Source
@@ -29,7 +30,7 @@ from .classified_bags import ClassifiedBags, classify_bags
 from .config import RunConfig
 from .data import Data, join_all, read_data, with_corrections
 from .folder import RESULT, has_started, open_run, read_config, read_result, run_lock
-from .plan import Planned, adapt, check_config, log_start, plan_run, title_of
+from .plan import Planned, adapt, builder, check_config, log_start, plan_run, title_of
 from .record import RunRecord, check_same_run
 from .refit import remove_refit, resolve_refit
 from .reopen import open_classifier
@@ -50,12 +51,12 @@ class How(NamedTuple):
 
 
 class TrainedTwice(NamedTuple):
+    classifier: Classifier
     trained: Trained
     again: Trained | None  # the second training, on all bags
 
 
 class Evaluated(NamedTuple):
-    classifier: Classifier
     figures: dict[str, Any]  # of each part
     reported: ClassifiedBags  # the bags that the report is about
 
@@ -69,6 +70,7 @@ def run_experiment(
 ) -> dict[str, Any]:
     """Train and evaluate in the folder, or continue a run that was killed; return the result."""
     check_config(config)
+    choose_device(how.device if how else "auto")  # raises if there is none of this name
     folder, how = Path(folder), how or How()
     how = how._replace(callbacks=check_callbacks(how.callbacks))
     how = how if is_first() else how._replace(callbacks=[], log=no_log, progress=False)
@@ -82,7 +84,7 @@ def run_experiment(
         result = from_first(lambda: open_run(folder, planned.record))
         if result is None:
             trained = train(folder, planned, data, how)
-            result = from_first(lambda: write(folder, planned, data, trained, evaluate(trained, data, how), varied))
+            result = from_first(lambda: write(folder, planned, data, trained, evaluate(trained, data), varied))
             for callback in how.callbacks:
                 callback.on_run_end(result)
         else:
@@ -119,9 +121,18 @@ def train(folder: Path, planned: Planned, data: Data, how: How) -> TrainedTwice:
     for callback in how.callbacks:
         callback.on_run_start(folder, read_config(folder).as_json())
     bags = data.parts.train
-    trained = _train_on(bags, data.parts.val, planned, planned.builder(bags), folder, how, title_of(planned))
+    trained = _train_on(bags, data.parts.val, planned, planned.build, folder, how, title_of(planned))
     again = _train_again(folder, planned, data, how, trained.chosen) if planned.record.refit else None
-    return TrainedTwice(trained, again)
+    classifier = Classifier(trained.model, how.device, data.source.columns)
+    from_first(lambda: _write_classifier(folder, classifier, trained, planned.config))
+    return TrainedTwice(classifier, trained, again)
+
+
+def _write_classifier(folder: Path, classifier: Classifier, trained: Trained, config: RunConfig) -> None:
+    if trained.first is not None:
+        (folder / CHECKPOINT).unlink(missing_ok=True)  # of the first training, whose epochs are replaced
+    write_lines(folder / METRICS, trained.fitted.history)  # of the model that is kept, whichever stage made it
+    classifier.save(folder / CLASSIFIER, about={"source": config.bags.source})
 
 
 def _train_again(folder: Path, planned: Planned, data: Data, how: How, chosen: Chosen) -> Trained:
@@ -130,7 +141,7 @@ def _train_again(folder: Path, planned: Planned, data: Data, how: How, chosen: C
     hint = " (leave it out with --no-refit, refit=False)" if planned.config.refit is None else ""
     what = f"training once more on all {len(everything):,} bags, to classify other bags{hint}"
     how.log(f"{what}; figures are those of the first training")
-    title, build = f"{source} {planned.record.method}, all bags", planned.builder(everything)
+    title, build = f"{source} {planned.record.method}, all bags", builder(planned.plan, planned.config, everything)
     again = _train_on(everything, data.parts.val, planned, build, folder / REFIT, how, title, chosen)
     if is_first():
         classifier = Classifier(again.model, how.device, data.source.columns)
@@ -164,17 +175,16 @@ def _train_on(
     )
 
 
-def evaluate(run: TrainedTwice, data: Data, how: How) -> Evaluated:
+def evaluate(run: TrainedTwice, data: Data) -> Evaluated:
     """The figures of the test bags, or else of the validation bags, with intervals."""
-    classifier = Classifier(run.trained.model, how.device, data.source.columns)
     parts = data.parts
     evaluated = {"val": parts.val} if parts.test is None else {"test": parts.test, "val": parts.val}
-    classified = {part: classify_bags(classifier, bags, data.source) for part, bags in evaluated.items()}
+    classified = {part: classify_bags(run.classifier, bags, data.source) for part, bags in evaluated.items()}
     figures: dict[str, Any] = {"test": {}}
     reported = "val" if parts.test is None else "test"
     figures |= {part: of_part.outcome().summary() for part, of_part in classified.items() if part != reported}
     figures[reported] = summary_with_intervals(classified[reported].outcome())
-    return Evaluated(classifier, figures, classified[reported])
+    return Evaluated(figures, classified[reported])
 
 
 def write(
@@ -185,12 +195,8 @@ def write(
     evaluated: Evaluated,
     varied: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Write the classifier, the figures and the report page."""
-    trained, again = run
-    if trained.first is not None:
-        (folder / CHECKPOINT).unlink(missing_ok=True)  # of the first training, whose epochs are replaced
-    write_lines(folder / METRICS, trained.fitted.history)  # of the model that is kept, whichever stage made it
-    evaluated.classifier.save(folder / CLASSIFIER, about={"source": planned.config.bags.source})
+    """Write the figures and the report page."""
+    classifier, trained, again = run
     facts = trained.summary() | about(planned, data) | {"parts": part_rows(data.parts.present())}
     if varied:
         facts["varied"] = dict(varied)
@@ -199,7 +205,7 @@ def write(
     else:
         facts |= {"refit_bags": sum(map(len, data.all_bags)), "refit_seconds": again.summary()["seconds"]}
     write_json(folder / RESULT, evaluated.figures | facts)
-    write_report(folder, evaluated.classifier, data.parts.present(), data.source, classified=evaluated.reported)
+    write_report(folder, classifier, data.parts.present(), data.source, classified=evaluated.reported)
     return read_result(folder)
 
 

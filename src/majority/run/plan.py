@@ -34,15 +34,17 @@ class Planned(NamedTuple):
     task: TaskInfo
     record: RunRecord  # as it is written to config.json
     reason: str  # why this recipe
+    build: Callable[..., Model]  # a fresh network by its seed
 
     @property
     def recipe(self) -> Recipe:
         return RECIPES[self.plan.recipe]
 
-    def builder(self, train: Bags) -> Callable[..., Model]:
-        """A function that makes a fresh network for these bags by its seed."""
-        given: dict[str, Any] = {"pixels": self.plan.pixels, "background_share": self.config.labels.background_share}
-        return model_builder(self.plan, self.config.method, train, **given, **self.config.method_options)
+
+def builder(plan: Plan, config: RunConfig, train: Bags) -> Callable[..., Model]:
+    """A function that makes a fresh network for these bags by its seed."""
+    given: dict[str, Any] = {"pixels": plan.pixels, "background_share": config.labels.background_share}
+    return model_builder(plan, config.method, train, **given, **config.method_options)
 
 
 def adapt(plan: Plan, config: RunConfig) -> Plan:
@@ -99,7 +101,7 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
         embedding=data.source.embedding,
         environment=Environment(**environment(device)),
     )
-    planned = Planned(config, plan, task, record, reason)
+    planned = Planned(config, plan, task, record, reason, builder(plan, config, train))
     planned = _check_bags(planned, data, before, log)
     log_left_out(data.left_out, planned.record.refit, log)
     return planned
@@ -107,7 +109,7 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
 
 def _check_bags(planned: Planned, data: Data, before: RunRecord | None, log: Log) -> Planned:
     """Refuse bags that the model cannot be trained on: a run that is refused leaves nothing behind."""
-    model, parts, record = planned.builder(data.parts.train)(), data.parts, planned.record
+    model, parts, record = planned.build(), data.parts, planned.record
     if before is None:
         check_parts(model, planned.config.method, parts.train, parts.val)
     if record.refit and parts.test is not None and (before is None or not before.refit):
@@ -150,7 +152,7 @@ def log_start(planned: Planned, data: Data, device: str, log: Log) -> None:
         log(f"warning: setting {name} has no effect, leave it out: {reasons[name]}")
     if not (task.on_gpu or task.vectors or task.tiny):
         log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")
-    warning = None if on_gpu_now else memory_warning(planned.builder(train)(), train, plan.training)
+    warning = None if on_gpu_now else memory_warning(planned.build(), train, plan.training)
     if warning:
         log(f"warning: {warning}")
 

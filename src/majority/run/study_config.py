@@ -74,7 +74,7 @@ def read_values(value: object) -> object:
     for name, of_name in value.items():
         items = [read_item(item) for item in of_name.split(",")] if isinstance(of_name, str) else of_name
         if not isinstance(items, list | tuple) or len(set(map(str, items))) < max(len(items), 2):
-            raise InputError(f"vary {name}={of_name}: give at least two different values, with commas between them")
+            raise InputError(f"{name}={of_name}: give at least two different values, with commas between them")
         found[name] = tuple(items)
     return found
 

@@ -1,7 +1,6 @@
 """What makes learning hard: one variable at a time, its bags, tables and plots from results."""
 
 import csv
-from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,10 +10,9 @@ import pytest
 
 from majority import io as sources
 from majority.errors import InputError
-from majority.files import read_json, write_json
-from majority.run.data import Data
-from majority.run.experiment import Experiment
-from majority.run.reopen import reopen
+from majority.io import Parts
+from majority.run.config import RunConfig
+from majority.run.data import make_parts
 from majority.run.study import difficulty
 from majority.run.study.difficulty import AXES, BASE, FOLDS, METHODS
 
@@ -27,7 +25,7 @@ def result(point: dict, method: str, fold: int, accuracy: float, f1: float = 0.5
         "source": "digits",
         "method": method,
         "fold": fold,
-        "data": asdict(Data("digits", fold=fold, **point)),
+        "data": RunConfig.from_options("digits", fold=fold, **point).facts_of_bags(),
         "test": figures,
     }
 
@@ -59,12 +57,12 @@ def test_an_axis_changes_only_its_variable(name):
 def test_a_shared_point_is_run_once_and_every_cell_sees_as_many_bags():
     planned = list(difficulty.cells("digits", Path("out")))
     assert len({folder for folder, _ in planned}) == len(planned)
-    asked = [(experiment.data, experiment.method) for _, experiment in planned]
+    asked = [cell.config.model_dump_json() for _, cell in planned]
     assert len(set(asked)) == len(asked)
     points = {str(point) for axis in AXES.values() for point in axis.points()}
     assert len(planned) == len(FOLDS) * (len(METHODS) * len(points) + 1)
-    for _, experiment in planned:
-        assert experiment.settings["training.epochs"] * experiment.data.bags == difficulty.BAGS_SEEN
+    for _, cell in planned:
+        assert cell.config.settings["training.epochs"] * cell.config.bags.bags == difficulty.BAGS_SEEN
 
 
 def test_an_axis_has_the_values_of_its_reference():
@@ -74,9 +72,13 @@ def test_an_axis_has_the_values_of_its_reference():
             assert (axis.variable, axis.values) == (reference.variable, reference.values)
 
 
+def parts_at(point: dict, source) -> Parts:
+    return make_parts(RunConfig.from_options("digits", **point), source)
+
+
 def parts_of(name: str) -> list:
     digits = sources.load("digits")
-    return [Data("digits", **point | {"bags": 400}).parts(digits) for point in AXES[name].points()]
+    return [parts_at(point | {"bags": 400}, digits) for point in AXES[name].points()]
 
 
 def test_the_bags_have_the_classes_that_were_asked_for():
@@ -89,9 +91,7 @@ def test_the_bags_have_the_classes_that_were_asked_for():
 def test_the_first_class_wins_as_many_times_as_asked():
     digits = sources.load("digits")
     for asked in AXES["winners"].values:
-        labels = (
-            Data("digits", **BASE | {"winner_ratio": asked, "bags": 1000, "bag_size": 8}).parts(digits).train.labels
-        )
+        labels = parts_at(BASE | {"winner_ratio": asked, "bags": 1000, "bag_size": 8}, digits).train.labels
         wins = np.bincount(labels, minlength=10)
         expected = asked ** -np.linspace(0, 1, 10)
         expected *= 1000 / expected.sum()
@@ -99,7 +99,7 @@ def test_the_first_class_wins_as_many_times_as_asked():
 
 
 def test_the_lead_of_the_majority_grows_along_its_axis():
-    leads = [difficulty._bag_statistics(Data("digits", **point))["margin"] for point in AXES["majority"].points()]
+    leads = [difficulty._bag_statistics("digits", 0, **point)["margin"] for point in AXES["majority"].points()]
     assert all(low < high for low, high in pairwise(leads))
 
 
@@ -164,17 +164,6 @@ def test_a_set_with_too_few_classes_is_refused_at_once(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_from_before_these_knobs_is_the_same_run(tmp_path):
-    experiment = Experiment(Data("digits", bags=20, bag_size=8), settings={"training.epochs": 1})
-    first = experiment.run(tmp_path, "cpu")
-    config = read_json(tmp_path / "config.json")
-    for knob in ("classes", "winner_ratio"):
-        assert config["data"].pop(knob) is None
-    write_json(tmp_path / "config.json", config)
-    assert experiment.run(tmp_path, "cpu") == first
-    assert len(reopen(tmp_path, device="cpu")[1].train) == 20
-
-
 def test_the_command_takes_the_preset(majority, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(difficulty, "run", lambda *given: asked.append((*given[:4], *given[5:7])) or [])
@@ -188,10 +177,10 @@ def test_the_command_takes_the_preset(majority, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--preset", "easy"], "no preset 'easy'"),
-        (["--preset", "difficulty", "--epochs", "1"], "sets --epochs itself"),
-        (["--preset", "difficulty", "--compile"], "sets --compile itself"),
-        (["--preset", "difficulty", "--set", "a=1"], "sets --set itself"),
+        (["--preset", "easy"], "preset is 'easy': give difficulty"),
+        (["--preset", "difficulty", "--epochs", "1"], "sets epochs itself"),
+        (["--preset", "difficulty", "--compile"], "sets compile itself"),
+        (["--preset", "difficulty", "--set", "a=1"], "sets settings itself"),
         (["cifar10", "--preset", "difficulty"], "one source: give digits"),
     ],
 )

@@ -7,7 +7,6 @@ import os
 import runpy
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,17 +14,25 @@ import pytest
 import torch
 from rich.console import Console
 
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.experiment import How, run_experiment
 from majority.run.folder import run_lock
-from majority.run.study import FinishedCell, Study, aggregate, as_csv, live, run_cells, workers
+from majority.run.study import Cell, FinishedCell, aggregate, as_csv, live, run_cells, workers
 from majority.run.study.cells import CellTrainer, State
+from majority.run.study.grid import study_cells
 from majority.run.study.live import finished_line, progress_table, seconds_left, show_cells
 from majority.run.study.workers import _worker_environments
+from majority.run.study_config import StudyConfig
 
 BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
 OPTIONS = ["--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS, "--epochs", "40"]
-TINY = Data("digits", "large", bags=20, bag_size=8)
+
+
+def cell_of(source="digits", **options):
+    tiny = {"scenario": "large", "bags": 20, "bag_size": 8, "recipe": "quick"}
+    return Cell(RunConfig.from_options(source, **(tiny | options)))
+
+
 WAIT = 180  # seconds: the machine may be busy
 
 
@@ -119,9 +126,11 @@ def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
     assert code == 0, err
     assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
 
-    common = Experiment(replace(TINY, source=own), recipe="quick", settings={"training.epochs": 40})
-    cells = Study((own,), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
-    results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
+    options = {"bags": 20, "bag_size": 8, "recipe": "quick", "epochs": 40}
+    grid = {"scenarios": ("large",), "methods": ("log-mean", "naive"), "folds": (0, 1)}
+    cells = study_cells(StudyConfig(sources=(own,), **grid, options=options), tmp_path / "whole")
+    how = How("cpu", progress=False)
+    results = [run_experiment(cell.config, folder, how) for folder, cell in cells]  # in this process, undisturbed
     (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
     assert rows_of(out) == rows_of(tmp_path)
     assert not (out / ".lock").exists()
@@ -184,35 +193,27 @@ def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_s
         started.append(start(*given, **more))
         return started[-1]
 
-    def train(self, experiment, order):
+    def train(self, order):
         if "failing" in order["folder"]:
             raise ZeroDivisionError("of this test")
-        plain(self, experiment, order)
+        plain(self, order)
 
     plain = CellTrainer.train
     monkeypatch.setattr(CellTrainer, "train", train)
     monkeypatch.setattr(workers, "subprocess", SimpleNamespace(Popen=start_process, PIPE=None))
-    names = ("refused", "wrong", "failing", "right")
-    refused, wrong, failing, right = (tmp_path / name / "fold0" for name in names)
-    data = replace(TINY, source=labelled_set())
-    unexpected = replace(data)
-    object.__setattr__(unexpected, "data_seed", "many")  # past the check of its fields
-    cells = [
-        (refused, Experiment(replace(data, fold=99), recipe="quick")),
-        (wrong, Experiment(unexpected, recipe="quick")),
-        (failing, Experiment(data, recipe="quick")),
-        (right, Experiment(data, recipe="quick", settings={"training.epochs": 1})),
-    ]
+    refused, failing, right = (tmp_path / name / "fold0" for name in ("refused", "failing", "right"))
+    source = labelled_set()
+    cells = [(refused, cell_of(source=source, classes=99)), (failing, cell_of(source=source))]
+    cells += [(right, cell_of(source=source, epochs=1))]
     ended = run_cells(cells, tmp_path, "cpu", jobs=1)
-    assert [cell.folder for cell in ended] == [refused, wrong, failing, right]
-    assert "fold 99" in ended[0].failure
+    assert [cell.folder for cell in ended] == [refused, failing, right]
+    assert "99 of the 3 classes" in ended[0].failure
     assert "Traceback" not in ended[0].details
-    assert "data_seed" in ended[1].failure
     assert "Traceback" in (tmp_path / "failures.txt").read_text()
-    assert ended[2].failure == "ZeroDivisionError: of this test"
-    assert "Traceback" in ended[2].details
-    assert ended[3].result["epochs"] == 1
-    assert [process.wait() for process in started] == [1, 1, -signal.SIGKILL], "two ended by themselves"
+    assert ended[1].failure == "ZeroDivisionError: of this test"
+    assert "Traceback" in ended[1].details
+    assert ended[2].result["epochs"] == 1
+    assert [process.wait() for process in started] == [1, -signal.SIGKILL], "one ended by itself"
 
 
 def test_after_a_kill_the_next_cell_gets_a_fresh_process(tmp_path, monkeypatch):
@@ -221,7 +222,7 @@ def test_after_a_kill_the_next_cell_gets_a_fresh_process(tmp_path, monkeypatch):
     note = f"print(os.getpid(), file=open({str(started)!r}, 'a'), flush=True)"
     program = f"import os, sys; {note}; sys.stdin.readline(); os.kill(os.getpid(), 9)"
     monkeypatch.setattr(workers, "PROGRAM", program)
-    cells = [(tmp_path / name / "fold0", Experiment(TINY)) for name in ("one", "two")]
+    cells = [(tmp_path / name / "fold0", cell_of()) for name in ("one", "two")]
     for cell in run_cells(cells, tmp_path, "cpu", jobs=1):
         assert "killed (signal 9)" in cell.failure
         assert "memory" in cell.failure
@@ -257,7 +258,7 @@ def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):
 def state(tmp_path):
     """Five folds of two methods: two done, one failed, one at epoch 10 of 40, six waiting."""
     names = [(method, fold) for method in ("count", "vote") for fold in range(5)]
-    cells = {tmp_path / f"digits/large/{method}/fold{fold}": Experiment(TINY, method) for method, fold in names}
+    cells = {tmp_path / f"digits/large/{method}/fold{fold}": cell_of(method=method) for method, fold in names}
     state = State(cells, tmp_path, workers=1, seconds=[40.0, 40.0])
     first, second, third, fourth, *_ = cells
     for folder, accuracy in ((first, 0.5), (second, 0.75)):
@@ -350,7 +351,7 @@ def test_a_terminal_gets_the_table(state, monkeypatch, capsys):
 def test_the_progress_of_a_dead_process_is_not_its_failure(tmp_path, monkeypatch):
     program = "import sys; print('digits: 3 of 9 epochs', file=sys.stderr); sys.exit(3)"
     monkeypatch.setattr(workers, "PROGRAM", program)
-    (cell,) = run_cells([(tmp_path / "fold0", Experiment(TINY))], tmp_path, "cpu", 1)
+    (cell,) = run_cells([(tmp_path / "fold0", cell_of())], tmp_path, "cpu", 1)
     assert cell.failure == "the process ended with exit code 3"
     assert cell.details == "digits: 3 of 9 epochs"
 
@@ -361,6 +362,6 @@ def test_the_details_of_a_failure_belong_to_its_own_cell(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "PROGRAM", program)
     worker = workers._Worker({}, "cpu")
     for failure, details in (("refused", ""), ("the process ended with exit code 1", "dies")):
-        worker.start_cell(tmp_path, Experiment(TINY))
+        worker.start_cell(tmp_path, cell_of())
         assert worker.end_cell() == FinishedCell(tmp_path, failure=failure, details=details)
     worker.kill()

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...recipes import RECIPES, TaskInfo
 from ...recipes.plan import settings_by_name
-from ..config import OwnBags, Shorthands, setting_of
+from ..config import OwnBags, Shorthands, plan_setting
 from ..record import RunRecord
 
 
@@ -14,7 +14,7 @@ def train_command(record: RunRecord) -> str | None:
     """The `majority train` command that repeats the run, also on another device; None if its bags were given from
     Python. It has what the run's plan sets where an option is short for it."""
     used = settings_by_name(record.plan.model_dump())
-    short = {name: used[name] for name in map(setting_of, Shorthands.model_fields) if used.get(name)}
+    short = {name: used[name] for name in map(plan_setting, Shorthands.model_fields) if used.get(name)}
     changes = {"method": record.method, "recipe": record.plan.recipe, "refit": _refit_to_repeat(record)}
     return record.run.model_copy(update=changes | {"settings": short | _settings_to_repeat(record, used)}).as_command()
 

@@ -269,8 +269,11 @@ def _count(figures: dict[str, Any], name: str) -> str:
 def _all_settings(record: RunRecord) -> dict[str, str]:
     """Every setting of a run, without hashes and paths of the data."""
     left_out = ("fingerprint", "source_path", "embedding.model", "embedding.weights")
-    settings = flatten(record.as_json() | {"run": record.run.options()})
-    names = [name for name in settings if not name.endswith(left_out) and ".corrections." not in name]
+    options = record.run.options()
+    if "corrections" in options:
+        options["corrections"] = len(options["corrections"])
+    settings = flatten(record.as_json() | {"run": options})
+    names = [name for name in settings if not name.endswith(left_out)]
     return {name: "–" if settings[name] is None else str(settings[name]) for name in names}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -18,7 +18,7 @@ from ...io.benchmarks.labelled import N_FOLDS
 from ...log import Log, no_log
 from ...nn.heads import METHODS, sees_instance_labels
 from ..cluster import LOCAL, check_on
-from ..config import OPTIONS, BenchmarkBags, OwnBags, RunConfig
+from ..config import OPTIONS, BenchmarkBags, OwnBags, RunConfig, Shorthands, plan_setting
 from ..data import make_parts, open_source
 from ..experiment import finished_result
 from ..folder import has_started, read_config, run_lock
@@ -180,8 +180,9 @@ def _check_options(config: StudyConfig) -> None:
     if kinds is not None:  # each option is for one of the sources
         options = {name: value for name, value in config.options.items() if name != "method_options"}
         RunConfig.from_options(config.sources[0], **options)
-    for name in config.vary.keys() & config.options.get("settings", {}).keys():
-        raise InputError(f"vary {name} and settings {name} are the same setting: give it once")
+    fixed = full_names({**config.options, **config.options.get("settings", {})})
+    for name in sorted(full_names(config.vary) & fixed):
+        raise InputError(f"vary {name}: {name} is also given for all runs: give it once")
     methods = methods_of(config)
     for name in config.options.get("method_options", {}):
         method = name.rpartition(".")[0]
@@ -191,6 +192,11 @@ def _check_options(config: StudyConfig) -> None:
     if config.reference is not None and config.reference not in rows:
         cure = f"give one of {'; '.join(rows)}, or give it to `majority report`"
         raise InputError(f"reference {config.reference}: this study has no such row: {cure}")
+
+
+def full_names(names: Iterable[str]) -> set[str]:
+    """Settings without their short names."""
+    return {plan_setting(name) if name in Shorthands.model_fields else name for name in names}
 
 
 def _check_folders(cells: Sequence[tuple[Path, Cell]]) -> None:
