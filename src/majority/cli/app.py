@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import InputError, TrainingError
 from ..registry import load_plugins
 from ..version import __version__
-from .arguments import not_stdout, note_on_names
+from .arguments import note_on_names
 from .printing import log
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ def main() -> None:
 def _run(words: list[str]) -> None:
     from cyclopts import CycloptsError
 
+    if ("--out", "-") in pairwise(words) or "--out=-" in words:
+        raise InputError("--out -: nothing is written to standard output: give the name of a file or folder")
     shows_all = any(pair in (("--help", "all"), ("-h", "all")) for pair in pairwise(words))
     words = words[:-1] if shows_all else words
     if words:
@@ -115,7 +117,7 @@ def _paragraphs(function: Callable[..., None]) -> str:
 
 
 def _checked(function: Callable[..., None]) -> Callable[..., None]:
-    """The command; first, what its source and its place are called is looked at."""
+    """The command; first, a source whose name is also that of a file is noted."""
     signature = inspect.signature(function)
 
     @wraps(function)
@@ -123,7 +125,6 @@ def _checked(function: Callable[..., None]) -> Callable[..., None]:
         given = signature.bind(*arguments, **options).arguments
         sources = given.get("sources") or given.get("source") or ()
         note_on_names(*([sources] if isinstance(sources, str) else sources))
-        not_stdout(given.get("out") or options.get("out"))
         function(*arguments, **options)
 
     return checked

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ..errors import InputError
 from .printing import log
 
 if TYPE_CHECKING:
@@ -55,9 +54,3 @@ def note_on_names(*sources: str) -> None:
 
             if note := note_on_name(source):
                 log(f"note: {note}")
-
-
-def not_stdout(out: str | Path | None) -> None:
-    """Refuse `-`, which other programs take for standard output: it would become the name of a folder."""
-    if out is not None and str(out) == "-":
-        raise InputError("--out -: nothing is written to standard output: give the name of a file or folder")

@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..files import check_regular, flatten
 from ..run.config import IN_COMMAND, Option, read_item
 from ..run.config_errors import LARGEST_IN_HELP, allowed, refuse, unknown_option
+from ..run.config_file import NULL
 
 CONFIG_HELP = "A .toml file with these options; the command line wins."
 FIRST = Group("Options", sort_key=0)
@@ -157,4 +158,8 @@ def _read(path: Path, options: Mapping[str, Option]) -> dict[str, Any]:
     found = {full.get(key, key).replace("-", "_"): value for key, value in content.items()}
     places = {"source", "sources"}
     refuse([unknown_option(name, options) for name in found if name not in {*options, *places}])
-    return {name: flatten(value) if isinstance(value, dict) else value for name, value in found.items()}
+    return {name: _table(value) if isinstance(value, dict) else value for name, value in found.items()}
+
+
+def _table(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if value == NULL else value for name, value in flatten(content).items()}

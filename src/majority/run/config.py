@@ -237,7 +237,7 @@ class RunConfig(Part):
     def from_options(cls, source: str, *, own: bool | None = None, **options: Any) -> RunConfig:
         """The run that options describe, all wrong ones in one error. `own`: whether the source has its own bags, if it
         is in memory."""
-        given = {name: _plain(value) for name, value in options.items() if value is not None}
+        given = {name: plain(value) for name, value in options.items() if value is not None}
         kind = bags_class(source, own)
         others = {name for name in given if name in FIELDS and not {kind, *COMMON} & FIELDS[name].parts}
         problems = [unknown_option(name, FIELDS) for name in given if name not in FIELDS]
@@ -415,7 +415,7 @@ def _misplaced(name: str, source: str, kind: type[Part]) -> str:
     return f"{name} is for bags of your own, and {source} is a labelled set: leave it out"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Numbers of numpy, and paths, as Python's own types."""
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return value.item()

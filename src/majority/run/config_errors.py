@@ -26,6 +26,7 @@ KINDS: dict[Any, str] = {
     list: "a list",
 }
 BOUNDS = {Ge: ("ge", "from {}"), Gt: ("gt", "above {}"), Le: ("le", "up to {}"), Lt: ("lt", "below {}")}
+KINDS_OF_BAGS = ("own", "benchmark")  # in the path of a field
 LARGEST, LARGEST_IN_HELP = 10**12, 10**5  # a bound above it is not shown
 
 
@@ -66,7 +67,7 @@ def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo]) -> list
 
 
 def _sentence(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
-    path = [str(step) for step in error["loc"]]
+    path = [str(step) for step in error["loc"] if step not in KINDS_OF_BAGS]
     name = ".".join(path) or "the content"
     cause = error.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
@@ -74,8 +75,8 @@ def _sentence(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
     if error["type"] == "missing":
         return f"{name} is missing"
     if error["type"] == "extra_forbidden":
-        return unknown_option(name, fields)
-    needed = allowed(fields[path[0]]) if path and path[0] in fields else ""
+        return unknown_option(path[-1], fields)
+    needed = allowed(fields[path[-1]]) if path and path[-1] in fields else ""
     needed = needed or str(error["msg"]).removeprefix("Input should be ").replace("Input should", "it should")
     return f"{name} is {short_repr(error['input'])}: give {needed}"
 

@@ -11,6 +11,8 @@ from pydantic import ConfigDict, create_model
 from .config import IN_COMMAND, MACHINE, OPTIONS, Machine, Option, RunConfig
 from .config_errors import allowed
 
+NULL = "null"  # of a setting that is off: TOML has no word for it
+
 
 def as_toml(config: RunConfig, machine: Machine) -> str:
     """Every option of the run; those without a value are comments."""
@@ -38,7 +40,9 @@ def _lines(config: RunConfig, machine: Machine) -> Iterator[str]:
             yield f"{key} = {json.dumps(value)}"
     for key, values in tables.items():
         yield f"\n[{key}]"
-        yield from (f"{json.dumps(name)} = {json.dumps(value)}" for name, value in values.items())
+        yield from (
+            f"{json.dumps(name)} = {json.dumps(NULL if value is None else value)}" for name, value in values.items()
+        )
 
 
 def json_schema(options: Mapping[str, Option]) -> dict[str, Any]:

@@ -122,7 +122,7 @@ class StudyMachine(Part):
     """auto, cpu, cuda, cuda:N or mps."""
     jobs: Annotated[int, Ge(1), Le(1024)] | None = None
     """Number of parallel runs, or of parallel runs per GPU (default: one per core, two per GPU)."""
-    shard: Name | None = None
+    shard: str | None = None
     """Do only part I of N parts, I/N, e.g. 2/8: for job arrays of a scheduler."""
     on: Name = "local"
     """local (this machine), or ray: the Ray cluster at RAY_ADDRESS."""

@@ -20,7 +20,7 @@ from ..records import Epoch
 from ..training.callbacks import Callback
 from ..training.distributed import from_first, in_turn, is_first
 from ..training.run_files import METRICS
-from .config import IN_MEMORY, RunConfig
+from .config import IN_MEMORY, Machine, RunConfig, checked, plain
 from .data import has_own_bags
 from .experiment import How, run_experiment
 from .folder import classifier_file
@@ -97,6 +97,7 @@ def train(
     opened = None if isinstance(source, str | Path) else as_source(source)
     name = os.fspath(source) if isinstance(source, str | Path) else IN_MEMORY
     config = RunConfig.from_options(name, own=None if opened is None else has_own_bags(opened), **options)
+    checked(Machine, {"device": device} | ({} if out is None else {"out": plain(out)}))
     temporary = tempfile.TemporaryDirectory(prefix="majority-") if out is None and is_first() else None
     folder = from_first(lambda: Path(temporary.name if temporary else out or ""))
     log = print if verbose else no_log

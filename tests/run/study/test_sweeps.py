@@ -259,10 +259,10 @@ def test_a_wrong_file_is_one_message(majority, tmp_path, content, message):
 
 def test_any_option_may_vary(majority, tmp_path):
     out = tmp_path / "study"
-    words = ("--methods", "count", "--vary", "bag_size=4,6", "--vary", "option.of=counts,proportions", *SMALL)
+    words = ("--methods", "count", "--vary", "classes=3,4", "--vary", "option.of=counts,proportions", *SMALL)
     code, _, err = majority("study", "digits", *words, "--out", out)
     assert code == 0, err
-    rows = {f"count (bag_size {size}, option.of {of})" for size in (4, 6) for of in ("counts", "proportions")}
+    rows = {f"count (classes {number}, option.of {of})" for number in (3, 4) for of in ("counts", "proportions")}
     assert set(table_of(out)["method"]) == rows
     assert table_of(out)["changed"].nunique() == 1
     assert "missing" not in majority("report", out)[1]
