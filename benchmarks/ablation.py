@@ -26,7 +26,7 @@ from safetensors.torch import load_file
 
 from majority import evaluate
 from majority.files import append_line, read_lines
-from majority.nn.heads import AUTO
+from majority.nn.methods import AUTO
 from majority.nn.model import Model
 from majority.recipes import RECIPES, census
 from majority.recipes.stages import STAGES, WEIGHTS

@@ -49,7 +49,7 @@ from majority.data.device import choose_device
 from majority.errors import unknown_name
 from majority.files import append_line, read_json, read_lines, write_json
 from majority.io import Parts, load
-from majority.nn.heads import AUTO, DEFAULT_METHOD
+from majority.nn.methods import AUTO, DEFAULT_METHOD
 from majority.nn.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.features import bags_of_features

@@ -25,9 +25,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from majority import Bags, Classifier, Settings, build_model, create_backbone, fit
+from majority import Bags, Classifier, Settings, build_model, fit
 from majority.data.device import keep_freed_memory
 from majority.files import write_json
+from majority.nn.backbones import create_backbone
 from majority.run.folder import environment
 
 CLASSES, SIDE, SIZE, BATCH_BAGS = 5, 32, 32, 16

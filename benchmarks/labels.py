@@ -49,7 +49,7 @@ from majority.data.scenarios import make_labels_wrong
 from majority.data.training_labels import use_instance_labels
 from majority.files import append_line, read_lines
 from majority.io import CustomBags, LabelledSet, Parts, Source, load
-from majority.nn.heads import AUTO
+from majority.nn.methods import AUTO
 from majority.nn.model import Model
 from majority.predict.classifier import Classifier
 from majority.recipes import Plan, TaskInfo, choose_plan, model_builder, train_by_plan

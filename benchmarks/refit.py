@@ -28,7 +28,7 @@ from majority.data.joining import join
 from majority.files import append_line, read_lines
 from majority.io import Parts, is_custom_source, load
 from majority.io.custom import CustomBags
-from majority.nn.heads import AUTO
+from majority.nn.methods import AUTO
 from majority.predict.classifier import AveragedClassifier, Classifier
 from majority.recipes import Plan, TaskInfo, Trained, choose_plan, model_builder, train_by_plan
 from majority.recipes.stages import Chosen
@@ -84,7 +84,7 @@ def main() -> None:
         own, test = own_and_test(source, bags, fold)
         if len(own) < bags:
             continue
-        if own.bag_labels.counts(len(own.classes)).min() < 3:
+        if own.bag_labels.counts.min() < 3:
             print(f"{key}: left out, because a class has fewer than three bags", flush=True)
             continue
         kind = "" if is_custom_source(source) else source

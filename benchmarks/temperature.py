@@ -43,7 +43,7 @@ def calibration(log_probs: torch.Tensor, truth: np.ndarray, temperature: float) 
     return calibration_error(calibration_table(confidence.numpy(), predicted.numpy() == truth))
 
 
-def measure(run: majority.TrainedRun, val: majority.Bags, test: majority.Bags) -> dict:
+def measure(run: majority.run.train.TrainedRun, val: majority.Bags, test: majority.Bags) -> dict:
     of_val, of_test = (log_probabilities(run.classifier, bags) for bags in (val, test))
     segments, labels = Segments(val.sizes), torch.from_numpy(val.labels)
     losses = [label_loss(of_val, segments, labels, t) for t in TEMPERATURES]

@@ -21,7 +21,7 @@ from majority import build_model, evaluate
 from majority.cli.options import parse_folds
 from majority.files import append_line, read_lines
 from majority.io import Parts, load
-from majority.nn.heads import DEFAULT_METHOD
+from majority.nn.methods import DEFAULT_METHOD
 from majority.nn.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo
 from majority.run.folder import environment

@@ -26,7 +26,7 @@ from majority import build_model, evaluate, fit
 from majority.cli.options import parse_folds
 from majority.files import append_line, read_lines
 from majority.io import Parts, load
-from majority.nn.heads import DEFAULT_METHOD
+from majority.nn.methods import DEFAULT_METHOD
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.census.plan import SEARCH_EPOCHS
 from majority.recipes.census.stages import pretrain

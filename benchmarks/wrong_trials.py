@@ -40,7 +40,7 @@ from majority.cli.options import parse_folds, parse_settings
 from majority.data.scenarios import make_labels_wrong
 from majority.files import append_line, read_lines
 from majority.io import Parts, load
-from majority.nn.heads import AUTO
+from majority.nn.methods import AUTO
 from majority.recipes import RECIPES, Run, TaskInfo, Trained, choose_plan, model_builder
 from majority.recipes.wrong_labels import find_wrong_labels, with_corrections
 

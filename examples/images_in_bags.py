@@ -31,7 +31,7 @@ def main() -> None:
             f"{len(test)} test bags, {time.perf_counter() - start:.1f} s from files to figures"
         )
         out = Path(folder) / "predictions.csv"
-        majority.write_predictions(out, majority.Classifier(model), {"test": test}, source)
+        majority.io.predictions.write_predictions(out, majority.Classifier(model), {"test": test}, source)
         print("".join(out.read_text().splitlines(keepends=True)[:4]), end="")
 
 

@@ -9,6 +9,12 @@ import pytest
 import majority
 from majority import Bags, Classifier, InputError, MajorityLabelClassifier, Settings, TrainingError
 from majority.arguments import check_arguments
+from majority.data.scenarios import majority_range, winner_weights
+from majority.data.segments import Segments
+from majority.io import check_source
+from majority.io.custom.images import read_image
+from majority.nn.backbones import create_backbone
+from majority.nn.backbones.resnet import load_weights
 from majority.run.data import Data
 from majority.run.experiment import Experiment
 
@@ -49,14 +55,13 @@ CALLS = {  # function, its valid arguments; each of them, and each other paramet
     "subset": (BAGS.subset, {"bags": [0]}),
     "with_background": (BAGS.with_background, {"name": "d"}),
     "load_source": (majority.load_source, {"name_or_path": "none.csv"}),
-    "check_source": (majority.check_source, {"source": "none.csv"}),
-    "create_head": (majority.create_head, {"name": "count", "in_features": 3, "n_classes": 2}),
-    "create_backbone": (majority.create_backbone, {"name": "mlp", "shape": (3,)}),
-    "Segments": (majority.Segments, {"sizes": [1, 2]}),
-    "winner_weights": (majority.winner_weights, {"ratio": 2, "n_classes": 3}),
-    "majority_range": (majority.majority_range, {"scenario": "small", "n_classes": 3, "size": 8}),
-    "read_image": (majority.read_image, {"path": "none.png", "shape": (8, 8, 3)}),
-    "load_weights": (majority.load_weights, {"backbone": MODEL.backbone, "path": "none.pt"}),
+    "check_source": (check_source, {"source": "none.csv"}),
+    "create_backbone": (create_backbone, {"name": "mlp", "shape": (3,)}),
+    "Segments": (Segments, {"sizes": [1, 2]}),
+    "winner_weights": (winner_weights, {"ratio": 2, "n_classes": 3}),
+    "majority_range": (majority_range, {"scenario": "small", "n_classes": 3, "size": 8}),
+    "read_image": (read_image, {"path": "none.png", "shape": (8, 8, 3)}),
+    "load_weights": (load_weights, {"backbone": MODEL.backbone, "path": "none.pt"}),
     "LabelledSet": (
         majority.LabelledSet,
         {"name": "x", "store": STORE, "labels": np.arange(9) % 3, "classes": ("a", "b", "c")},
@@ -72,7 +77,7 @@ NOT_CHECKED = {"kwargs", "method_options", "parameters", "options"}  # the names
 def test_wrong_arguments_are_input_errors(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     function, valid = CALLS[name]
-    named_only = function in (fit_estimator, majority.Segments)  # their other parameters are tensors, or none
+    named_only = function in (fit_estimator, Segments)  # their other parameters are tensors, or none
     parameters = [*valid] if named_only else [*inspect.signature(function).parameters]
     for parameter in parameters:
         if parameter in NOT_CHECKED and parameter not in valid:

@@ -19,9 +19,9 @@ from PIL import Image
 
 import majority
 from majority.cli.app import COMMANDS
-from majority.data.batches import Target
 from majority.data.segments import Segments
-from majority.nn.heads import METHODS, Method, create_head
+from majority.data.targets import Target
+from majority.nn.methods import METHODS, Method, create_head
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -133,7 +133,8 @@ def test_the_python_code_of_the_tutorial_takes_colour_images_of_any_size(tmp_pat
     assert run_tutorial_snippets() == ["red", "['red']"]
 
 
-RUN_ELSEWHERE = {"sklearn_arrays.py", "write_digits.py", "fields_to_bags.py", "digit_tables.py"}  # as in the pages
+IN_PAGES = {"sklearn_arrays.py", "write_digits.py", "fields_to_bags.py", "digit_tables.py"}
+RUN_ELSEWHERE = {*IN_PAGES, "own_loop.py", "lightning_loop.py", "timm_backbone.py"}
 EXAMPLES = {path.name for path in (ROOT / "examples").glob("*.py")} - RUN_ELSEWHERE
 
 
@@ -190,18 +191,18 @@ def test_examples_run(script, tmp_path, monkeypatch, capsys):
 
 def test_the_method_in_contributing_works_as_it_is_written(monkeypatch):
     section = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a method")[1].split("\n## ")[0]
-    file, description, line = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    names = {"__name__": "majority.nn.heads.shown", "__package__": "majority.nn.heads"}
+    file, line = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    names = {"__name__": "majority.losses.shown", "__package__": "majority.losses"}
     exec(file, names)
-    shown = eval(line, {"Method": Method, "Vote": names["Vote"], "ABOUT": eval(f"{{{description}}}")})
-    assert (shown.name, shown.about, shown.settings) == ("vote", METHODS["vote"].about, METHODS["vote"].settings)
+    assert eval(line, {"Method": Method}) == METHODS["vote"]
+    shown = Method("vote", names["VoteLoss"])
     outputs = {}
     for method in (METHODS["vote"], shown):
         monkeypatch.setitem(METHODS, "vote", method)
         torch.manual_seed(0)
         head, segments = create_head("vote", 6, 5), Segments([3, 1, 7])
         output = head(torch.randn(11, 6), segments)
-        outputs[type(head)] = (*output, head.losses(output, segments, Target(torch.tensor([0, 4, 2]))))
+        outputs[method.about] = (*output, head.losses(output, segments, Target.of(torch.tensor([0, 4, 2]), 5)))
     assert len(outputs) == 2
     torch.testing.assert_close(*outputs.values())
 

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from majority import Bags, InputError, MajorityLabelClassifier, bag_accuracy, make_bags
-from majority.nn.heads import METHODS
+from majority.nn.methods import METHODS
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "sklearn_arrays.py"
 NAMES = np.array(["owl", "ant", "bee"])
@@ -96,7 +96,7 @@ def test_data_frames_and_integers_and_text_ids():
 
 @pytest.mark.parametrize(
     "method",
-    [name for name, method in METHODS.items() if not (method.head.needs_bag or method.head.sees_instance_labels)],
+    [name for name, method in METHODS.items() if not (method.needs_bag or method.kind.sees_instance_labels)],
 )
 def test_every_method_of_single_instances(method):
     X, y, groups, _ = make_table(bags=12)

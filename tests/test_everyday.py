@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 import torch
 
-from majority import InputError, Segments, create_head
+from majority import InputError
+from majority.data.segments import Segments
+from majority.nn.methods import create_head
 from majority.recipes import RECIPES
 
 DOCS = Path(__file__).parents[1] / "docs"

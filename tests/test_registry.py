@@ -15,21 +15,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from majority import (
-    Augmentation,
-    Backbone,
-    Encoder,
-    InputError,
-    MajorityLabelClassifier,
-    Method,
-    Recipe,
-)
+from majority import Backbone, InputError, MajorityLabelClassifier, Method, Recipe
 from majority import registry as plugins
-from majority.nn.heads import METHODS
+from majority.io.encoders import Encoder
+from majority.nn.methods import METHODS
 from majority.registry import _LOADED, PLUGINS
 from majority.run.study import workers
+from majority.training.augment import Augmentation
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
+EXAMPLE = Path(__file__).parents[1] / "examples" / "own_loss.py"
 NO_METHOD = "from majority import register; register('vote')"
 TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
 
@@ -121,12 +115,12 @@ def test_the_workers_of_a_study_know_it(run, here, restore, tmp_path, monkeypatc
 def test_several_files_are_run_in_their_order_and_listed(here, tmp_path, monkeypatch):
     lines = [
         "from majority import Method, register",
-        "from majority.nn.heads import METHODS",
-        "register(Method('a', METHODS['vote'].head, 'one of my own'))",
+        "from majority.nn.methods import METHODS",
+        "register(Method('a', METHODS['vote'].kind, 'one of my own'))",
     ]
     (tmp_path / "first.py").write_text("\n".join(lines))
     (tmp_path / "second.py").write_text(
-        "\n".join([*lines[:2], "register(Method('b', METHODS['a'].head, METHODS['a'].about))"])
+        "\n".join([*lines[:2], "register(Method('b', METHODS['a'].kind, METHODS['a'].about))"])
     )
     monkeypatch.chdir(tmp_path)
     code, said, err = here("list", plugins=os.pathsep.join(["first.py", "", "second.py"]))
@@ -162,17 +156,18 @@ def test_a_file_that_is_missing_or_fails_is_one_message(content, name, message, 
 
 WIDE = """
 from torch import nn
-from majority import Method, register
-from majority.nn.heads.count import Count
+from majority import Head, Method, register
+from majority.losses import LogMeanLoss
 
-class Wide(Count):
+class Wide(Head):
     def __init__(self, in_features, n_classes, width=8, power=1.0, hidden=True):
-        super().__init__(in_features, n_classes)
+        super().__init__()
         self.hidden, self.power = nn.Linear(in_features, width) if hidden else None, power
         self.classifier = nn.Linear(width if hidden else in_features, n_classes)
 
-    def forward(self, features, segments):
-        return super().forward((features if self.hidden is None else self.hidden(features)) * self.power, segments)
+    def aggregate(self, features, segments):
+        hidden = (features if self.hidden is None else self.hidden(features)) * self.power
+        return LogMeanLoss().predict(self.classifier(hidden), segments)
 
 register(Method("wide", Wide, "one of my own"))
 """
@@ -224,8 +219,8 @@ def test_debug_shows_where_a_file_fails(tmp_path):
 def test_processes_that_others_start_know_the_method(run_program):
     """As those of scikit-learn with n_jobs: nobody imports the file there."""
     given = f"import os; os.environ[{PLUGINS!r}] = {str(EXAMPLE)!r}"
-    create = "import majority; print(type(majority.create_head('entropy', 3, 2)).__name__)"
-    assert run_program(f"{given}; {create}") == "Entropy\n"
+    create = "import majority; print(type(majority.nn.methods.create_head('entropy', 3, 2).loss).__name__)"
+    assert run_program(f"{given}; {create}") == "EntropyLoss\n"
 
 
 @pytest.mark.usefixtures("registries")
@@ -240,7 +235,7 @@ def test_the_estimator_knows_the_method(monkeypatch):
 
 
 def test_a_file_that_asks_for_a_method_of_a_later_one_is_told_once(here, tmp_path):
-    (tmp_path / "first.py").write_text("from majority.nn.heads import METHODS; METHODS.find('later')")
+    (tmp_path / "first.py").write_text("from majority.nn.methods import METHODS; METHODS.find('later')")
     code, _, err = here("list", plugins=tmp_path / "first.py")
     assert code == 2
     assert err.count("there is no method 'later'") == err.count("of MAJORITY_PLUGINS fails") == 1

@@ -40,11 +40,11 @@ def parts_are_passed_on(path: str) -> None:
 def types_of_public_functions_are_public(path: str) -> None:
     import majority
 
-    checked: majority.SourceCheck = majority.check_source(path)
+    checked: majority.io.custom.load.SourceCheck = majority.io.check_source(path)
     train, val, test = majority.load_source("digits").make_parts()
     model = majority.build_model(train, "count")
-    fitted: majority.Fitted = majority.fit(model, train, val)
-    outcome: majority.Outcome = majority.evaluate(model, test)
+    fitted: majority.training.state.Fitted = majority.fit(model, train, val)
+    outcome: majority.predict.metrics.Outcome = majority.evaluate(model, test)
     print(checked.problems, fitted.best_epoch, outcome.summary())
 
 
@@ -52,7 +52,9 @@ def a_recipe_of_ones_own() -> None:
     from collections.abc import Mapping
     from typing import Any
 
-    from majority import Plan, Recipe, RecipeRun, ResultDescription, Settings, TaskInfo, Trained, register
+    from majority import Recipe, Settings, register
+    from majority.recipes import Plan, ResultDescription, TaskInfo, Trained
+    from majority.recipes import Run as RecipeRun
 
     def plan(task: TaskInfo) -> Plan:
         return Plan("short", training=Settings(epochs=5 if task.on_gpu else 2))

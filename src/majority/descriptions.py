@@ -1,29 +1,9 @@
-"""One line on each method, backbone, augmentation and recipe of this package, in the order of `majority list`.
+"""One line on each backbone, augmentation and recipe of this package, in the order of `majority list`.
 
 They are apart from what they describe, so that `majority list` need not import torch.
 """
 
 from __future__ import annotations
-
-METHODS = {
-    "count": "the counting network: nearly one-hot instances, counted, nearly one-hot winner",
-    "soft-count": "the paper's 'w/o Count': confidences summed, nearly one-hot winner",
-    "count-only": "the paper's 'w/o Max class': counted; the proportions are the prediction",
-    "log-mean": "log of the mean confidence: a mixture likelihood",
-    "adjusted-mean": "log-mean, corrected by how often each class is a label",
-    "output-mean": "the paper's Output+Mean: softmax of the mean confidence, then softmax again",
-    "feature-mean": "one classifier on the mean feature and on each",
-    "feature-max": "one classifier on the maximal feature and on each",
-    "feature-pnorm": "one classifier on the features' 4-norm and on each",
-    "feature-lse": "one classifier on log-sum-exp of the features and on each",
-    "attention": "one classifier on the attention-weighted feature and on each",
-    "additive": "sum of the attended instances' logits; classifies instances only within their bag",
-    "additive-transmil": "a transformer over the bag, logits summed; classifies instances only within their bag",
-    "vote": "instances cast random votes by their confidences; the label must win",
-    "naive": "every instance gets the label of its bag",
-    "proportion": "reference method: sees the true proportions of each bag",
-    "supervised": "reference method: sees the true label of every instance",
-}
 
 BACKBONES = {
     "mlp": "two hidden layers of 128, for vectors and tiny images",

@@ -12,13 +12,13 @@ from scipy.stats import norm
 
 from majority import Bags, Classifier, Settings, build_model, evaluate, fit, load_source, make_bags
 from majority.data.background import Background
-from majority.data.batches import Target
 from majority.data.labels import BagLabels
 from majority.data.segments import Segments
+from majority.data.targets import Target
 from majority.data.winners import majority_of
 from majority.errors import InputError
 from majority.losses.functional import share_divergence
-from majority.nn.heads import METHODS, create_head
+from majority.nn.methods import METHODS, create_head
 from majority.predict.metrics import Outcome
 
 D, K = 6, 5  # features, classes with the background
@@ -76,7 +76,7 @@ def test_head_equals_its_reference(name, options, background, sizes):
     voters = [c for c in range(K) if c != background.index]
     labels = [voters[i % len(voters)] for i in range(len(sizes))]
     output = head(features, segments)
-    losses = head.losses(output, segments, Target(torch.tensor(labels)))
+    losses = head.losses(output, segments, Target.of(torch.tensor(labels), output.bag_log_probs.shape[1]))
     weight, bias = (parameter.detach().numpy() for parameter in head.classifier.parameters())
     bags = [bag.numpy() @ weight.T + bias for bag in features.split(sizes)]
     expected = [reference(name, bag, y, background, **options) for bag, y in zip(bags, labels, strict=True)]
@@ -98,7 +98,7 @@ def test_the_share_prior_is_the_divergence_of_two_coins():
 
 @every_voting
 def test_the_prior_is_added_to_every_bag(name):
-    segments, features, target = Segments([3, 4]), make_features(7), Target(torch.tensor([1, 4]))
+    segments, features, target = Segments([3, 4]), make_features(7), Target.of(torch.tensor([1, 4]), 5)
     plain, weighed = make_head(name, Background(2)), make_head(name, Background(2, share=0.4))
     output = plain(features, segments)
     penalty = share_divergence(output.instance_log_probs, 2, 0.4)
@@ -130,7 +130,7 @@ def test_losses_and_gradients_are_finite(name, sizes, bias, share, phantom):
     features = make_features(sum(sizes)).float().requires_grad_()
     segments = Segments(sizes)
     output = head(features, segments)
-    losses = head.losses(output, segments, Target(torch.tensor([0, 4, 1][: len(sizes)])))
+    losses = head.losses(output, segments, Target.of(torch.tensor([0, 4, 1][: len(sizes)]), 5))
     losses.mean().backward()
     assert losses.isfinite().all()
     assert not output.bag_log_probs.isnan().any()
@@ -161,14 +161,16 @@ def test_hard_counts_leave_the_background_out():
     assert majority_of(counts).tolist() == [0, 1, 0]
     confusion = np.array([[10, 2, 0], [1, 4, 1], [5, 0, 2]])
     labels, predicted = np.array([2, 1, 1]), np.array([2, 2, 1])
-    figures = Outcome(BagLabels(labels), predicted, counts, counts, confusion, np.ones((15, 3)), background=0).summary()
+    figures = Outcome(
+        BagLabels.of(labels, counts.shape[1]), predicted, counts, counts, confusion, np.ones((15, 3)), background=0
+    ).summary()
     assert figures["bag_accuracy"] == pytest.approx(2 / 3)
     assert figures["consistency_rate"] == 0.5  # of bags 0 and 2
     assert figures["background_share"] == pytest.approx(16 / 25)
     assert figures["background_precision"] == pytest.approx(10 / 16)
     assert figures["background_recall"] == pytest.approx(10 / 12)
     assert figures["voter_accuracy"] == pytest.approx(6 / 13)
-    assert "background_share" not in Outcome(BagLabels(labels), predicted, counts).summary()
+    assert "background_share" not in Outcome(BagLabels.of(labels, counts.shape[1]), predicted, counts).summary()
 
 
 def fixed_classifier(background=True):

@@ -8,8 +8,9 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
-from majority import Bags, InputError, Segments, Settings, build_model, evaluate, fit
+from majority import Bags, InputError, Settings, build_model, evaluate, fit
 from majority.data.instance_labels import encode_instance_labels
+from majority.data.segments import Segments
 
 SIZES = (1, 4, 9, 2, 6)
 LABELS = ["cat", "dog", "cat", "dog", "cat"]

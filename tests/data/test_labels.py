@@ -35,7 +35,7 @@ def test_every_kind_of_label():
     assert labels.kinds == {SEVERAL, RUNNER_UP}
     assert (labels.first_of(SEVERAL), labels.first_of(RUNNER_UP)) == (3, 0)
     assert labels.allows(np.array([0, 0, 0, 2, 2, 2])).tolist() == [True, False, False, True, True, True]
-    assert labels.counts(3).tolist() == [1, 1, 2]
+    assert labels.counts.tolist() == [1, 1, 2]
     assert labels.most_frequent() == 3 / 5  # class c: bags 3, 4 and 5
     assert labels.texts(bags.classes) == ["a", "b", "", "a|c", "c", "c"]
     assert labels.second_texts(bags.classes) == ["b", "", "", "", "a", ""]
@@ -44,9 +44,9 @@ def test_every_kind_of_label():
 
 def test_runners_up_are_counted():
     bags = bags_of(["a", "b", "c", "a"], second_labels=["b", "", "b", "c"])
-    assert bags.bag_labels.counts(3).tolist() == [2, 1, 1]
-    assert bags.bag_labels.second_counts(3).tolist() == [0, 2, 1]
-    assert bags_of(["a", "b", "c"]).bag_labels.second_counts(3).tolist() == [0, 0, 0]
+    assert bags.bag_labels.counts.tolist() == [2, 1, 1]
+    assert bags.bag_labels.second_counts.tolist() == [0, 2, 1]
+    assert bags_of(["a", "b", "c"]).bag_labels.second_counts.tolist() == [0, 0, 0]
 
 
 def test_plain_labels_have_no_more_arrays_and_the_same_fingerprint():
@@ -69,7 +69,7 @@ def test_ways_to_write_no_label(missing):
         assert bags_of([0, missing, 1], classes=["1", "0"]).labels.tolist() == [0, -1, 1]  # with them, class numbers
         ranked = bags_of([0, 1, missing], second_labels=[1, missing, missing], classes=["1", "0"]).bag_labels
         assert (ranked.winners.tolist(), ranked.seconds.tolist()) == ([0, 1, -1], [1, -1, -1])
-        assert bags_of([0, 1], second_labels=[missing] * 2, classes=["1", "0"]).bag_labels.seconds is None
+        assert bags_of([0, 1], second_labels=[missing] * 2, classes=["1", "0"]).bag_labels.runner_up is None
     assert bags_of(pd.Series([7, None, 9])).classes == ("7", "9")
 
 
@@ -123,7 +123,7 @@ def test_subsets_and_files_keep_what_labels_say(tmp_path):
     loaded = Bags.load(bags.save(tmp_path / "bags"))
     assert loaded.bag_labels.texts("abc") == bags.bag_labels.texts("abc")
     assert loaded.fingerprint() == bags.fingerprint()
-    np.save(tmp_path / "bags/allowed.npy", ~bags.bag_labels.allowed)
+    np.save(tmp_path / "bags/runners_up.npy", bags.bag_labels.allowed)
     with pytest.raises(InputError, match="damaged"):
         Bags.load(tmp_path / "bags")
 
@@ -248,7 +248,7 @@ def test_figures_of_bags_are_over_labelled_bags():
 
 
 def test_only_hides_the_other_labels():
-    labels = BagLabels(np.array([0, 1, -1]), None, np.array([[1, 0], [0, 1], [1, 1]], bool))
+    labels = BagLabels(np.array([[1, 0], [0, 1], [1, 1]], bool))
     assert labels.masked(np.array([True, False, True])).texts("ab") == ["a", "", "a|b"]
     assert labels.masked(np.array([True, True, False])).kinds == set()
 
@@ -257,7 +257,7 @@ def test_other_labels_of_some_bags_leave_all_others_as_they_are():
     """Also where a class has the name of a label with several classes."""
     classes = ("a", "b", "a|b")
     allowed = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0]], bool)
-    labels = BagLabels(np.array([0, 1, 2, -1]), np.array([1, 2, -1, -1]), allowed)
+    labels = BagLabels(allowed, np.array([[0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 0]], bool))
     bags = Bags.from_lists([np.ones((3, 2))] * 4, np.array([0, 1, 2, 0]), classes)._with(bag_labels=labels)
     changed = bags.with_other_labels({0: "b"}).bag_labels
     assert changed.winners.tolist() == [1, 1, 2, -1]
@@ -265,4 +265,4 @@ def test_other_labels_of_some_bags_leave_all_others_as_they_are():
     assert changed.allowed[1:].tolist() == allowed[1:].tolist()
     assert changed.allowed[0].tolist() == [False, True, False]
     without = bags.with_other_labels({1: "", 0: "a", 3: "a"}).bag_labels
-    assert (without.winners.tolist(), without.seconds, without.allowed) == ([0, -1, 2, 0], None, None)
+    assert (without.winners.tolist(), without.runner_up) == ([0, -1, 2, 0], None)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import majority
 
-CENSUS = majority.find_recipe("census")
+CENSUS = majority.recipes.find_recipe("census")
 
 
-def plan(task: majority.TaskInfo) -> majority.Plan:
+def plan(task: majority.recipes.TaskInfo) -> majority.recipes.Plan:
     return replace(CENSUS.plan(task._replace(on_gpu=True)), recipe="pretrained")
 
 

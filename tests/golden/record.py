@@ -36,7 +36,7 @@ RUNS = {  # commands, without --device and --out
     "census-vectors": f"train vectors.npz --recipe census {LARGER} --epochs 10 {HEAD}",
     "census-one-loss": f"train vectors.npz --recipe census --method adjusted-mean {LARGER} --epochs 10 {HEAD}"
     f" {SOME_LABELS}",
-    "census-tiny": f"train digits --recipe census {LARGER} --epochs 10",
+    "census-tiny": f"train digits --recipe census {LARGER} --epochs 10 --set census.momentum=0.9",
     "census-images": f"train images.npz --recipe census {LARGER} --epochs 5 {HEAD}",
     "census-pretrained": f"train images.npz --recipe pretrained --backbone cnn {LARGER} --epochs 3"
     f" --set pretrained.head.epochs=10 {PRETRAIN}",

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 from scipy.stats import norm
 
-from majority.data.batches import Target
 from majority.data.labels import BagLabels
 from majority.data.segments import Segments
 from majority.losses import functional
@@ -185,12 +184,11 @@ def test_wrong_labels_are_sums_over_all_winners(wrong, n_classes):
 def test_labels_of_several_classes_are_wrong_less_often():
     """As the labels are judged, where their arrays are of numpy."""
     allowed = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 1, 1]], bool)
-    labels = BagLabels(np.array([0, -1, -1, -1]), allowed=allowed)
+    labels = BagLabels(allowed)
     right = torch.tensor([0.2, 0.7, 0.4, 1.0], dtype=torch.float64)
-    target = Target(torch.from_numpy(labels.winners), allowed=torch.from_numpy(allowed))
     rates, by_chance = wrong_rates(labels, 0.3, 3)
     likelihoods = (1 - rates - by_chance) * right.numpy() + by_chance
-    given = (right.log(), 0.3, 3, target.n_named)
+    given = (right.log(), 0.3, 3, torch.from_numpy(allowed.sum(axis=1)))
     assert tolerant_losses(*given).tolist() == pytest.approx(-np.log(likelihoods), abs=1e-6)
     assert right_label_probs(*given).tolist() == pytest.approx((1 - rates) * right.numpy() / likelihoods, abs=1e-6)
     assert right_label_probs(*given)[3] == 1

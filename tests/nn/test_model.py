@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from majority import Bags, Segments, build_model
+from majority import Bags, build_model
+from majority.data.segments import Segments
 from majority.errors import InputError
 from majority.nn.model import PUBLISHED_PIXELS, ModelSpec, Normalise, rebuild_model, standardisation
 
@@ -200,7 +201,7 @@ def test_a_model_is_rebuilt_from_its_spec(bags):
     again = rebuild_model(spec).eval()
     again.load_state_dict(model.state_dict())
     assert torch.equal(run(again, bags).bag_log_probs, run(model, bags).bag_log_probs)
-    assert again.head.of == "counts"
+    assert again.head.loss.of == "counts"
 
 
 def test_features_do_not_depend_on_the_batch_in_eval_mode():

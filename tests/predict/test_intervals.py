@@ -31,7 +31,7 @@ def made_up(seed=0, n=25, known=1.0, background=None, labels=True):
     bags = Bags(store, np.arange(sizes.sum()), offsets, bag_labels, CLASSES, instance_labels=given)
     bags = bags if background is None else bags.with_background(CLASSES[background])
     if not labels:
-        bags = bags._with(bag_labels=BagLabels(np.full(n, -1)))
+        bags = bags._with(bag_labels=BagLabels.of(np.full(n, -1), len(bags.classes)))
     guess = np.where(rng.random(len(truth)) < 0.8, truth, rng.integers(0, 3, len(truth)))
     counts = np.stack([np.bincount(guess[bags.ids == bag], minlength=3) for bag in range(n)])
     of_bags = np.where(rng.random(n) < 0.7, bags.labels, rng.integers(first, 3, n))

@@ -39,7 +39,7 @@ def reference(shares, labels, counts, wrong, kinds):
 def test_likelihood_equals_sums_over_all_winners(wrong, kinds):
     shares, labels, counts = random_bags()
     winners, likelihoods = reference(shares, labels, counts, wrong, kinds)
-    log_probs, found = label_log_probs(shares, BagLabels(labels), counts, wrong, kinds)
+    log_probs, found = label_log_probs(shares, BagLabels.of(labels, shares.shape[1]), counts, wrong, kinds)
     assert np.exp(log_probs) == pytest.approx(winners)
     assert np.exp(found) == pytest.approx(likelihoods)
 
@@ -60,8 +60,10 @@ def test_judgement_takes_the_better_kind_of_explanation(wrong, largest):
     winners, likelihoods = reference(shares, labels, counts, wrong, both)
     of_kinds = [np.log(reference(shares, labels, counts, wrong, [kind])[1]).mean() for kind in both]
     assert (of_kinds[1] > of_kinds[0]) == largest
-    assert mean_log_likelihoods(shares, BagLabels(labels), counts, [wrong]) == pytest.approx([max(of_kinds)])
-    judged = judge_labels(shares, BagLabels(labels), counts, wrong)
+    assert mean_log_likelihoods(shares, BagLabels.of(labels, shares.shape[1]), counts, [wrong]) == pytest.approx(
+        [max(of_kinds)]
+    )
+    judged = judge_labels(shares, BagLabels.of(labels, shares.shape[1]), counts, wrong)
     right = (1 - wrong) * winners[np.arange(25), labels] / likelihoods
     assert judged.wrong == pytest.approx(1 - right, abs=1e-9)
     assert judged.winner.tolist() == winners.argmax(axis=1).tolist()
@@ -75,9 +77,9 @@ def test_wrong_labels_are_found_where_one_class_is_common():
     wrong = rng.random(300) < 0.2
     labels = np.where(wrong, (true + rng.integers(1, 3, 300)) % 3, true)
     counts = np.bincount(labels, minlength=3)
-    tried = mean_log_likelihoods(shares, BagLabels(labels), counts, [0.0, 0.2])
+    tried = mean_log_likelihoods(shares, BagLabels.of(labels, shares.shape[1]), counts, [0.0, 0.2])
     assert 300 * (tried[1] - tried[0]) > 10
-    judged = judge_labels(shares, BagLabels(labels), counts, 0.2)
+    judged = judge_labels(shares, BagLabels.of(labels, shares.shape[1]), counts, 0.2)
     assert (judged.contradicted == wrong).mean() > 0.95
 
 
@@ -90,7 +92,7 @@ def test_counts_with_many_zeros(several):
     if several:
         allowed[:10, 3] = allowed[:10, 4] = True
         winners[:10] = -1
-    labels = BagLabels(winners, None, allowed if several else None)
+    labels = BagLabels(allowed) if several else BagLabels.of(winners, allowed.shape[1])
     found = label_log_probs(shares, labels, counts)
     sums = []
     for sharpness in SHARPNESS:
@@ -110,7 +112,7 @@ def test_a_label_of_several_classes_is_wrong_only_if_none_of_them_has_won():
     allowed = np.eye(3, dtype=bool)[winners]
     winners[[0, 1]] = -1
     allowed[0], allowed[1] = [True, True, False], [False, True, True]
-    judged = judge_labels(shares, BagLabels(winners, None, allowed), np.array([3, 5, 5]), 0.2)
+    judged = judge_labels(shares, BagLabels(allowed), np.array([3, 5, 5]), 0.2)
     assert np.flatnonzero(judged.contradicted).tolist() == [1]
 
 
@@ -128,6 +130,6 @@ def test_some_labels_are_drawn_at_random(size):
         expected.append(likelihood * len(right))
         wrong.append(drawn * np.mean([0 not in other for other in sets]))
     allowed = np.array([[number in named for number in range(4)] for named in sets])
-    rates, by_chance = wrong_rates(BagLabels(np.full(len(sets), -1), allowed=allowed), 0.1, 4)
+    rates, by_chance = wrong_rates(BagLabels(allowed), 0.1, 4)
     assert rates == pytest.approx(np.array(wrong))
     assert (1 - rates - by_chance) * (allowed @ winners) + by_chance == pytest.approx(expected)

@@ -61,13 +61,13 @@ def test_random_errors_give_no_warning(seed):
 def test_a_model_that_predicts_one_class_everywhere_gets_a_warning_in_its_figures():
     """As `evaluate`, the page and result.json have it; the bag predictions are right."""
     labels = np.repeat([0, 1], 50)
-    outcome = Outcome(BagLabels(labels), labels, np.tile([3, 7], (100, 1)), classes=("oak", "pine"))
+    outcome = Outcome(BagLabels.of(labels, 2), labels, np.tile([3, 7], (100, 1)), classes=("oak", "pine"))
     warnings = outcome.summary()["warnings"]
     assert "contradict" in warnings[0]
     assert "50 %" in warnings[0]
     assert "100 %" in warnings[0]
     assert any("pine" in warning and "too many" in warning for warning in warnings)
-    good = Outcome(BagLabels(labels), labels, np.array([[7, 3], [3, 7]])[labels], classes=("oak", "pine"))
+    good = Outcome(BagLabels.of(labels, 2), labels, np.array([[7, 3], [3, 7]])[labels], classes=("oak", "pine"))
     assert "warnings" not in good.summary()
 
 
@@ -77,11 +77,13 @@ def test_bags_that_seem_to_have_only_background_are_counted_apart():
     votes = np.column_stack([labels == 0, labels == 1, np.ones(100)]) * 6
     votes[::5] = [0, 0, 10]
     known = np.arange(100) >= 10  # two of the bags without a label have only background
-    outcome = Outcome(BagLabels(np.where(known, labels, -1)), np.where(votes[:, 0] > 0, 0, 1), votes, **options)
+    outcome = Outcome(BagLabels.of(np.where(known, labels, -1), 3), np.where(votes[:, 0] > 0, 0, 1), votes, **options)
     (warning,) = outcome.summary()["warnings"]
     assert "background" in warning
     assert "18 of 90 bags" in warning
-    few = Outcome(BagLabels(labels[5:55]), labels[5:55], np.where(votes[5:55] == 10, 0, votes[5:55]) + 1, **options)
+    few = Outcome(
+        BagLabels.of(labels[5:55], 3), labels[5:55], np.where(votes[5:55] == 10, 0, votes[5:55]) + 1, **options
+    )
     assert "warnings" not in few.summary()
 
 
@@ -90,7 +92,7 @@ def test_bags_that_are_compared_name_one_class():
     allowed = np.eye(3, 2, dtype=bool)[labels]
     allowed[80:] = True
     votes = np.eye(2, dtype=int)[counted]
-    found = Outcome(BagLabels(labels, allowed=allowed), counted, votes, classes=("oak", "pine")).summary()["warnings"]
+    found = Outcome(BagLabels(allowed), counted, votes, classes=("oak", "pine")).summary()["warnings"]
     assert any("label of 20 of 80 bags and has the most instances in 60" in warning for warning in found)
 
 

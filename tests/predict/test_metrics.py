@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
-from majority import Bags, InputError, Segments, build_model, evaluate
+from majority import Bags, InputError, build_model, evaluate
 from majority.data import device
 from majority.data.labels import BagLabels
+from majority.data.segments import Segments
 from majority.predict.label_warnings import no_learning_warning
 from majority.predict.metrics import (
     Outcome,
@@ -86,14 +87,16 @@ def test_instance_figures_are_those_of_scikit_learn(confusion):
 def test_consistency_and_overestimation_are_those_of_a_loop(rows):
     labels, predicted, hard, true = np.split(np.array(rows), [1, 2, 5], axis=1)
     labels, predicted = labels[:, 0], predicted[:, 0]
-    assert consistency_rate(BagLabels(labels), predicted, hard) == reference_consistency(labels, predicted, hard)
+    assert consistency_rate(BagLabels.of(labels, hard.shape[1]), predicted, hard) == reference_consistency(
+        labels, predicted, hard
+    )
     assert overestimation(labels, hard, true).tolist() == [hard[i][y] - true[i][y] for i, y in enumerate(labels)]
 
 
 def test_consistency_of_ties_and_of_no_right_bag():
     tied = np.array([[2, 2, 0], [2, 2, 0]])
-    assert consistency_rate(BagLabels(np.array([0, 1])), np.array([0, 1]), tied) == 0.5  # class 0 wins both ties
-    assert consistency_rate(BagLabels(np.array([0, 1])), np.array([1, 0]), tied) is None
+    assert consistency_rate(BagLabels.of([0, 1], 2), np.array([0, 1]), tied) == 0.5  # class 0 wins both ties
+    assert consistency_rate(BagLabels.of([0, 1], 2), np.array([1, 0]), tied) is None
 
 
 @settings(max_examples=60, deadline=None)
@@ -114,7 +117,7 @@ def test_calibration_bins_are_of_equal_width_and_closed_above():
 
 
 def test_summary_has_instance_figures_only_where_instance_labels_are_known():
-    outcome = Outcome(BagLabels(np.array([0, 1, 1])), np.array([0, 1, 0]), np.array([[3, 1], [2, 2], [0, 4]]))
+    outcome = Outcome(BagLabels.of([0, 1, 1], 2), np.array([0, 1, 0]), np.array([[3, 1], [2, 2], [0, 4]]))
     figures = outcome.summary()
     assert "too few bags" in figures.pop("warnings")[0]
     assert figures == {

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from majority import Bags, Classifier, InputError, build_model, export_onnx, load_source
+from majority import Bags, Classifier, InputError, build_model, load_source
 from majority.cli import main
 from majority.nn.backbones import resnet
 from majority.predict import onnx
+from majority.predict.onnx import export_onnx
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="pip install onnx onnxscript onnxruntime")
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from majority import LabelledSet, NamedSource, register
+from majority import LabelledSet, register
 from majority import io as sources
 from majority.errors import InputError
+from majority.io import NamedSource
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.label_preserving import known_sources, label_preserving
 from majority.run.data import Data

@@ -54,7 +54,7 @@ def test_the_likelihood_is_that_of_the_best_sharpness():
         return -np.mean([scores[bag, label] for bag, label in enumerate(labels)])
 
     best = minimize_scalar(loss, bounds=(0.1, 100), method="bounded").fun
-    assert label_log_probs(shares, BagLabels(labels), counts)[1].mean() == pytest.approx(-best, abs=1e-3)
+    assert label_log_probs(shares, BagLabels.of(labels, 4), counts)[1].mean() == pytest.approx(-best, abs=1e-3)
 
 
 def test_validation_bags_without_a_label_say_nothing(vectors):
@@ -72,14 +72,14 @@ def test_predicting_the_frequent_label_everywhere_explains_no_more_than_its_freq
     labels, counts = np.repeat([0, 1], [9, 1]), np.array([89, 9])
     always_first = np.tile([1.0, 0.0], (10, 1))
     entropy = 0.9 * np.log(0.9) + 0.1 * np.log(0.1)
-    assert label_log_probs(always_first, BagLabels(labels), counts)[1].mean() == pytest.approx(entropy)
+    assert label_log_probs(always_first, BagLabels.of(labels, 2), counts)[1].mean() == pytest.approx(entropy)
 
 
 def test_soft_and_hard_predictions_of_the_same_order_explain_the_same():
     rng = np.random.default_rng(1)
     hard, labels = rng.dirichlet(np.ones(3), 40), rng.integers(3, size=40)
     soft = 0.2 * hard + 0.8 / 3
-    one, other = (label_log_probs(shares, BagLabels(labels), np.ones(3))[1].mean() for shares in (hard, soft))
+    one, other = (label_log_probs(shares, BagLabels.of(labels, 3), np.ones(3))[1].mean() for shares in (hard, soft))
     assert one == pytest.approx(other, abs=1e-3)
 
 

@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from majority import InputError, Recipe, ResultDescription, Settings, build_model, register
+from majority import InputError, Recipe, Settings, build_model, register
 from majority.files import read_json
 from majority.io import Parts, load
-from majority.recipes import RECIPES, Plan, Run, TaskInfo, Trained, choose_plan, describe_result
+from majority.recipes import RECIPES, Plan, ResultDescription, Run, TaskInfo, Trained, choose_plan, describe_result
 from majority.run.data import Data
 from majority.run.experiment import Experiment
 from majority.run.run_report import report_run

@@ -11,8 +11,8 @@ from raw_results import (
     table_rows,
 )
 
-from majority import TaskInfo, load_source
-from majority.recipes import RECIPES
+from majority import load_source
+from majority.recipes import RECIPES, TaskInfo
 
 
 def test_what_runners_up_are_worth_on_digits_is_that_of_the_runs():

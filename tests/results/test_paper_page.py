@@ -84,11 +84,30 @@ def test_the_full_length_tables_of_the_paper_are_those_of_the_raw_file(source, t
 
 def test_the_other_methods_of_the_paper_at_full_length_are_those_of_the_raw_file():
     shown = paper_table("Other methods on CIFAR-10, fold 0")
-    assert len(shown) == 3
+    assert len(shown) == 4
     for name, *row in shown:
         runs = accuracies(full_length("cifar10", name.replace("`", "").replace(", ", "-")))
         measured = [f"{runs[s, 0]:.3f}" if (s, 0) in runs else "not run" for s in SCENARIOS]
         assert row == [*measured, published(method_of(name), "cifar10")], name
+
+
+def test_the_variants_of_count_are_those_of_the_raw_file():
+    shown = paper_table("Variants of `count` on CIFAR-10, fold 0")
+    assert [method_of(name) for name, *_ in shown] == ["count", "count-of-counts", "count-mpem"]
+    for name, *row in shown:
+        runs = accuracies(full_length("cifar10", method_of(name)))
+        assert row == [f"{runs[scenario, 0]:.3f}" for scenario in SCENARIOS], name
+    runs = {run["scenario"]: run for run in full_length("cifar10", "count-mpem")}
+    chosen, left_out = ([runs[s][key] for s in SCENARIOS] for key in ("mpem", "left_out"))
+    shares = [one["share_not_of_label"] for one in left_out]
+    text = paper_text()
+    assert "chose r = {}, {} and {}".format(*(one["r"] for one in chosen)) in text
+    assert "left out {:,}, {:,} and {:,} of 25,600".format(*(one["instances"] for one in left_out)) in text
+    wrong = [round(one["instances"] * share) for one, share in zip(left_out, shares, strict=True)]
+    assert "Of these, {:,}, {:,} and {:,} are not of their bag's class".format(*wrong) in text
+    assert "class: {:.0f}, {:.0f} and {:.0f} %,".format(*(100 * share for share in shares)) in text
+    of_all = [one["share_not_of_label_all"] for one in left_out]
+    assert "where {:.0f}, {:.0f} and {:.0f} % of all".format(*(100 * share for share in of_all)) in text
 
 
 def test_the_consistency_table_of_the_paper_is_that_of_the_raw_file():

@@ -230,7 +230,8 @@ def test_exported_model_has_the_same_facts(run, majority, tmp_path):
 
 
 def test_maps_from_python(run):
-    from majority import Classifier, write_maps
+    from majority import Classifier
+    from majority.run.maps import write_maps
 
     bags = Bags.from_lists([np.zeros((2, 2), np.float32)], ["a"], ["a", "b"])
     with pytest.raises(InputError, match="coordinates"):

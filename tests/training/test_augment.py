@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from majority import Augmentation, Bags, InputError, Settings, build_model, fit, register
+from majority import Bags, InputError, Settings, build_model, fit, register
 from majority.registry import _LOADED, PLUGINS
 from majority.training.augment import (
     AUGMENTATIONS,
     Augment,
+    Augmentation,
     affine,
     colour,
     cutout,
@@ -372,7 +373,8 @@ def test_a_registered_augmentation_is_used_in_training(registries):
 
 
 PLUGIN = """
-from majority import Augmentation, register
+from majority import register
+from majority.training.augment import Augmentation
 
 def darken(images, generator, factor=0.5):
     return factor * images

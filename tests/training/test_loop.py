@@ -9,7 +9,7 @@ import torch
 
 from majority import Bags, InputError, Settings, TrainingError, build_model, fit, make_bags
 from majority.data.device import choose_device
-from majority.nn.heads.count import Count
+from majority.losses import CountLoss
 from majority.predict.evaluate import all_batches, outputs
 from majority.training.objectives import BagLoss
 from majority.training.run_files import CHECKPOINT, METRICS
@@ -202,13 +202,13 @@ def test_too_little_memory_is_reported_with_the_cure(monkeypatch, error):
 
 
 def test_instance_labels_do_not_reach_training(monkeypatch):
-    given, losses = [], Count.losses
+    given, compute = [], CountLoss.compute
 
     def watched(self, output, segments, target):
         given.append(target.instance_labels)
-        return losses(self, output, segments, target)
+        return compute(self, output, segments, target)
 
-    monkeypatch.setattr(Count, "losses", watched)
+    monkeypatch.setattr(CountLoss, "compute", watched)
     assert TRAIN.instance_labels is not None
     assert VAL.instance_labels is not None
     trained(method="count")

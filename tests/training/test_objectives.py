@@ -10,7 +10,7 @@ from majority import Bags, Settings, build_model, evaluate, fit
 from majority.data.labels import BagLabels
 from majority.data.streaming import make_loader
 from majority.errors import InputError
-from majority.nn.heads import BagOutput
+from majority.losses import BagOutput
 from majority.predict.evaluate import outputs
 from majority.training.augment import Augment
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
@@ -128,7 +128,7 @@ def test_the_two_views_are_drawn_separately():
 def test_pretraining_sees_no_labels(mixed):
     bags = images()
     rng = np.random.default_rng(5)
-    labels = BagLabels(rng.permutation(bags.labels))
+    labels = BagLabels.of(rng.permutation(bags.labels), len(bags.classes))
     scrambled = bags._with(instance_labels=rng.permutation(bags.instance_labels), bag_labels=labels)
     one, other = (pretrained(each, mixed=mixed)[0].state_dict() for each in (bags, scrambled))
     assert all(torch.equal(one[name], other[name]) for name in one)

@@ -52,6 +52,7 @@ def list_names() -> None:
 
     from .. import descriptions
     from ..io import describe
+    from ..nn.methods import METHODS
     from ..registry import registered_descriptions
 
     table = Table(title="sources", title_justify="left")
@@ -72,7 +73,7 @@ def list_names() -> None:
     console().print(table)
     log("at first use: downloaded when a command first needs it")
     for kind, built_in in {
-        "method": descriptions.METHODS,
+        "method": {name: method.about for name, method in METHODS.items()},
         "backbone": descriptions.BACKBONES,
         "encoder": {},
         "augmentation": descriptions.AUGMENTATIONS,

@@ -18,8 +18,7 @@ FORMAT, FACTS = "majority-bags-1", "bags.json"
 REQUIRED_ARRAYS = ("store", "index", "offsets", "labels")
 CURE = "save the bags again"
 OTHER_ARRAYS = (
-    "seconds",
-    "allowed",
+    "runners_up",
     "instance_labels",
     "coordinates",
     "groups",

@@ -22,7 +22,7 @@ from .instance_labels import (
     none_if_unknown,
     renumber,
 )
-from .labels import encode_bag_labels, label_column
+from .labels import BagLabels, encode_bag_labels, label_column
 from .packing import check_bag_arrays, check_one_value_per_bag, group_rows, offsets_of
 from .splitting import group_split, indivisible, stratified_split
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
@@ -43,7 +43,6 @@ from .validation import (
 from .winners import lead_of, voter_counts
 
 OPTIONAL_ARRAYS = ("coordinates", "groups", "names", "weights")
-LABEL_ARRAYS = {"labels": "winners", "seconds": "seconds", "allowed": "allowed"}  # name of a file -> field of BagLabels
 
 
 class Bags:
@@ -414,7 +413,7 @@ class Bags:
         if self.background is not None and others.names_class(self.background).any():
             number = int(np.argmax(others.names_class(self.background)))
             raise InputError(f"{describe(number)} gets the label {texts[number]}, the background: give another class")
-        return self._with(bag_labels=self.bag_labels.with_others(bags, others, len(self.classes)))
+        return self._with(bag_labels=self.bag_labels.with_others(bags, others))
 
     @check_arguments
     def subset(self, bags: Column) -> Bags:
@@ -477,7 +476,7 @@ class Bags:
             raise InputError(f"split by {fractions!r}, seed {seed}: give numbers, and a seed of at least 0") from None
         if shares.ndim != 1 or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-6:
             raise InputError(f"fractions {shares.tolist()} must be positive and sum to 1")
-        strata = self.bag_labels.strata(len(self.classes))
+        strata = self.bag_labels.strata
         if self.groups is None:
             parts = stratified_split(strata, shares / shares.sum(), rng)
         else:
@@ -493,7 +492,7 @@ class Bags:
         """Write a folder of .npy files and one bags.json (no pickle) with all instances that are in a bag."""
         used, index = np.unique(self.index, return_inverse=True)
         arrays = {name: getattr(self, name) for name in ("offsets", "instance_labels", *OPTIONAL_ARRAYS)}
-        arrays |= {name: getattr(self.bag_labels, field) for name, field in LABEL_ARRAYS.items()}
+        arrays |= {"labels": self.bag_labels.allowed, "runners_up": self.bag_labels.runner_up}
         facts: dict[str, Any] = {"classes": self.classes, "true_classes": self.true_classes}
         if self.background is not None:
             facts["background"] = self.classes[self.background]
@@ -507,10 +506,10 @@ class Bags:
         optional = {name: arrays[name] for name in OPTIONAL_ARRAYS if name in arrays}
         try:
             store, index, offsets, labels = (arrays[name] for name in REQUIRED_ARRAYS)
-            seconds, allowed = arrays.get("seconds"), arrays.get("allowed")
-            bags = cls(store, index, offsets, labels, facts["classes"], second_labels=seconds, **optional)
-            if allowed is not None:
-                bags = bags._with(bag_labels=bags.bag_labels.with_allowed(allowed, len(bags.classes)))
+            no_labels = np.full(len(offsets) - 1, UNKNOWN)
+            bags = cls(store, index, offsets, no_labels, facts["classes"], **optional)
+            shape = (len(bags), len(bags.classes))
+            bags = bags._with(bag_labels=BagLabels.from_file(labels, arrays.get("runners_up"), shape))
             if "instance_labels" in arrays:
                 true_classes = tuple(facts["true_classes"])
                 bags = bags._with_instance_labels(arrays["instance_labels"], true_classes)

@@ -19,30 +19,9 @@ from .bags import Bags
 from .device import as_supported, to_device
 from .instance_labels import UNKNOWN
 from .segments import Segments
+from .targets import Target
 
 SMALLEST_WEIGHT = 1e-12  # of an instance, relative to the mean of its bag: smaller ones are no float32
-
-
-class Target(NamedTuple):
-    """What a loss may see. Instance labels are None unless the head declares that it sees them."""
-
-    labels: Tensor  # (b,) the winner; -1 if the label does not name exactly one class
-    instance_labels: Tensor | None = None  # (n,)
-    soft_labels: Tensor | None = None  # (n, C) probabilities that an earlier model predicted; None: there are none
-    allowed: Tensor | None = None  # (b, C) the classes that may have won; None: no label names several
-    seconds: Tensor | None = None  # (b,) the runner-up, -1 if it is not given; None: no label has one
-    training_labels: Tensor | None = None  # (n,) classes of instances that the user allows to use, else -1
-    training_weights: Tensor | None = None  # (n,) 1 / how many bags such an instance is in, else 0
-
-    @property
-    def n_named(self) -> Tensor | int:  # (b,) or the same for all: how many classes each label says may have won
-        return 1 if self.allowed is None else self.allowed.sum(dim=1)
-
-    def allows(self, predicted: Tensor) -> Tensor:  # (b,) -> (b,)
-        """Whether each label allows the predicted winner; False in bags without a label."""
-        if self.allowed is None:
-            return predicted == self.labels
-        return self.allowed.gather(1, predicted.unsqueeze(1)).squeeze(1)
 
 
 class Batch:
@@ -193,8 +172,8 @@ class BagLoader:
             return None if values is None else values[rows]
 
         of_bags = self.bags.bag_labels
-        labels, device_sizes = to_device(of_bags.winners[numbers], self.device), to_device(sizes, self.device)
-        allowed, seconds = on_device(_at(of_bags.allowed, numbers)), on_device(_at(of_bags.seconds, numbers))
+        allowed, device_sizes = to_device(of_bags.allowed[numbers], self.device), to_device(sizes, self.device)
+        runner_up = on_device(_at(of_bags.runner_up, numbers))
         instance_labels = on_device(_at(self.bags.instance_labels, positions))
         training_labels = on_device(_at(self.bags.training_labels, positions))
         training_weights = on_device(_at(self.training_weights, positions))
@@ -203,10 +182,9 @@ class BagLoader:
         starts = np.concatenate([[0], np.cumsum(sizes)])
         for (a, b), parts_of_batch in zip(pairwise(bounds), parts, strict=True):
             rows = slice(starts[a], starts[b])
-            of_instances = part(instance_labels, rows), part(soft_labels, rows)
-            of_bags_here = part(allowed, slice(a, b)), part(seconds, slice(a, b))
-            given = part(training_labels, rows), part(training_weights, rows)
-            target = Target(labels[a:b], *of_instances, *of_bags_here, *given)
+            of_instances = (instance_labels, soft_labels, training_labels, training_weights)
+            of_batch = (part(values, rows) for values in of_instances)
+            target = Target(allowed[a:b], part(runner_up, slice(a, b)), *of_batch)
             segments = Segments(sizes[a:b], device_sizes[a:b], part(device_keep, rows), part(weights, rows))
             yield BatchInfo(rows, numbers[a:b], segments, target, parts_of_batch)
 

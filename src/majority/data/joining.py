@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import InputError
 from .bags import Bags
 from .instance_labels import UNKNOWN, none_if_unknown
-from .labels import BagLabels
+from .labels import join_labels
 from .packing import offsets_of
 
 
@@ -35,7 +35,7 @@ def join(parts: Sequence[Bags]) -> Bags:
         store=store,
         index=index,
         offsets=offsets_of(np.concatenate([part.sizes for part in parts])),
-        bag_labels=join_labels([part.bag_labels for part in parts], len(first.classes)),
+        bag_labels=join_labels([part.bag_labels for part in parts]),
         instance_labels=_join_codes([part.instance_labels for part in parts], parts),
         training_labels=_join_codes([part.training_labels for part in parts], parts),
         weights=_join_weights(parts),
@@ -57,10 +57,3 @@ def _join_weights(parts: Sequence[Bags]) -> np.ndarray | None:
     if all(part.weights is None for part in parts):
         return None
     return np.concatenate([np.ones(len(part.index)) if part.weights is None else part.weights for part in parts])
-
-
-def join_labels(labels: Sequence[BagLabels], n_classes: int) -> BagLabels:
-    seconds = [np.full(len(some), UNKNOWN) if some.seconds is None else some.seconds for some in labels]
-    allowed = [some.allowed_classes(n_classes) for some in labels]
-    winners = [some.winners for some in labels]
-    return BagLabels.of(np.concatenate(winners), np.concatenate(seconds), np.concatenate(allowed))

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import InputError, count_noun
 from .instance_labels import UNKNOWN, find_known
@@ -25,41 +27,81 @@ KINDS = (WINNER, SEVERAL, RUNNER_UP)
 
 @dataclass(frozen=True, eq=False)
 class BagLabels:
-    """The labels of b bags, as class numbers. The arrays that few bags need are None if no bag needs them.
+    """The labels of b bags: which classes each allows to have won, and which it names as the runner-up.
 
-    >>> labels = BagLabels(np.array([0, 2, -1]), seconds=np.array([1, -1, -1]))
-    >>> labels.known.tolist(), labels.kinds
-    ([True, True, False], {'runner-up'})
+    >>> labels = BagLabels.of([0, 2, -1], 3, seconds=[1, -1, -1])
+    >>> labels.known.tolist(), labels.kinds, labels.runner_up[0].tolist()
+    ([True, True, False], {'runner-up'}, [False, True, False])
     """
 
-    winners: np.ndarray  # (b,) UNKNOWN if the label does not name exactly one class
-    seconds: np.ndarray | None = None  # (b,) the runner-up; UNKNOWN if it is not given
-    allowed: np.ndarray | None = None  # (b, C) the classes that may have won; all False in a bag without a label
+    allowed: np.ndarray  # (b, C) the classes that may have won: one, several, or none in a bag without a label
+    runner_up: np.ndarray | None = None  # (b, C) at most one class per bag; None: no label names a runner-up
 
     @classmethod
-    def of(cls, winners: np.ndarray, seconds: np.ndarray | None, allowed: np.ndarray | None) -> BagLabels:
-        """The labels, without the arrays that no bag needs."""
-        if seconds is not None and (seconds == UNKNOWN).all():
-            seconds = None
-        if allowed is not None and not allowed[winners == UNKNOWN].any():
-            allowed = None
-        return cls(winners, seconds, allowed)
+    def of(cls, winners: ArrayLike, n_classes: int, seconds: ArrayLike | None = None) -> BagLabels:
+        """(b,) winners and (b,) runners-up, UNKNOWN where there is none."""
+        masks = np.eye(n_classes + 1, n_classes, dtype=bool)  # the last row stands for UNKNOWN
+        return cls(masks[np.asarray(winners)], None if seconds is None else masks[np.asarray(seconds)])._reduced()
+
+    def _reduced(self) -> BagLabels:
+        """The same labels; without the runners-up if no label names one."""
+        empty = self.runner_up is not None and not self.runner_up.any()
+        return BagLabels(self.allowed) if empty else self
+
+    def _each(self, change: Callable[[np.ndarray], np.ndarray]) -> BagLabels:
+        return BagLabels(change(self.allowed), None if self.runner_up is None else change(self.runner_up))._reduced()
+
+    @classmethod
+    def from_file(cls, allowed: np.ndarray, runner_up: np.ndarray | None, shape: tuple[int, int]) -> BagLabels:
+        """The masks as they were read: a label with a runner-up names one winner, another class."""
+        for mask in (allowed, *(() if runner_up is None else (runner_up,))):
+            if mask.shape != shape or mask.dtype != bool:
+                raise InputError(
+                    f"a mask of labels has shape {mask.shape} and dtype {mask.dtype}, not {shape} and bool"
+                )
+        labels = cls(allowed, runner_up)
+        if runner_up is not None:
+            ranked = runner_up.any(axis=1)
+            if (runner_up & allowed).any() or runner_up.sum(axis=1).max() > 1 or not labels.named[ranked].all():
+                raise InputError("a runner-up contradicts its label")
+        return labels._reduced()
 
     def __len__(self) -> int:
-        return len(self.winners)
+        return len(self.allowed)
 
     def take(self, bags: np.ndarray) -> BagLabels:
         """The labels of these bags (numbers or a mask)."""
-        winners = self.winners[bags]
-        seconds = None if self.seconds is None else self.seconds[bags]
-        allowed = None if self.allowed is None else self.allowed[bags]
-        return BagLabels.of(winners, seconds, allowed)
+        return self._each(lambda mask: mask[bags])
 
     def masked(self, bags: np.ndarray) -> BagLabels:
         """The same labels, but only of the bags of this mask; the others have none."""
-        seconds = None if self.seconds is None else np.where(bags, self.seconds, UNKNOWN)
-        allowed = None if self.allowed is None else self.allowed & bags[:, None]
-        return BagLabels.of(np.where(bags, self.winners, UNKNOWN), seconds, allowed)
+        return self._each(lambda mask: mask & bags[:, None])
+
+    def without_class(self, number: int) -> BagLabels:
+        """The same labels if this class, which no label names, is left out."""
+        return self._each(lambda mask: np.delete(mask, number, axis=1))
+
+    def with_classes(self, n_classes: int) -> BagLabels:
+        """The same labels if there are more classes, after those that there are."""
+        return self._each(lambda mask: np.pad(mask, ((0, 0), (0, n_classes - mask.shape[1]))))
+
+    def with_others(self, bags: np.ndarray, others: BagLabels) -> BagLabels:
+        """The same labels, with those of the bags with these numbers replaced by others, which name no runner-up."""
+        allowed, runner_up = self.allowed.copy(), None if self.runner_up is None else self.runner_up.copy()
+        allowed[bags] = others.allowed
+        if runner_up is not None:
+            runner_up[bags] = False
+        return BagLabels(allowed, runner_up)._reduced()
+
+    @cached_property
+    def winners(self) -> np.ndarray:  # (b,) UNKNOWN if the label does not name exactly one class
+        return np.where(self.allowed.sum(axis=1) == 1, self.allowed.argmax(axis=1), UNKNOWN)
+
+    @cached_property
+    def seconds(self) -> np.ndarray:  # (b,) the runner-up; UNKNOWN if it is not given
+        if self.runner_up is None:
+            return np.full(len(self), UNKNOWN)
+        return np.where(self.runner_up.any(axis=1), self.runner_up.argmax(axis=1), UNKNOWN)
 
     @property
     def named(self) -> np.ndarray:  # (b,) whether the label names exactly one class
@@ -67,137 +109,101 @@ class BagLabels:
 
     @property
     def known(self) -> np.ndarray:  # (b,) whether the bag has a label
-        return self.named if self.allowed is None else np.asarray(self.allowed.any(axis=1))
+        return np.asarray(self.allowed.any(axis=1))
+
+    @property
+    def several(self) -> np.ndarray:  # (b,) whether the label names several classes
+        return self.known & ~self.named
 
     @property
     def kinds(self) -> set[str]:
         """What labels say other than the winner alone: SEVERAL, RUNNER_UP."""
-        found = {SEVERAL: self.allowed, RUNNER_UP: self.seconds}
-        return {kind for kind, array in found.items() if array is not None}
+        found = {SEVERAL: self.several.any(), RUNNER_UP: self.runner_up is not None}
+        return {kind for kind, is_found in found.items() if is_found}
 
     def first_of(self, kind: str) -> int:
         """The number of the first bag whose label is of this kind."""
-        which = self.seconds != UNKNOWN if kind == RUNNER_UP else self.known & ~self.named
-        return int(np.argmax(which))
+        return int(np.argmax(self.seconds != UNKNOWN if kind == RUNNER_UP else self.several))
 
-    def counts(self, n_classes: int) -> np.ndarray:  # (C,) bags whose label names this class alone
-        return np.bincount(self.winners[self.named], minlength=n_classes)
+    @property
+    def counts(self) -> np.ndarray:  # (C,) bags whose label names this class alone
+        return np.asarray(self.allowed[self.named].sum(axis=0))
 
-    def second_counts(self, n_classes: int) -> np.ndarray:  # (C,) bags whose label names this class as the runner-up
-        seconds = np.array([], np.int64) if self.seconds is None else self.seconds[self.seconds != UNKNOWN]
-        return np.bincount(seconds, minlength=n_classes)
+    @property
+    def second_counts(self) -> np.ndarray:  # (C,) bags whose label names this class as the runner-up
+        return np.zeros(self.allowed.shape[1], np.int64) if self.runner_up is None else self.runner_up.sum(axis=0)
 
-    def strata(self, n_classes: int) -> np.ndarray:  # (b,)
+    @property
+    def strata(self) -> np.ndarray:  # (b,)
         """One number per bag, by which bags are divided evenly: the first class that its label allows, or C."""
-        first = self.winners if self.allowed is None else np.where(self.known, self.allowed.argmax(axis=1), UNKNOWN)
-        return np.where(first == UNKNOWN, n_classes, first)
-
-    def allowed_classes(self, n_classes: int) -> np.ndarray:  # (b, C)
-        """Whether each label allows each class to have won; False in bags without a label."""
-        return np.eye(n_classes + 1, n_classes, dtype=bool)[self.winners] if self.allowed is None else self.allowed
+        return np.where(self.known, self.allowed.argmax(axis=1), self.allowed.shape[1])
 
     def allows(self, predicted: np.ndarray) -> np.ndarray:  # (b,) -> (b,)
         """Whether each label allows the predicted winner; False in bags without a label."""
-        if self.allowed is None:
-            right: np.ndarray = self.winners == predicted
-            return right
-        return self.allowed[np.arange(len(self)), predicted]
+        return np.asarray(self.allowed[np.arange(len(self)), predicted])
 
     def most_frequent(self) -> float:
         """The share of labelled bags that is right if one class is always predicted."""
         known = self.known
-        counts = np.bincount(self.winners[known]) if self.allowed is None else self.allowed[known].sum(axis=0)
-        return float(counts.max() / known.sum())
+        return float(self.allowed[known].sum(axis=0).max() / known.sum())
 
     def log_probs(self, log_probs: np.ndarray) -> np.ndarray:  # (b, C) -> (b,)
         """The log-probability of what each label says of the winner; every bag needs a label."""
-        if self.allowed is None:
-            picked: np.ndarray = log_probs[np.arange(len(self)), self.winners]
-            return picked
-        return np.logaddexp.reduce(np.where(self.allowed, log_probs, -np.inf), axis=1)
-
-    def without_class(self, number: int) -> BagLabels:
-        """The same labels if this class, which no label names, is left out."""
-        seconds = None if self.seconds is None else self.seconds - (self.seconds > number)
-        allowed = None if self.allowed is None else np.delete(self.allowed, number, axis=1)
-        return BagLabels(self.winners - (self.winners > number), seconds, allowed)
-
-    def with_classes(self, n_classes: int) -> BagLabels:
-        """The same labels if there are more classes, after those that there are."""
-        if self.allowed is None:
-            return self
-        more = n_classes - self.allowed.shape[1]
-        return BagLabels(self.winners, self.seconds, np.pad(self.allowed, ((0, 0), (0, more))))
-
-    def with_allowed(self, allowed: np.ndarray, n_classes: int) -> BagLabels:
-        """The same labels with an array (b, C) of the classes that may have won, which was read from a file."""
-        shape = (len(self), n_classes)
-        named = np.eye(n_classes + 1, n_classes, dtype=bool)[self.winners][self.named]  # one class per row
-        if allowed.shape != shape or allowed.dtype != bool or not np.array_equal(allowed[self.named], named):
-            raise InputError(f"allowed has shape {allowed.shape} and dtype {allowed.dtype}, or contradicts the labels")
-        return BagLabels(self.winners, self.seconds, allowed)
-
-    def with_others(self, bags: np.ndarray, others: BagLabels, n_classes: int) -> BagLabels:
-        """The same labels, with those of the bags with these numbers replaced by others, which name no runner-up."""
-        winners, seconds = self.winners.copy(), None if self.seconds is None else self.seconds.copy()
-        winners[bags] = others.winners
-        if seconds is not None:
-            seconds[bags] = UNKNOWN
-        allowed = None
-        if self.allowed is not None or others.allowed is not None:
-            allowed = self.allowed_classes(n_classes).copy()
-            allowed[bags] = others.allowed_classes(n_classes)
-        return BagLabels.of(winners, seconds, allowed)
+        return np.asarray(np.logaddexp.reduce(np.where(self.allowed, log_probs, -np.inf), axis=1))
 
     def names_class(self, number: int) -> np.ndarray:  # (b,) whether the label names this class
-        named = self.ranks(number)
-        if self.allowed is not None and number < self.allowed.shape[1]:
-            named = named | self.allowed[:, number]
-        return named
+        if number >= self.allowed.shape[1]:
+            return np.zeros(len(self), bool)
+        return np.asarray(self.allowed[:, number] | (self.seconds == number))
 
     def ranks(self, number: int) -> np.ndarray:  # (b,)
-        """Whether this class is the winner by the label, or the runner-up."""
-        first: np.ndarray = self.winners == number
-        return first if self.seconds is None else first | (self.seconds == number)
+        """Whether this class is the only winner by the label, or the runner-up."""
+        return np.asarray((self.winners == number) | (self.seconds == number))
 
     def named_classes(self) -> set[int]:
         """The classes that are the only winner, or the runner-up, of some bag."""
-        named = self.winners if self.seconds is None else np.concatenate([self.winners, self.seconds])
-        return set(named.tolist()) - {UNKNOWN}
+        return {*self.winners.tolist(), *self.seconds.tolist()} - {UNKNOWN}
 
     def classes_only_together(self) -> list[int]:
         """The classes that are only named together with others."""
-        mentioned = set() if self.allowed is None else set(np.flatnonzero(self.allowed.any(axis=0)).tolist())
-        return sorted(mentioned - self.named_classes())
+        return sorted({*np.flatnonzero(self.allowed.any(axis=0)).tolist()} - self.named_classes())
 
     def texts(self, classes: Sequence[str]) -> list[str]:
         """The labels as they are written in a table."""
-        names = np.array([*classes, ""], object)  # the last one stands for UNKNOWN
-        texts: list[str] = names[self.winners].tolist()
-        for bag in np.flatnonzero(self.known & ~self.named).tolist():
-            assert self.allowed is not None
-            texts[bag] = SEPARATOR.join(names[:-1][self.allowed[bag, : len(classes)]])
+        texts = _names_of(self.winners, classes)
+        for bag in np.flatnonzero(self.several).tolist():
+            texts[bag] = SEPARATOR.join(classes[number] for number in np.flatnonzero(self.allowed[bag]).tolist())
         return texts
 
     def second_texts(self, classes: Sequence[str]) -> list[str]:
         """The runners-up as they are written in a table."""
-        names = np.array([*classes, ""], object)
-        return [""] * len(self) if self.seconds is None else list(names[self.seconds].tolist())
+        return _names_of(self.seconds, classes)
 
     def describe_other_kinds(self) -> str:
         """How many bags have a label that says less or more than the winner; empty if none has, or no bag has a label.
 
-        >>> BagLabels(np.array([0, 2, -1]), seconds=np.array([1, -1, -1])).describe_other_kinds()
+        >>> BagLabels.of([0, 2, -1], 3, seconds=[1, -1, -1]).describe_other_kinds()
         '1 bag with a runner-up, 1 bag without a label'
         """
         if not self.known.any():
             return ""
-        ranked = 0 if self.seconds is None else int((self.seconds != UNKNOWN).sum())
-        return describe_kinds(int((self.known & ~self.named).sum()), ranked, int((~self.known).sum()))
+        ranked = int((self.seconds != UNKNOWN).sum())
+        return describe_kinds(int(self.several.sum()), ranked, int((~self.known).sum()))
 
     def arrays(self) -> list[np.ndarray]:
-        """All that there are, the winners first."""
-        return [array for array in (self.winners, self.seconds, self.allowed) if array is not None]
+        """All that there are."""
+        return [self.allowed] if self.runner_up is None else [self.allowed, self.runner_up]
+
+
+def join_labels(labels: Sequence[BagLabels]) -> BagLabels:
+    """The labels of several bags, one after the other."""
+    none = [np.zeros_like(some.allowed) if some.runner_up is None else some.runner_up for some in labels]
+    return BagLabels(np.concatenate([some.allowed for some in labels]), np.concatenate(none))._reduced()
+
+
+def _names_of(numbers: np.ndarray, classes: Sequence[str]) -> list[str]:
+    names: list[str] = np.array([*classes, ""], object)[numbers].tolist()  # the last one stands for UNKNOWN
+    return names
 
 
 def describe_kinds(several: int, ranked: int, without: int) -> str:
@@ -286,10 +292,10 @@ def _encode_class_numbers(
 ) -> BagLabels:
     winners = _encode_numbers(column, classes, describe)
     if seconds is None:
-        return BagLabels(winners)
-    encoded = BagLabels(winners, _encode_numbers(seconds, classes, describe))
+        return BagLabels.of(winners, len(classes))
+    encoded = BagLabels.of(winners, len(classes), _encode_numbers(seconds, classes, describe))
     _check_texts(encoded.texts(classes), encoded.second_texts(classes), classes, sizes, describe)
-    return BagLabels.of(winners, encoded.seconds, None)
+    return encoded
 
 
 def _encode_names(
@@ -307,37 +313,27 @@ def _encode_names(
         _check_texts(texts, second_texts, classes or (), sizes, describe)
     if classes is None:
         classes = _name_classes([column] if seconds is None else [column, seconds])
-    if has_several and any(SEPARATOR in text for text in {*texts} - {*classes}):
-        winners, allowed = _encode_several(texts, classes, describe)
-    else:
-        winners, allowed = _encode_known(texts, classes, describe), None
-    runners_up = None if seconds is None else _encode_known(second_texts, classes, describe)
-    return BagLabels.of(winners, runners_up, allowed), classes
+    allowed = _encode_parts([split_label(text, classes) for text in texts], classes, describe)
+    if seconds is None:
+        return BagLabels(allowed), classes
+    runner_up = _encode_parts([(text,) if text else () for text in second_texts], classes, describe)
+    return BagLabels(allowed, runner_up)._reduced(), classes
 
 
-def _encode_several(
-    texts: list[str], classes: tuple[str, ...], describe: Callable[[int], str]
-) -> tuple[np.ndarray, np.ndarray]:  # (b,) and (b, C)
-    """The winners and the allowed classes of labels some of which name several classes."""
-    parts = [split_label(text, classes) for text in texts]
+def _encode_parts(
+    parts: Sequence[Sequence[str]], classes: tuple[str, ...], describe: Callable[[int], str]
+) -> np.ndarray:  # (b, C) the classes that each label names
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     codes = _encode_texts([name for part in parts for name in part], classes, lambda i: describe(int(owner[i])))
-    allowed = np.zeros((len(texts), len(classes)), bool)
+    allowed = np.zeros((len(parts), len(classes)), bool)
     allowed[owner, codes] = True
-    return np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), UNKNOWN), allowed
+    return allowed
 
 
 def _encode_numbers(column: np.ndarray, classes: tuple[str, ...], describe: Callable[[int], str]) -> np.ndarray:
     known = np.flatnonzero(column != UNKNOWN)
     codes = np.full(len(column), UNKNOWN, np.int64)
     codes[known] = encode_labels(column[known], classes, lambda i: describe(int(known[i])))
-    return codes
-
-
-def _encode_known(texts: list[str], classes: tuple[str, ...], describe: Callable[[int], str]) -> np.ndarray:
-    places = np.flatnonzero([text != "" for text in texts])
-    codes = np.full(len(texts), UNKNOWN, np.int64)
-    codes[places] = _encode_texts([texts[i] for i in places.tolist()], classes, lambda i: describe(int(places[i])))
     return codes
 
 

@@ -191,11 +191,8 @@ def make_labels_wrong(bags: Bags, share: float, rng: np.random.Generator) -> Bag
     labels = bags.labels.copy()
     places = np.searchsorted(winners, labels[which]) + rng.integers(1, len(winners), len(which))
     labels[which] = winners[places % len(winners)]
-    seconds = bags.bag_labels.seconds
-    if seconds is not None:
-        seconds = seconds.copy()
-        seconds[which] = UNKNOWN
-    return bags._with(bag_labels=BagLabels.of(labels, seconds, None))
+    wrong = BagLabels.of(labels[which], len(bags.classes))
+    return bags._with(bag_labels=bags.bag_labels.with_others(which, wrong))
 
 
 def _draw_counts(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -37,6 +36,11 @@ class Segments:
     >>> Segments([2, 1], weights=torch.tensor([1.0, 3.0, 9.0])).weigh(rows).tolist()
     [[0.5], [3.0], [5.0]]
     """
+
+    _mixed = False  # whether the rows are in any order, as of ids
+    _ids: Tensor | None = None
+    _kept_sizes: Tensor | None = None
+    _scaled_weights: Tensor | None = None
 
     def __init__(
         self,
@@ -73,6 +77,19 @@ class Segments:
         segments.weights = None if weights is None else segments._check_rows(weights)
         return segments
 
+    @classmethod
+    def of_ids(cls, ids: Tensor, bags: int | None = None, weights: Tensor | None = None) -> Segments:
+        """Rows in any order, each with the number of its bag; without the number of bags, the device is waited for.
+
+        >>> Segments.of_ids(torch.tensor([1, 0, 1])).sum(torch.tensor([[1.0], [2.0], [5.0]])).tolist()
+        [[2.0], [6.0]]
+        """
+        ids = ids.long()
+        sizes = ids.new_zeros(int(ids.max()) + 1 if bags is None else bags)
+        segments = cls.on_device(sizes.index_add(0, ids, torch.ones_like(ids)), len(ids), weights=weights)
+        segments._ids, segments._mixed = ids, True
+        return segments
+
     def __len__(self) -> int:
         return len(self.sizes)
 
@@ -82,16 +99,30 @@ class Segments:
             raise HostSizesUnknown("the sizes of these bags are known on the device only")
         return self._host_sizes
 
-    @cached_property
+    # Properties are kept by hand: torch.compile cannot trace functools.cached_property of Python 3.11.
+
+    @property
     def ids(self) -> Tensor:  # (n,) the bag of each row
-        bags = torch.arange(len(self), device=self.sizes.device)
-        return torch.repeat_interleave(bags, self.sizes, output_size=self.n)
+        if self._ids is None:
+            bags = torch.arange(len(self), device=self.sizes.device)
+            self._ids = torch.repeat_interleave(bags, self.sizes, output_size=self.n)
+        return self._ids
 
-    @cached_property
+    @property
     def kept_sizes(self) -> Tensor:  # (b,) how many rows of each bag are aggregated
-        return self.sizes if self.keep is None else self.sum(torch.ones_like(self.keep, dtype=self.sizes.dtype))
+        if self._kept_sizes is None:
+            kept = None if self.keep is None else torch.ones_like(self.keep, dtype=self.sizes.dtype)
+            self._kept_sizes = self.sizes if kept is None else self.sum(kept)
+        return self._kept_sizes
 
-    @cached_property
+    @property
+    def scaled_weights(self) -> Tensor | None:  # (n,)
+        """The weights, scaled such that those of the aggregated rows of each bag have a mean of 1."""
+        if self._scaled_weights is None and self.weights is not None:
+            self._scaled_weights = self.weights / self.spread(self.mean(self.weights))
+        return self._scaled_weights
+
+    @property
     def by_size(self) -> tuple[list[tuple[int, int]], Tensor | None]:
         """Groups of bags of equal size, as (bags, size), and the order of rows (n,) that sorts rows by group.
 
@@ -103,22 +134,21 @@ class Segments:
         """
         if self.size is not None:
             return [(len(self), self.size)], None
-        order = np.argsort(np.repeat(self.host_sizes, self.host_sizes), kind="stable")  # keeps each bag's rows together
-        sizes, bags = np.unique(self.host_sizes, return_counts=True)
-        return list(zip(bags.tolist(), sizes.tolist(), strict=True)), to_device(order, self.sizes.device)
+        if self._mixed:
+            host_sizes = self.sizes.cpu().numpy()
+            order = (self.sizes[self.ids] * len(self) + self.ids).argsort(stable=True)
+        else:
+            host_sizes = self.host_sizes
+            rows = np.argsort(np.repeat(host_sizes, host_sizes), kind="stable")  # keeps each bag's rows together
+            order = to_device(rows, self.sizes.device)
+        sizes, bags = np.unique(host_sizes, return_counts=True)
+        return list(zip(bags.tolist(), sizes.tolist(), strict=True)), order
 
     def fill_dropped(self, values: Tensor, fill: float) -> Tensor:
         """(n, ...) -> (n, ...): `fill` in the rows that are not aggregated."""
         if self.keep is None:
             return values
         return self._check_rows(values).masked_fill(~self._as_column(self.keep, values), fill)
-
-    @cached_property
-    def scaled_weights(self) -> Tensor | None:  # (n,)
-        """The weights, scaled such that those of the aggregated rows of each bag have a mean of 1."""
-        if self.weights is None:
-            return None
-        return self.weights / self.spread(self.mean(self.weights))
 
     def weigh(self, values: Tensor) -> Tensor:
         """(n, ...) -> (n, ...): each row times its scaled weight, so that a sum over a bag is a weighted sum."""

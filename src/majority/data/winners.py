@@ -1,6 +1,6 @@
 """Which class wins a bag: the one with the most votes, and on ties the first of them. A background does not vote.
 
-`counted_winners` in methods/base.py is the same rule for the predictions of a batch, on its device.
+`counted_winners` in losses/functional.py is the same rule for the predictions of a batch, on its device.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from ..data.device import BATCH_INSTANCES, choose_device
 from ..data.segments import Segments
 from ..data.training_labels import with_training_labels
 from ..errors import InputError
-from ..nn.heads import AUTO, METHODS, check_options
+from ..nn.methods import AUTO, METHODS, check_options
 from ..predict.classifier import Classifier
 from ..recipes import DEFAULT, Plan, TaskInfo, choose_plan, find_recipe, model_builder, train_by_plan
 from ..recipes.plan import SHORTHANDS
@@ -150,7 +150,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         else:
             rows, labels = validate_data(self, X, y, dtype=FLOATS)
             check_classification_targets(labels)
-        if self.method != AUTO and METHODS.find(self.method).head.needs_bag:
+        if self.method != AUTO and METHODS.find(self.method).needs_bag:
             raise InputError(
                 f"method {self.method} classifies an instance only within its bag, but predict(X) gets no bags: "
                 "use a method that classifies single instances"

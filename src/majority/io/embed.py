@@ -156,7 +156,7 @@ def _write_tables(out: Path, opened: CustomBags, names: list[str]) -> None:
     bags = opened.bags
     if bags.labelled:
         columns: dict[str, Iterable[object]] = {"bag": names, "label": bags.bag_labels.texts(bags.classes)}
-        if bags.bag_labels.seconds is not None:
+        if bags.bag_labels.runner_up is not None:
             columns["second_label"] = bags.bag_labels.second_texts(bags.classes)
         columns |= {} if opened.split is None else {"split": opened.split}
         columns |= {} if bags.groups is None else {"group": bags.groups}

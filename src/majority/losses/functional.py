@@ -17,6 +17,78 @@ from torch import Tensor
 from ..data.segments import Segments
 
 
+def bag_log_probs(
+    logits: Tensor,
+    bag_ids: Tensor,
+    n_bags: int | None = None,
+    instance_temperature: float = 0.1,
+    bag_temperature: float | None = 0.1,
+    of: str = "proportions",
+    weights: Tensor | None = None,
+) -> Tensor:
+    """(n, C), (n,) -> (b, C): log-probabilities of each bag's class by the counting network.
+
+    Without the number of bags, the largest of the ids is waited for.
+
+    >>> bag_log_probs(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 1])).argmax(dim=1).tolist()
+    [0, 1]
+    """
+    segments = Segments.of_ids(bag_ids, n_bags, weights)
+    return count_log_probs((logits / instance_temperature).log_softmax(dim=1), segments, bag_temperature, of)
+
+
+def count_classes(logits: Tensor, bag_ids: Tensor, n_bags: int | None = None, weights: Tensor | None = None) -> Tensor:
+    """(n, C), (n,) -> (b, C): how many instances of each bag are predicted as each class, or the sum of their weights.
+
+    The column with the highest count is the majority; `argmax` takes the first one on ties.
+
+    >>> logits = torch.tensor([[2.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
+    >>> count_classes(logits, torch.tensor([0, 1, 1]))
+    tensor([[1., 0.],
+            [0., 2.]])
+    """
+    return vote_counts(logits, Segments.of_ids(bag_ids, n_bags, weights))
+
+
+def vote_counts(scores: Tensor, segments: Segments) -> Tensor:
+    """(n, C) logits or log-probabilities -> (b, C): the same for segments."""
+    classes = scores.detach().argmax(dim=1, keepdim=True)
+    return segments.sum(segments.weigh(torch.zeros_like(scores).scatter_(1, classes, 1.0)))
+
+
+def counted_winners(scores: Tensor, segments: Segments, background: int | None = None) -> Tensor:  # (b,)
+    """The class with the most instances that are predicted as it; the first one wins ties.
+
+    It may differ from the class that a loss predicts for the bag. A background does not vote; it is the answer only if
+    no instance votes.
+
+    >>> probs = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]])
+    >>> counted_winners(probs, Segments([3])).tolist(), counted_winners(torch.eye(2), Segments([2])).tolist()
+    ([1], [0])
+    >>> [counted_winners(probs, Segments(sizes), background=1).tolist() for sizes in ([3], [1, 2])]
+    [[0], [0, 1]]
+    """
+    votes = vote_counts(scores, segments)
+    if background is not None:
+        votes[:, background] = 1e-20  # more than no vote, less than one of any weight
+    return votes.argmax(dim=1)
+
+
+def winner_log_probs(log_probs: Tensor, allowed: Tensor) -> Tensor:  # (b, C), (b, C) -> (b,)
+    """The log-probability of what each label says of the winner: that it is this class, or one of several.
+
+    >>> probs = torch.tensor([[0.2, 0.3, 0.5], [0.2, 0.3, 0.5]])
+    >>> winner_log_probs(probs.log(), torch.tensor([[True, False, False], [True, True, False]])).exp()
+    tensor([0.2000, 0.5000])
+    """
+    return log_probs.masked_fill(~allowed, -torch.inf).logsumexp(dim=1)
+
+
+def pick(values: Tensor, columns: Tensor) -> Tensor:
+    """(n, C), (n,) -> (n,): the value of each row in its column."""
+    return values.gather(1, columns.unsqueeze(1)).squeeze(1)
+
+
 def count_log_probs(
     instance_log_probs: Tensor,
     segments: Segments,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,15 +15,18 @@ from torch import Tensor, nn
 from ..arguments import check_arguments
 from ..data.background import Background
 from ..data.bags import Bags
-from ..data.batches import Target
 from ..data.labels import BagLabels
 from ..data.segments import Segments
 from ..data.stores import Store, iterate_chunks
+from ..data.targets import Target
 from ..errors import InputError
+from ..losses import BagOutput
+from ..losses.base import in_float32
+from ..losses.functional import counted_winners
 from ..parsing import parse_record
 from .backbones import count_features, create_backbone
-from .heads import DEFAULT_METHOD, BagOutput, Head, create_head, wrap_option_errors
-from .heads.base import counted_winners
+from .heads import Head
+from .methods import DEFAULT_METHOD, create_head, wrap_option_errors
 
 # Channel means and standard deviations that the paper's program uses for every data set.
 PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
@@ -137,8 +139,7 @@ class Model(nn.Module):
 
     def see_labels(self, labels: BagLabels) -> None:
         """Tell the head how often each class is named by the labels of the training bags."""
-        classes = len(self.spec.classes)
-        self.head.see_labels(*map(torch.from_numpy, (labels.counts(classes), labels.second_counts(classes))))
+        self.head.see_labels(*map(torch.from_numpy, (labels.counts, labels.second_counts)))
 
     @property
     def label_classes(self) -> int:
@@ -148,7 +149,7 @@ class Model(nn.Module):
     def bags_right(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:  # (b,)
         """Whether the label of each bag allows the class that most of its instances are predicted as."""
         background = None if self.spec.background is None else self.spec.background.index
-        return target.allows(counted_winners(output, segments, background))
+        return target.allows(counted_winners(output.instance_log_probs, segments, background))
 
     def forward(self, instances: Tensor, segments: Segments, augment: ImageTransform | None = None) -> BagOutput:
         """Stored instances (n, ...) -> instance and bag log-probabilities."""
@@ -160,12 +161,6 @@ class Model(nn.Module):
     def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
         with in_float32(features):
             return self.head(features, segments)
-
-
-def in_float32(tensor: Tensor) -> AbstractContextManager[object]:
-    """Compute counts and losses in float32 even if the network uses another precision."""
-    device = tensor.device.type
-    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 @check_arguments

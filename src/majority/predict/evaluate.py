@@ -16,7 +16,7 @@ from ..data.device import choose_device, instances_per_pass
 from ..data.instance_labels import UNKNOWN
 from ..data.streaming import stream_loader
 from ..errors import InputError
-from ..nn.heads import BagOutput
+from ..losses import BagOutput
 from ..nn.model import Model
 from .metrics import KnownInstances, Outcome, calibration_table, confusion_matrix
 

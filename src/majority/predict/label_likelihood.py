@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..data.bags import Bags
-from ..data.joining import join_labels
-from ..data.labels import BagLabels
+from ..data.labels import BagLabels, join_labels
 from ..losses.functional import label_error_rates
 
 SHARPNESS = np.geomspace(0.1, 100, 61)  # values that are tried
@@ -44,7 +43,7 @@ def label_log_probs(
     absolute  P(winner = y) is proportional to exp(s share_y): the largest share wins, as labels are made. It is better
               where classes have unequal shares and the classifier finds them.
 
-    >>> labels, counts = BagLabels(np.array([0, 1, 0, 1])), np.array([2, 2])
+    >>> labels, counts = BagLabels.of([0, 1, 0, 1], 2), np.array([2, 2])
     >>> good, none = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4], [0.3, 0.7]]), np.full((4, 2), 0.5)
     >>> label_log_probs(good, labels, counts)[1].round(2) + 0.0
     array([0., 0., 0., 0.])
@@ -89,13 +88,13 @@ def _log_likelihoods(shares: np.ndarray, labels: BagLabels, explanations: Sequen
     """
     bags, classes = np.nonzero(shares)
     values = shares[bags, classes]
-    named = classes == labels.winners[bags] if labels.allowed is None else labels.allowed[bags, classes]
+    named = labels.allowed[bags, classes]
     found = np.empty((len(explanations), len(shares)))
     for i, (sharpness, log_weights) in enumerate(explanations):
         weights = np.exp(log_weights)  # (C,)
         more = weights[classes] * np.expm1(sharpness * values)
         of_all = weights.sum() + np.bincount(bags, more, len(shares))
-        of_labels = weights[labels.winners] if labels.allowed is None else labels.allowed @ weights
+        of_labels = labels.allowed @ weights
         found[i] = np.log((of_labels + np.bincount(bags[named], more[named], len(shares))) / of_all)
     return found
 
@@ -104,12 +103,11 @@ def wrong_rates(labels: BagLabels, wrong: float, n_classes: int) -> tuple[np.nda
     """(b,) the probability that each label is wrong, and (b,) the likelihood of a wrong label, relative to a right one:
     see `label_error_rates`.
 
-    >>> labels = BagLabels(np.array([0, -1, -1]), allowed=np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]], bool))
+    >>> labels = BagLabels(np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]], bool))
     >>> [rates.round(2).tolist() for rates in wrong_rates(labels, 0.1, 3)]
     [[0.1, 0.05, 0.0], [0.05, 0.1, 0.15]]
     """
-    named = np.ones(len(labels)) if labels.allowed is None else labels.allowed.sum(axis=1)
-    rates, by_chance = label_error_rates(named, wrong, n_classes)
+    rates, by_chance = label_error_rates(labels.allowed.sum(axis=1), wrong, n_classes)
     return rates, by_chance
 
 
@@ -141,7 +139,7 @@ def judge_labels(shares: np.ndarray, labels: BagLabels, label_counts: np.ndarray
     A label that names several classes is wrong if none of them has won.
 
     >>> shares = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8], [0.9, 0.1]])
-    >>> judged = judge_labels(shares, BagLabels(np.array([0, 0, 1, 1, 1])), np.array([2, 3]), wrong=0.2)
+    >>> judged = judge_labels(shares, BagLabels.of([0, 0, 1, 1, 1], 2), np.array([2, 3]), wrong=0.2)
     >>> judged.contradicted.tolist(), judged.winner.tolist()
     ([False, False, False, False, True], [0, 0, 1, 1, 0])
     """
@@ -185,5 +183,5 @@ def label_evidence(parts: Iterable[tuple[np.ndarray, Bags]]) -> LabelEvidence:
     of_classes = np.concatenate(votes)
     total = of_classes.sum(axis=1, keepdims=True)
     shares = of_classes / np.where(total > 0, total, 1)  # all 0 if no instance votes
-    joined = join_labels(labels, shares.shape[1])
-    return LabelEvidence(shares, joined, joined.counts(shares.shape[1]))
+    joined = join_labels(labels)
+    return LabelEvidence(shares, joined, joined.counts)

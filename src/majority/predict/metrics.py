@@ -101,13 +101,13 @@ class Outcome:
 
     @property
     def ranked(self) -> np.ndarray | None:  # (b,) whether the runner-up is given; None: nowhere
-        given = None if self.labels is None else self.labels.seconds
-        return None if given is None else given != UNKNOWN
+        if self.labels is None or self.labels.runner_up is None:
+            return None
+        return self.labels.seconds != UNKNOWN
 
     @property
     def runner_up_right(self) -> np.ndarray:  # (b,) whether winner and runner-up have the highest counts, in this order
         assert self.labels is not None
-        assert self.labels.seconds is not None
         second = runner_up_of(self.votes, self.background)
         return (self.counted == self.labels.winners) & (second == self.labels.seconds)
 

@@ -74,7 +74,7 @@ class _Probabilities(nn.Module):
 
     def forward(self, instances: Tensor) -> Tensor:
         features = self.model.features(instances)
-        return self.model.head(features, _OneBag(features)).instance_log_probs.exp()
+        return self.model.head.aggregate(features, _OneBag(features)).instance_log_probs.exp()
 
 
 class _OneBag:

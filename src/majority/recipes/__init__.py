@@ -15,8 +15,9 @@ from ..descriptions import DEFAULT_RECIPE as DEFAULT
 from ..descriptions import RECIPES as ABOUT
 from ..errors import InputError
 from ..log import Log, no_log
-from ..nn.heads import AUTO, DEFAULT_METHOD, METHODS, Head, sees_instance_labels
-from ..nn.heads.count import Count
+from ..losses import BagLoss, CountLoss
+from ..nn.heads import Head
+from ..nn.methods import AUTO, DEFAULT_METHOD, METHODS, Method, sees_instance_labels
 from ..nn.model import Model, build_model
 from ..registry import Registry, load_plugins, register
 from ..training.callbacks import Callback
@@ -64,7 +65,7 @@ class Recipe:
     plan: Callable[[TaskInfo], Plan]
     about: str = ""
     train: Callable[[Run], Trained] = train_once
-    head: type[Head] = Head  # the methods it works with have a head of this class
+    kind: type[BagLoss] | type[Head] | None = None  # of the methods that it works with; None: all
     planned_epochs: Callable[[Plan, Bags, int], int] = _epochs_of_one_training  # in all stages; see `epochs`
     settings_without_effect: Callable[[Plan, Bags, int], dict[str, str]] = _none_without_effect  # see `without_effect`
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
@@ -101,7 +102,10 @@ class Recipe:
 
     def _supported_methods(self) -> list[str]:
         """The methods that this recipe works with."""
-        return [method.name for method in METHODS.values() if issubclass(method.head, self.head)]
+        return [method.name for method in METHODS.values() if self._supports(method)]
+
+    def _supports(self, method: Method) -> bool:
+        return self.kind is None or issubclass(method.kind, self.kind)
 
     def check_instance_labels(self, method: str) -> None:
         """Refuse what cannot learn the labels of some instances."""
@@ -119,7 +123,7 @@ class Recipe:
         name = self.resolve_method(name)
         if name == AUTO:
             return
-        if not issubclass(METHODS.find(name).head, self.head):
+        if not self._supports(METHODS.find(name)):
             able = " or ".join(self._supported_methods())
             raise InputError(f"recipe {self.name} does not work with method {name}: use method {able}")
 
@@ -129,7 +133,7 @@ for recipe in (
     Recipe("quick", single.quick, ABOUT["quick"], can_refit=True, uses_instance_labels=True),
     Recipe("paper", single.paper, ABOUT["paper"], can_refit=True, uses_instance_labels=True),
     Recipe("augmented", single.augmented, ABOUT["augmented"], can_refit=True, uses_instance_labels=True),
-    Recipe("mpem", mpem.plan, ABOUT["mpem"], mpem.train, Count, mpem.planned_epochs, describe=mpem.describe),
+    Recipe("mpem", mpem.plan, ABOUT["mpem"], mpem.train, CountLoss, mpem.planned_epochs, describe=mpem.describe),
     Recipe(
         "census",
         census.plan,

@@ -58,8 +58,7 @@ def label_log_likelihood(model: Model, train: Bags, val: Bags, device: str = "au
 
 def label_counts(bags: Bags) -> np.ndarray:  # (C,)
     """How many bags have each label, without the background class and without labels that name several classes."""
-    shares, labels = voting_shares(np.empty((0, len(bags.classes))), bags)
-    return labels.counts(shares.shape[1])
+    return bags.bag_labels.counts[bags.voting_classes]
 
 
 def evenness(counts: np.ndarray) -> float:

@@ -83,7 +83,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Run:
-    """What the `train` function of a recipe gets. Its public name is `majority.RecipeRun`."""
+    """What the `train` function of a recipe gets. Its public name is `majority.recipes.Run`."""
 
     folder: Path
     train: Bags

@@ -59,8 +59,6 @@ class ClassifiedBags:
     def framed(self) -> np.ndarray:  # (b,) the class that a report shows first
         """The label; of several, the one with the highest count; without a label, the predicted majority."""
         labels = self.bags.bag_labels
-        if labels.allowed is None:
-            return np.where(labels.named, labels.winners, self.counted)
         most_common = np.where(labels.allowed, self.votes, -1).argmax(axis=1)
         return np.where(labels.known, most_common, self.counted)
 

@@ -20,9 +20,9 @@ from pydantic.fields import FieldInfo
 
 from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
+from ..nn.methods import AUTO
 from .config_errors import problems_of, refuse, unknown_option
 
-AUTO = "auto"
 SEED = "training.seed"
 IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
 WORDS = {"none": None, "true": True, "false": False}
@@ -205,11 +205,20 @@ def plan_setting(shorthand: str) -> str:
     return shorthand if shorthand == "backbone" else f"training.{shorthand}"
 
 
+def _is_valid(shorthand: str, value: Any) -> bool:
+    try:
+        Shorthands.model_validate({shorthand: value})
+    except ValidationError:
+        return False
+    return True
+
+
 def with_shorthands(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options, in which settings that have a short name have it."""
     options = dict(options)
     settings = dict(options.pop("settings", {}))
-    names = [name for name in Shorthands.model_fields if settings.get(plan_setting(name)) not in (None, False)]
+    values = {name: settings.get(plan_setting(name)) for name in Shorthands.model_fields}
+    names = [name for name, value in values.items() if value not in (None, False) and _is_valid(name, value)]
     short = {name: settings.pop(plan_setting(name)) for name in names}
     return {**options, **short, "settings": settings}
 

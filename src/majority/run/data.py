@@ -14,7 +14,7 @@ from ..errors import count_noun
 from ..io import CustomBags, LabelledSet, Parts, Source, load, names
 from ..io.custom.corrections import read_corrections
 from ..log import Log, no_log
-from ..nn.heads import sees_instance_labels
+from ..nn.methods import sees_instance_labels
 from .config import IN_MEMORY, BenchmarkBags, OwnBags, RunConfig
 from .corrections import correct
 

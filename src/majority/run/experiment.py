@@ -16,7 +16,7 @@ from ..files import flatten, remove_leftovers, write_json, write_lines
 from ..io import Source
 from ..io.metrics import summary_with_intervals
 from ..log import Log, no_log
-from ..nn.heads import sees_instance_labels
+from ..nn.methods import sees_instance_labels
 from ..nn.model import Model
 from ..predict.classifier import CLASSIFIER, REFITTED, Classifier
 from ..recipes import DEFAULT, TaskInfo, Trained, find_recipe, temporary_files, train_by_plan

@@ -11,7 +11,7 @@ from ..data.training_labels import used_instances
 from ..errors import InputError, count_noun, unknown_name
 from ..log import Log
 from ..nn.backbones import check_backbone
-from ..nn.heads import check_options
+from ..nn.methods import check_options
 from ..nn.model import Model
 from ..recipes import DEFAULT, RECIPES, Plan, Recipe, TaskInfo, choose_plan, find_recipe, model_builder
 from ..recipes.label_preserving import known_sources

@@ -53,11 +53,11 @@ def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
         return Review(dict(parts), [], 0, 0.0)
     labelled = [(of.votes[known[part]], of.bags.subset(known[part])) for part, of in parts.items() if len(known[part])]
     evidence = label_evidence(labelled)
-    shares, n_voting = evidence.shares, evidence.shares.shape[1]
+    shares = evidence.shares
     wrong = float(WRONG_SHARES[int(np.argmax(evidence.mean_log_likelihoods(WRONG_SHARES.tolist())))])
     judged = evidence.judge(wrong)
     most = shares.argmax(axis=1)
-    outvoted = shares.max(axis=1) > np.max(shares, axis=1, where=evidence.labels.allowed_classes(n_voting), initial=0)
+    outvoted = shares.max(axis=1) > np.max(shares, axis=1, where=evidence.labels.allowed, initial=0)
     suggested = np.where(judged.contradicted, judged.winner, most)
     doubtful = np.flatnonzero(judged.contradicted | outvoted)
     voting = labelled[0][1].voting_classes

@@ -8,13 +8,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..data.batches import Batch, Target
+from ..data.batches import Batch
 from ..data.segments import Segments
-from ..losses.functional import right_label_probs, tolerant_losses
+from ..data.targets import Target
+from ..losses import BagOutput
+from ..losses.base import in_float32
+from ..losses.functional import pick, right_label_probs, tolerant_losses, winner_log_probs
 from ..nn.backbones.norm import BatchNorm1d
-from ..nn.heads import BagOutput
-from ..nn.heads.base import pick, winner_log_probs
-from ..nn.model import ImageTransform, Model, in_float32
+from ..nn.model import ImageTransform, Model
 from .contrastive import contrastive_losses, mixed_contrastive_losses
 
 
@@ -41,15 +42,18 @@ class Objective(nn.Module):
         losses = model.head.losses(output, batch.segments, batch.target)
         if self.remaining_wrong == 0:
             return losses
-        log_probs = winner_log_probs(output.bag_log_probs.detach(), batch.target)
-        return losses * right_label_probs(log_probs, self.remaining_wrong, model.label_classes, batch.target.n_named)
+        allowed = batch.target.allowed
+        log_probs = winner_log_probs(output.bag_log_probs.detach(), allowed)
+        named = allowed.sum(dim=1)
+        return losses * right_label_probs(log_probs, self.remaining_wrong, model.label_classes, named)
 
     def val_losses(self, model: Model, output: BagOutput, batch: Batch) -> Tensor:
         """(b,) losses by which epochs are compared. Weights would not do: they favour a model that contradicts all."""
         if self.remaining_wrong == 0:
             return model.head.losses(output, batch.segments, batch.target)
-        log_probs = winner_log_probs(output.bag_log_probs, batch.target)
-        return tolerant_losses(log_probs, self.remaining_wrong, model.label_classes, batch.target.n_named)
+        allowed = batch.target.allowed
+        log_probs = winner_log_probs(output.bag_log_probs, allowed)
+        return tolerant_losses(log_probs, self.remaining_wrong, model.label_classes, allowed.sum(dim=1))
 
     def after_step(self, model: Model) -> None:
         """Called after every step of the optimizer."""

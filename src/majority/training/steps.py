@@ -12,10 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.batches import BagLoader, Batch, ResidentBatch, ResidentLoader, Target
+from ..data.batches import BagLoader, Batch, ResidentBatch, ResidentLoader
 from ..data.device import default_generator, instances_per_pass
 from ..data.segments import Segments
-from ..nn.model import Model, in_float32
+from ..data.targets import Target
+from ..losses.base import in_float32
+from ..nn.model import Model
 from ..predict.evaluate import outputs
 from . import distributed
 from .augment import Augment, AugmentStep
@@ -179,16 +181,16 @@ class CapturedSteps(Steps):
         sizes: Tensor | None,
         keep: Tensor | None,
         weights: Tensor | None,
-        labels: Tensor,
+        allowed: Tensor,
         *more: Tensor | None,
     ) -> None:
-        bags = len(labels)
+        bags = len(allowed)
         if sizes is None:
             equal = np.full(bags, self.step_size)
             segments = Segments(equal, torch.full((bags,), int(equal[0]), device=self.device), keep, weights)
         else:
             segments = Segments.on_device(sizes, len(index), keep, weights)
-        super().step(ResidentBatch(np.arange(bags), self.store, index, segments, Target(labels, *more)))
+        super().step(ResidentBatch(np.arange(bags), self.store, index, segments, Target(allowed, *more)))
 
     def _changed_tensors(self) -> dict[object, Tensor]:
         """All tensors that a step or a validation changes."""

@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from ..data.bags import Bags
-from ..data.batches import Target
 from ..data.instance_labels import UNKNOWN
 from ..data.labels import RUNNER_UP, SEVERAL
 from ..data.segments import HostSizesUnknown, Segments
+from ..data.targets import Target
 from ..errors import InputError
-from ..nn.heads import METHODS, BagOutput, wrap_option_errors
+from ..losses import BagOutput
+from ..nn.methods import METHODS, wrap_option_errors
 from ..nn.model import Model
 from . import distributed
 from .augment import Augment, AugmentStep
@@ -99,8 +100,8 @@ def check_label_kinds(model: Model, bags: Bags | None) -> None:
     cures = {SEVERAL: "give every bag one label", RUNNER_UP: "leave out the second labels"}
     for kind in () if bags is None else sorted(bags.bag_labels.kinds - {*model.head.label_kinds}):
         assert bags is not None
-        heads = {method.name: method.head for method in METHODS.values() if not method.head.sees_instance_labels}
-        able = ", ".join(name for name, head in heads.items() if kind in head.label_kinds)
+        found = [method for method in METHODS.values() if not method.kind.sees_instance_labels]
+        able = ", ".join(method.name for method in found if kind in method.kind.label_kinds)
         raise InputError(
             f"{bags.describe(bags.bag_labels.first_of(kind))} has {names[kind]}, which method {model.spec.method} "
             f"cannot learn from: use one of {able}, or {cures[kind]}"
@@ -111,7 +112,7 @@ def check_weights(model: Model, bags: Bags | None) -> None:
     """The bag prediction of the method must follow the weights of the instances."""
     if bags is None or bags.weights is None or model.head.uses_weights:
         return
-    able = ", ".join(method.name for method in METHODS.values() if method.head.uses_weights)
+    able = ", ".join(method.name for method in METHODS.values() if method.kind.uses_weights)
     raise InputError(
         f"the instances have weights, which method {model.spec.method} cannot follow: use one of {able}, or leave out "
         "the weights"
@@ -145,13 +146,13 @@ def _try_head(model: Model, bags: Bags) -> None:
     head, method = copy.deepcopy(model.head).eval(), model.spec.method
     sizes = np.minimum([bags.sizes.min(), bags.sizes.max()], TRIAL_INSTANCES)
     device = next(model.parameters()).device
-    labels = torch.zeros(len(sizes), dtype=torch.int64, device=device)
+    target = _first_classes(len(sizes), len(model.spec.classes), device)
     features = torch.rand(sizes.sum(), model.n_features, generator=torch.Generator().manual_seed(0))  # as after a ReLU
     instances = torch.zeros(sizes.sum(), dtype=torch.int64, device=device) if head.sees_instance_labels else None
     segments = Segments(sizes, torch.from_numpy(sizes).to(device))
     output = head(features.to(device), segments)
     if not isinstance(output, BagOutput):
-        raise InputError(f"method {method}: forward returns a {type(output).__name__}: return a BagOutput")
+        raise InputError(f"method {method}: the prediction is a {type(output).__name__}: return a BagOutput")
     for name, n in {"instance_log_probs": len(features), "bag_log_probs": len(sizes)}.items():
         values, shape = getattr(output, name), (n, len(model.spec.classes))
         if tuple(values.shape) != shape:
@@ -160,10 +161,14 @@ def _try_head(model: Model, bags: Bags) -> None:
             )
         if not torch.allclose(values.logsumexp(dim=1), torch.zeros(1, device=device), atol=1e-3):
             raise InputError(f"method {method}: {name} are not log-probabilities: use log_softmax(scores, dim=1)")
-    losses = head.losses(output, segments, Target(labels, instances))
-    if not isinstance(losses, torch.Tensor) or losses.shape != labels.shape or not losses.is_floating_point():
+    losses = head.losses(output, segments, target._replace(instance_labels=instances))
+    if not isinstance(losses, torch.Tensor) or losses.shape != (len(sizes),) or not losses.is_floating_point():
         found = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
         raise InputError(f"method {method}: losses of {len(sizes)} bags are {found}: return one per bag, no mean")
+
+
+def _first_classes(bags: int, classes: int, device: torch.device) -> Target:
+    return Target.of(torch.zeros(bags, dtype=torch.int64, device=device), classes)
 
 
 @torch.no_grad()
@@ -181,7 +186,7 @@ def ignores_filling(model: Model) -> bool:
         (len(features), Segments.on_device(filled.to(device), len(features), keep)),
     ):
         instance_labels = torch.zeros(n, dtype=torch.int64, device=device) if head.sees_instance_labels else None
-        target = Target(torch.zeros(len(kept), dtype=torch.int64, device=device), instance_labels)
+        target = _first_classes(len(kept), len(model.spec.classes), device)._replace(instance_labels=instance_labels)
         try:
             output = head(features[:n], segments)
             results.append((output.bag_log_probs, head.losses(output, segments, target)))

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from majority import InputError, LabelledSet, NamedSource, load_source, register
+from majority import InputError, LabelledSet, load_source, register
 from majority import io as sources
+from majority.io import NamedSource
 from majority.registry import _LOADED, PLUGINS
 
 PLUGIN = """
 import numpy as np
-from majority import LabelledSet, NamedSource, register
+from majority import LabelledSet, register
+from majority.io import NamedSource
 
 def load():
     rng = np.random.default_rng(0)

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from majority import InputError, load_source, read_image
+from majority import InputError, load_source
 from majority.io.custom import images as images_module
+from majority.io.custom.images import read_image
 
 
 def save(table, folder):

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from majority import check_source, load_source
+from majority import load_source
+from majority.io import check_source
 
 TRAIN = ("--recipe", "quick", "--epochs", 1, "--device", "cpu")
 

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from majority import InputError, check_source, load_source
+from majority import InputError, load_source
+from majority.io import check_source
 
 TRAIN = ("--recipe", "quick", "--epochs", 3, "--device", "cpu")
 

@@ -22,7 +22,7 @@ def encoder(network):
     def create():
         return type(network)()
 
-    yield majority.register(majority.Encoder("mine", create, "for a test", 16, mean=(0.5,), std=(0.25,)))
+    yield majority.register(majority.io.encoders.Encoder("mine", create, "for a test", 16, mean=(0.5,), std=(0.25,)))
     ENCODERS.pop("mine")
 
 
@@ -63,7 +63,7 @@ def test_weights_that_do_not_fit(encoder, tmp_path):
     [(nn.Identity(), r"\(1, 3, 16, 16\)"), (nn.Conv2d(1, 1, 1), "fails"), (3, "torch module")],
 )
 def test_modules_that_are_no_encoders(module, fact):
-    majority.register(majority.Encoder("wrong", lambda: module, "", 16))
+    majority.register(majority.io.encoders.Encoder("wrong", lambda: module, "", 16))
     try:
         with pytest.raises(InputError, match=fact):
             open_network("wrong")

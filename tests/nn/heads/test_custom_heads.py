@@ -8,43 +8,43 @@ import pytest
 import torch
 
 from majority import Bags, InputError, Settings, build_model, fit
-from majority.nn.heads import METHODS, Method
-from majority.nn.heads.count import Count
+from majority.losses import CountLoss
+from majority.nn.methods import METHODS, Method
 
 PAGE = Path(__file__).parents[3] / "docs/how-to/custom-method.md"
 BAGS = Bags.from_lists([np.eye(4)[:size] for size in (3, 1, 4)], ["a", "b", "c"])
 
 
-class Scores(Count):
-    def forward(self, features, segments):
-        output = super().forward(features, segments)
+class Scores(CountLoss):
+    def predict(self, logits, segments):
+        output = super().predict(logits, segments)
         return output._replace(instance_log_probs=output.instance_log_probs + 1)
 
 
-class Narrow(Count):
-    def forward(self, features, segments):
-        output = super().forward(features, segments)
+class Narrow(CountLoss):
+    def predict(self, logits, segments):
+        output = super().predict(logits, segments)
         return output._replace(instance_log_probs=output.instance_log_probs[:, 1:])
 
 
-class Mean(Count):
-    def losses(self, output, segments, target):
-        return super().losses(output, segments, target).mean()
+class Mean(CountLoss):
+    def compute(self, output, segments, target):
+        return super().compute(output, segments, target).mean()
 
 
-class OfInstances(Count):
-    def losses(self, output, segments, target):
+class OfInstances(CountLoss):
+    def compute(self, output, segments, target):
         return output.instance_log_probs[:, 0]
 
 
-class Nothing(Count):
-    def losses(self, output, segments, target):
+class Nothing(CountLoss):
+    def compute(self, output, segments, target):
         pass
 
 
-class Pair(Count):
-    def forward(self, features, segments):
-        return tuple(super().forward(features, segments))
+class Pair(CountLoss):
+    def predict(self, logits, segments):
+        return tuple(super().predict(logits, segments))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ class Pair(Count):
         (Mean, r"losses of 2 bags are \(\): return one per bag"),
         (OfInstances, r"losses of 2 bags are \(\d+,\)"),
         (Nothing, "losses of 2 bags are NoneType"),
-        (Pair, "forward returns a tuple: return a BagOutput"),
+        (Pair, "the prediction is a tuple: return a BagOutput"),
     ],
 )
 def test_wrong_outputs_of_a_custom_head_are_errors(head, message, monkeypatch):
@@ -66,14 +66,14 @@ def test_wrong_outputs_of_a_custom_head_are_errors(head, message, monkeypatch):
     assert model.head.training
 
 
-class Weighted(Count):
-    """Its loss has trainable weights."""
+class Weighted(CountLoss):
+    """It has trainable weights."""
 
-    def __init__(self, in_features, n_classes):
-        super().__init__(in_features, n_classes)
-        self.weights = torch.nn.Parameter(torch.zeros(n_classes))
+    def __init__(self, **common):
+        super().__init__(**common)
+        self.weights = torch.nn.Parameter(torch.zeros(3))
 
-    def losses(self, output, segments, target):
+    def compute(self, output, segments, target):
         scores = (output.bag_log_probs * self.weights.exp()).log_softmax(dim=1)
         return -scores.gather(1, target.labels[:, None])[:, 0]
 
@@ -82,13 +82,13 @@ def test_a_loss_may_have_trainable_weights(monkeypatch):
     monkeypatch.setitem(METHODS, "custom", Method("custom", Weighted, "a custom head"))
     model = build_model(BAGS, "custom")
     fit(model, BAGS, BAGS, Settings(epochs=2), device="cpu")
-    assert model.head.weights.abs().sum() > 0
+    assert model.head.loss.weights.abs().sum() > 0
 
 
-@pytest.mark.parametrize("head", [torch.nn.Linear, Count(4, 3), None])
+@pytest.mark.parametrize("head", [torch.nn.Linear, CountLoss(), None])
 def test_a_head_of_another_kind_is_refused_with_the_class_to_derive_from(head):
-    with pytest.raises(InputError, match=r"power.*majority\.Head"):
-        Method("power", head, "about")
+    with pytest.raises(InputError, match=r"power.*BagLoss or Head"):
+        _ = Method("power", head, "about").kind
 
 
 def test_the_method_of_the_page_trains(registries):

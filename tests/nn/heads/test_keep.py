@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from majority.data.background import Background
-from majority.data.batches import Target
 from majority.data.segments import Segments
-from majority.nn.heads import METHODS, create_head
+from majority.data.targets import Target
+from majority.nn.methods import METHODS, create_head
 
 D, C = 6, 5
 # Instances attend to each other, kept or not: an instance left out of the sum is still in the bag.
@@ -24,14 +24,15 @@ def make_case(name, sizes, **options):
     head = create_head(name, D, C, **options).double().eval()
     keep = np.concatenate([rng.permutation(np.arange(size) < (size + 1) // 2) for size in sizes])
     features = torch.from_numpy(rng.normal(size=(sum(sizes), D)))
-    target = Target(torch.from_numpy(rng.integers(1, C, len(sizes))), torch.from_numpy(rng.integers(C, size=len(keep))))
+    target = Target.of(torch.from_numpy(rng.integers(1, C, len(sizes))), C)
+    target = target._replace(instance_labels=torch.from_numpy(rng.integers(C, size=len(keep))))
     return head, features, torch.from_numpy(keep), target
 
 
 def check_agreement(head, features, keep, target, sizes):
     segments = Segments(sizes, keep=keep)
     fewer = Segments(segments.kept_sizes.tolist())
-    of_fewer = Target(target.labels, target.instance_labels[keep])
+    of_fewer = Target(target.allowed, instance_labels=target.instance_labels[keep])
     output, expected = head(features, segments), head(features[keep], fewer)
     torch.testing.assert_close(output.bag_log_probs, expected.bag_log_probs)
     torch.testing.assert_close(output.instance_log_probs[keep], expected.instance_log_probs)
@@ -59,9 +60,9 @@ def test_the_winner_share_is_estimated_from_the_kept_rows(sizes, background):
     segments = Segments(sizes, keep=keep)
     shares = []
     for rows, of_rows in ((features, segments), (features[keep], Segments(segments.kept_sizes.tolist()))):
-        head.train().winner_share.fill_(0.2)
+        head.train().loss.winner_share.fill_(0.2)
         head.losses(head(rows, of_rows), of_rows, target)
-        shares.append(head.winner_share.clone())
+        shares.append(head.loss.winner_share.clone())
     torch.testing.assert_close(shares[0], shares[1])
 
 

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from majority.data.batches import Target
 from majority.data.segments import Segments
-from majority.nn.heads import create_head, nystrom
+from majority.data.targets import Target
+from majority.nn.heads import nystrom
 from majority.nn.heads.nystrom import NystromAttention, pseudo_inverse
+from majority.nn.methods import create_head
 
 D, C = 6, 5
 
@@ -25,7 +26,7 @@ def train_step(head, features, sizes):
     labels = torch.arange(len(sizes)) % C
     segments = Segments(sizes)
     output = head(features, segments)
-    head.losses(output, segments, Target(labels)).mean().backward()
+    head.losses(output, segments, Target.of(labels, output.bag_log_probs.shape[1])).mean().backward()
     return output
 
 

@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from majority import Bags, build_model
-from majority.data.batches import Target
 from majority.data.segments import Segments
+from majority.data.targets import Target
 from majority.errors import InputError
-from majority.nn.heads import METHODS, create_head
 from majority.nn.heads.feature_pool import p_norm
+from majority.nn.methods import METHODS, create_head
 
 HEADS = (
     *("output-mean", "feature-mean", "feature-max", "feature-pnorm", "feature-lse"),
@@ -165,7 +165,7 @@ def test_needs_bag_is_true_if_an_instance_depends_on_its_bag(name):
     head, features = make_head(name), make_features(4)
     within = head(features, Segments([4])).instance_log_probs
     alone = head(features, Segments([1] * 4)).instance_log_probs
-    assert METHODS[name].head.needs_bag is not torch.allclose(within, alone)
+    assert METHODS[name].needs_bag is not torch.allclose(within, alone)
 
 
 # ---------------------------------------------------------------- training
@@ -175,7 +175,7 @@ def train_step(head, features, sizes):
     labels = torch.arange(len(sizes)) % C
     segments = Segments(sizes)
     output = head(features, segments)
-    head.losses(output, segments, Target(labels)).mean().backward()
+    head.losses(output, segments, Target.of(labels, output.bag_log_probs.shape[1])).mean().backward()
     return output
 
 
@@ -203,7 +203,7 @@ def test_through_a_model_in_bfloat16(name):
     segments = Segments(SIZES["ragged"])
     with torch.autocast("cpu", torch.bfloat16):
         output = model(torch.from_numpy(np.concatenate(lists)), segments)
-        losses = model.head.losses(output, segments, Target(torch.tensor([0, 1, 2, 0, 1])))
+        losses = model.head.losses(output, segments, Target.of(torch.tensor([0, 1, 2, 0, 1]), 3))
     assert output.bag_log_probs.dtype == output.instance_log_probs.dtype == losses.dtype == torch.float32
     torch.testing.assert_close(output.bag_log_probs.exp().sum(dim=1), torch.ones(5))
     losses.mean().backward()
@@ -216,7 +216,7 @@ def test_the_loss_decreases(name):
     head = create_head(name, D, C)
     sizes = [4, 6, 5, 3, 7]
     features = (torch.eye(C, D) * 3).repeat_interleave(torch.tensor(sizes), dim=0) + 0.1 * make_features(25).float()
-    target, segments = Target(torch.arange(5)), Segments(sizes)
+    target, segments = Target.of(torch.arange(5), 5), Segments(sizes)
     optimizer = torch.optim.Adam(head.parameters(), lr=3e-3)
     losses = []
     for _ in range(15):
@@ -233,7 +233,7 @@ def test_the_loss_decreases(name):
 def test_output_mean_applies_softmax_three_times():
     head, features, segments = make_head("output-mean"), make_features(7), Segments([3, 4])
     output = head(features, segments)
-    losses = head.losses(output, segments, Target(torch.tensor([1, 4])))
+    losses = head.losses(output, segments, Target.of(torch.tensor([1, 4]), 5))
     for i, (bag, label) in enumerate(zip(features.split([3, 4]), (1, 4), strict=True)):
         _, mean = reference_output_mean(head, bag)
         torch.testing.assert_close(losses[i], -softmax(softmax(mean, 0), 0)[label].log())
@@ -246,7 +246,8 @@ def test_output_mean_loss_of_ten_classes_stays_between_its_bounds():
         head.classifier.bias.zero_()
     segments = Segments([4])
     losses = [
-        head.losses(head(torch.eye(10)[[0] * 4], segments), segments, Target(torch.tensor([label]))) for label in (0, 1)
+        head.losses(head(torch.eye(10)[[0] * 4], segments), segments, Target.of(torch.tensor([label]), 10))
+        for label in (0, 1)
     ]
     right, wrong = math.e / (math.e + 9), 1 / (math.e + 9)
     log_total = math.log(math.exp(right) + 9 * math.exp(wrong))
@@ -303,13 +304,14 @@ def test_bags_of_equal_size_are_grouped():
 
 PEAK_OF_A_STEP = """
 import resource, sys, torch
-from majority import Target, create_head
+from majority.data.targets import Target
+from majority.nn.methods import create_head
 from majority.data.segments import Segments
 torch.set_num_threads(1)
 head = create_head("additive-transmil", 16, 3).train()
 def step(n):
     segments = Segments([n])
-    head.losses(head(torch.randn(n, 16), segments), segments, Target(torch.tensor([0]))).mean().backward()
+    head.losses(head(torch.randn(n, 16), segments), segments, Target.of(torch.tensor([0]), 3)).mean().backward()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 print(-step(64) + step(int(sys.argv[1])))
 """

@@ -272,7 +272,7 @@ def test_the_head_stage_leaves_the_network_alone(tmp_path):
 
 def test_epochs_are_chosen_by_the_validation_bags(tmp_path, whole):
     parts = digits()
-    labels = BagLabels((parts.val.labels + 1) % 10)
+    labels = BagLabels.of((parts.val.labels + 1) % 10, 10)
     other = census.train(run_of(tmp_path, parts._replace(val=parts.val._with(bag_labels=labels))))
     one, two = whole.stages["head"], other.stages["head"]
     assert one.history[0]["train_loss"] == two.history[0]["train_loss"]
@@ -336,7 +336,7 @@ def test_the_student_has_the_running_statistics_of_the_last_teacher(tmp_path):
     settings = replace(WITH_PRETRAIN, pretrain=None, head=None)
     trained = census.train(run_of(tmp_path, digits(), "adjusted-mean", settings))
     teacher = load_file(tmp_path / "stages/teacher-2/weights.safetensors")
-    assert trained.model.head.winner_share.item() == teacher["head.winner_share"].item() != 0.1
+    assert trained.model.head.loss.winner_share.item() == teacher["head.loss.winner_share"].item() != 0.1
 
 
 def test_without_pretraining_every_network_starts_from_different_weights(tmp_path):

@@ -53,8 +53,8 @@ def test_a_head_on_discriminants_has_the_label_frequencies(tmp_path, vectors):
     parts = vectors()
     run = run_of(tmp_path, parts._replace(train=parts.train.subset(np.flatnonzero(np.arange(60) % 6 > 0))))
     linear, whole = census.linear_model(run, run.fresh_model()), build_model(run.train, "adjusted-mean", "mlp")
-    assert torch.equal(linear.head.label_shares, whole.head.label_shares)
-    assert linear.head.label_shares.unique().numel() > 1
+    assert torch.equal(linear.head.loss.label_shares, whole.head.loss.label_shares)
+    assert linear.head.loss.label_shares.unique().numel() > 1
 
 
 def test_distilled_teachers_are_separate_networks(tmp_path, monkeypatch, vectors):

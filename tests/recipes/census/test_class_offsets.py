@@ -40,7 +40,7 @@ def reference(probabilities, bags, voting=(0, 1, 2), weights=None, wrong=0.0):
     """The most probable offsets by another optimizer, bag by bag and pair by pair."""
     wrong = max(wrong, LEAST_WRONG)
     weights = np.ones(len(probabilities)) if weights is None else weights
-    allowed, log_probs = bags.bag_labels.allowed_classes(3)[:, list(voting)], np.log(np.maximum(probabilities, 1e-8))
+    allowed, log_probs = bags.bag_labels.allowed[:, list(voting)], np.log(np.maximum(probabilities, 1e-8))
 
     def full(values):
         offsets = np.zeros(3)
@@ -95,10 +95,9 @@ def test_the_same_with_weights():
 
 def test_the_same_with_labels_that_name_several_classes():
     bags, probabilities = random_case(5)
-    allowed = bags.bag_labels.allowed_classes(3).copy()
+    allowed = bags.bag_labels.allowed.copy()
     allowed[:10, 0] = True
-    winners = np.where(allowed.sum(axis=1) == 1, allowed.argmax(axis=1), -1)
-    several = bags._with(bag_labels=BagLabels(winners, None, allowed))
+    several = bags._with(bag_labels=BagLabels(allowed))
     for wrong in (0.0, 0.2):
         expected = reference(probabilities, several, wrong=wrong)
         assert found(probabilities, several, wrong) == pytest.approx(expected, abs=1e-3)

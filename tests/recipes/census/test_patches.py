@@ -87,7 +87,7 @@ def test_components_are_those_of_some_of_many_images(monkeypatch):
 
 def test_no_label_is_used():
     bags = textures()
-    other = bags._with(bag_labels=BagLabels(1 - bags.labels), instance_labels=None)
+    other = bags._with(bag_labels=BagLabels.of(1 - bags.labels, 2), instance_labels=None)
     assert (other.labels != bags.labels).all()
     for name, value in found(bags).state_dict().items():
         assert torch.equal(value, found(other).state_dict()[name]), name
@@ -151,7 +151,9 @@ def test_the_share_of_a_background_is_estimated_with_heads_on_patches(tmp_path):
 
 def test_without_heads_there_is_a_teacher_of_each_loss(tmp_path):
     """For example because a class is never the label of a bag."""
-    train, val = (bags._with(classes=("a", "b", "never")) for bags in (textures(16), textures(8, seed=1)))
+    classes = ("a", "b", "never")
+    parts = textures(16), textures(8, seed=1)
+    train, val = (bags._with(classes=classes, bag_labels=bags.bag_labels.with_classes(3)) for bags in parts)
     plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False)).with_settings({"training.epochs": 1})
     trained = train_by_plan(
         plan, "auto", train, val, model_builder(plan, "auto", train), tmp_path / "run", device="cpu"

@@ -29,7 +29,7 @@ def test_a_head_alone_reads_what_the_whole_model_reads():
 def test_a_head_alone_has_the_statistics_of_the_labels():
     bags = load_source("digits").make_parts(scenario="small", bags=24, bag_size=8, labels="top2").train
     model = build_model(bags, "adjusted-mean", "tiny")
-    assert model.head.runner_up_worths.unique().numel() > 1
+    assert model.head.loss.runner_up_worths.unique().numel() > 1
     alone = dict(census.head_alone(model, bags_of_features(model, bags, "cpu")).head.named_buffers())
     for name, buffer in model.head.named_buffers():
         assert torch.equal(alone[name], buffer), name

@@ -72,7 +72,7 @@ def test_pretrain_and_student_learn_from_validation_instances_and_no_stage_from_
         assert (val <= set(seen[stage].index)) == settings.validation_instances
         assert settings.validation_instances or not val & set(seen[stage].index)
     for stage in ("teacher-1", "student"):
-        assert np.array_equal(seen[stage].bag_labels.counts(10), parts.train.bag_labels.counts(10))
+        assert np.array_equal(seen[stage].bag_labels.counts, parts.train.bag_labels.counts)
     assert len(seen["head"]) == len(parts.train), "the head learns from labelled bags alone"
 
 

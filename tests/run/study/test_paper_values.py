@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from majority.nn.heads import METHODS
+from majority.nn.methods import METHODS
 from majority.run.study.paper_values import SETS, printed_accuracy, printed_consistency, printed_notes, printed_set
 
 LARGE = """

@@ -71,13 +71,14 @@ def test_ratios_belong_to_mpem_and_plans_of_other_recipes_have_none():
     assert plan.keys() == {"recipe", "backbone", "pixels", "training"}
 
 
+MPEM = "mpem (mpem.ratios 0.3 0.5 0.7)"
 WITHOUT_SEARCH = "census (census.mixed_views 0.5, census.search_epochs 0, no census.validation_instances)"
 
 
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
-        ("paper/paper-1500-epochs.jsonl", {"paper", "paper (precision float32)"}),
+        ("paper/paper-1500-epochs.jsonl", {"paper", "paper (precision float32)", "paper (of counts)", MPEM}),
         ("paper/paper-patience-50-fold-0.jsonl", {"paper (patience 50)"}),
         ("paper/cifar10-large-fold0-150-epochs.jsonl", {"paper (settings not recorded, 150 epochs run)"}),
         ("digits/results.jsonl", {"quick"}),

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from majority.nn.heads import METHODS
+from majority.nn.methods import METHODS
 from majority.run.study import aggregate, as_csv, as_markdown
 from majority.run.study.tables import format_figure
 

@@ -36,7 +36,8 @@ class NamedSource:
     needed. In a file of your own, which MAJORITY_PLUGINS names:
 
         import numpy as np
-        from majority import LabelledSet, NamedSource, register
+        from majority import LabelledSet, register
+        from majority.io import NamedSource
 
         def load_mine():
             return LabelledSet("mine", np.load("images.npy"), np.load("labels.npy"), ("cat", "dog"))

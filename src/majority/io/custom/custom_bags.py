@@ -142,7 +142,7 @@ class CustomBags:
         if folds < 3 or fold not in range(folds):
             raise InputError(f"fold {fold} of {folds}: give 3 or more folds, and a fold from 0 to folds - 1")
         everything, bags = bags, bags.with_labels()
-        strata = bags.bag_labels.strata(len(bags.classes))
+        strata = bags.bag_labels.strata
         rng, shares = np.random.default_rng(data_seed), np.full(folds, 1 / folds)
         if bags.groups is None:
             fold_of = stratified_split(strata, shares, rng)
@@ -168,9 +168,9 @@ class CustomBags:
     def _first_with(self, label: int) -> str:
         """The first bag whose label or runner-up this class is."""
         labels, name = self.bags.bag_labels, self.bags.classes[label]
-        named = labels.winners == label if labels.allowed is None else labels.allowed[:, label]
+        named = labels.allowed[:, label]
         kind = "label" if named.any() else "second_label"
-        first = named if named.any() or labels.seconds is None else labels.seconds == label
+        first = named if named.any() else labels.seconds == label
         return f"the {kind} of {self.bags.describe(int(np.argmax(first)))} is {name}"
 
 

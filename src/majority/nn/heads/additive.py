@@ -10,8 +10,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ...data.segments import Segments
+from ...losses import BagOutput
 from ..backbones.norm import BatchNorm1d
-from .base import BagOutput, Head
+from .base import Head
 
 HIDDEN = 256
 
@@ -32,7 +33,7 @@ class Additive(Head):
             nn.Linear(HIDDEN, n_classes),
         )
 
-    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
+    def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
         weights = segments.softmax(self.score(features))  # (n, 1)
         logits = self.classifier(weights * features)  # (n, C)
         return BagOutput(logits.log_softmax(dim=1), segments.sum(logits).log_softmax(dim=1))

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from ...data.segments import Segments
-from .base import BagOutput, Head
+from ...losses import BagOutput
+from .base import Head
 from .nystrom import NystromAttention
 
 WIDTH, HEADS, HIDDEN = 512, 8, 256
@@ -60,7 +61,7 @@ class AdditiveTransMIL(Head):
             nn.LayerNorm(WIDTH), nn.Linear(WIDTH, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, n_classes)
         )
 
-    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
+    def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
         groups, order = segments.by_size
         x = self.embed(features if order is None else features[order])  # (n, width)
         for layer in self.layers:

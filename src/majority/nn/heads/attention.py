@@ -9,7 +9,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ...data.segments import Segments
-from .base import BagOutput, Head
+from ...losses import BagOutput
+from .base import Head
 
 HIDDEN = 128
 
@@ -20,7 +21,7 @@ class Attention(Head):
         self.score = nn.Sequential(nn.Linear(in_features, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 1))
         self.classifier = nn.Linear(in_features, n_classes)
 
-    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
+    def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
         weights = segments.softmax(self.score(features))  # (n, 1)
         pooled = segments.sum(weights * features)  # (b, d)
         return BagOutput(self.classifier(features).log_softmax(dim=1), self.classifier(pooled).log_softmax(dim=1))

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from ...data.segments import Segments
-from .base import BagOutput, Head
+from ...losses import BagOutput
+from .base import Head
 
 SHARPNESS = 4.0  # p of the norm, and the factor inside log-sum-exp, as published
 MAX_SHARPNESS = 100.0
@@ -67,6 +68,6 @@ class FeaturePool(Head):
         self.pool, self.p = pool, SHARPNESS if p is None else float(p)
         self.classifier = nn.Linear(in_features, n_classes)
 
-    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
+    def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
         pooled = POOLS[self.pool](features, segments, self.p)  # (b, d)
         return BagOutput(self.classifier(features).log_softmax(dim=1), self.classifier(pooled).log_softmax(dim=1))

@@ -54,7 +54,7 @@ def find_offsets(probabilities: Tensor, bags: Bags, wrong: float = 0.0) -> Tenso
     labels = labels if bags.background is None else labels.without_class(bags.background)
     n_voting = int(votes.sum())
     rates, by_chance = map(torch.from_numpy, wrong_rates(labels, max(wrong, LEAST_WRONG), n_voting))  # (b,), (b,)
-    allowed = torch.from_numpy(labels.allowed_classes(n_voting))  # (b, voting classes)
+    allowed = torch.from_numpy(labels.allowed)  # (b, voting classes)
     weights = None if bags.weights is None else torch.from_numpy(bags.weights[rows]).double()
     chosen = probabilities[torch.from_numpy(rows).to(probabilities.device)].cpu().double()
     log_probs = chosen.clamp(min=SMALLEST_PROBABILITY).log()

@@ -21,7 +21,7 @@ MAX_SCALE = 100  # features whose deviations differ by more than this factor are
 def is_applicable(bags: Bags, width: int | None) -> bool:
     """Whether the features are vectors of moderate width, every class but a background is a label, and some label has
     two bags."""
-    counts = bags.bag_labels.counts(len(bags.classes))[bags.voting_classes]
+    counts = bags.bag_labels.counts[bags.voting_classes]
     is_narrow = width is not None and width <= MAX_FEATURES
     return bool(is_narrow and counts.min() > 0 and counts.sum() > len(counts))
 
@@ -82,7 +82,7 @@ def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # 
     whitening = (directions[:, varies] / variances[varies].sqrt()).flip(1)  # (d, k), largest variance first
 
     voters = torch.from_numpy(bags.voting_classes).to(chosen)
-    counts = torch.from_numpy(bags.bag_labels.counts(classes)).to(label_sums)[voters]
+    counts = torch.from_numpy(bags.bag_labels.counts).to(label_sums)[voters]
     label_means = label_sums[voters] / counts.unsqueeze(1)
     within = (bag_squares - (label_means * counts.unsqueeze(1)).T @ label_means) / (named - len(voters))
     by_chance = ((within @ whitening) * whitening).sum(dim=0) * (1 / counts).mean()  # (k,) variance of a label's mean

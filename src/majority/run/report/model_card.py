@@ -12,7 +12,7 @@ from typing import Any
 from ...data.bags import Bags
 from ...errors import count_noun
 from ...files import write_text
-from ...nn.heads import AUTO
+from ...nn.methods import AUTO
 from ...predict.classifier import Classifier
 from ...predict.metrics import coverage_note
 from ...recipes import describe_result

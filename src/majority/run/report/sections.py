@@ -194,13 +194,10 @@ def _bag_summary(classified: ClassifiedBags, bag: int) -> dict[str, Any]:
     labels = classified.bags.bag_labels
     predicted, counted, framed = (int(of[bag]) for of in (classified.predicted, classified.counted, classified.framed))
     share, margin = (float(of[bag]) for of in classified.lead)
-    named = [int(labels.winners[bag])] if labels.named[bag] else []
-    if labels.allowed is not None and not named:
-        named = np.flatnonzero(labels.allowed[bag]).tolist()
     return {
         "name": classified.bag_name(bag),
-        "labels": named,  # empty: no label; several: one of them
-        "second": None if labels.seconds is None or labels.seconds[bag] == UNKNOWN else int(labels.seconds[bag]),
+        "labels": np.flatnonzero(labels.allowed[bag]).tolist(),  # empty: no label; several: one of them
+        "second": None if labels.seconds[bag] == UNKNOWN else int(labels.seconds[bag]),
         "predicted": predicted,
         "counted": counted,
         "correct": bool(classified.right[bag]),

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from ...nn.heads import METHODS
+from ...nn.methods import METHODS
 from .comparison import CRITERION, Comparison
 from .results import Result, Setting
 from .statistics import mean_by_fold
@@ -123,5 +123,5 @@ def _choice(panel: tuple[Setting, str | None, str], runs: dict[str, list[Result]
 def _sees_instance_labels(run: Result) -> bool:
     """As the run recorded it; for older runs, as their method does, if it is known."""
     method = METHODS.get(run["method"])
-    sees: bool = run.get("sees_instance_labels", method is not None and method.head.sees_instance_labels)
+    sees: bool = run.get("sees_instance_labels", method is not None and method.kind.sees_instance_labels)
     return sees

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ...errors import InputError
-from ...nn.heads import METHODS
+from ...nn.methods import METHODS
 from ...predict.metrics import coverage_note
 from .paper_values import SETS, STAND_INS, printed_accuracy, printed_consistency, printed_set
 from .results import Result, Setting

@@ -16,7 +16,7 @@ from ...files import remove_leftovers, write_shared_json
 from ...io import CustomBags, is_custom_source, load, names
 from ...io.benchmarks.labelled import N_FOLDS
 from ...log import Log, no_log
-from ...nn.heads import METHODS, sees_instance_labels
+from ...nn.methods import METHODS, sees_instance_labels
 from ..cluster import LOCAL, check_on
 from ..config import OPTIONS, BenchmarkBags, OwnBags, RunConfig, Shorthands, plan_setting
 from ..data import make_parts, open_source

@@ -15,7 +15,7 @@ from ...descriptions import DEFAULT_RECIPE
 from ...errors import InputError
 from ...files import read_json
 from ...io import is_custom_source
-from ...nn.heads import AUTO, DEFAULT_METHOD
+from ...nn.methods import AUTO, DEFAULT_METHOD
 from ...recipes import RECIPES
 from ..config_errors import damaged
 from ..study_config import StudyConfig

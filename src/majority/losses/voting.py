@@ -1,26 +1,31 @@
-"""VotingHead: heads that classify each instance and count the votes. A background class is not counted."""
+"""VotingLoss: losses that count the votes of instances. A background class does not vote and is not counted."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...data.background import Background
-from ...data.batches import Target
-from ...data.labels import KINDS
-from ...data.segments import Segments
-from ...losses.functional import runner_up_log_probs, share_divergence
-from .base import BagOutput, Head, winner_log_probs
+from ..data.background import Background
+from ..data.labels import KINDS
+from ..data.segments import Segments
+from ..data.targets import Target
+from .base import BagLoss, BagOutput
+from .functional import runner_up_log_probs, share_divergence, winner_log_probs
 
 
-class VotingHead(Head):
-    """A subclass defines `classify` and `count`. `create_head` sets `background`."""
+class VotingLoss(BagLoss):
+    """A subclass defines `count`. ``background`` is the class that does not vote, by its number."""
 
-    label_kinds = KINDS
-    background: Background | None = None
+    uses_weights, label_kinds = True, KINDS
 
-    def classify(self, features: Tensor) -> Tensor:  # (n, in_features) -> (n, K) log-probabilities
-        raise NotImplementedError
+    def __init__(self, *, background: Background | int | None = None, **common: Any):
+        super().__init__(**common)
+        self.background = Background(background) if isinstance(background, int) else background
+
+    def classify(self, logits: Tensor) -> Tensor:  # (n, K) -> (n, K) log-probabilities
+        return logits.log_softmax(dim=1)
 
     def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor, Tensor | None]:
         """(n, C) log-probabilities of the votes -> (b, C) bag log-probabilities, and (b, C) scores or None.
@@ -29,8 +34,8 @@ class VotingHead(Head):
         """
         raise NotImplementedError
 
-    def forward(self, features: Tensor, segments: Segments) -> BagOutput:
-        instances = self.classify(features)  # (n, K)
+    def predict(self, logits: Tensor, segments: Segments) -> BagOutput:
+        instances = self.classify(logits)
         if self.background is None:
             return BagOutput(instances, *self.count(instances, segments))
         column = self.background.index
@@ -38,18 +43,17 @@ class VotingHead(Head):
         scores = None if scores is None else with_impossible_column(scores, column)
         return BagOutput(instances, with_impossible_column(bags, column), scores)
 
-    def losses(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
+    def compute(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
         """The negative log-likelihood of the label, with its runner-up if it has one, and, if the share of the
         background is given, its prior.
 
         The prior is on the share among all instances of the batch: single bags may differ.
         """
         scores = output.bag_log_probs if output.bag_scores is None else output.bag_scores
-        losses = -winner_log_probs(scores, target)
-        if target.seconds is not None:
-            given = target.seconds >= 0
-            first, second = (numbers.clamp(min=0) for numbers in (target.labels, target.seconds))
-            losses = losses - torch.where(given, self.runner_up(output, segments, first, second), 0.0)
+        losses = -winner_log_probs(scores, target.allowed)
+        if target.runner_up is not None:
+            given, second = target.runner_up.any(dim=1), target.runner_up.int().argmax(dim=1)
+            losses = losses - torch.where(given, self.runner_up(output, segments, target.labels, second), 0.0)
         background = self.background
         if background is None or background.share is None:
             return losses

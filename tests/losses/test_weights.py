@@ -10,14 +10,15 @@ from scipy.stats import norm
 
 from majority import Bags, InputError, Settings, build_model, fit
 from majority.data.background import Background
-from majority.data.batches import Target
 from majority.data.segments import Segments
 from majority.data.streaming import make_loader
-from majority.nn.heads import METHODS, BagOutput, Head, create_head
-from majority.nn.heads.voting_head import VotingHead
+from majority.data.targets import Target
+from majority.losses import BagOutput, VotingLoss
+from majority.nn.heads import Head
+from majority.nn.methods import METHODS, create_head
 
 D, C = 5, 4
-ABLE = [name for name, method in METHODS.items() if method.head.uses_weights]
+ABLE = [name for name, method in METHODS.items() if method.kind.uses_weights]
 SIZES = {"ragged": [3, 1, 6], "equal": [4, 4]}
 
 
@@ -88,7 +89,8 @@ def test_an_instance_of_weight_two_is_two_instances(name):
 def test_equal_weights_change_nothing(name):
     head, sizes = make_head(name), [3, 1, 4]
     rows = torch.randn(8, D, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
-    target = Target(torch.tensor([0, 3, 1]), torch.randint(C, (8,), generator=torch.Generator().manual_seed(4)))
+    truth = torch.randint(C, (8,), generator=torch.Generator().manual_seed(4))
+    target = Target.of(torch.tensor([0, 3, 1]), C)._replace(instance_labels=truth)
     plain, weighted = Segments(sizes), Segments(sizes, weights=torch.full((8,), 7.0))
     one, other = head(rows, plain), head(rows, weighted)
     torch.testing.assert_close(other.bag_log_probs, one.bag_log_probs)
@@ -121,7 +123,7 @@ def weighted_bags(weights=None, seed=0):
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_follows_weights_or_says_that_it_cannot(name):
     bags = weighted_bags([np.arange(1, size + 1) for size in (3, 2, 5, 4)])
-    if METHODS[name].head.sees_instance_labels:
+    if METHODS[name].kind.sees_instance_labels:
         bags.instance_labels = np.arange(14) % 2
     model = build_model(bags, name, "linear")
     if name in ABLE:
@@ -132,7 +134,7 @@ def test_a_method_follows_weights_or_says_that_it_cannot(name):
 
 
 def test_a_subclass_that_counts_by_itself_must_declare_that_it_follows_weights():
-    class Own(VotingHead):
+    class Own(VotingLoss):
         def count(self, votes, segments):
             return votes, None
 
@@ -140,7 +142,7 @@ def test_a_subclass_that_counts_by_itself_must_declare_that_it_follows_weights()
         uses_weights = True
 
     class Plain(Head):
-        def forward(self, features, segments):
+        def aggregate(self, features, segments):
             return BagOutput(features, features)
 
     assert not Own.uses_weights

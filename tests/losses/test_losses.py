@@ -10,11 +10,12 @@ from scipy.special import log_softmax
 from scipy.stats import norm
 
 from majority import Bags, Settings, build_model, evaluate, fit, make_bags
-from majority.data.batches import Target
 from majority.data.segments import Segments
+from majority.data.targets import Target
 from majority.data.training_labels import use_instance_labels
 from majority.errors import InputError
-from majority.nn.heads import METHODS, create_head
+from majority.nn.heads import InstanceHead
+from majority.nn.methods import METHODS, create_head
 from majority.training import objectives
 
 D, C = 6, 5
@@ -22,7 +23,7 @@ HEADS = ("count", "soft-count", "count-only", "log-mean", "vote", "naive", "prop
 SIZES = {"ragged": [3, 1, 7, 2], "equal": [4, 4, 4], "single instances": [1, 1], "one instance": [1]}
 every_head = pytest.mark.parametrize("name", HEADS)
 every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
-LABEL_METHODS = [name for name, method in METHODS.items() if not method.head.sees_instance_labels]
+LABEL_METHODS = [name for name, method in METHODS.items() if not method.kind.sees_instance_labels]
 
 
 def make_head(name, **options):
@@ -39,7 +40,7 @@ def make_features(n, seed=1):
 def make_target(sizes, seed=2):
     generator = torch.Generator().manual_seed(seed)
     labels, instance_labels = (torch.randint(C, (n,), generator=generator) for n in (len(sizes), sum(sizes)))
-    return Target(labels, instance_labels)
+    return Target.of(labels, C)._replace(instance_labels=instance_labels)
 
 
 # ---------------------------------------------------------------- references for one bag
@@ -95,7 +96,7 @@ def test_the_loss_of_vote_uses_unnormalised_scores():
     head, segments = make_head("vote"), Segments([3, 4])
     output = head(make_features(7), segments)
     assert torch.equal(output.bag_log_probs, output.bag_scores.log_softmax(dim=1))
-    losses = head.losses(output, segments, Target(torch.tensor([1, 4])))
+    losses = head.losses(output, segments, Target.of(torch.tensor([1, 4]), C))
     assert torch.equal(losses, -output.bag_scores[[0, 1], [1, 4]])
     assert not torch.allclose(losses, -output.bag_log_probs[[0, 1], [1, 4]])
 
@@ -111,8 +112,8 @@ def test_bag_loss_ignores_instance_labels():
             other = target._replace(instance_labels=(target.instance_labels + 1) % C)
             assert not torch.equal(head.losses(output, segments, other), with_labels)
         else:
-            assert torch.equal(head.losses(output, segments, Target(target.labels)), with_labels)
-    assert [name for name in METHODS if METHODS[name].head.sees_instance_labels] == ["proportion", "supervised"]
+            assert torch.equal(head.losses(output, segments, Target(target.allowed)), with_labels)
+    assert [name for name in METHODS if METHODS[name].kind.sees_instance_labels] == ["proportion", "supervised"]
 
 
 # ---------------------------------------------------------------- bags are sets and independent of each other
@@ -142,7 +143,7 @@ def test_a_bag_does_not_depend_on_the_others(name, sizes):
         alone = head(bag, Segments([len(bag)]))
         torch.testing.assert_close(packed.bag_log_probs[i : i + 1], alone.bag_log_probs)
         torch.testing.assert_close(packed.instance_log_probs.split(sizes)[i], alone.instance_log_probs)
-        loss = head.losses(alone, Segments([len(bag)]), Target(target.labels[i : i + 1], truths[i]))
+        loss = head.losses(alone, Segments([len(bag)]), Target(target.allowed[i : i + 1], instance_labels=truths[i]))
         torch.testing.assert_close(losses[i : i + 1], loss)
 
 
@@ -199,7 +200,9 @@ def test_gradients_reach_the_backbone_and_heads_compute_in_float32(name, bf16):
     bags = small_bags()
     model = build_model(bags, name, "mlp")
     segments, instances = Segments(bags.sizes), torch.from_numpy(bags.instances())
-    target = Target(torch.from_numpy(bags.labels), torch.from_numpy(bags.instance_labels))
+    target = Target.of(torch.from_numpy(bags.labels), C)._replace(
+        instance_labels=torch.from_numpy(bags.instance_labels)
+    )
     with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
         assert model.backbone(model.normalise(instances)).dtype == (torch.bfloat16 if bf16 else torch.float32)
         output = model(instances, segments)
@@ -255,7 +258,7 @@ def test_every_method_has_a_name_and_a_description():
         assert METHODS.find(name) is method
         assert method.name == name
         assert len(method.about) > 10
-        assert isinstance(create_head(name, D, C), method.head)
+        assert isinstance(create_head(name, D, C), method.kind | InstanceHead)
 
 
 # ---------------------------------------------------------------- trained on blobs
@@ -312,10 +315,12 @@ def scrambled(bags, seed):
 
 @pytest.mark.parametrize("name", ["count", "supervised"])
 def test_a_loss_gets_instance_labels_only_if_its_head_declares_it(name, monkeypatch):
-    given, head = [], METHODS[name].head
-    losses = head.losses
+    given, loss = [], METHODS[name].kind
+    compute = loss.compute
     monkeypatch.setattr(
-        head, "losses", lambda self, out, segments, target: given.append(target) or losses(self, out, segments, target)
+        loss,
+        "compute",
+        lambda self, out, segments, target: given.append(target) or compute(self, out, segments, target),
     )
     weights_after_fit(name, small_bags(0), small_bags(1, n_bags=5))
     assert len(given) == 1 + 2 * (3 + 1)  # a trial, then two epochs of three steps and one validation

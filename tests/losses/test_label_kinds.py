@@ -7,18 +7,20 @@ import numpy as np
 import pytest
 import torch
 
-from majority import Bags, InputError, build_model, create_head
+from majority import Bags, InputError, build_model
 from majority.data.background import Background
-from majority.data.batches import Target
 from majority.data.labels import KINDS, RUNNER_UP, SEVERAL, WINNER
 from majority.data.segments import Segments
+from majority.data.targets import Target
+from majority.losses import BagOutput
 from majority.losses.functional import runner_up_worths
-from majority.nn.heads import METHODS, BagOutput, Head
+from majority.nn.heads import Head
+from majority.nn.methods import METHODS, create_head
 from majority.training.loop import fit
 from majority.training.settings import Settings
 
 C = 4
-RANKED = [method.name for method in METHODS.values() if RUNNER_UP in method.head.label_kinds]
+RANKED = [method.name for method in METHODS.values() if RUNNER_UP in method.kind.label_kinds]
 COUNTING = ["count", "soft-count", "count-only", "log-mean"]
 
 
@@ -32,13 +34,9 @@ def head_of(name, background=None):
     return create_head(name, 6, C, background).eval()
 
 
-def target_of(labels, seconds=None, allowed=None):
-    numbers = torch.tensor(labels)
-    return Target(
-        numbers,
-        allowed=None if allowed is None else torch.tensor(allowed),
-        seconds=None if seconds is None else torch.tensor(seconds),
-    )
+def target_of(labels, seconds=None, allowed=None, classes=C):
+    given = torch.tensor(labels if allowed is None else allowed)
+    return Target.of(given, classes, None if seconds is None else torch.tensor(seconds))
 
 
 @pytest.mark.parametrize("name", COUNTING)
@@ -63,7 +61,7 @@ def test_log_mean_ranks_as_if_instances_were_drawn():
     classes = [0, 0, 0, 1, 1, 2]
     certain = torch.full((len(classes), C), -60.0).scatter(1, torch.tensor(classes).unsqueeze(1), 0.0)
     head, segments = head_of("log-mean"), Segments([len(classes)])
-    output = BagOutput(certain, head.count(certain, segments)[0])
+    output = BagOutput(certain, head.loss.count(certain, segments)[0])
     orders = [*permutations(classes)]
     for first, second in [(0, 1), (1, 0), (2, 1), (0, 2)]:
         hits = sum(o[0] == first and next(c for c in o if c != first) == second for o in orders)
@@ -87,7 +85,7 @@ def test_adjusted_mean_corrects_winners_and_runners_up_for_how_often_they_are_na
     head = head_of("adjusted-mean")
     firsts, seconds = [8, 1, 1, 1], [0, 2, 7, 2]
     head.see_labels(torch.tensor(firsts), torch.tensor(seconds))
-    head.eval().winner_share.fill_(0.4)
+    head.eval().loss.winner_share.fill_(0.4)
     output, segments = random_output(head, [4])
     shares = output.instance_log_probs.detach().double().exp().mean(dim=0).numpy()
     f, g = ((np.array(counts) + 1) / (sum(counts) + C) for counts in (firsts, seconds))
@@ -106,7 +104,7 @@ def test_vote_is_near_the_chance_of_the_ranking_over_all_outcomes():
     torch.manual_seed(3)
     probs = torch.tensor([[0.7, 0.2, 0.1]] * 5 + [[0.2, 0.6, 0.2]] * 3 + [[0.1, 0.2, 0.7]])
     head, segments = create_head("vote", 6, 3), Segments([len(probs)])
-    bags, scores = head.count(probs.log(), segments)
+    bags, scores = head.loss.count(probs.log(), segments)
     output = BagOutput(probs.log(), bags, scores)
     chances, votes = {}, probs.tolist()
     for outcome in product(range(3), repeat=len(probs)):
@@ -115,7 +113,10 @@ def test_vote_is_near_the_chance_of_the_ranking_over_all_outcomes():
         tied = [order for order in permutations(range(3)) if sorted(counts, reverse=True) == [counts[c] for c in order]]
         for order in tied:
             chances[order[:2]] = chances.get(order[:2], 0) + chance / len(tied)
-    found = {pair: math.exp(-head.losses(output, segments, target_of([pair[0]], [pair[1]])).item()) for pair in chances}
+    found = {
+        pair: math.exp(-head.losses(output, segments, target_of([pair[0]], [pair[1]], classes=3)).item())
+        for pair in chances
+    }
     assert sum(chances.values()) == pytest.approx(1)
     for pair, chance in chances.items():
         assert found[pair] == pytest.approx(chance, abs=0.08)
@@ -124,7 +125,7 @@ def test_vote_is_near_the_chance_of_the_ranking_over_all_outcomes():
 
 @pytest.mark.parametrize("name", RANKED)
 def test_bags_without_a_runner_up_have_the_loss_of_the_winner(name):
-    if METHODS[name].head.sees_instance_labels:
+    if METHODS[name].kind.sees_instance_labels:
         return
     head = head_of(name)
     output, segments = random_output(head, [3, 5])
@@ -134,9 +135,9 @@ def test_bags_without_a_runner_up_have_the_loss_of_the_winner(name):
     assert both[1] > plain[1]
 
 
-@pytest.mark.parametrize("name", [m.name for m in METHODS.values() if SEVERAL in m.head.label_kinds])
+@pytest.mark.parametrize("name", [m.name for m in METHODS.values() if SEVERAL in m.kind.label_kinds])
 def test_one_of_several_is_the_sum_of_their_chances(name):
-    if METHODS[name].head.sees_instance_labels:
+    if METHODS[name].kind.sees_instance_labels:
         return
     head = head_of(name)
     output, segments = random_output(head, [3, 5])
@@ -151,8 +152,9 @@ def test_one_of_several_is_the_sum_of_their_chances(name):
 @pytest.mark.parametrize("name", ["count", "log-mean", "adjusted-mean", "vote"])
 def test_the_background_is_no_runner_up(name):
     """A class that does not vote is as if it were not there."""
-    with_it, without = head_of(name, Background(1)), create_head(name, 6, C - 1)
-    output, segments = random_output(with_it, [4, 2])
+    head = head_of(name, Background(1))
+    with_it, without = head.loss, create_head(name, 6, C - 1).loss
+    output, segments = random_output(head, [4, 2])
     votes = torch.cat([output.instance_log_probs[:, :1], output.instance_log_probs[:, 2:]], dim=1)
     if name == "adjusted-mean":
         with_it.background = Background(1, phantom=0.0)
@@ -169,7 +171,7 @@ def test_the_background_is_no_runner_up(name):
 
 @pytest.mark.parametrize("name", RANKED)
 def test_the_gradient_is_finite(name):
-    if METHODS[name].head.sees_instance_labels:
+    if METHODS[name].kind.sees_instance_labels:
         return
     head = head_of(name).train()
     features = (30 * torch.randn(6, 6)).requires_grad_()

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from ...data.segments import Segments
-from ...losses.functional import vote_log_wins, vote_scores
-from .base import BagOutput, pick
-from .voting_head import VotingHead, without_column
+from ..data.segments import Segments
+from .base import BagOutput
+from .functional import pick, vote_log_wins, vote_scores
+from .voting import VotingLoss, without_column
 
 
-class Vote(VotingHead):
+class VoteLoss(VotingLoss):
+    """The negative log-likelihood that the label has more votes than each rival, if every instance casts one random
+    vote by p = softmax(z): - sum over k of log Phi((N_y - N_k) / sd(N_y - N_k)), with rivals treated as independent.
+
+    >>> import torch
+    >>> VoteLoss()(torch.tensor([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]]), torch.tensor([0, 0, 0]), torch.tensor([0]))
+    tensor(0.1663)
+    """
+
     uses_weights = True
-
-    def __init__(self, in_features: int, n_classes: int):
-        super().__init__()
-        self.classifier = nn.Linear(in_features, n_classes)
-
-    def classify(self, features: Tensor) -> Tensor:
-        return self.classifier(features).log_softmax(dim=1)
 
     def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor, Tensor]:
         scores = vote_scores(votes, segments)  # (b, C)

@@ -6,9 +6,9 @@ import torch
 
 from majority import Settings, build_model, evaluate, fit, load_source
 from majority.data.background import Background
-from majority.data.batches import Target
 from majority.data.segments import Segments
-from majority.nn.heads import create_head
+from majority.data.targets import Target
+from majority.nn.methods import create_head
 
 SIZES = [3, 1, 7, 4]
 
@@ -32,12 +32,12 @@ def test_it_equals_its_reference(winner_share):
     counts = [9, 4, 0, 2]
     head = create_head("adjusted-mean", 6, 4).eval()
     head.see_labels(torch.tensor(counts), torch.zeros(4))
-    head.winner_share.fill_(winner_share)
+    head.loss.winner_share.fill_(winner_share)
     features = np.random.default_rng(0).normal(size=(15, 6))
     output = head(torch.from_numpy(features).float(), Segments(SIZES))
     expected = reference(head, features, counts, winner_share)
     np.testing.assert_allclose(output.bag_log_probs.detach(), expected, rtol=1e-4, atol=1e-5)
-    losses = head.losses(output, Segments(SIZES), Target(torch.tensor([0, 3, 2, 1])))
+    losses = head.losses(output, Segments(SIZES), Target.of(torch.tensor([0, 3, 2, 1]), 4))
     np.testing.assert_allclose(losses.detach(), -expected[range(4), [0, 3, 2, 1]], rtol=1e-4, atol=1e-5)
 
 
@@ -46,7 +46,7 @@ def test_it_equals_log_mean_if_winners_hold_all_instances():
     adjusted, plain = create_head("adjusted-mean", 6, 4), create_head("log-mean", 6, 4)
     plain.load_state_dict(adjusted.state_dict(), strict=False)
     adjusted.see_labels(torch.tensor([9, 4, 0, 2]), torch.zeros(4))
-    adjusted.winner_share.fill_(1.0)
+    adjusted.loss.winner_share.fill_(1.0)
     features = torch.randn(15, 6)
     one, other = (head(features, Segments(SIZES)).bag_log_probs for head in (adjusted, plain))
     torch.testing.assert_close(one, other)
@@ -54,14 +54,18 @@ def test_it_equals_log_mean_if_winners_hold_all_instances():
 
 def test_the_winner_share_is_estimated_only_in_training():
     torch.manual_seed(0)
-    head, segments, target = create_head("adjusted-mean", 6, 4), Segments(SIZES), Target(torch.tensor([0, 3, 2, 1]))
+    head, segments, target = (
+        create_head("adjusted-mean", 6, 4),
+        Segments(SIZES),
+        Target.of(torch.tensor([0, 3, 2, 1]), 4),
+    )
     output = head(5 * torch.randn(15, 6), segments)
     shares = segments.mean(output.instance_log_probs.exp())[range(4), target.labels].mean().item()
     head.losses(output, segments, target)
-    assert head.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * shares)
-    before = head.winner_share.clone()
+    assert head.loss.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * shares)
+    before = head.loss.winner_share.clone()
     head.eval().losses(output, segments, target)
-    assert torch.equal(head.winner_share, before)
+    assert torch.equal(head.loss.winner_share, before)
 
 
 def test_with_a_background_shares_are_shares_of_the_votes():
@@ -82,8 +86,8 @@ def test_with_a_background_shares_are_shares_of_the_votes():
         np.testing.assert_allclose(row[voters], np.log(score / score.sum()), rtol=1e-4, atol=1e-5)
         assert row[2] == -np.inf
     share = np.mean([bag[:, y].sum() / (1 - bag[:, 2]).sum() for bag, y in zip(bags, labels, strict=True)])
-    head.losses(output, segments, Target(torch.tensor(labels)))
-    assert head.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * share, rel=1e-4)
+    head.losses(output, segments, Target.of(torch.tensor(labels), 4))
+    assert head.loss.winner_share.item() == pytest.approx(0.95 * 0.25 + 0.05 * share, rel=1e-4)
 
 
 def test_bags_without_votes_keep_the_winner_share_in_range():
@@ -91,8 +95,8 @@ def test_bags_without_votes_keep_the_winner_share_in_range():
     with torch.no_grad():
         head.classifier.bias[2] = 1e4
     segments = Segments(SIZES)
-    head.losses(head(torch.randn(15, 6), segments), segments, Target(torch.tensor([0, 3, 1, 1])))
-    assert 0 <= head.winner_share <= 0.25
+    head.losses(head(torch.randn(15, 6), segments), segments, Target.of(torch.tensor([0, 3, 1, 1]), 4))
+    assert 0 <= head.loss.winner_share <= 0.25
 
 
 def test_it_finds_classes_that_rarely_win():

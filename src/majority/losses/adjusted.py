@@ -1,0 +1,125 @@
+"""adjusted-mean: log-mean, corrected because labels are not a fair sample of the classes.
+
+With ties the lowest class wins, and a class that is often second rarely wins: classes differ more in frequency as
+labels than as instances. A plain mean explains a frequent label by more instances of its class.
+
+The correction is that of Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, for bags.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..data.labels import KINDS
+from ..data.segments import Segments
+from ..data.targets import Target
+from .base import BagOutput
+from .functional import expected_shares, pick, runner_up_log_probs, runner_up_worths, vote_log_proportions
+from .voting import VotingLoss, with_impossible_column, without_column
+
+MOMENTUM = 0.95  # of the running mean of the winners' share, per step
+
+
+class AdjustedMeanLoss(VotingLoss):
+    """-log of mean_y * f_y / e_y, normalised over the classes y, with mean = mean of softmax(z) over the bag.
+
+    f is the share of bags with each label and e the expected share of all instances of each class,
+    e = w f + (1 - w)(1 - f) / (C - 1). This assumes that the winner of a bag holds the share w, which is estimated in
+    training, and that the other classes share the rest evenly. If winners hold nearly all of their bags, e equals f and
+    the method equals log-mean.
+
+    Given the winner, the probability of the runner-up k is proportional to mean_k * h_k, where the worths h are such
+    that each class is second as often as in the training bags. There is no e, because the other classes share the rest
+    evenly.
+
+    ``label_counts`` (C,) says how many training bags have each label; without it, labels are counted as they come.
+
+    >>> loss_fn = AdjustedMeanLoss(label_counts=torch.tensor([30, 10]))
+    >>> loss_fn(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]), torch.tensor([0]))
+    tensor(0.2330)
+    """
+
+    uses_weights, label_kinds = True, KINDS
+    label_shares: Tensor  # (C,) share of training bags with each label
+    runner_up_worths: Tensor  # (C,) how often classes are second, given the winner; only losses use it
+    winner_share: Tensor  # () mean share of a bag that its winner holds
+    seen: Tensor | None  # (C,) bags with each label so far; None: label_counts were given
+
+    def __init__(self, *, label_counts: Tensor | None = None, runner_up_counts: Tensor | None = None, **common: Any):
+        super().__init__(**common)
+        self.register_buffer("label_shares", None)
+        self.register_buffer("winner_share", None)
+        self.register_buffer("runner_up_worths", None, persistent=False)
+        self.register_buffer("seen", None, persistent=False)
+        if label_counts is not None:
+            self._start(len(label_counts))
+            self.see_labels(label_counts, torch.zeros(1) if runner_up_counts is None else runner_up_counts)
+
+    @classmethod
+    def for_classes(cls, n_classes: int, **options: Any) -> AdjustedMeanLoss:
+        loss = cls(**options)
+        loss._start(n_classes)
+        return loss
+
+    def _start(self, n_classes: int, device: torch.device | None = None) -> None:
+        """All classes are equally frequent."""
+        self.label_shares = torch.full((n_classes,), 1 / n_classes, device=device)
+        self.runner_up_worths = torch.full((n_classes,), 1 / n_classes, device=device)
+        self.winner_share = torch.full((), 1 / n_classes, device=device)
+
+    def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
+        """Add-one smoothing: a class that was never a label stays possible."""
+        self.seen = None
+        label_shares, second_shares = (_smoothed(number.expand(counts.shape)) for number in (counts, seconds))
+        self.label_shares.copy_(label_shares)
+        self.runner_up_worths.copy_(runner_up_worths(label_shares, second_shares))
+
+    def predict(self, logits: Tensor, segments: Segments) -> BagOutput:
+        if self.label_shares is None:
+            self._start(logits.shape[1], logits.device)
+            self.seen = torch.zeros_like(self.label_shares)
+        return super().predict(logits, segments)
+
+    def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor, None]:
+        labels, phantom = self.label_shares, 0.0
+        if self.background is not None:
+            labels, phantom = without_column(labels.unsqueeze(0), self.background.index), self.background.phantom
+            labels = labels / labels.sum()
+        adjustment = labels.log() - expected_shares(labels, self.winner_share).log()
+        return (vote_log_proportions(votes, segments, phantom) + adjustment).log_softmax(dim=1), None
+
+    def compute(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:
+        if self.training:
+            with torch.no_grad():
+                self._follow(output, segments, target)
+        return super().compute(output, segments, target)
+
+    def _follow(self, output: BagOutput, segments: Segments, target: Target) -> None:
+        """Update the share that winners hold, and how often each class is a label, by the bags with one label."""
+        votes = segments.sum(segments.weigh(output.instance_log_probs.exp()))  # (b, K)
+        sizes = segments.kept_sizes  # (b,)
+        if self.background is not None:
+            votes = votes / (1 - votes[:, self.background.index, None] / sizes[:, None]).clamp(1e-3)
+        named = target.allowed.sum(dim=1) == 1
+        shares = torch.where(named, pick(votes, target.labels) / sizes, 0.0)
+        mean = (shares.sum() / named.sum().clamp(min=1)).to(self.winner_share)
+        self.winner_share.lerp_(torch.where(named.any(), mean, self.winner_share), 1 - MOMENTUM)
+        if self.seen is not None:
+            self.seen.add_((target.allowed & named.unsqueeze(1)).sum(dim=0))
+            self.label_shares.copy_(_smoothed(self.seen))
+
+    def runner_up(self, output: BagOutput, segments: Segments, first: Tensor, second: Tensor) -> Tensor:
+        votes, background = output.instance_log_probs, self.background
+        if background is None:
+            shares = vote_log_proportions(votes, segments, 0.0)
+        else:
+            voting = vote_log_proportions(without_column(votes, background.index), segments, background.phantom)
+            shares = with_impossible_column(voting, background.index)
+        return runner_up_log_probs(shares + self.runner_up_worths.log(), first, second)
+
+
+def _smoothed(counts: Tensor) -> Tensor:  # (C,) -> (C,) shares
+    return (counts + 1) / (counts + 1).sum()
