@@ -25,8 +25,8 @@ from majority.cli.options import parse_folds
 from majority.files import append_line, read_json, read_lines, write_atomically, write_json
 from majority.io import LabelledSet, load
 from majority.io.encoders import Network, open_network
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.experiment import How, run_experiment
 from majority.run.folder import environment
 
 BLOCK = 512  # images that are resized together
@@ -93,11 +93,11 @@ def main() -> None:
     for fold in arguments.folds:
         if (arguments.scenario, arguments.method, arguments.recipe, fold) in done:
             continue
-        data = Data(arguments.source, scenario=arguments.scenario, fold=fold)
-        experiment = Experiment(data, arguments.method, recipe=arguments.recipe)
+        options = {"scenario": arguments.scenario, "method": arguments.method, "recipe": arguments.recipe}
+        config = RunConfig.from_options(arguments.source, fold=fold, **options)
         with TemporaryDirectory() as folder:
             before = time.process_time()
-            result = experiment.run(Path(folder) / "run", "cpu", source=vectors)
+            result = run_experiment(config, Path(folder) / "run", How("cpu"), vectors)
             seconds = round(time.process_time() - before, 1)
         append_line(lines, result | {"cpu_seconds": seconds, "commit": commit()})
         print(fold, result["test"]["instance_accuracy"], f"{seconds} CPU s", flush=True)

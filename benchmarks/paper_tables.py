@@ -28,7 +28,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
@@ -42,10 +42,9 @@ from majority.files import append_line, read_lines
 from majority.predict.metrics import overestimation
 from majority.recipes.mpem import LEFT_OUT
 from majority.recipes.stages import STAGES
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
 from majority.run.reopen import reopen
-from majority.run.study import FinishedCell, run_cells
+from majority.run.study import Cell, FinishedCell, run_cells
 from majority.run.study.results import read_results
 from majority.training.run_files import METRICS
 
@@ -67,11 +66,12 @@ class Grid:
     changes: dict = field(default_factory=dict)  # to the experiment of the paper
     scenarios: Sequence[str] = SCENARIOS
 
-    def experiments(self) -> Iterator[Experiment]:
+    def experiments(self) -> Iterator[RunConfig]:
         for fold, source, method, scenario in product(self.folds, self.sources, self.methods, self.scenarios):
             changes = {"recipe": "paper"} | self.changes
             settings = {"training.epochs": EPOCHS} | changes.pop("settings", {})
-            yield Experiment(Data(source, scenario, fold), method, settings=settings, **changes)
+            grid = {"scenario": scenario, "fold": fold, "method": method}
+            yield RunConfig.from_options(source, **grid, settings=settings, **changes)
 
 
 CIFAR = ["cifar10"]
@@ -97,19 +97,16 @@ BLOCKS = {
 }
 
 
-def cells_of(block: str, tiny: bool = False) -> dict[str, Experiment]:
+def cells_of(block: str, tiny: bool = False) -> dict[str, RunConfig]:
     """The experiments of a block by the names of their cells, which are their folders in WORK."""
     experiments = [experiment for grid in BLOCKS[block] for experiment in grid.experiments()]
     if tiny:
-        experiments = [
-            replace(one, data=replace(one.data, source="digits", bags=8, bag_size=8), settings=one.settings | TINY)
-            for one in experiments
-        ]
+        experiments = [one.with_options(source="digits", bags=8, bag_size=8, settings=TINY) for one in experiments]
     return {_name(experiment): experiment for experiment in experiments}
 
 
-def _name(experiment: Experiment) -> str:
-    data, words = experiment.data, [experiment.method]
+def _name(experiment: RunConfig) -> str:
+    data, words = experiment.bags, [experiment.method]
     words += [f"{option}-{value}" for option, value in experiment.method_options.items()]
     words += [experiment.recipe] if experiment.recipe != "paper" else []
     patience = experiment.settings.get("training.patience")
@@ -120,7 +117,7 @@ def _name(experiment: Experiment) -> str:
     return f"{Path(data.source).stem}/{data.scenario}/{'-'.join(words)}/fold{data.fold}"
 
 
-def _planned(experiment: Experiment) -> int:
+def _planned(experiment: RunConfig) -> int:
     """The epochs of one training."""
     return experiment.settings["training.epochs"]
 
@@ -132,7 +129,7 @@ class Stopped(Exception):
 class Queue:
     """Cells that wait, those that run in `jobs` processes, and the file of those that are done."""
 
-    def __init__(self, cells: dict[str, Experiment], out: Path, work: Path, device: str, about: dict):
+    def __init__(self, cells: dict[str, RunConfig], out: Path, work: Path, device: str, about: dict):
         self.cells, self.out, self.work, self.device, self.about = cells, out, work, device, about
         self.waiting = deque(cells)
         self.running: dict[str, float] = {}  # name: when it started
@@ -200,7 +197,9 @@ class Queue:
 
         folder = self.work / name
         try:
-            return run_cells([(folder, self.cells[name])], self.work / "failures" / name, self.device, 1, watch)[0]
+            return run_cells([(folder, Cell(self.cells[name]))], self.work / "failures" / name, self.device, 1, watch)[
+                0
+            ]
         except InputError as error:
             return FinishedCell(folder, failure=str(error))
 

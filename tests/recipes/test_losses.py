@@ -9,15 +9,13 @@ import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from majority import Bags, Settings, build_model, load_source
+from majority import Bags, Settings, build_model, load_source, train
 from majority.data.labels import BagLabels
 from majority.errors import InputError
 from majority.predict.label_likelihood import label_log_probs
 from majority.recipes import Plan, Run, census
 from majority.recipes.census import CensusSettings
 from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights, predicted_shares
-from majority.run.data import Data
-from majority.run.experiment import Experiment
 
 REAL_DISTILL = census.recipe.distill
 TRAINING = Settings(epochs=2, batch_bags=8)
@@ -252,11 +250,10 @@ def test_without_class_offsets_the_student_learns_the_mean(tmp_path, vectors):
 
 
 def test_the_default_of_a_recipe_with_one_loss_is_a_method_with_a_name(tmp_path):
-    tiny = Data("digits", bags=8, bag_size=8)
-    quick = Experiment(tiny, recipe="quick", settings={"training.epochs": 1}).run(tmp_path, "cpu")
+    quick = train("digits", bags=8, bag_size=8, recipe="quick", epochs=1, verbose=False, out=tmp_path).result
     assert (quick["method"], "losses" in quick) == ("adjusted-mean", False)
 
 
 def test_options_need_a_named_method():
     with pytest.raises(InputError, match=r"has no option 'of'.*--method"):
-        Experiment(Data("digits"), method_options={"of": "counts"})
+        train("digits", method_options={"of": "counts"})

@@ -7,12 +7,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from majority import InputError, Recipe, Settings, build_model, register
+from majority import InputError, Recipe, Settings, build_model, register, train
 from majority.files import read_json
 from majority.io import Parts, load
 from majority.recipes import RECIPES, Plan, ResultDescription, Run, TaskInfo, Trained, choose_plan, describe_result
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.experiment import finished_result
+from majority.run.folder import read_config
+from majority.run.plan import check_config
 from majority.run.run_report import report_run
 
 
@@ -100,7 +102,7 @@ def test_a_plan_augments_images_if_any_stage_does():
 )
 def test_a_setting_that_does_not_exist_is_refused_with_a_near_name_or_all_names(name, fact):
     with pytest.raises(InputError) as error:
-        Experiment(Data("mine.csv"), recipe="quick", settings={name: 1})
+        check_config(RunConfig.from_options("mine.csv", recipe="quick", settings={name: 1}))
     assert name in str(error.value)
     assert fact in str(error.value)
 
@@ -108,6 +110,10 @@ def test_a_setting_that_does_not_exist_is_refused_with_a_near_name_or_all_names(
 def test_a_setting_of_another_recipe_is_refused():
     with pytest.raises(InputError, match=r"recipe quick has no setting 'mpem.ratios': .* need --recipe mpem"):
         RECIPES["quick"].plan(TaskInfo("digits")).with_settings({"mpem.ratios": (0.5,)})
+
+
+def run_small(folder, method="count", **options):
+    return train("digits", bags=20, bag_size=8, method=method, **options, verbose=False, out=folder).result
 
 
 @dataclass(frozen=True)
@@ -134,15 +140,14 @@ def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path):
 
     register(Recipe("twice", plan, "trains twice", train, planned_epochs=planned_epochs))
     settings = {"twice.again.epochs": 3, "twice.share": 0.25}
-    data = Data("digits", bags=20, bag_size=8)
-    result = Experiment(data, "count", recipe="twice", seed=5, settings=settings).run(tmp_path / "run", "cpu")
+    result = run_small(tmp_path / "run", "count", recipe="twice", seed=5, settings=settings)
     config = read_json(tmp_path / "run" / "config.json")
     assert config["plan"]["twice"]["again"]["epochs"] == 3
     assert config["plan"]["twice"]["again"]["seed"] == 5
     assert config["planned_epochs"] == 4
     assert (result["epochs"], result["share"], list(result["stages"])) == (3, 0.25, ["first", "again"])
     with pytest.raises(InputError, match=r"'twice.speed': twice has again, share"):
-        Experiment(data, "count", recipe="twice", settings={"twice.speed": 1})
+        run_small(tmp_path / "other", recipe="twice", settings={"twice.speed": 1})
 
 
 def train_and_count(run):
@@ -169,7 +174,7 @@ def test_recipes_get_instance_labels_only_for_reference_methods(method, sees, tm
         return train_and_count(run)
 
     register(Recipe("counted", plan_of_counted, "", train))
-    Experiment(Data("digits", bags=20, bag_size=8), method, recipe="counted").run(tmp_path / "run", "cpu")
+    run_small(tmp_path / "run", method, recipe="counted")
     assert seen == [sees, sees]
 
 
@@ -177,7 +182,7 @@ def test_recipes_get_instance_labels_only_for_reference_methods(method, sees, tm
 def test_a_recipe_of_a_user_describes_its_result_in_the_report(tmp_path):
     register(Recipe("counted", plan_of_counted, "", train_and_count, describe=describe_rounds))
     run, lines = tmp_path / "run", "<dt>rounds</dt><dd>3 of 5</dd>"
-    Experiment(Data("digits", bags=20, bag_size=8), "count", recipe="counted").run(run, "cpu")
+    run_small(run, "count", recipe="counted")
     page = (run / "report.html").read_text()
     assert lines in page
     assert "Caution: the rounds &lt; 5 were cut short." in page
@@ -213,9 +218,10 @@ def test_a_description_that_fails_is_a_warning(returned, message):
 @pytest.mark.parametrize("describe", [lambda result: result["turns"], lambda result: result["rounds"]])
 def test_a_run_finishes_although_its_result_cannot_be_described(tmp_path, describe):
     register(Recipe("counted", plan_of_counted, "", train_and_count, describe=describe))
-    experiment, run = Experiment(Data("digits", bags=20, bag_size=8), "count", recipe="counted"), tmp_path / "run"
-    result = experiment.run(run, "cpu")
-    assert experiment.finished(run) == experiment.run(run, "cpu") == result
+    run = tmp_path / "run"
+    result = run_small(run, recipe="counted")
+    assert run_small(run, recipe="counted") == result
+    assert finished_result(read_config(run).run, run) == result
     for name in ("report.html", "model-card.md"):
         assert "recipe counted could not describe its result: " in (run / name).read_text()
 
@@ -225,7 +231,7 @@ def test_a_recipe_whose_plan_has_another_name_is_refused(tmp_path):
     """Its own trainer would never run."""
     register(Recipe("mine", RECIPES["quick"].plan))
     with pytest.raises(InputError, match=r"recipe mine gives a plan of 'quick': give Plan\('mine'"):
-        Experiment(Data("digits"), "count", recipe="mine")
+        run_small(tmp_path / "run", recipe="mine")
 
 
 @pytest.mark.parametrize("name", ["default", "training", "a/b", ""])

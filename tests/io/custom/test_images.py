@@ -354,7 +354,7 @@ def test_train_and_predict_images(tmp_path, majority, make):
     words = ("--epochs", 6, "--device", "cpu", "--image-size", 8, "--no-refit", "--out", tmp_path / "run")
     code, _, err = majority("train", place, *words)
     assert (code, err) == (0, "")
-    assert json.loads((tmp_path / "run/config.json").read_text())["data"]["image_size"] == 8
+    assert json.loads((tmp_path / "run/config.json").read_text())["run"]["bags"]["image_size"] == 8
     other = tmp_path / "other"
     other.mkdir()
     table = make.images(other, bags=3, pixels=(20, 20)).drop(columns="bag_label")

@@ -16,8 +16,8 @@ from majority.errors import InputError
 from majority.io import CustomBags
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.census import CensusSettings
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.experiment import run_experiment
 
 VIEWS = ("affine", "noise")
 QUICK = Settings(epochs=2, batch_bags=8, augment=VIEWS)
@@ -109,7 +109,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("census.teachers=many", "census.teachers=many: a whole number or null is needed"),
         ("training.learning_rate=true", "training.learning_rate=true: a number is needed"),
         ("training.augment=crop", "training.augment=crop: a list is needed"),
-        ("training.epochs", "--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"),
+        ("training.epochs", "--set training.epochs: write NAME=VALUE"),
         ("training.epochs=0", "epochs is 0: give a whole number from 1 to 1,000,000"),
         ("training.epochs=null", "training.epochs=null: a whole number is needed"),
         ("training.weight_decay=-1", "weight_decay is -1: give a number from 0"),
@@ -194,11 +194,11 @@ def test_custom_bags_have_a_known_kind_of_images_only_if_like_names_it(tmp_path,
         seen.append(task.source)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("majority.run.experiment.choose_plan", note)
+    monkeypatch.setattr("majority.run.plan.choose_plan", note)
     bags = digits().train
     opened = CustomBags("cifar10-scans", bags)
     with pytest.raises(KeyboardInterrupt):
-        Experiment(Data("cifar10-scans.csv"), like=like).run(tmp_path / "run", "cpu", source=opened)
+        run_experiment(RunConfig.from_options("cifar10-scans.csv", like=like), tmp_path / "run", source=opened)
     assert seen == [source]
 
 
@@ -210,7 +210,7 @@ def test_a_run_started_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, 
     words += ["--set", "census.teachers=1", "--set", "census.search_epochs=1", "--out", tmp_path / "run"]
 
     def on(device):
-        return monkeypatch.setattr("majority.run.experiment.choose_device", lambda name: torch.device(device))
+        return monkeypatch.setattr("majority.run.plan.choose_device", lambda name: torch.device(device))
 
     on("cuda")
     code, out, _ = majority(*words)
