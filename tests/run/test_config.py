@@ -141,7 +141,7 @@ def test_a_damaged_config_json_names_the_field(majority, tmp_path):
 def test_the_kinds_of_bags_have_no_option_of_the_other():
     only_own = set(OwnBags.model_fields) - set(BenchmarkBags.model_fields)
     assert {"folds", "features", "bag_column"} <= only_own
-    assert {name for name, option in OPTIONS.items() if option.parts == {BenchmarkBags}}.isdisjoint(
+    assert {name for name, option in OPTIONS.items() if option.parts == (BenchmarkBags,)}.isdisjoint(
         OwnBags.model_fields
     )
 

@@ -13,9 +13,9 @@ from cyclopts import Group, Parameter
 
 from ..errors import InputError
 from ..files import check_regular, flatten
-from ..run.config import IN_COMMAND, Option, read_item
 from ..run.config_errors import LARGEST_IN_HELP, allowed, refuse, unknown_option
-from ..run.config_file import NULL
+from ..run.config_options import Option
+from ..run.config_text import IN_COMMAND, NULL, read_item
 
 CONFIG_HELP = "A .toml file with these options; the command line wins."
 FIRST = Group("Options", sort_key=0)
@@ -100,7 +100,7 @@ def help_of(option: Option) -> str:
         facts += [taken.replace("from 1", "1 or more") if taken == "from 1" else taken] if taken else []
     if has_default(option):
         facts.append(f"default: {shown_value(option.default)}")
-    return f"{field.description}" + (f" [{'; '.join(facts)}]" if facts else "")
+    return f"{option.about}" + (f" [{'; '.join(facts)}]" if facts else "")
 
 
 def has_default(option: Option) -> bool:

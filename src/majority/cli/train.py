@@ -15,7 +15,8 @@ from .arguments import Source
 from .printing import log, print_folds, print_result
 
 if TYPE_CHECKING:
-    from ..run.config import Machine, Option, RunConfig
+    from ..run.config import Machine, RunConfig
+    from ..run.config_options import Option
 
 FIRST = [
     "method",
@@ -61,7 +62,8 @@ def train(source: Source = None, /, **options: Any) -> None:
 
 
 def _read_options(source: str | None, options: dict[str, Any]) -> tuple[Machine, RunConfig]:
-    from ..run.config import MACHINE, Machine, RunConfig, checked
+    from ..run.config import MACHINE, Machine, RunConfig
+    from ..run.config_options import checked
 
     if source is None:
         raise InputError(

@@ -6,27 +6,22 @@ derived from these fields. All of them use the names of the fields without the p
 
 from __future__ import annotations
 
-import csv
-import json
-import os
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic.fields import FieldInfo
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
 from ..nn.methods import AUTO
 from .config_errors import problems_of, refuse, unknown_option
+from .config_options import Option, Part, options_of
+from .config_text import as_words, plain, split_names
 
 SEED = "training.seed"
 IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
-WORDS = {"none": None, "true": True, "false": False}
-IN_COMMAND = {"method_options": "option", "settings": "set"}  # the names of fields in commands and files
 
 Count = Annotated[int, Ge(1), Le(10**8)]
 Seed = Annotated[int, Ge(0), Lt(2**62)]  # torch accepts twice as many; the stages of a run use larger seeds
@@ -34,43 +29,8 @@ Share = Annotated[float, Ge(0), Le(1)]
 Name = Annotated[str, Field(min_length=1)]
 
 
-def split_names(value: object) -> object:
-    """
-    >>> split_names('a,"b, c"'), split_names(["d"])
-    (('a', 'b, c'), ('d',))
-    """
-    if isinstance(value, str):
-        return tuple(name.strip() for name in next(csv.reader([value], skipinitialspace=True)) if name.strip())
-    return tuple(value) if isinstance(value, list) else value
-
-
-def read_item(text: str) -> Any:
-    """JSON, or else text.
-
-    >>> read_item("1e-3"), read_item("None"), read_item("muon")
-    (0.001, None, 'muon')
-    """
-    if text.lower() in WORDS:
-        return WORDS[text.lower()]
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-
-
 Trackers = Annotated[tuple[Literal["tensorboard"], ...], BeforeValidator(split_names)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1), BeforeValidator(split_names)]
-
-
-class Part(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, allow_inf_nan=False
-    )
-    title: ClassVar[str] = ""  # of the group of options
-
-    def given(self) -> dict[str, Any]:
-        """The fields that are not the default."""
-        return self.model_dump(exclude_defaults=True)
 
 
 # ---------------------------------------------------------------------- the bags
@@ -104,6 +64,7 @@ class Reading(Columns):
 class OwnBags(Reading):
     """Bags of your own, from a table, a folder of feature files or a folder of images per bag."""
 
+    hidden: ClassVar[tuple[str, ...]] = ("kind", "source", "corrections")
     kind: Literal["own"] = "own"
     source: Name
     """A table (.csv, .tsv, .parquet), a folder of feature files, or a folder of images per bag."""
@@ -122,6 +83,7 @@ class BenchmarkBags(Part):
     """Bags that are made from a labelled set, the same for every method, so that comparisons are paired."""
 
     title: ClassVar[str] = "Benchmark bags"
+    hidden: ClassVar[tuple[str, ...]] = ("kind", "source")
     kind: Literal["benchmark"] = "benchmark"
     source: Name
     """A name from `majority list`, or a .npz (MedMNIST's layout) or .mat (SVHN's layout) file."""
@@ -225,6 +187,7 @@ def with_shorthands(options: Mapping[str, Any]) -> dict[str, Any]:
 
 class RunConfig(Part):
     title: ClassVar[str] = "Method and recipe"
+    hidden: ClassVar[tuple[str, ...]] = ("bags", "labels")
     bags: Annotated[OwnBags | BenchmarkBags, Field(discriminator="kind")]
     labels: Labels = Labels()
     method: Name = AUTO
@@ -248,7 +211,7 @@ class RunConfig(Part):
         is in memory."""
         given = {name: plain(value) for name, value in options.items() if value is not None}
         kind = bags_class(source, own)
-        others = {name for name in given if name in FIELDS and not {kind, *COMMON} & FIELDS[name].parts}
+        others = {name for name in given if name in FIELDS and not {kind, *COMMON} & {*FIELDS[name].parts}}
         problems = [unknown_option(name, FIELDS) for name in given if name not in FIELDS]
         problems += [_misplaced(name, source, kind) for name in sorted(others)]
         made: dict[type[Part], Any] = {}
@@ -341,73 +304,10 @@ class Machine(Part):
     """Run folder (default: runs/SOURCE-SCENARIO-METHOD-foldF)."""
 
 
-# ---------------------------------------------------------------------- the fields by name
-
-
-@dataclass(frozen=True)
-class Option:
-    """A field of RunConfig, as all doors name it; two kinds of bags may have it."""
-
-    name: str
-    parts: frozenset[type[Part]]
-    field: FieldInfo
-
-    @property
-    def title(self) -> str:
-        """Of its group."""
-        titles = {part.title for part in self.parts}
-        return "Your own bags" if len(titles) > 1 else titles.pop()
-
-    @property
-    def default(self) -> Any:
-        return None if self.field.is_required() else self.field.get_default(call_default_factory=True)
-
-    @property
-    def in_command(self) -> str:
-        return IN_COMMAND.get(self.name, self.name).replace("_", "-")
-
-
 COMMON = (Labels, Shorthands, RunConfig)
-HIDDEN = ("kind", "source", "corrections")  # fields that are no options
-
-
-def options_of(*parts: type[Part]) -> dict[str, Option]:
-    """By name; the order is that of the help."""
-    found: dict[str, Option] = {}
-    for part in parts:
-        for name, field in part.model_fields.items():
-            if name in HIDDEN or (part is RunConfig and name in ("bags", "labels")):
-                continue
-            before = found.get(name)
-            found[name] = Option(name, (before.parts if before else frozenset()) | {part}, _joined(before, field))
-    return found
-
-
-def _joined(before: Option | None, field: FieldInfo) -> FieldInfo:
-    """A field that both kinds of bags have: with either type, and what is said of both."""
-    if before is None or before.field.annotation == field.annotation:
-        return before.field if before else field
-    lines = dict.fromkeys(filter(None, (before.field.description, field.description)))
-    merged = FieldInfo.from_annotation(before.field.rebuild_annotation() | field.rebuild_annotation())
-    merged.default, merged.description = None, " ".join(lines)
-    return merged
-
-
 OPTIONS = options_of(RunConfig, Shorthands, OwnBags, BenchmarkBags, Labels)  # of a run
 MACHINE = options_of(Machine)
-FIELDS = OPTIONS | {"corrections": Option("corrections", frozenset({OwnBags}), OwnBags.model_fields["corrections"])}
-
-
-P = TypeVar("P", bound=Part)
-
-
-def checked(part: type[P], options: Mapping[str, Any]) -> P:
-    """The options of one part, all wrong ones in one error."""
-    try:
-        return part.model_validate(options)
-    except ValidationError as error:
-        refuse(problems_of(error, part.model_fields))
-        raise
+FIELDS = OPTIONS | {"corrections": Option("corrections", (OwnBags,), OwnBags.model_fields["corrections"])}
 
 
 def bags_class(source: str, own: bool | None = None) -> type[OwnBags] | type[BenchmarkBags]:
@@ -422,29 +322,3 @@ def _misplaced(name: str, source: str, kind: type[Part]) -> str:
     if name == "folds":
         return "folds: benchmark sets always have five folds; choose one with fold"
     return f"{name} is for bags of your own, and {source} is a labelled set: leave it out"
-
-
-def plain(value: Any) -> Any:
-    """Numbers of numpy, and paths, as Python's own types."""
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return value.item()
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
-def as_words(options: Mapping[str, Any]) -> Iterator[str]:
-    """The options as words of a command.
-
-    >>> list(as_words({"fold": 1, "eager": True, "refit": False, "method_options": {"of": "counts"}}))
-    ['--fold', '1', '--eager', '--no-refit', '--option', 'of=counts']
-    """
-    from ..io.custom.names import join_names
-
-    for name, value in options.items():
-        option = IN_COMMAND.get(name, name).replace("_", "-")
-        if isinstance(value, bool):
-            yield f"--{option}" if value else f"--no-{option}"
-        elif isinstance(value, dict):
-            for key, of_key in value.items():
-                yield from (f"--{option}", f"{key}={of_key if isinstance(of_key, str) else json.dumps(of_key)}")
-        elif value is not None:
-            yield from (f"--{option}", join_names(value) if isinstance(value, list | tuple) else str(value))

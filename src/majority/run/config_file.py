@@ -8,11 +8,10 @@ from typing import Any
 
 from pydantic import ConfigDict, create_model
 
-from .config import IN_COMMAND, MACHINE, OPTIONS, Machine, Option, RunConfig
+from .config import MACHINE, OPTIONS, Machine, RunConfig
 from .config_errors import allowed
-
-NULL = "null"  # of a setting that is off: TOML has no word for it
-
+from .config_options import Option
+from .config_text import IN_COMMAND, NULL
 
 def as_toml(config: RunConfig, machine: Machine) -> str:
     """Every option of the run; those without a value are comments."""
@@ -35,7 +34,7 @@ def _lines(config: RunConfig, machine: Machine) -> Iterator[str]:
         if isinstance(value, dict):
             tables[key] = value
         elif value in (None, ()):
-            yield f"# {key}: {option.field.description}"
+            yield f"# {key}: {option.about}"
         else:
             yield f"{key} = {json.dumps(value)}"
     for key, values in tables.items():
@@ -55,7 +54,7 @@ def json_schema(options: Mapping[str, Option]) -> dict[str, Any]:
     schema = model.model_json_schema()
     for name, option in options.items():
         of_field = schema["properties"][IN_COMMAND.get(name, name)]
-        of_field["description"] = option.field.description
+        of_field["description"] = option.about
     return schema
 
 
@@ -74,7 +73,7 @@ def settings_page() -> str:
 def _row(option: Option) -> str:
     field = option.field
     default = "" if option.default in (None, "", (), {}) else f"`{json.dumps(option.default)}`".replace('"', "")
-    return f"| `--{option.in_command}` | {allowed(field)} | {default} | {field.description} |"
+    return f"| `--{option.in_command}` | {allowed(field)} | {default} | {option.about} |"
 
 
 TITLES = dict.fromkeys(option.title for option in (OPTIONS | MACHINE).values())

@@ -12,18 +12,9 @@ from annotated_types import Ge, Le
 from pydantic import BeforeValidator, Field
 
 from ..errors import InputError
-from .config import (
-    OPTIONS,
-    Name,
-    Names,
-    Part,
-    Trackers,
-    as_words,
-    options_of,
-    read_item,
-    split_names,
-    with_shorthands,
-)
+from .config import OPTIONS, Name, Names, Trackers, with_shorthands
+from .config_options import Part, options_of
+from .config_text import as_words, read_item, split_names
 
 MAX_RANGE = 1_000
 OF_A_CELL = ("method", "scenario", "fold", "folds", "seed", "refit")  # that the study sets itself
@@ -81,6 +72,7 @@ def read_values(value: object) -> object:
 
 class StudyConfig(Part):
     title: ClassVar[str] = "Study"
+    hidden: ClassVar[tuple[str, ...]] = ("sources", "options")
     sources: tuple[Name, ...]
     methods: Names = DEFAULT_METHODS
     """Names separated by commas, or all."""
@@ -134,5 +126,5 @@ class StudyMachine(Part):
 
 STUDY_MACHINE = options_of(StudyMachine)
 OF_RUNS = {name: option for name, option in OPTIONS.items() if name not in OF_A_CELL}
-OF_STUDY = {name: option for name, option in options_of(StudyConfig).items() if name not in ("sources", "options")}
+OF_STUDY = options_of(StudyConfig)
 STUDY_OPTIONS = OF_RUNS | OF_STUDY | STUDY_MACHINE

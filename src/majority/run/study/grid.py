@@ -108,7 +108,7 @@ def _options_for(config: StudyConfig, source: str) -> dict[str, Any]:
     for them alone."""
     other = BenchmarkBags if is_custom_source(source) else OwnBags
     given = {name: value for name, value in config.options.items() if name != "method_options"}
-    return {name: value for name, value in given.items() if name not in OPTIONS or OPTIONS[name].parts != {other}}
+    return {name: value for name, value in given.items() if name not in OPTIONS or OPTIONS[name].parts != (other,)}
 
 
 def _options_of(config: StudyConfig, method: str) -> dict[str, Any]:
