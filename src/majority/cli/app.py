@@ -6,7 +6,7 @@ import gc
 import inspect
 import io
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from itertools import pairwise
@@ -32,7 +32,6 @@ DEBUG = "majority --debug COMMAND shows the traceback of an error."
 class Command(NamedTuple):
     function: Callable[..., None]
     takes: Callable[[], Mapping[str, Option]] | None  # the options that it gets by their names
-    first: tuple[str, ...]  # those that --help shows; --help all shows the others, too
     in_file: bool  # whether a --config file may hold them
 
 
@@ -42,14 +41,13 @@ COMMANDS: dict[str, Command] = {}
 def command(
     name: str,
     takes: Callable[[], Mapping[str, Option]] | None = None,
-    first: Sequence[str] = (),
     in_file: bool = False,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command. Its parameters are arguments and options; with `takes` it also gets, as keywords,
-    those of these options that are given. `first` come first in its help, and without them it shows all of them."""
+    those of these options that are given. With `in_file`, a file may hold them; --help then shows the usual ones."""
 
     def add(function: Callable[..., None]) -> Callable[..., None]:
-        COMMANDS[name] = Command(function, takes, tuple(first), in_file)
+        COMMANDS[name] = Command(function, takes, in_file)
         return function
 
     return add
@@ -104,8 +102,8 @@ def _application(called: str, shows_all: bool) -> App:
         if name == called and each.takes is not None:
             from .options import with_options
 
-            shows_all = shows_all or not each.first
-            function = with_options(function, each.takes(), each.first, shows_all, each.in_file)
+            shows_all = shows_all or not each.in_file
+            function = with_options(function, each.takes(), shows_all, each.in_file)
             more = "" if shows_all else f"majority {name} --help all shows all options."
         app.command(function, name=name, help=_paragraphs(each.function), help_epilogue=more, help_format="plaintext")
     return app

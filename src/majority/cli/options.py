@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -24,15 +24,14 @@ FIRST = Group("Options", sort_key=0)
 def with_options(
     function: Callable[..., None],
     options: Mapping[str, Option],
-    first: Sequence[str],
     shows_all: bool,
     in_file: bool,
 ) -> Callable[..., None]:
     """A command with a parameter per option. It calls the function with those that are given, and nothing else."""
     own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.kind is not p.VAR_KEYWORD]
     signature = inspect.Signature(own)
-    shown = {name: options[name] for name in first if name in options} | dict(options)
-    made = [_parameter(option, option.name in first, shows_all) for option in shown.values()]
+    shown = sorted(options.values(), key=lambda option: not option.is_usual)
+    made = [_parameter(option, in_file and option.is_usual, shows_all) for option in shown]
     file = inspect.Parameter(
         "config",
         inspect.Parameter.KEYWORD_ONLY,
@@ -95,7 +94,7 @@ def help_of(option: Option) -> str:
     """What the option means, with its default and what is allowed."""
     field, kinds = option.field, kinds_of(option.field.annotation)
     facts, taken = [], allowed(field, LARGEST_IN_HELP)
-    if kinds & {int, float} or (" or " in taken and bool not in kinds):
+    if kinds & {int, float} or (" or " in taken and not kinds & {bool, tuple}):
         taken = taken.removeprefix("a whole number").removeprefix("a number").strip()
         facts += [taken.replace("from 1", "1 or more") if taken == "from 1" else taken] if taken else []
     if has_default(option):

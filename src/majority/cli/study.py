@@ -17,21 +17,6 @@ if TYPE_CHECKING:
     from ..run.study_config import StudyConfig
 
 SOURCES_HELP = "Names from `majority list`, labelled .npz or .mat files, or bags of your own (five folds)."
-FIRST = [
-    "methods",
-    "scenarios",
-    "folds",
-    "seeds",
-    "vary",
-    "recipe",
-    "epochs",
-    "bags",
-    "bag_size",
-    "classes",
-    "device",
-    "jobs",
-    "out",
-]
 OF_A_PRESET = {"sources", "preset", "methods", "folds"}
 
 
@@ -41,7 +26,7 @@ def of_study() -> Mapping[str, Option]:
     return STUDY_OPTIONS
 
 
-@command("study", of_study, FIRST, in_file=True)
+@command("study", of_study, in_file=True)
 def study(sources: Annotated[list[str] | None, Parameter(help=SOURCES_HELP)] = None, /, **options: Any) -> None:
     """Train every method on every scenario, fold and seed, and print one table.
 

@@ -18,21 +18,6 @@ if TYPE_CHECKING:
     from ..run.config import Machine, RunConfig
     from ..run.config_options import Option
 
-FIRST = [
-    "method",
-    "recipe",
-    "epochs",
-    "bag_column",
-    "label_column",
-    "features",
-    "image_size",
-    "folds",
-    "fold",
-    "background",
-    "seed",
-    "device",
-    "out",
-]
 SCHEMA_HELP = "Print the JSON schema of a --config file, for editors."
 
 
@@ -42,7 +27,7 @@ def of_train() -> Mapping[str, Option]:
     return OPTIONS | MACHINE
 
 
-@command("train", of_train, FIRST, in_file=True)
+@command("train", of_train, in_file=True)
 def train(source: Source = None, /, **options: Any) -> None:
     """Train an instance classifier from majority labels, in a run folder.
 
@@ -119,7 +104,7 @@ def _cross_validate(config: RunConfig, folds: int, out: Path, machine: Machine) 
         log(f"run folders: {out}/fold0 to fold{folds - 1}")
 
 
-@command("config", of_train, FIRST, in_file=True)
+@command("config", of_train, in_file=True)
 def show_config(
     source: Source = None,
     /,

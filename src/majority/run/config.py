@@ -17,7 +17,7 @@ from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
 from ..nn.methods import AUTO
 from .config_errors import problems_of, refuse, unknown_option
-from .config_options import Option, Part, options_of
+from .config_options import USUAL, Option, Part, options_of
 from .config_text import as_words, plain, split_names
 
 SEED = "training.seed"
@@ -40,9 +40,9 @@ class Columns(Part):
     """The names of columns in a table of your own, None for the usual ones."""
 
     title: ClassVar[str] = "Columns of your table"
-    bag_column: Name | None = None
+    bag_column: Annotated[Name | None, USUAL] = None
     """The column that names the bag (default: bag)."""
-    label_column: Name | None = None
+    label_column: Annotated[Name | None, USUAL] = None
     """The column with the label of the bag (default: bag_label; label in a labels.csv)."""
     path_column: Name | None = None
     """The column that names the image (default: path)."""
@@ -55,9 +55,9 @@ class Reading(Columns):
     """How bags of your own are read."""
 
     title: ClassVar[str] = "Your own bags"
-    image_size: Annotated[int, Ge(1), Le(1024)] | None = None
+    image_size: Annotated[Annotated[int, Ge(1), Le(1024)] | None, USUAL] = None
     """Resize the images of a table to this many pixels per side."""
-    features: Names | None = None
+    features: Annotated[Names | None, USUAL] = None
     """Feature columns of a table, as in a,b or "height, cm",b."""
 
 
@@ -68,9 +68,9 @@ class OwnBags(Reading):
     kind: Literal["own"] = "own"
     source: Name
     """A table (.csv, .tsv, .parquet), a folder of feature files, or a folder of images per bag."""
-    folds: Annotated[int, Ge(3), Le(10**6)] | None = None
+    folds: Annotated[Annotated[int, Ge(3), Le(10**6)] | None, USUAL] = None
     """Cross-validate with this number of folds, e.g. 5; in the command without a fold, all of them are trained."""
-    fold: Annotated[int, Ge(0), Le(10**6)] = 0
+    fold: Annotated[int, Ge(0), Le(10**6), USUAL] = 0
     """The fold whose bags are the test bags: 0 to 4; for your own bags 0 to folds - 1."""
     data_seed: Seed = 0
     """Seed of folds and bags."""
@@ -115,7 +115,7 @@ class Labels(Part):
     """What training sees of the labels."""
 
     title: ClassVar[str] = "Labels"
-    background: Name | None = None
+    background: Annotated[Name | None, USUAL] = None
     """A class that is not counted for the majority and is never a bag label."""
     background_share: Share | None = None
     """Its share of all instances, if it is known."""
@@ -123,6 +123,10 @@ class Labels(Part):
     """Also train on known instance labels of training bags (column label); metrics exclude these instances."""
     instance_labels: Count | None = None
     """With use_instance_labels: use at most so many labels per class (default: all)."""
+
+    @property
+    def learns_instances(self) -> bool:
+        return self.use_instance_labels
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
@@ -140,7 +144,7 @@ class Shorthands(Part):
     """Options that are short for one setting of the recipe; see `settings`."""
 
     title: ClassVar[str] = "Method and recipe"
-    epochs: int | None = None
+    epochs: Annotated[int | None, USUAL] = None
     """Number of epochs (default: the recipe's)."""
     backbone: Name | None = None
     """Network; see `majority list`."""
@@ -190,9 +194,9 @@ class RunConfig(Part):
     hidden: ClassVar[tuple[str, ...]] = ("bags", "labels")
     bags: Annotated[OwnBags | BenchmarkBags, Field(discriminator="kind")]
     labels: Labels = Labels()
-    method: Name = AUTO
+    method: Annotated[Name, USUAL] = AUTO
     """See `majority list`; auto: several, weighted by the bags (census), or adjusted-mean."""
-    recipe: Name = DEFAULT_RECIPE
+    recipe: Annotated[Name, USUAL] = DEFAULT_RECIPE
     """How to train; see `majority list`."""
     method_options: dict[str, Any] = Field(default_factory=dict)
     """An option of the method, e.g. of=counts."""
@@ -202,7 +206,7 @@ class RunConfig(Part):
     """A known source with similar images; augmentations that preserve its labels are used."""
     refit: bool | None = None
     """Then train once more, on all labelled bags (default: your own bags, recipe census, without folds)."""
-    seed: Seed = 0
+    seed: Annotated[Seed, USUAL] = 0
     """Seed of weights and order of bags."""
 
     @classmethod
@@ -294,13 +298,13 @@ class Machine(Part):
     """How a run is done, which does not change its result."""
 
     title: ClassVar[str] = "Machine"
-    device: Name = "auto"
+    device: Annotated[Name, USUAL] = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
     eager: bool = False
     """On a GPU, launch every step from Python (for debugging)."""
     log: Trackers = ()
     """Also log to tensorboard."""
-    out: Name | None = None
+    out: Annotated[Name | None, USUAL] = None
     """Run folder (default: runs/SOURCE-SCENARIO-METHOD-foldF)."""
 
 

@@ -13,6 +13,7 @@ from .config_errors import allowed
 from .config_options import Option
 from .config_text import IN_COMMAND, NULL
 
+
 def as_toml(config: RunConfig, machine: Machine) -> str:
     """Every option of the run; those without a value are comments."""
     return "\n".join(_lines(config, machine))

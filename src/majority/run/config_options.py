@@ -17,6 +17,8 @@ from pydantic.fields import FieldInfo
 from .config_errors import problems_of, refuse
 from .config_text import IN_COMMAND
 
+USUAL = "usual"  # marks, in Annotated, the options that --help shows first
+
 
 class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -46,6 +48,10 @@ class Option:
     def about(self) -> str:
         """What the parts say of it: the line below the field."""
         return " ".join(dict.fromkeys(_line(part, self.name) for part in self.parts))
+
+    @property
+    def is_usual(self) -> bool:
+        return USUAL in self.field.metadata
 
     @property
     def default(self) -> Any:

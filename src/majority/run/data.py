@@ -77,13 +77,13 @@ def make_parts(config: RunConfig, source: Source, log: Log = no_log) -> Parts:
         parts = source.make_parts(**division, background=labels.background)
         if bags.corrections is not None:
             parts = correct(parts, bags.corrections, str(bags.labels), log)
-    return _with_training_labels(parts, config) if labels.use_instance_labels else parts
+    return _with_training_labels(parts, config) if labels.learns_instances else parts
 
 
 def join_all(data: Data, config: RunConfig) -> Bags:
     """All bags, to train on them once more; also with their instance labels if training uses all."""
     everything, labels = join(data.all_bags), config.labels
-    uses_all = labels.use_instance_labels and labels.instance_labels is None
+    uses_all = labels.learns_instances and labels.instance_labels is None
     return use_instance_labels(everything) if uses_all and has_usable_labels(everything) else everything
 
 

@@ -224,7 +224,7 @@ def about(planned: Planned, data: Data) -> dict[str, Any]:
         "data": bags,
         "plan": planned.plan.as_dict(),
         "task": planned.task._asdict(),
-        **({"used_instance_labels": used} if config.labels.use_instance_labels else {}),
+        **({"used_instance_labels": used} if config.labels.learns_instances else {}),
         "version": __version__,
         "hardware": planned.record.environment.device,
     }

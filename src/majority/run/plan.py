@@ -60,7 +60,7 @@ def check_config(config: RunConfig) -> None:
     plan = adapt(reference.plan_for(TaskInfo("")), config)
     if plan.backbone != "auto":
         check_backbone(plan.backbone)
-    if config.labels.use_instance_labels:
+    if config.labels.learns_instances:
         reference.check_instance_labels(config.method)
     if config.like is not None and config.like not in known_sources():
         raise unknown_name("known source", config.like, known_sources(), option="like")
@@ -135,7 +135,7 @@ def log_start(planned: Planned, data: Data, device: str, log: Log) -> None:
     """What is worth knowing before the training."""
     config, plan, task, train = planned.config, planned.plan, planned.task, data.parts.train
     log(f"{planned.reason}; {train}")
-    if config.labels.use_instance_labels:
+    if config.labels.learns_instances:
         used = count_noun(len(used_instances(train)), "instance")
         log(f"training also learns the labels of {used} of training bags; metrics exclude these instances")
     on_gpu_now = choose_device(device).type == "cuda"

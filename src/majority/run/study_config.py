@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from ..errors import InputError
 from .config import OPTIONS, Name, Names, Trackers, with_shorthands
-from .config_options import Part, options_of
+from .config_options import USUAL, Part, options_of
 from .config_text import as_words, read_item, split_names
 
 MAX_RANGE = 1_000
@@ -74,15 +74,15 @@ class StudyConfig(Part):
     title: ClassVar[str] = "Study"
     hidden: ClassVar[tuple[str, ...]] = ("sources", "options")
     sources: tuple[Name, ...]
-    methods: Names = DEFAULT_METHODS
+    methods: Annotated[Names, USUAL] = DEFAULT_METHODS
     """Names separated by commas, or all."""
-    scenarios: Scenarios = DEFAULT_SCENARIOS
+    scenarios: Annotated[Scenarios, USUAL] = DEFAULT_SCENARIOS
     """Names or LOW,HIGH, separated by commas."""
-    folds: Numbers = (0,)
+    folds: Annotated[Numbers, USUAL] = (0,)
     """Numbers of the folds to train: 0, 0-4 or 0,2 (of 0 to 4)."""
-    seeds: Numbers = (0,)
+    seeds: Annotated[Numbers, USUAL] = (0,)
     """Seeds of weights and order of bags: 0, 0-2 or 0,2."""
-    vary: Annotated[dict[str, tuple[Any, ...]], BeforeValidator(read_values)] = Field(default_factory=dict)
+    vary: Annotated[dict[str, tuple[Any, ...]], BeforeValidator(read_values), USUAL] = Field(default_factory=dict)
     """Values of an option or a setting to compare, as rows of one table, e.g. training.learning_rate=1e-3,3e-4."""
     reference: Name | None = None
     """The method, as its row is named, that others are compared with in the report."""
@@ -110,9 +110,9 @@ class StudyMachine(Part):
     """How a study is done, which does not change its results."""
 
     title: ClassVar[str] = "Machine"
-    device: Name = "auto"
+    device: Annotated[Name, USUAL] = "auto"
     """auto, cpu, cuda, cuda:N or mps."""
-    jobs: Annotated[int, Ge(1), Le(1024)] | None = None
+    jobs: Annotated[Annotated[int, Ge(1), Le(1024)] | None, USUAL] = None
     """Number of parallel runs, or of parallel runs per GPU (default: one per core, two per GPU)."""
     shard: str | None = None
     """Do only part I of N parts, I/N, e.g. 2/8: for job arrays of a scheduler."""
@@ -120,7 +120,7 @@ class StudyMachine(Part):
     """local (this machine), or ray: the Ray cluster at RAY_ADDRESS."""
     log: Trackers = ()
     """Also log to tensorboard."""
-    out: Name = "runs/study"
+    out: Annotated[Name, USUAL] = "runs/study"
     """Folder of the runs, table.md and table.csv."""
 
 
