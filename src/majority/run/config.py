@@ -17,7 +17,7 @@ from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
 from ..nn.methods import AUTO
 from .config_errors import problems_of, refuse, unknown_option
-from .config_options import USUAL, Option, Part, options_of
+from .config_options import USUAL, P, Part, options_of
 from .config_text import as_words, plain, split_names
 
 SEED = "training.seed"
@@ -215,29 +215,16 @@ class RunConfig(Part):
         is in memory."""
         given = {name: plain(value) for name, value in options.items() if value is not None}
         kind = bags_class(source, own)
-        others = {name for name in given if name in FIELDS and not {kind, *COMMON} & {*FIELDS[name].parts}}
-        problems = [unknown_option(name, FIELDS) for name in given if name not in FIELDS]
-        problems += [_misplaced(name, source, kind) for name in sorted(others)]
-        made: dict[type[Part], Any] = {}
-        for part, more in ((kind, {"source": source}), (Labels, {}), (Shorthands, {})):
-            values = {name: given[name] for name in part.model_fields if name in given} | more
-            try:
-                made[part] = part.model_validate(values)
-            except ValidationError as error:
-                problems += problems_of(error, part.model_fields)
-                made[part] = part.model_construct(None, **more)
-        short, settings = made[Shorthands].as_settings(), given.get("settings", {})
+        problems = [_misplaced(name, source, kind) for name in given if kind not in KINDS_WITH.get(name, KINDS)]
+        problems += [unknown_option(name, KINDS_WITH) for name in given if name not in KINDS_WITH]
+        parts: dict[str, Any] = {"bags": _made(kind, given | {"source": source}, problems)}
+        parts["labels"] = _made(Labels, given, problems)
+        short, settings = _made(Shorthands, given, problems).as_settings(), given.get("settings", {})
         if isinstance(settings, Mapping):
             twice = sorted(short.keys() & settings.keys())
             problems += [f"{name} is given twice, also by its short name: give it once" for name in twice]
-            given["settings"] = {**settings, **short}
-        own_fields = {
-            name: given[name] for name in cls.model_fields if name in given and name not in ("bags", "labels")
-        }
-        try:
-            config = cls.model_validate(own_fields | {"bags": made[kind], "labels": made[Labels]})
-        except ValidationError as error:
-            problems += problems_of(error, cls.model_fields)
+            parts["settings"] = {**settings, **short}
+        config = _made(cls, given | parts, problems)
         refuse(problems)
         return config
 
@@ -308,10 +295,20 @@ class Machine(Part):
     """Run folder (default: runs/SOURCE-SCENARIO-METHOD-foldF)."""
 
 
-COMMON = (Labels, Shorthands, RunConfig)
 OPTIONS = options_of(RunConfig, Shorthands, OwnBags, BenchmarkBags, Labels)  # of a run
 MACHINE = options_of(Machine)
-FIELDS = OPTIONS | {"corrections": Option("corrections", (OwnBags,), OwnBags.model_fields["corrections"])}
+KINDS = {OwnBags, BenchmarkBags}
+KINDS_WITH = {name: KINDS & {*option.parts} or KINDS for name, option in OPTIONS.items()} | {"corrections": {OwnBags}}
+
+
+def _made(part: type[P], given: Mapping[str, Any], problems: list[str]) -> P:
+    """The part made of its fields among those given. What is wrong is added to the problems."""
+    values = {name: given[name] for name in part.model_fields if name in given}
+    try:
+        return part.model_validate(values)
+    except ValidationError as error:
+        problems += problems_of(error, part.model_fields)
+        return part.model_construct(None, **({"source": given["source"]} if "source" in values else {}))
 
 
 def bags_class(source: str, own: bool | None = None) -> type[OwnBags] | type[BenchmarkBags]:

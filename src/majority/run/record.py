@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..files import flatten, read_json
 from ..io.embedding import Embedding
 from ..io.image_summary import ImageFileSummary
-from .config import FIELDS, Count, Name, RunConfig, Seed
+from .config import OPTIONS, Count, Name, RunConfig, Seed
 from .config_errors import damaged
 
 SCHEMA: Literal[6] = 6
@@ -105,7 +105,7 @@ def read_record(folder: Path) -> RunRecord:
     try:
         return RunRecord.model_validate_json(json.dumps(content))
     except ValidationError as error:
-        damaged(path, error, {name: option.field for name, option in FIELDS.items()}, cure)
+        damaged(path, error, {name: option.field for name, option in OPTIONS.items()}, cure)
 
 
 def check_same_run(folder: Path, before: RunRecord, requested: RunRecord) -> None:
