@@ -40,6 +40,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from census_tables import HEADS, RUNS, UNKNOWN, write_tables, write_unknown
+from majority.recipes.label_preserving import known_sources
 from provenance import commit
 from safetensors.torch import load_file
 
@@ -53,7 +54,6 @@ from majority.nn.methods import AUTO, DEFAULT_METHOD
 from majority.nn.model import Model
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
 from majority.recipes.features import bags_of_features
-from majority.recipes.label_preserving import known_sources
 from majority.recipes.stages import OUTCOME, STAGES, WEIGHTS
 from majority.registry import load_plugins
 from majority.run.folder import environment

@@ -31,8 +31,8 @@ from majority.cli.options import parse_folds
 from majority.io import LabelledSet, Parts, is_custom_source, load
 from majority.nn.model import Model
 from majority.recipes import RECIPES, TaskInfo
-from majority.recipes.census import instance_probabilities
 from majority.recipes.census.class_offsets import find_offsets, with_offsets
+from majority.recipes.census.trainings import instance_probabilities
 from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights
 from majority.training.objectives import Averaged
 
@@ -124,7 +124,7 @@ def _join(parts: tuple[Bags, ...]) -> Bags:
 
 
 def train_network(parts: Parts, method: str, seed: int) -> tuple[Model, float]:
-    plan = RECIPES["census"].plan(TaskInfo("", parts.train.store.shape[1:], on_gpu=False))
+    plan = RECIPES["census"].plan_for(TaskInfo("", parts.train.store.shape[1:], on_gpu=False))
     model = build_model(parts.train, method, plan.backbone, seed=seed)
     settings = replace(plan.training, epochs=min(plan.training.epochs, plan.own.teacher_epochs), seed=seed)
     objective = Averaged(model, plan.own.momentum)

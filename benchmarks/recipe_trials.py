@@ -15,11 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
+from majority.recipes.label_preserving import label_preserving
+
 from majority import build_model, evaluate, fit
 from majority.files import append_line, read_lines
 from majority.io import load
 from majority.recipes import Plan
-from majority.recipes.label_preserving import label_preserving
 from majority.run.folder import environment
 from majority.training.settings import Settings
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
+from majority.recipes.census.plan import SEARCH_EPOCHS
+from majority.recipes.census.stages import pretrain
 from provenance import commit
 
 from majority import build_model, evaluate, fit
@@ -28,8 +30,6 @@ from majority.files import append_line, read_lines
 from majority.io import Parts, load
 from majority.nn.methods import DEFAULT_METHOD
 from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
-from majority.recipes.census.plan import SEARCH_EPOCHS
-from majority.recipes.census.stages import pretrain
 from majority.recipes.census.views import ADDITIONS, with_views
 from majority.recipes.features import bags_of_features
 from majority.run.folder import environment

@@ -1,7 +1,6 @@
 """What all tests share. The controller of the test workers reads this file too, so large imports are in fixtures."""
 
 import gc
-import importlib
 import io
 import multiprocessing
 import pickle
@@ -71,12 +70,6 @@ def _session(tmp_path_factory):
             for devices in (torch.cuda, torch.xpu, torch.mtia):
                 patch.setattr(devices, "traceback", SimpleNamespace(format_stack=list), raising=False)
         yield
-
-
-@pytest.fixture
-def short_heads(monkeypatch):
-    """Heads of census have ten epochs by default, not a hundred."""
-    monkeypatch.setattr(importlib.import_module("majority.recipes.census.plan"), "HEAD_EPOCHS", 10)
 
 
 @pytest.fixture

@@ -322,7 +322,6 @@ def test_refit_runs_small_and_continues(run, tmp_path):
     assert all(0 < row[name] <= 1 for name in ("split", "refit", "folds", "fold_mean"))
 
 
-@pytest.mark.usefixtures("short_heads")
 def test_views_runs_small_and_continues(run, census, tmp_path):
     out = tmp_path / "views.jsonl"
     words = [census[1], "--scenarios", "large", "--bags", "20", "--choices", "colour+mix", "--epochs", "1"]

@@ -165,7 +165,7 @@ def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_p
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--set", "training.bogus=1"], "no setting 'training.bogus'"),
+        (["--set", "training.bogus=1"], "no setting training.bogus"),
         (["--set", "training.epochs=-1"], "epochs is -1"),
         (["--option", "nonsense=3"], "no option 'nonsense'"),
         (["--backbone", "vgg"], "there is no backbone 'vgg'"),

@@ -102,7 +102,7 @@ def write_seeds(folder: Path) -> list[Target]:
         ),
         *(
             Target(f"{name} of a stage: train", "staged", f"run/stages/{stage}/{name}", train_again("census"))
-            for stage in sorted(path.parent.name for path in (folder / "staged").glob("run/stages/*/outcome.json"))[:1]
+            for stage in sorted(path.parent.name for path in (folder / "staged").glob("run/stages/*/metrics.jsonl"))[:1]
             for name in ("outcome.json", "metrics.jsonl", "weights.safetensors")
         ),
         *(

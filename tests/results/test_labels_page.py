@@ -194,7 +194,7 @@ def test_the_table_of_few_bags_is_that_of_its_runs():
             assert cell == text + (" (fold 0)" if len(rows) == 1 else "")
         (planned,) = {row["training_bags"] for row in runs if row["own_bags"] == bags and row["source"] == "digits"}
         if cells[7]:
-            plan = RECIPES["census"].plan(TaskInfo("digits", (8, 8, 1), False, planned, 32 * planned, planned))
+            plan = RECIPES["census"].plan_for(TaskInfo("digits", (8, 8, 1), False, planned, 32 * planned, planned))
             assert cells[7] == f"{plan.training.epochs} epochs"
     of_crops = {
         epochs: mean(row["instance_accuracy"] for row in runs if (row["source"], row["epochs"]) == ("crops", epochs))

@@ -19,8 +19,8 @@ from ..log import Log, no_log
 from ..nn.methods import sees_instance_labels
 from ..nn.model import Model
 from ..predict.classifier import CLASSIFIER, REFITTED, Classifier
-from ..recipes import DEFAULT, TaskInfo, Trained, find_recipe, temporary_files, train_by_plan
-from ..recipes.stages import REFIT, Chosen
+from ..recipes import DEFAULT, Trained, find_recipe, temporary_files, train_by_plan
+from ..recipes.stages import REFIT
 from ..training.callbacks import Callback
 from ..training.distributed import check_same, from_first, in_turn, is_first
 from ..training.run_files import CHECKPOINT, METRICS
@@ -30,7 +30,7 @@ from .classified_bags import ClassifiedBags, classify_bags
 from .config import RunConfig
 from .data import Data, join_all, read_data, with_corrections
 from .folder import RESULT, has_started, open_run, read_config, read_result, run_lock
-from .plan import Planned, adapt, builder, check_config, log_start, plan_run, title_of
+from .plan import Planned, adapt, builder, check_config, log_start, plan_run, task_of, title_of
 from .record import RunRecord, check_same_run
 from .refit import remove_refit, resolve_refit
 from .reopen import open_classifier
@@ -101,7 +101,7 @@ def finished_result(config: RunConfig, folder: Path) -> dict[str, Any] | None:
         return None
     before = read_config(folder)
     recipe = find_recipe(before.plan.recipe if config.recipe == DEFAULT else config.recipe)
-    plan = adapt(recipe.plan(TaskInfo(**before.task.model_dump())), config)
+    plan = adapt(recipe.plan_for(task_of(before)), config)
     changed = {"method": recipe.resolve_method(config.method), "refit": resolve_refit(config, before, recipe, None)}
     requested = before.as_json() | changed | {"run": with_corrections(config), "plan": plan.as_dict()}
     check_same_run(folder, before, RunRecord.model_validate(requested, strict=False))
@@ -122,7 +122,7 @@ def train(folder: Path, planned: Planned, data: Data, how: How) -> TrainedTwice:
         callback.on_run_start(folder, read_config(folder).as_json())
     bags = data.parts.train
     trained = _train_on(bags, data.parts.val, planned, planned.build, folder, how, title_of(planned))
-    again = _train_again(folder, planned, data, how, trained.chosen) if planned.record.refit else None
+    again = _train_again(folder, planned, data, how, trained) if planned.record.refit else None
     classifier = Classifier(trained.model, how.device, data.source.columns)
     from_first(lambda: _write_classifier(folder, classifier, trained, planned.config))
     return TrainedTwice(classifier, trained, again)
@@ -135,7 +135,7 @@ def _write_classifier(folder: Path, classifier: Classifier, trained: Trained, co
     classifier.save(folder / CLASSIFIER, about={"source": config.bags.source})
 
 
-def _train_again(folder: Path, planned: Planned, data: Data, how: How, chosen: Chosen) -> Trained:
+def _train_again(folder: Path, planned: Planned, data: Data, how: How, chosen: Trained) -> Trained:
     """Train on all bags, and write the classifier that is used for other bags."""
     everything, source = join_all(data, planned.config), planned.config.bags.source
     hint = " (leave it out with --no-refit, refit=False)" if planned.config.refit is None else ""
@@ -157,7 +157,7 @@ def _train_on(
     folder: Path,
     how: How,
     title: str,
-    chosen: Chosen | None = None,
+    chosen: Trained | None = None,
 ) -> Trained:
     return train_by_plan(
         planned.plan,
@@ -166,6 +166,7 @@ def _train_on(
         val,
         build,
         folder,
+        task=planned.task,
         title=title if how.progress else None,
         device=how.device,
         eager=how.eager,

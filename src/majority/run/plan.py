@@ -9,18 +9,20 @@ from ..data.bags import Bags
 from ..data.device import choose_device, keep_freed_memory
 from ..data.training_labels import used_instances
 from ..errors import InputError, count_noun, unknown_name
+from ..io.benchmarks.known_images import known_of, known_sources
 from ..log import Log
 from ..nn.backbones import check_backbone
 from ..nn.methods import check_options
 from ..nn.model import Model
-from ..recipes import DEFAULT, RECIPES, Plan, Recipe, TaskInfo, choose_plan, find_recipe, model_builder
-from ..recipes.label_preserving import known_sources
+from ..parsing import parse_record
+from ..recipes import DEFAULT, RECIPES, Plan, TaskInfo, choose_plan, find_recipe, model_builder
+from ..recipes.stages import Stage
 from ..training.memory import memory_warning
 from ..training.validation import check_all_known, check_bags_per_process, check_label_kinds, check_weights
 from .config import BenchmarkBags, RunConfig
 from .data import Data, fingerprints, log_left_out, path_of
 from .folder import environment
-from .record import Environment, PlanRecord, RunRecord, Task
+from .record import CONFIG, Environment, PlanRecord, RunRecord, Task
 from .refit import resolve_refit
 
 REFERENCE_RECIPE = "census"  # its plan has every setting that a recipe chosen by default may have
@@ -32,19 +34,20 @@ class Planned(NamedTuple):
     config: RunConfig  # with its corrected labels
     plan: Plan
     task: TaskInfo
+    stages: list[Stage]
     record: RunRecord  # as it is written to config.json
     reason: str  # why this recipe
     build: Callable[..., Model]  # a fresh network by its seed
-
-    @property
-    def recipe(self) -> Recipe:
-        return RECIPES[self.plan.recipe]
 
 
 def builder(plan: Plan, config: RunConfig, train: Bags) -> Callable[..., Model]:
     """A function that makes a fresh network for these bags by its seed."""
     given: dict[str, Any] = {"pixels": plan.pixels, "background_share": config.labels.background_share}
     return model_builder(plan, config.method, train, **given, **config.method_options)
+
+
+def task_of(record: RunRecord) -> TaskInfo:
+    return parse_record(TaskInfo, record.task.model_dump(), CONFIG, field="task")
 
 
 def adapt(plan: Plan, config: RunConfig) -> Plan:
@@ -57,7 +60,8 @@ def check_config(config: RunConfig) -> None:
     """Refuse what cannot be right before any data are read; the plan for the data is checked again later."""
     check_options(config.method, config.method_options)
     reference = find_recipe(REFERENCE_RECIPE if config.recipe == DEFAULT else config.recipe)
-    plan = adapt(reference.plan_for(TaskInfo("")), config)
+    reference.check_method(config.method)
+    plan = reference.check_settings(config.settings, config.seed)
     if plan.backbone != "auto":
         check_backbone(plan.backbone)
     if config.labels.learns_instances:
@@ -73,7 +77,8 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
     perhaps on another machine, continues by its own plan."""
     on_gpu = choose_device(device).type == "cuda" if before is None else before.task.on_gpu
     train = data.parts.train
-    task = TaskInfo.of(train, config.like or data.source.kind, on_gpu)
+    kind = config.like or data.source.kind
+    task = TaskInfo.of(train, kind, on_gpu, **known_of(kind))
     if not task.vectors and not on_gpu:
         keep_freed_memory()
     if config.like is not None and task.vectors:
@@ -82,11 +87,12 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
     plan = adapt(plan, config)
     recipe = RECIPES[plan.recipe]
     method = recipe.resolve_method(config.method)
-    for settings in plan.all_settings:
-        check_bags_per_process(train, settings)
+    build = builder(plan, config, train)
+    stages = recipe.stages_for(task, plan, method, build)
+    for stage in stages:
+        if stage.settings is not None:
+            check_bags_per_process(train, stage.settings)
     refit = resolve_refit(config, before, recipe, data.source)
-    if refit and not recipe.can_refit:
-        raise InputError(f"refit: recipe {plan.recipe} cannot train once more on all bags: leave it out")
     record = RunRecord(
         run=config,
         method=method,
@@ -94,14 +100,14 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
         fingerprint=fingerprints(data.parts, method),
         plan=PlanRecord.model_validate(plan.as_dict()),
         task=Task(**task._asdict()),
-        planned_epochs=recipe.epochs(plan, train, method),
+        planned_epochs=sum(stage.epochs for stage in stages),
         source_path=path_of(config.bags),
         columns=data.source.columns,
         images=data.source.image_files,
         embedding=data.source.embedding,
         environment=Environment(**environment(device)),
     )
-    planned = Planned(config, plan, task, record, reason, builder(plan, config, train))
+    planned = Planned(config, plan, task, stages, record, reason, build)
     planned = _check_bags(planned, data, before, log)
     log_left_out(data.left_out, planned.record.refit, log)
     return planned
@@ -142,14 +148,11 @@ def log_start(planned: Planned, data: Data, device: str, log: Log) -> None:
     if task.on_gpu != on_gpu_now:
         where = "a GPU" if task.on_gpu else "a CPU"
         log(f"note: this run was started on {where} and continues with the plan for it")
-    if config.like is not None and not plan.augments_images:
+    if config.like is not None and not any(stage.settings and stage.settings.augment for stage in planned.stages):
         log(
             f"note: recipe {plan.recipe} does not augment these images, so like has no effect"
             "; augmented and census do, census on a CPU where mirroring or turning an image keeps its class"
         )
-    reasons = planned.recipe.without_effect(plan, train, planned.record.method)
-    for name in [name for name in config.settings if name in reasons]:
-        log(f"warning: setting {name} has no effect, leave it out: {reasons[name]}")
     if not (task.on_gpu or task.vectors or task.tiny):
         log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")
     warning = None if on_gpu_now else memory_warning(planned.build(), train, plan.training)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Len
+from annotated_types import Ge
 from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
 
 from ..errors import InputError
@@ -61,15 +61,10 @@ class Environment(Further):
     device: str
 
 
-class Task(Recorded):
+class Task(Further):
     """What the plan depends on: the fields of `TaskInfo`."""
 
-    source: str
-    shape: Annotated[tuple[Count, ...], Len(1, 3)]
     on_gpu: bool
-    bags: Annotated[int, Ge(1)]
-    instances: Annotated[int, Ge(1)]
-    labelled_bags: Annotated[int, Ge(0)] | None
 
 
 AS_DICT = PlainSerializer(lambda value: None if value is None else value._asdict())  # of a NamedTuple

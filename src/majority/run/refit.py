@@ -22,7 +22,7 @@ def resolve_refit(config: RunConfig, before: RunRecord | None, recipe: Recipe, s
     if before is not None:
         return before.refit
     is_own = isinstance(config.bags, OwnBags) and config.bags.folds is None and isinstance(source, CustomBags)
-    return recipe.refits_by_default and recipe.can_refit and is_own
+    return recipe.refits_by_default and is_own
 
 
 def remove_refit(folder: Path) -> None:

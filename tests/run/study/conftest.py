@@ -59,7 +59,7 @@ def cell():
     def make(method="count", accuracy=0.5, *, source="cifar10", scenario="large", fold=0, seed=0, val=0.9, **more):
         options = {"epochs": "training.epochs", "patience": "training.patience", "backbone": "backbone"}
         settings = {name: more.pop(option) for option, name in options.items() if option in more}
-        plan = RECIPES["paper"].plan(TaskInfo(source)).with_seed(seed).with_settings(settings).as_dict()
+        plan = RECIPES["paper"].plan_for(TaskInfo(source)).with_seed(seed).with_settings(settings).as_dict()
         test = {"instance_accuracy": accuracy, "consistency_rate": more.pop("rate", 0.8), "method_bag_accuracy": 0.9}
         test |= {"overestimation": 0.0, "overestimation_quantiles": [-4.0, -1.0, 0.0, 1.0, 3.0]}
         names = {"source": source, "scenario": scenario, "method": method, "recipe": "paper", "fold": fold}

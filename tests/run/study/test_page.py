@@ -31,7 +31,7 @@ def curve(epochs=20):
 def cell(method, source="cifar10", scenario="large", fold=0, accuracy=0.5):
     plan = (
         RECIPES["paper"]
-        .plan(TaskInfo(source))
+        .plan_for(TaskInfo(source))
         .with_settings({"training.epochs": 150, "training.patience": 100})
         .as_dict()
     )

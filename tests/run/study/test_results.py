@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from majority.errors import InputError
-from majority.recipes import RECIPES, TaskInfo
+from majority.recipes import KINDS, RECIPES
 from majority.run.study.figures import small_curves
 from majority.run.study.results import read_results, setting_of, with_current_names
 
@@ -23,8 +23,8 @@ def current_settings(plan):
     stages = [f"census.{stage}" for stage in ("pretrain", "head")]
     known = {"recipe", "backbone", "pixels", *groups, *stages}
     for recipe in RECIPES.values():
-        for task in (TaskInfo("cifar10"), TaskInfo("", (64,))):
-            known |= set(flat_names(recipe.plan(task).as_dict()))
+        for task in KINDS:
+            known |= set(flat_names(recipe.plan_for(task).as_dict()))
     return known
 
 

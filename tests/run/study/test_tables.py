@@ -40,7 +40,7 @@ def test_a_setting_names_its_differences_from_the_recipe(cell):
 def test_a_stage_that_is_left_out_is_a_change():
     """As in runs from before the recipe had the stage, or with --set census.head=null."""
     task = TaskInfo("", (64,))
-    plan = RECIPES["census"].plan(task)
+    plan = RECIPES["census"].plan_for(task)
 
     def changes(plan):
         result = {"source": "own.csv", "recipe": "census", "plan": plan.as_dict(), "task": task._asdict()}
@@ -241,7 +241,7 @@ def test_results_with_different_options_or_stages_are_not_averaged(cell):
 
     def census(on_gpu=True, instances=25_600, **settings):
         task = TaskInfo("cifar10", on_gpu=on_gpu, instances=instances)
-        plan = RECIPES["census"].plan(task).with_settings(settings).as_dict()
+        plan = RECIPES["census"].plan_for(task).with_settings(settings).as_dict()
         return setting_of(cell() | {"recipe": "census", "plan": plan, "task": task._asdict()})
 
     assert census().changed == ""

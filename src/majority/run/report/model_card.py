@@ -15,7 +15,6 @@ from ...files import write_text
 from ...nn.methods import AUTO
 from ...predict.classifier import Classifier
 from ...predict.metrics import coverage_note
-from ...recipes import describe_result
 from ..record import RunRecord
 from .about import corrected_labels
 
@@ -79,14 +78,13 @@ def write_model_card(
 ) -> Path:
     facts = card_facts(record, result, classifier)
     figures = result.get("test") or result.get("val") or {}
-    described = describe_result(result)
-    warnings = (*figures.get("warnings", ()), *described.warnings)
+    warnings = (*figures.get("warnings", ()), *result.get("warnings", ()))
     notes = [note for note in (*warnings, coverage_note(figures)) if note]
     sections = {
         "Use": _use(facts),
         "Data": _data(facts, parts),
         "Labels": _labels(facts, parts),
-        "Method": _method(facts, described.lines),
+        "Method": _method(facts, result.get("lines", {})),
         "Figures": _figures(facts),
         "Limits": [f"- {line}" for line in (*LIMITS, *notes)],
     }

@@ -18,7 +18,6 @@ from ...io import Source, names
 from ...io.metrics import summary_with_intervals
 from ...predict.classifier import Classifier
 from ...predict.metrics import coverage_note
-from ...recipes import describe_result
 from ..classified_bags import ClassifiedBags, classify_bags
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
 from ..record import RunRecord
@@ -122,7 +121,6 @@ def _content(
     source: str | None,
 ) -> dict[str, Any]:
     record, result = facts.record, facts.result
-    described = describe_result(result)
     bags, classes = classified.bags, classified.classes
     part_name, part_names = PART_NAMES[part], PART_NAMES
     figures = result.get(part) or {}
@@ -140,14 +138,14 @@ def _content(
         "trained_on": facts.trained_on,
         "refit_bags": result.get("refit_bags") if source is None else None,
         "background": None if classified.background is None else classes[classified.background],
-        "about": about_run(record, result, classifier, described.lines),
+        "about": about_run(record, result, classifier, result.get("lines", {})),
         "command": train_command(record),
         "settings": _all_settings(record),
         "parts": [*_rows_of_the_run(result, source), *part_rows(parts, part_names)],
         "figures": _figures(figures),
         "coverage": coverage_note(figures),
         "weighted": bags.weights is not None,
-        "warnings": [*figures.get("warnings", []), *described.warnings],
+        "warnings": [*figures.get("warnings", []), *result.get("warnings", ())],
         "curves": _curves(facts.history, result["best_epoch"]),
         "kept": _why_kept(result),
         "classes": sections.class_keys(classes),

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from ...errors import InputError, count_noun
 from ...files import read_lines, write_lines
+from ...io.benchmarks.known_images import known_of, known_sources
 from ...parsing import parse_record, read_records
 from ...recipes import RECIPES, TaskInfo
-from ...recipes.label_preserving import known_sources
 from ...recipes.plan import settings_by_name
 from ...records import Curve, Epoch, ResultLine
 from ...training.run_files import METRICS
@@ -203,18 +203,20 @@ def _changes_of_plan(result: Result) -> list[str]:
         epochs = result.get("epochs")
         return ["settings not recorded", *([f"{epochs:,} epochs run"] if epochs else [])]
     noted = result.get("task", {"source": source_name(result)})
+    noted = known_of(noted["source"]) | noted
     task = TaskInfo(**{name: noted[name] for name in TaskInfo._fields if name in noted})
     planned: dict[str, Any] = {}
     changes = []
     if recipe is not None:
-        usual = recipe.plan(task)
+        usual = recipe.plan_for(task)
         planned = settings_by_name(usual.as_dict())
-        changes += [] if usual == recipe.plan(task._replace(on_gpu=True)) else ["on a CPU"]
+        changes += [] if usual == recipe.plan_for(task._replace(on_gpu=True)) else ["on a CPU"]
     varied = {full for name in result.get("varied") or {} for full in (name, plan_setting(name))}
     for name, value in settings_by_name(plan).items():
         before = planned.get(name)
         left_out = value is None and any(other.startswith(f"{name}.") for other in planned)  # a stage
-        if name in varied:
+        absent = name not in planned and name.startswith(f"{result['recipe']}.") and recipe is not None
+        if name in varied or (absent and not left_out):  # instances of another kind have it
             continue
         if name.rpartition(".")[2] in NOT_COMPARED or (value == before and not left_out):
             continue

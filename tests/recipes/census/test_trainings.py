@@ -4,7 +4,7 @@ import torch
 
 from majority import build_model, load_source
 from majority.data.streaming import make_loader
-from majority.recipes import census
+from majority.recipes.census.trainings import head_alone, instance_probabilities
 from majority.recipes.features import bags_of_features
 
 
@@ -16,7 +16,7 @@ def test_a_head_alone_reads_what_the_whole_model_reads():
     parts = digits()
     model = build_model(parts.train, "count", "tiny", instance_temperature=0.5).eval()
     features = bags_of_features(model, parts.train, "cpu")
-    alone = census.head_alone(model, features).eval()
+    alone = head_alone(model, features).eval()
     (batch,), (of_features,) = (
         make_loader(bags, torch.device("cpu")).in_order(9_999) for bags in (parts.train, features)
     )
@@ -30,7 +30,7 @@ def test_a_head_alone_has_the_statistics_of_the_labels():
     bags = load_source("digits").make_parts(scenario="small", bags=24, bag_size=8, labels="top2").train
     model = build_model(bags, "adjusted-mean", "tiny")
     assert model.head.loss.runner_up_worths.unique().numel() > 1
-    alone = dict(census.head_alone(model, bags_of_features(model, bags, "cpu")).head.named_buffers())
+    alone = dict(head_alone(model, bags_of_features(model, bags, "cpu")).head.named_buffers())
     for name, buffer in model.head.named_buffers():
         assert torch.equal(alone[name], buffer), name
 
@@ -41,4 +41,4 @@ def test_instance_probabilities_are_the_models_own_in_the_order_of_the_bags():
     (batch,) = make_loader(parts.train.without_instance_labels(), torch.device("cpu")).in_order(9_999)
     with torch.no_grad():
         expected = model(batch.instances, batch.segments).instance_log_probs.exp()
-    torch.testing.assert_close(census.instance_probabilities(model, parts.train, "cpu"), expected)
+    torch.testing.assert_close(instance_probabilities(model, parts.train, "cpu"), expected)

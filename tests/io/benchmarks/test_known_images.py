@@ -8,19 +8,22 @@ from majority import LabelledSet, register
 from majority import io as sources
 from majority.errors import InputError
 from majority.io import NamedSource
+from majority.io.benchmarks.known_images import known_of, known_sources
 from majority.recipes import RECIPES, TaskInfo
-from majority.recipes.label_preserving import known_sources, label_preserving
-from majority.run.config import RunConfig
-from majority.run.plan import check_config
+from majority.run.data import Data
+from majority.run.experiment import Experiment
 from majority.training.augment import Augment
 
 
-def test_every_source_has_label_preserving_augmentations():
+def label_preserving(source):
+    return known_sources()[source]
+
+
+def test_every_source_of_ours_says_which_augmentations_keep_its_classes():
     assert set(sources.names()) == set(known_sources())
     for names in known_sources().values():
         Augment(names)
-    for unknown in ("somebody's scans", "svhn28", "digits of mine", ""):
-        assert label_preserving(unknown) == ("crop", "resized-crop", "cutout", "noise")
+    assert known_of("somebody's scans") == known_of("") == {}
 
 
 @pytest.mark.parametrize("source", ["svhn", "digits", "organamnist", "organcmnist", "organsmnist"])
@@ -51,17 +54,22 @@ def test_a_registered_source_says_what_preserves_its_labels(registries):
     register(NamedSource("cells", load, label_preserving=("flip", "crop", "colour", "rotate90")))
     register(NamedSource("photos", load, label_preserving=("crop",), mixed_views=True))
     register(NamedSource("digits-of-mine", load))
-    plan = RECIPES["census"].plan(TaskInfo("cells"))
-    names = {step if isinstance(step, str) else step[0] for step in plan.training.augment + plan.own.pretrain.augment}
-    assert {"flip", "rotate90"} <= names
-    assert not {"hue", "colour", "grey"} & names, "changes of colour come with changes of hue, which it does not name"
     register(NamedSource("galaxies", load, label_preserving=("rotate90", "crop")))
-    assert "flip" not in RECIPES["census"].plan(TaskInfo("galaxies")).own.pretrain.augment
-    assert [RECIPES["census"].plan(TaskInfo(name)).own.mixed_views > 0 for name in ("cells", "photos")] == [False, True]
-    assert plan.own.search_epochs == 0, "nothing is to be found by the bags"
-    check_config(RunConfig.from_options("my.csv", like="cells"))
-    unknown = RECIPES["census"].plan(TaskInfo("digits-of-mine"))
-    assert unknown.own.search_epochs > 0, "its name says nothing"
+
+    def plan(source):
+        return RECIPES["census"].plan_for(TaskInfo(source, **known_of(source)))
+
+    def names(source):
+        steps = plan(source).training.augment + plan(source).own.pretrain.augment
+        return {step if isinstance(step, str) else step[0] for step in steps}
+
+    assert {"flip", "rotate90"} <= names("cells")
+    assert not {"hue", "colour", "grey"} & names("cells"), "colour comes with hue, which it does not name"
+    assert "flip" not in names("galaxies")
+    assert [plan(name).own.mixed_views > 0 for name in ("cells", "photos")] == [False, True]
+    assert plan("cells").own.search_epochs == 0, "nothing is to be found by the bags"
+    assert Experiment(Data("my.csv"), like="cells").like == "cells"
+    assert plan("digits-of-mine").own.search_epochs > 0, "its name says nothing"
 
 
 def test_mistakes_of_a_registered_source_are_named(registries):
