@@ -69,7 +69,7 @@ def described(majority):
 SCHEMA = json_schema(OPTIONS | MACHINE)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(CONFIGS)
 def test_every_form_of_a_run_describes_the_same_run(described, tmp_path_factory, options):
     config = RunConfig.from_options(**options)

@@ -13,7 +13,7 @@ GPU = TaskInfo("cifar10", labelled_bags=400)
 def record_of(source="digits", recipe="quick", task=GPU, refit=False, settings=None, **options):
     """Of a run whose settings were `settings`; those of `options` are asked for."""
     config = RunConfig.from_options(source, **{"method": "count", "recipe": recipe} | options)
-    plan = RECIPES[recipe].plan(task).with_seed(config.seed).with_settings(config.settings | (settings or {}))
+    plan = RECIPES[recipe].plan_for(task).with_seed(config.seed).with_settings(config.settings | (settings or {}))
     return RunRecord(
         run=config,
         method=config.method,
