@@ -128,7 +128,7 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         ),
         (["train", "digits", "--recipe", "soup"], "there is no recipe 'soup'"),
         (["train", "digits", "--scenario", "tiny"], "tiny"),
-        (["train", "digits", "--fold", "7"], "fold is 7: give a whole number from 0 up to 4"),
+        (["train", "digits", "--fold", "7"], "fold is 7: give a whole number from 0 to 4"),
         (["train", "digits", "--bags", "2"], "bags is 2: give a whole number from 4"),
         (["train", "digits", "--bag-size", "500"], "--with-replacement"),
         (["train", "digits", "--epochs", "0"], "epochs is 0"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import majority
@@ -69,7 +69,7 @@ def described(majority):
 SCHEMA = json_schema(OPTIONS | MACHINE)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(CONFIGS)
 def test_every_form_of_a_run_describes_the_same_run(described, tmp_path_factory, options):
     config = RunConfig.from_options(**options)

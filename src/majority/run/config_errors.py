@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import astuple
 from pathlib import Path
 from reprlib import repr as short_repr
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt
 from pydantic import ValidationError
 
 from ..errors import InputError, closest
+from ..fields import BOUNDS, NEEDED
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 KINDS: dict[Any, str] = {
-    int: "a whole number",
-    float: "a number",
+    **NEEDED,
     str: "text",
-    bool: "true or false",
     tuple: "one value or more, with commas between them",
     dict: "a table of names and values",
-    list: "a list",
 }
-BOUNDS = {Ge: ("ge", "from {}"), Gt: ("gt", "above {}"), Le: ("le", "up to {}"), Lt: ("lt", "below {}")}
 KINDS_OF_BAGS = ("own", "benchmark")  # in the path of a field
 LARGEST, LARGEST_IN_HELP = 10**12, 10**5  # a bound above it is not shown
 
@@ -33,20 +30,16 @@ LARGEST, LARGEST_IN_HELP = 10**12, 10**5  # a bound above it is not shown
 def allowed(field: FieldInfo, largest: int = LARGEST) -> str:
     """What a field takes, in words.
 
-    >>> from typing import Annotated
-    >>> from pydantic import BaseModel
-    >>> class Tiny(BaseModel):
-    ...     bags: Annotated[int, Ge(4), Le(100)] | None = None
-    ...     ties: Literal["lowest", "error"] = "lowest"
-    >>> [allowed(field) for field in Tiny.model_fields.values()]
-    ['a whole number from 4 up to 100', 'lowest or error']
+    >>> from majority.run.config import BenchmarkBags
+    >>> [allowed(BenchmarkBags.model_fields[name]) for name in ("bags", "ties")]
+    ['a whole number from 4 to 100,000,000', 'lowest or resample or error']
     """
     return " or ".join(dict.fromkeys(_kinds(field.annotation, field.metadata, largest)))
 
 
 def _bounds(metadata: Iterable[Any], largest: int) -> str:
-    found = {kind: getattr(item, name) for item in metadata for kind, (name, _) in BOUNDS.items() if type(item) is kind}
-    return "".join(f" {BOUNDS[kind][1].format(f'{value:,}')}" for kind, value in found.items() if value < largest)
+    limits = {BOUNDS[type(item)][0]: astuple(item)[0] for item in metadata if type(item) in BOUNDS}
+    return "".join(f" {word} {value:,}" for word, value in limits.items() if value < largest)
 
 
 def _kinds(annotation: Any, metadata: Iterable[Any], largest: int) -> list[str]:
