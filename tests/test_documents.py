@@ -208,7 +208,7 @@ def test_the_method_in_contributing_works_as_it_is_written(monkeypatch):
 
 
 def test_the_reference_of_the_command_line_has_every_command_and_option():
-    page = (DOCS / "reference/commands.md").read_text()
+    page = "".join((DOCS / f"reference/{name}.md").read_text() for name in ("commands", "settings"))
     options = {f"--{option.in_command}" for one in COMMANDS.values() if one.takes for option in one.takes().values()}
     assert all(f"`majority {name}" in page for name in COMMANDS)
     assert not {option for option in options if f"`{option}" not in page}
