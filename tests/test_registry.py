@@ -191,7 +191,7 @@ def test_options_of_one_s_own_method_are_whole_numbers_numbers_and_truths(wide, 
     options = json.loads((tmp_path / "run/config.json").read_text())["method_options"]
     assert options == {"width": 5, "power": 0.5, "hidden": False}
     assert isinstance(options["width"], int)
-    assert "--option width=5 --option power=0.5 --option hidden=False" in (tmp_path / "run/report.html").read_text()
+    assert "--option width=5 --option power=0.5 --option hidden=false" in (tmp_path / "run/report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from majority.run.config import MACHINE, OPTIONS, BenchmarkBags, OwnBags, RunCon
 from majority.run.config_file import json_schema
 
 ROOT = Path(__file__).parents[2]
-NAMES = st.text("abcé, '-", min_size=1, max_size=8).map(str.strip).filter(bool)
+NAMES = st.text("abcé, '_", min_size=1, max_size=8).map(str.strip).filter(bool)
 SETTINGS = st.dictionaries(
     st.sampled_from(["training.weight_decay", "training.optimizer", "assumed_wrong", "training.patience"]),
     st.one_of(st.none(), st.booleans(), st.integers(0, 9), st.floats(0, 1), st.sampled_from(["muon", "a=b"])),

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 WORDS = {"none": None, "true": True, "false": False}
@@ -24,17 +25,17 @@ def split_names(value: object) -> object:
 
 
 def read_item(text: str) -> Any:
-    """JSON, or else text.
+    """JSON, a number as Python writes it, or else text.
 
-    >>> read_item("1e-3"), read_item("None"), read_item("muon")
-    (0.001, None, 'muon')
+    >>> read_item("1e-3"), read_item(".5"), read_item("None"), read_item("muon")
+    (0.001, 0.5, None, 'muon')
     """
     if text.lower() in WORDS:
         return WORDS[text.lower()]
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    for read in (json.loads, float) if any(map(str.isdigit, text)) else (json.loads,):
+        with suppress(ValueError, RecursionError):
+            return read(text)
+    return text
 
 
 def plain(value: Any) -> Any:

@@ -6,15 +6,16 @@ import json
 import reprlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from annotated_types import Ge
-from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
+from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError, model_validator
 
 from ..errors import InputError
 from ..files import flatten, read_json
 from ..io.embedding import Embedding
 from ..io.image_summary import ImageFileSummary
+from ..records import TaskRecord
 from .config import OPTIONS, Count, Name, RunConfig, Seed
 from .config_errors import damaged
 
@@ -65,6 +66,12 @@ class Task(Further):
     """What the plan depends on: the fields of `TaskInfo`."""
 
     on_gpu: bool
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        for name in (self.model_extra or {}).keys() - TaskRecord.__annotations__.keys():
+            raise InputError(f"task.{name} is unknown")
+        return self
 
 
 AS_DICT = PlainSerializer(lambda value: None if value is None else value._asdict())  # of a NamedTuple

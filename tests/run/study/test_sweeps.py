@@ -111,7 +111,7 @@ def test_labelled_vectors_are_a_source(majority, tmp_path):
     [
         (("digits", "--seeds", "a"), "seeds: a: write"),
         (("digits", "--vary", "training.learning_rate=1e-3"), "two different values"),
-        (("digits", "--vary", "training.speed=1,2"), "no setting 'training.speed'"),
+        (("digits", "--vary", "training.speed=1,2"), "no setting training.speed"),
         (("digits", "--vary", "training.seed=1,2"), "seed"),
         (("digits", "--vary", RATES, "--learning-rate", "0.1"), "give it once"),
         (("digits", "--methods", "count,vote", "--option", "of=counts"), "vote has no option"),
