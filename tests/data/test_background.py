@@ -291,7 +291,7 @@ def test_digits_with_a_background_from_the_command(majority, tmp_path):
     assert "background_share is 0.3, not 0.4" in err
     code, _, err = majority(*train[:-1], "4", "--background-share", 0.3)
     assert code == 2
-    assert "data.background is 3, not 4" in err
+    assert "background is 3, not 4" in err
 
 
 # ---------------------------------------------------------------- errors
