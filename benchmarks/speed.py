@@ -30,7 +30,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from provenance import commit
+from helpers import commit
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 

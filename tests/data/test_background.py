@@ -67,9 +67,7 @@ def reference(name, logits, label, background, of="proportions"):
 
 
 @every_size
-@pytest.mark.parametrize(
-    ("name", "options"), [*((name, {}) for name in VOTING), ("count", {"of": "counts"}), ("log-mean", {"of": "counts"})]
-)
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in VOTING), ("count", {"of": "counts"})])
 @pytest.mark.parametrize("background", [Background(0), Background(2, phantom=0.0), Background(4, phantom=1.0)])
 def test_head_equals_its_reference(name, options, background, sizes):
     head, features, segments = make_head(name, background, **options), make_features(sum(sizes)), Segments(sizes)

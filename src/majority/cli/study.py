@@ -14,10 +14,8 @@ from .printing import end_study, log
 
 if TYPE_CHECKING:
     from ..run.config_options import Option
-    from ..run.study_config import StudyConfig
 
 SOURCES_HELP = "Names from `majority list`, labelled .npz or .mat files, or bags of your own (five folds)."
-OF_A_PRESET = {"sources", "preset", "methods", "folds"}
 
 
 def of_study() -> Mapping[str, Option]:
@@ -44,25 +42,10 @@ def study(sources: Annotated[list[str] | None, Parameter(help=SOURCES_HELP)] = N
     listed = [sources] if isinstance(sources, str) else sources
     config = checked(StudyConfig, of_study | {"sources": tuple(listed), "options": of_runs})
     from ..run.shards import Shard
-    from ..run.study import difficulty, run_study
+    from ..run.study import run_study
 
     shard = None if machine.shard is None else Shard.parse(machine.shard)
     out = Path(machine.out)
     with tell_how_to_continue(out):
-        if config.preset is None:
-            done = run_study(config, machine, log)
-        else:
-            _check_preset(config)
-            methods = config.methods if "methods" in config.model_fields_set else difficulty.METHODS
-            folds = config.folds if "folds" in config.model_fields_set else difficulty.FOLDS
-            done = difficulty.run(
-                config.sources[0], out, machine.device, machine.jobs, log, methods, folds, shard, machine.on
-            )
+        done = run_study(config, machine, log)
     end_study(done, out, shard)
-
-
-def _check_preset(config: StudyConfig) -> None:
-    if len(config.sources) > 1:
-        raise InputError(f"preset {config.preset} studies one source: give {config.sources[0]} alone")
-    for name in [*(config.model_fields_set - OF_A_PRESET - {"options"}), *config.options]:
-        raise InputError(f"preset {config.preset} sets {name} itself: leave it out")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,11 @@ from ..nn.model import Model
 from ..nn.weights import Weights, check_weights, read_weights, write_weights
 from ..parsing import parse_record, read_records
 from ..records import Epoch, Outcome
-from ..training.callbacks import Callback
 from ..training.distributed import from_first
 from ..training.progress import Progress, show_stages
 from ..training.run_files import CHECKPOINT, METRICS
 from ..training.state import Fitted
-from .stages import REFIT, REMOVE_FILE, REMOVE_FOLDER, ROBUST, STAGES, Result, Run, Stage
+from .stages import REFIT, REMOVE_FILE, REMOVE_FOLDER, ROBUST, STAGES, Result, Run, Stage, kept_stage
 
 OUTCOME, WEIGHTS = "outcome.json", "weights.safetensors"
 
@@ -77,9 +76,9 @@ def run_stages(stages: Sequence[Stage], run: Run, given: Mapping[str, Result] | 
             folder = run.folder if run.folder is None or alone else run.folder / STAGES / stage.name
             title = run.title if run.title is None or alone else f"{run.title}, stage {number} of {len(needed)}"
             title = title if title is None or alone else f"{title}: {stage.name}"
-            callbacks = [*([progress] if progress else []), *run.callbacks]
+            callbacks = [*filter(None, [progress]), *run.callbacks]
             own = replace(run, stage=stage, folder=folder, title=title, callbacks=callbacks, results=results)
-            results[stage.name] = _run_alone(own) if alone else _run_stage(own, run.callbacks)
+            results[stage.name] = _run_alone(own) if alone else _run_stage(own)
             if progress is not None:
                 progress.before += stage.epochs
     names = [stage.name for stage in stages if stage.name in results]
@@ -89,12 +88,6 @@ def run_stages(stages: Sequence[Stage], run: Run, given: Mapping[str, Result] | 
     if kept.fitted is None:
         raise InputError(f"stage {names[-1]} trains no network: let the last stage do so, or give one as `kept`")
     return Trained(kept.model, kept.fitted, stages, {name: results[name] for name in names}, about)
-
-
-def kept_stage(results: Mapping[str, Result], name: str) -> str:
-    """This stage, or the one whose network it has chosen."""
-    kept: str = results[name].about.get("kept", name)
-    return kept
 
 
 def run_again(trained: Trained, run: Run) -> Trained:
@@ -160,30 +153,31 @@ def _run_alone(run: Run) -> Result:
     return _train(run, run.stage.start(run), run.phase)
 
 
-def _run_stage(run: Run, callbacks: Sequence[Callback]) -> Result:
-    stage = run.stage
-    saved = from_first(lambda: _read(stage, run.folder))
+def _run_stage(run: Run) -> Result:
+    stage, folder = run.stage, run.folder
+    saved = from_first(lambda: _read(stage, folder))
     if stage.choose is not None:
-        if saved is not None:
-            return saved[0]
-        found = json.loads(json.dumps(stage.choose(run)))  # as it would read back; by all processes together
-        result = Result(about=from_first(lambda: found))
-        from_first(lambda: _write(run.folder, result))
-        return result
+        return saved[0] if saved is not None else _choose(run, stage.choose)
     model = stage.start(run)
     if saved is None:
         result = _train(run, model, f"{run.phase}/{stage.name}" if run.phase else stage.name)
-        from_first(lambda: _write(run.folder, result))
+        from_first(lambda: _write(folder, result))
     else:
         result = replace(saved[0], model=model)
-    model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
-    if saved is not None:
-        check_weights(saved[1], model.state_dict(), (run.folder or Path()) / WEIGHTS, REMOVE_FILE)
+        check_weights(saved[1], model.state_dict(), (folder or Path()) / WEIGHTS, REMOVE_FILE)
         model.load_state_dict(saved[1])
+    model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
     if result.fitted is not None:
         loss = "validation loss" if result.fitted.loss_name == "val_loss" else "training loss"
         kept = f"kept epoch {result.fitted.best_epoch + 1} of {result.fitted.epochs}"
         run.log(f"stage {stage.name}: {kept}, {loss} {result.fitted.best_loss:.4f}")
+    return result
+
+
+def _choose(run: Run, choose: Callable[[Run], dict[str, Any]]) -> Result:
+    found = json.loads(json.dumps(choose(run)))  # as it would read back; by all processes together
+    result = Result(about=from_first(lambda: found))
+    from_first(lambda: _write(run.folder, result))
     return result
 
 

@@ -35,6 +35,13 @@ class Result:
     about: Mapping[str, Any] = field(default_factory=dict)  # what a stage has chosen
 
 
+def kept_stage(results: Mapping[str, Result], name: str) -> str:
+    """This stage, or the one whose network it has chosen."""
+    while "kept" in results[name].about:
+        name = results[name].about["kept"]
+    return name
+
+
 def start_from_inputs(run: Run) -> Model:
     """A copy of the network of the first input; without inputs, one of random weights."""
     return deepcopy(run.network(run.stage.inputs[0])) if run.stage.inputs else run.fresh_model()
@@ -129,13 +136,13 @@ class Run:
         return self.stage.settings or self.plan.training
 
     def network(self, stage: str) -> Model:
-        """What an earlier stage has trained."""
-        model: Model = self.results[stage].model
+        """What an earlier stage has trained, or chosen."""
+        model: Model = self.results[kept_stage(self.results, stage)].model
         return model
 
     def loss(self, stage: str) -> float:
-        """The lowest validation loss of an earlier stage; of its training, if it keeps the last epoch."""
-        loss: float = self.results[stage].fitted.best_loss
+        """The lowest validation loss of that network; of its training, if it keeps the last epoch."""
+        loss: float = self.results[kept_stage(self.results, stage)].fitted.best_loss
         return loss
 
     def chosen(self, stage: str) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from ..errors import count_noun
 from ..nn.model import Model
 from ..predict.label_likelihood import Judged, label_evidence
 from .losses import predicted_shares
-from .running import Trained, kept_stage, merge, run_again, run_stages
+from .running import Trained, merge, run_again, run_stages
 from .stages import ROBUST, Run, Stage
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
@@ -50,9 +50,9 @@ def train_without_wrong_labels(run: Run, stages_for: Callable[[Run], list[Stage]
 
 
 def _find(run: Run) -> dict[str, Any]:
-    kept = kept_stage(run.results, run.stage.inputs[0])
-    found = find_wrong_labels(run.network(kept), run.train, run.val, run.plan.assumed_wrong, run.device)
-    return {"wrong_labels": found, "kept": kept, "lines": {"wrong labels": describe_wrong_labels(found)}}
+    last = run.stage.inputs[0]
+    found = find_wrong_labels(run.network(last), run.train, run.val, run.plan.assumed_wrong, run.device)
+    return {"wrong_labels": found, "kept": last, "lines": {"wrong labels": describe_wrong_labels(found)}}
 
 
 def train_again(trained: Trained, run: Run) -> Trained:

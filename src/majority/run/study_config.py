@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Le
 from pydantic import BeforeValidator, Field
@@ -86,8 +86,6 @@ class StudyConfig(Part):
     """Values of an option or a setting to compare, as rows of one table, e.g. training.learning_rate=1e-3,3e-4."""
     reference: Name | None = None
     """The method, as its row is named, that others are compared with in the report."""
-    preset: Literal["difficulty"] | None = None
-    """A predefined study of one source."""
     options: dict[str, Any] = Field(default_factory=dict)  # of all runs, by name; see RunConfig
 
     def as_command(self, out: str) -> str:

@@ -370,7 +370,7 @@ def test_train_and_predict_images(tmp_path, majority, make):
 
 def test_like_allows_the_augmentations_of_a_known_source(tmp_path, majority, make, says):
     table = save(make.images(tmp_path), tmp_path)
-    words = ["train", table, "--epochs", "1", "--no-refit", "--out", tmp_path / "run", "like", "pathmnist"]
+    words = ["train", table, "--epochs", "1", "--no-refit", "--out", tmp_path / "run", "--like", "pathmnist"]
     assert majority(*words)[0] == 0
     config = json.loads((tmp_path / "run/config.json").read_text())
     assert {"flip", "rotate90"} <= {*config["plan"]["training"]["augment"]}
@@ -378,10 +378,10 @@ def test_like_allows_the_augmentations_of_a_known_source(tmp_path, majority, mak
     code, _, err = majority(*words[:-2])
     assert code == 2
     assert says(err, "like is pathmnist")
-    code, _, err = majority("train", tmp_path / "no such file.csv", "like", "mars")  # refused before data are read
+    code, _, err = majority("train", tmp_path / "no such file.csv", "--like", "mars")  # refused before data are read
     assert code == 2
     assert says(err, "like", "'mars'", "cifar10, svhn")
-    code, _, err = majority("train", "digits", "like", "cifar10", "--out", tmp_path / "other")
+    code, _, err = majority("train", "digits", "--like", "cifar10", "--out", tmp_path / "other")
     assert code == 2
     assert says(err, "like cifar10", "digits", "known")
 
@@ -389,12 +389,12 @@ def test_like_allows_the_augmentations_of_a_known_source(tmp_path, majority, mak
 def test_a_note_if_like_has_no_effect(tmp_path, majority, make, says):
     table = save(make.images(tmp_path), tmp_path)
     words = ["train", table, "--recipe", "quick", "--epochs", "1", "--out", tmp_path / "run"]
-    assert says(majority(*words, "like", "svhn")[1], "note: recipe quick ", "like", "has no effect")
+    assert says(majority(*words, "--like", "svhn")[1], "note: recipe quick ", "like", "has no effect")
 
 
 def test_like_is_refused_for_vectors(tmp_path, majority, make, says):
     table = save(make.table(), tmp_path)
-    code, _, err = majority("train", table, "--out", tmp_path / "run", "like", "pathmnist")
+    code, _, err = majority("train", table, "--out", tmp_path / "run", "--like", "pathmnist")
     assert code == 2
     assert says(err, "like pathmnist", "vectors", "leave it out")
     assert not (tmp_path / "run").exists()

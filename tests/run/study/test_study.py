@@ -150,6 +150,7 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
     }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ...data.bags import Bags
 from ...nn.model import Model
 from ...training.distributed import from_first
 from ..losses import label_counts, label_log_likelihood, loss_weights
@@ -18,7 +17,7 @@ from .class_offsets import describe_offsets, find_offsets
 from .patches import feature_bags, learned_bags
 from .settings import choices, epochs_of_teachers, losses_of, named
 from .trainings import (
-    Member,
+    bags_of,
     copy_of,
     distill,
     fresh,
@@ -63,7 +62,7 @@ def distilled(task: TaskInfo, plan: Plan, heads: Sequence[Stage], bags: tuple[st
     names = names_of(heads)
     weights = [Stage("heads", inputs=(*names, *bags), choose=partial(weigh, names, "heads"))] if task.losses else []
     inputs = (*names, *bags, *names_of(weights), *choices(task, plan))
-    train = partial(distill, members=partial(members_of, names, "heads"))
+    train = partial(distill, members=names, group="heads")
     return [*weights, Stage("distilled", plan.training, inputs, partial(fresh, method=losses_of(task)[0]), train)]
 
 
@@ -109,17 +108,16 @@ def student_of(
     starts like the teacher of that loss with the largest weight. Else it starts like the last teacher.
     """
     names, inputs = (*teachers, *others), (*inputs, *choices(task, plan))
-    members = partial(members_of, names, "teachers")
     chosen: list[Stage] = []
     if task.losses:
         found = partial(_weigh_losses, names=names, teachers=tuple(teachers))
         chosen.append(Stage("teachers", inputs=(*names, *inputs), choose=found))
     if task.losses and plan.own.class_offsets:
-        offsets = partial(_find_offsets, members=members)
+        offsets = partial(_find_offsets, members=names)
         chosen.append(Stage("class-offsets", inputs=(*names, "teachers", *inputs), choose=offsets, again=True))
     needed = (*names, *names_of(chosen), *inputs)
     start = partial(start_student, teachers=teachers)
-    return [*chosen, Stage("student", plan.training, needed, start, partial(distill, members=members))]
+    return [*chosen, Stage("student", plan.training, needed, start, partial(distill, members=names, group="teachers"))]
 
 
 def start_student(run: Run, teachers: Mapping[str, Start]) -> Model:
@@ -171,22 +169,11 @@ def _choose_share(run: Run, names: dict[float, tuple[str, ...]]) -> dict[str, An
 # ---------------------------------------------------------------------- weights
 
 
-def members_of(names: Sequence[str], group: str, run: Run) -> list[Member]:
-    """The networks of these stages, with the weights that the stage `group` has found; all equal if there is none."""
-    found = run.chosen(group)["losses"][group] if group in run.results else {}
-    weights = {name: found[name]["weight"] if found else 1.0 for name in names}
-    return [Member(run.network(name), _bags_of(run, name)[0], weights[name]) for name in names]
-
-
-def _bags_of(run: Run, name: str) -> tuple[Bags, Bags]:
-    return feature_bags(run) if name.startswith("head") else (learned_bags(run), run.val)
-
-
 def weigh(names: Sequence[str], group: str, run: Run) -> dict[str, Any]:
     """The weights of these networks, and the log-likelihood of the validation labels that each stands for."""
     models = {name: run.network(name) for name in names}
     found = {
-        name: label_log_likelihood(model, *_bags_of(run, name), device=run.device) for name, model in models.items()
+        name: label_log_likelihood(model, *bags_of(run, name), device=run.device) for name, model in models.items()
     }
     methods = {name: model.spec.method for name, model in models.items()}
     weights = loss_weights(found, methods, run.validation_labels, label_counts(run.train))
@@ -217,8 +204,8 @@ def describe_weights(by_loss: dict[str, float], bags: int) -> str:
     return f"{shown} (weights by {explained}, and by how evenly labels are distributed)"
 
 
-def _find_offsets(run: Run, members: Callable[[Run], list[Member]]) -> dict[str, Any]:
-    mean = run.shared["soft labels"] = mean_probabilities(run, members(run))  # by all processes together
+def _find_offsets(run: Run, members: Sequence[str]) -> dict[str, Any]:
+    mean = run.shared["soft labels"] = mean_probabilities(run, members, "teachers")  # by all processes together
     found = from_first(lambda: find_offsets(mean, learned_bags(run), run.remaining_wrong).tolist())
     offsets = dict(zip(run.train.classes, found, strict=True))
     shown = describe_offsets(offsets)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -108,10 +108,10 @@ def train_teacher(run: Run, model: Model) -> Fitted:
     return run.fit(model, settings=_with_views(run), objective=Averaged(model, run.plan.own.momentum))
 
 
-def distill(run: Run, model: Model, members: Callable[[Run], Iterable[Member]]) -> Fitted:
-    """Train the model on the members' mean probabilities of the instances of the training bags."""
+def distill(run: Run, model: Model, members: Sequence[str], group: str) -> Fitted:
+    """Train the model on the mean probabilities of the networks of these stages: see `mean_probabilities`."""
     own = run.plan.own
-    log_probs = soft_labels(run, members).clamp(min=SMALLEST_PROBABILITY).log()
+    log_probs = soft_labels(run, members, group).clamp(min=SMALLEST_PROBABILITY).log()
     sharpened = (own.sharpness * log_probs).softmax(dim=1).cpu().numpy()
     bags = learned_bags(run)
     if bags.training_labels is not None:
@@ -128,34 +128,33 @@ def _with_views(run: Run) -> Settings:
 # ---------------------------------------------------------------------- soft labels
 
 
-class Member(NamedTuple):
-    """A model whose probabilities are learned, and the training bags as it takes them: images or features of them."""
-
-    model: Model
-    bags: Bags
-    weight: float = 1.0
-
-
-def soft_labels(run: Run, members: Callable[[Run], Iterable[Member]]) -> Tensor:  # (n, C)
+def soft_labels(run: Run, members: Sequence[str], group: str) -> Tensor:  # (n, C)
     """The members' mean probabilities, with the offsets of the classes if these were found."""
-    if "class-offsets" not in run.results:
-        return mean_probabilities(run, members(run))
     mean = run.shared.pop("soft labels", None)  # of the stage that found the offsets
-    mean = mean_probabilities(run, members(run)) if mean is None else mean
+    mean = mean_probabilities(run, members, group) if mean is None else mean
+    if "class-offsets" not in run.results:
+        return mean
     offsets = run.chosen("class-offsets")["losses"]["class_offsets"]
     return with_offsets(mean, torch.tensor([*offsets.values()], dtype=torch.float64))
 
 
-def mean_probabilities(run: Run, members: Iterable[Member]) -> Tensor:  # (n, C)
-    """The weighted mean of the members' probabilities for each instance of the training bags."""
-    members = list(members)
-    total = sum(member.weight for member in members)
+def mean_probabilities(run: Run, members: Sequence[str], group: str) -> Tensor:  # (n, C)
+    """The mean probabilities, for each instance that is learned from, of the networks of these stages, by the weights
+    that the stage `group` has found. Without such a stage, all have the same weight."""
+    found = run.chosen(group)["losses"][group] if group in run.results else {}
+    weights = {name: found[name]["weight"] if found else 1.0 for name in members}
+    total = sum(weights.values())
     mean: Any = sum(
-        instance_probabilities(member.model, member.bags, run.device) / (total / member.weight)
-        for member in members
-        if member.weight > 0
+        instance_probabilities(run.network(name), bags_of(run, name)[0], run.device) / (total / weight)
+        for name, weight in weights.items()
+        if weight > 0
     )
     return mean
+
+
+def bags_of(run: Run, stage: str) -> tuple[Bags, Bags]:
+    """Training and validation bags as the network of this stage takes them."""
+    return feature_bags(run) if stage.startswith("head") else (learned_bags(run), run.val)
 
 
 def head_alone(model: Model, features: Bags) -> Model:

@@ -3,8 +3,7 @@ from that and from random weights, and the student."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from ...nn.model import Model
@@ -19,15 +18,12 @@ from .parts import (
     distilled_network,
     find_share_by,
     heads_on_discriminants,
-    members_of,
     names_of,
     random_weights,
-    start_student,
     student_of,
     teachers_of,
 )
 from .settings import HEAD_ON_VECTORS, CensusSettings
-from .trainings import Member, distill
 
 STARTS: dict[str, Start] = {"teacher": random_weights, "distilled-teacher": distilled_network}
 
@@ -66,13 +62,8 @@ def _teach_method(task: TaskInfo, plan: Plan) -> list[Stage]:
     choice = Stage("start", inputs=names_of(firsts), choose=_choose_start)
     inputs = ("start", *_inputs(task))
     others = teachers_of(task, plan, _chosen_start, inputs, first=2)
-    names = names_of(others)
-    student = replace(
-        student_of(task, plan, dict.fromkeys(names, _chosen_start), inputs)[-1],
-        start=partial(_start_student, others=names),
-        train=partial(distill, members=partial(_members, others=names)),
-    )
-    return [*firsts, choice, *others, student]
+    starts = dict.fromkeys(("start", *names_of(others)), _chosen_start)
+    return [*firsts, choice, *others, *student_of(task, plan, starts, inputs)]
 
 
 def _choose_start(run: Run) -> dict[str, Any]:
@@ -83,15 +74,3 @@ def _choose_start(run: Run) -> dict[str, Any]:
 
 def _chosen_start(run: Run, number: int, method: str | None) -> Model:
     return STARTS[run.chosen("start")["start"]](run, number, method)
-
-
-def _taught_by(run: Run, others: tuple[str, ...]) -> tuple[str, ...]:
-    return (run.chosen("start")["kept"], *others)
-
-
-def _start_student(run: Run, others: tuple[str, ...]) -> Model:
-    return start_student(run, dict.fromkeys(_taught_by(run, others), _chosen_start))
-
-
-def _members(run: Run, others: tuple[str, ...]) -> list[Member]:
-    return members_of(_taught_by(run, others), "teachers", run)

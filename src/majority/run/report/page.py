@@ -97,10 +97,19 @@ def write_page(
     content["suspicious"] = sections.suspicious(review_labels({part: classified}))
     content["part_names"] = PART_NAMES | ({} if source is None else {part: content["part"]})
     filters = {"percent": _percent, "signed": _signed, "number": _number}
-    page = fill("template.html.jinja", content | _script(), filters=filters)
+    page = fill("template.html.jinja", "run", content | _script(), _sections(content), filters=filters)
     path = folder / REPORT if source is None else _page_path(folder, source)
     write_text(path, page)
     return path
+
+
+def _sections(content: dict[str, Any]) -> dict[str, str]:
+    """The anchors and names of the sections that the page has."""
+    always = {"run": "Run", "curves": "Curves"}
+    classes = {"classes": "Classes"} if content["labelled"] or content["known"] else {}
+    labels = {"suspicious": "Labels"} if content["suspicious"].total else {}
+    pictures = [name for name in ("mosaics", "maps", "gallery") if content[name]]
+    return always | classes | {"bags": "Bags"} | labels | {name: name.capitalize() for name in pictures}
 
 
 def _script() -> dict[str, Any]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...errors import InputError, TrainingError
 from ...files import retry_while_busy
@@ -17,12 +16,14 @@ from ...registry import load_plugins
 from ..config import Reading, RunConfig
 from ..data import open_source
 from ..experiment import How, run_experiment
+from ..folder import read_result
 from ..trackers import create_trackers
 
 
-class Cell(NamedTuple):
+@dataclass(frozen=True)
+class Cell:
     config: RunConfig
-    varied: Mapping[str, Any] = MappingProxyType({})  # the options by which a study tells its cells apart
+    varied: dict[str, Any] = field(default_factory=dict)  # the options by which a study tells its cells apart
 
 
 @dataclass(frozen=True)
@@ -48,40 +49,52 @@ class State:
     started: float = field(default_factory=time.monotonic)
 
 
-def cell_order(folder: Path, cell: Cell, device: str, trackers: Sequence[str]) -> dict[str, Any]:
-    """A cell as JSON."""
-    chosen = {"folder": str(folder), "device": device, "trackers": list(trackers)}
-    return chosen | {"config": cell.config.model_dump_json(), "varied": dict(cell.varied)}
-
-
-class CellTrainer:
+class Trainer:
     """Trains cells one after another; the source of the last one stays open for the next."""
 
     def __init__(self) -> None:
         self.opened: object = None
         self.source: Source | None = None
 
-    def train(self, order: dict[str, Any]) -> None:
-        config = RunConfig.model_validate_json(order["config"])
-        reading = Reading.model_fields.keys() | {"source"}
-        if self.opened != (wanted := config.bags.model_dump(include=reading)):
+    def train(self, cell: Cell, folder: Path, device: str, trackers: Sequence[str]) -> None:
+        bags = cell.config.bags
+        if self.opened != (wanted := bags.model_dump(include=Reading.model_fields.keys() | {"source"})):
             self.opened, self.source = None, None  # free the memory of one source before the next is read
-            self.opened, self.source = wanted, open_source(config.bags)
-        how = How(order["device"], callbacks=create_trackers(order["trackers"]))
-        run_experiment(config, order["folder"], how, self.source, order["varied"])
+            self.opened, self.source = wanted, open_source(bags)
+        how = How(device, callbacks=create_trackers(trackers))
+        run_experiment(cell.config, folder, how, self.source, cell.varied)
 
 
-def train_on_node(order: dict[str, Any]) -> tuple[str | None, str]:
-    """On a node of a cluster: the reason if the cell failed, and the traceback of an unexpected error."""
-    load_plugins()
+_TRAINER = Trainer()  # of this process
+
+
+def train_cell(
+    cell: Cell, folder: Path, device: str, trackers: Sequence[str] = (), keep_trying: bool = False
+) -> tuple[str | None, str]:
+    """In a process that trains many cells: the reason if the cell failed, and the traceback of an unexpected error.
+
+    With `keep_trying`, a folder in which another process works is waited for: on a cluster, the node of an earlier
+    attempt may be unreachable, but its process still alive for a while.
+    """
+
+    def train() -> None:
+        _TRAINER.train(cell, folder, device, trackers)
+
     try:
-        # The node of an earlier attempt may be unreachable, but its process still alive for a while.
-        retry_while_busy(lambda: _TRAINER.train(order))
-        return None, ""
+        load_plugins()
+        if keep_trying:
+            retry_while_busy(train)
+        else:
+            train()
     except (InputError, TrainingError) as error:
         return str(error), ""
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc()
+    return None, ""
 
 
-_TRAINER = CellTrainer()
+def finished_cell(folder: Path, failure: str | None, details: str) -> FinishedCell:
+    """What `train_cell` said of the cell in this folder."""
+    if failure:
+        return FinishedCell(folder, failure=failure, details=details)
+    return FinishedCell(folder, read_result(folder))

@@ -11,8 +11,7 @@ from typing import Any
 
 from ..cluster import Cluster, LostTaskError, Share, connect
 from ..data import path_of
-from ..folder import read_result
-from .cells import Cell, FinishedCell, State, cell_order, train_on_node
+from .cells import Cell, FinishedCell, State, finished_cell, train_cell
 
 
 @contextmanager
@@ -44,20 +43,17 @@ class RayWorker:
         self.folder: Path | None = None  # of the cell in training
 
     def start_cell(self, folder: Path, cell: Cell, trackers: Sequence[str] = ()) -> None:
-        order = cell_order(Path(os.path.abspath(folder)), cell, self.device, trackers)
         self.folder = folder
-        self.answer: Future[Any] = self.cluster.start(train_on_node, order, share=self.share)
+        order = (cell, Path(os.path.abspath(folder)), self.device, trackers, True)
+        self.answer: Future[Any] = self.cluster.start(train_cell, *order, share=self.share)
 
     def end_cell(self) -> FinishedCell:
         assert self.folder is not None
         folder, self.folder = self.folder, None
         try:
-            failure, details = self.cluster.result(self.answer)
+            return finished_cell(folder, *self.cluster.result(self.answer))
         except LostTaskError as error:
             return FinishedCell(folder, failure=str(error))
-        if failure:
-            return FinishedCell(folder, failure=failure, details=details)
-        return FinishedCell(folder, read_result(folder))
 
     def kill(self) -> None:
         if self.folder is not None:

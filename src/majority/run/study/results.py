@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,88 +23,8 @@ Result = dict[str, Any]  # the content of one result.json
 RESULTS = "results.jsonl"
 MAX_CURVE_POINTS = 100  # per learning curve
 CURVE_NAMES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
-BAG_FIGURES = {"bag_accuracy": "method_bag_accuracy", "bag_accuracy_by_count": "bag_accuracy"}  # of older versions
 NOT_COMPARED = ("recipe", "seed", "compile")  # settings that change results no more than chance does
 CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
-
-RENAMED = {  # in lines of older versions: key, setting or stage -> its name today
-    "material": "task",
-    "start": "pretrain",
-    "readers": "teachers",
-    "reader_epochs": "teacher_epochs",
-    "mixed": "mixup",
-    "reader": "teacher",
-    "taught": "distilled",
-    "last": "student",
-    "whole_steps": "drop_last",
-}
-
-
-def with_current_names(line: Result) -> Result:
-    """The line with the names that its settings and stages have today.
-
-    >>> old = {"plan": {"ratios": [0.5], "census": None}, "stages": {"taught-reader-2": {}, "last": {}}}
-    >>> with_current_names(old)
-    {'plan': {'mpem': {'ratios': [0.5]}}, 'stages': {'distilled-teacher-2': {}, 'student': {}}}
-    """
-    line = _with_bag_accuracy_by_count({RENAMED.get(key, key): value for key, value in line.items()})
-    if isinstance(line.get("plan"), dict):
-        plan = dict(line["plan"])
-        ratios, census = plan.pop("ratios", None), plan.pop("census", None)
-        if ratios:
-            plan["mpem"] = {"ratios": ratios}
-        if isinstance(plan.get("training"), dict):
-            plan["training"] = _rename_settings(plan["training"])
-        if isinstance(census, dict) and census:  # what was done before there were settings for it
-            added = {"mixed_views": 0.0, "search_epochs": 0, "validation_instances": False}
-            added["patches"] = _starts_from_patches(line)
-            plan["census"] = added | _rename_settings(census)
-        line["plan"] = plan
-    if isinstance(line.get("stages"), dict):
-        words = re.compile("[a-z]+")
-        names = {name: words.sub(lambda word: RENAMED.get(word[0], word[0]), name) for name in line["stages"]}
-        line["stages"] = {names[name]: stage for name, stage in line["stages"].items()}
-    return line
-
-
-def _starts_from_patches(line: Result) -> bool:
-    """Before there was a setting for it: of images, the network is distilled from heads on features of patches."""
-    task, stages = line.get("task"), line.get("stages")
-    shape = task.get("shape") if isinstance(task, dict) else None
-    return isinstance(shape, list) and len(shape) > 1 and isinstance(stages, dict) and "distilled" in stages
-
-
-def _with_bag_accuracy_by_count(line: Result) -> Result:
-    """In older versions, `bag_accuracy` was that of the method's own prediction, also in learning curves.
-
-    >>> _with_bag_accuracy_by_count({"test": {"bag_accuracy": 0.9, "bag_accuracy_by_count": 0.8}})
-    {'test': {'method_bag_accuracy': 0.9, 'bag_accuracy': 0.8}}
-    """
-    parts = [figures for part in ("test", "val") if isinstance(figures := line.get(part), dict)]
-    if not any("bag_accuracy_by_count" in figures for figures in parts):
-        return line
-    line = dict(line)
-    for part in ("test", "val"):
-        if isinstance(line.get(part), dict):
-            figures = _rename(line[part], BAG_FIGURES)
-            intervals = figures.get("intervals")
-            line[part] = figures | ({"intervals": _rename(intervals, BAG_FIGURES)} if intervals else {})
-    if isinstance(line.get("curve"), dict):
-        line["curve"] = _rename(
-            line["curve"], {f"{part}_bag_accuracy": f"{part}_method_bag_accuracy" for part in ("train", "val")}
-        )
-    return line
-
-
-def _rename(record: Result, names: dict[str, str]) -> Result:
-    return {names.get(name, name): value for name, value in record.items()}
-
-
-def _rename_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    return {
-        RENAMED.get(name, name): _rename_settings(value) if isinstance(value, dict) else value
-        for name, value in settings.items()
-    }
 
 
 def read_results(study: str | Path) -> list[Result]:
@@ -250,7 +169,7 @@ def _read_file(file: Path) -> list[Result]:
     results = []
     for number, line in enumerate(read_lines(file, cure), start=1):
         name = f"{file}, line {number}"
-        result: Result = dict(parse_record(ResultLine, with_current_names(line), name, cure))
+        result: Result = dict(parse_record(ResultLine, line, name, cure))
         curve = result.get("curve") or {}
         lengths = {len(curve[points]) for points in Curve.__annotations__ if points in curve}
         if len(lengths) > 1 or ("curve" in result and "best_epoch" not in result):

@@ -1,7 +1,7 @@
 """Faults at every write of a command: killed, disk full, read-only, folder removed, a second command at once.
 
-    python tests/kills.py                       # every recipe, the study, predict, report: every fault at every write
-    python tests/kills.py --only quick --faults kill,full --points 5
+    python tests/nightly/kills.py               # every recipe, the study, predict, report: every fault at every write
+    python tests/nightly/kills.py --only quick --faults kill,full --points 5
 
 A write is everything that changes the output folder: a file opened for writing, renamed or removed, a folder made or
 removed. At the k-th write the fault happens. Then the same command is repeated: it must end with exit code 0 and, byte
@@ -335,6 +335,8 @@ def prepare(commands: list[Case], work: Path) -> None:
     The study trains in its own process, so that every write is one of its own.
     """
     import torch
+
+    sys.path.insert(0, str(Path(__file__).parents[1]))
     from run.study.conftest import InProcessWorker
 
     from majority.cli.app import main

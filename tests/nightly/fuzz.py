@@ -1,6 +1,6 @@
 """A mutation fuzzer over every file that the program reads: 0 tracebacks, 0 hangs, bounded memory, nothing written.
 
-    python tests/fuzz.py --minutes 60           # by hand; --seed N for other inputs, --only NAME for some targets
+    python tests/nightly/fuzz.py --minutes 60   # --seed N for other inputs, --only NAME for some targets
 
 Each input is a valid file with one or a few changes: of its bytes, of a JSON value, of a cell, of a header. The command
 or the call that reads it must end with a result or with one message. After a message, the folder must be as before.

@@ -1,31 +1,31 @@
-"""What makes learning from majority labels easy or hard: one variable at a time, all others at a base point."""
+"""What makes learning from majority labels easy or hard: one variable at a time, all others at a base point.
+
+    OMP_NUM_THREADS=1 python benchmarks/difficulty.py digits --jobs 2 --out results/difficulty/results.jsonl
+
+A cell that has a line in OUT is not run again. difficulty.csv, difficulty.md and difficulty-AXIS.svg are written beside
+OUT from its lines. Any labelled set with at least ten classes can be the source.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ...data.winners import lead_of
-from ...files import write_text
-from ...io import Source, load
-from ...log import Log, no_log
-from ..cluster import LOCAL, check_on
-from ..config import RunConfig
-from ..data import make_parts, open_source
-from ..folder import run_lock
-from ..plots.colours import colour
-from ..plots.lines import Line, Point, line_plot
-from ..shards import Shard
-from .cells import Cell, FinishedCell
-from .live import show_cells
-from .results import Result
-from .statistics import mean_by_fold, spread
-from .tables import as_csv, format_figure, markdown_table, write_tables
-from .workers import run_cells, shard_lock
+from helpers import add_training_options, make_parser, numbers, read_raw, train, write_csv
+
+from majority.data.winners import lead_of
+from majority.io import Source, load
+from majority.run.data import Data
+from majority.run.experiment import Experiment
+from majority.run.plots.colours import colour
+from majority.run.plots.lines import Line, Point, line_plot
+from majority.run.study.results import Result
+from majority.run.study.statistics import mean_by_fold, spread
+from majority.run.study.tables import format_figure, markdown_table
 
 METHODS = ("count", "log-mean", "vote")  # the default
 CEILING = "supervised"  # trained at the base point only
@@ -45,7 +45,7 @@ BAG_STATISTICS = {"tie_rate": "tied bags", "majority": "majority proportion", "m
 
 @dataclass(frozen=True)
 class Axis:
-    variable: str  # the option that varies
+    variable: str  # the field of Data that varies
     values: tuple[Any, ...]
     label: str  # below the plot
     fixed: dict[str, Any] = field(default_factory=dict)  # other differences from the base point, for all values
@@ -83,59 +83,26 @@ AXES = {
 }
 
 
-def run(
-    source: str,
-    out: Path,
-    device: str = "auto",
-    jobs: int | None = None,
-    log: Log = no_log,
-    methods: Sequence[str] = METHODS,
-    folds: Sequence[int] = FOLDS,
-    shard: Shard | None = None,
-    on: str = LOCAL,
-) -> list[FinishedCell]:
-    """Train every cell that is not finished, write tables and plots; return how each cell ended.
-
-    With a shard, only its cells are trained, and nothing else is written.
-    """
-    check_on(on)
-    config = _config(source, BASE, folds[0])
-    make_parts(config, open_source(config.bags))  # raises at once if the source has too few classes or instances
-    planned: Sequence[tuple[Path, Cell]] = list(cells(source, out, methods, folds))
-    planned = planned if shard is None else shard.take(planned)
-    with run_lock(out, shard_lock(shard)):
-        with show_cells(log) as watch:
-            finished = run_cells(planned, out, device, jobs, watch, shard, on)
-        if shard is not None:
-            return finished
-        results = [cell.result for cell in finished if cell.result]
-        write_tables(results, out)
-        if results:
-            write(results, out)
-    return finished
-
-
-def cells(
-    source: str, out: Path, methods: Sequence[str] = METHODS, folds: Sequence[int] = FOLDS
-) -> Iterator[tuple[Path, Cell]]:
+def cells(source: str, methods: Sequence[str] = METHODS, folds: Sequence[int] = FOLDS) -> dict[str, Experiment]:
     """One cell per point, fold and method; a point that several axes share occurs once."""
+    found = {}
     points = {_name(point): point for point in (BASE, *(point for axis in AXES.values() for point in axis.points()))}
     for name, point in points.items():
         for fold in folds:
             for method in dict.fromkeys((*methods, CEILING) if point == BASE else methods):
                 settings = {"training.epochs": BAGS_SEEN // point["bags"]}
-                config = _config(source, point, fold, method=method, recipe="quick", settings=settings)
-                yield out / name / method / f"fold{fold}", Cell(config)
+                experiment = Experiment(_data(source, point, fold), method, recipe="quick", settings=settings)
+                found[f"{name}/{method}/fold{fold}"] = experiment
+    return found
 
 
 def write(results: list[Result], out: Path) -> None:
     """Write OUT/difficulty.csv, OUT/difficulty.md and one OUT/difficulty-AXIS.svg per axis that has results."""
     table = make_rows(results)
-    texts = {"difficulty.csv": as_csv(table), "difficulty.md": as_markdown(table)}
+    write_csv(out / "difficulty.csv", [list(table[0]), *(list(row.values()) for row in table)])
+    (out / "difficulty.md").write_text(as_markdown(table))
     for name in _axes_of(table):
-        texts[f"difficulty-{name}.svg"] = plot(name, table)
-    for file, text in texts.items():
-        write_text(out / file, text)
+        (out / f"difficulty-{name}.svg").write_text(plot(name, table))
 
 
 def make_rows(results: list[Result]) -> list[dict[str, Any]]:
@@ -184,8 +151,8 @@ def as_markdown(table: list[dict[str, Any]]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _config(source: str, point: dict[str, Any], fold: int, **options: Any) -> RunConfig:
-    return RunConfig.from_options(source, fold=fold, **point, **options)
+def _data(source: str, point: dict[str, Any], fold: int) -> Data:
+    return Data(source, fold=fold, **point)
 
 
 def _name(point: dict[str, Any]) -> str:
@@ -198,7 +165,7 @@ def _figures(members: list[Result], point: dict[str, Any]) -> dict[str, Any]:
     for figure in FIGURES:
         found = spread([*mean_by_fold(members, figure).values()])
         row |= {figure: found and found.mean, f"{figure}_sd": found and found.sd}
-    of_folds = [_bag_statistics(member["source"], member["fold"], **point) for member in members]
+    of_folds = [_bag_statistics(_data(member["source"], point, member["fold"])) for member in members]
     return row | {name: fmean(of_fold[name] for of_fold in of_folds) for name in BAG_STATISTICS}
 
 
@@ -208,9 +175,9 @@ def _open(source: str) -> Source:
 
 
 @cache
-def _bag_statistics(source: str, fold: int, **point: Any) -> dict[str, float]:
+def _bag_statistics(data: Data) -> dict[str, float]:
     """Means over the training bags."""
-    train = make_parts(_config(source, point, fold), _open(source)).train
+    train = data.parts(_open(data.source)).train
     share, margin = lead_of(train.class_counts())
     return {"tie_rate": train.tie_rate(), "majority": float(share.mean()), "margin": float(margin.mean())}
 
@@ -252,3 +219,18 @@ def _rows_of(table: list[dict[str, Any]], axis: str) -> list[dict[str, Any]]:
 
 def _axes_of(table: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(row["axis"] for row in table))
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("source")
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--folds", type=numbers, default=list(FOLDS))
+    add_training_options(parser, "runs/difficulty")
+    options = parser.parse_args()
+    train(cells(options.source, options.methods.split(","), options.folds), options)
+    write(read_raw(options.out), options.out.parent)
+
+
+if __name__ == "__main__":
+    main()
