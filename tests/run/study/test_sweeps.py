@@ -116,8 +116,6 @@ def test_labelled_vectors_are_a_source(majority, tmp_path):
         (("digits", "--vary", RATES, "--learning-rate", "0.1"), "give it once"),
         (("digits", "--methods", "count,vote", "--option", "of=counts"), "vote has no option"),
         (("OWN", "--bag-size", "4"), "bag_size"),
-        (("digits", "--preset", "difficulty", "--seeds", "0-1"), "sets seeds itself"),
-        (("digits", "--preset", "difficulty", "--methods", "magic"), "magic"),
         (("digits", "--methods", "count,vote", "--reference", "naive"), "reference naive"),
     ],
 )
@@ -128,16 +126,6 @@ def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, me
     assert code == 2
     assert message in err
     assert not list(tmp_path.rglob("config.json"))
-
-
-def test_a_preset_with_other_methods_and_folds(tmp_path):
-    from majority.run.study import difficulty
-
-    cells = [cell.config for _, cell in difficulty.cells("digits", tmp_path, ["soft-count"], [3])]
-    assert {(cell.method, cell.bags.fold) for cell in cells} == {("soft-count", 3), ("supervised", 3)}
-    rows = [{"axis": "bags", "value": 25, "method": name, "instance_accuracy": 0.5, "instance_accuracy_sd": None}
-            for name in ("soft-count", "supervised")]  # fmt: skip
-    assert "soft-count" in difficulty.plot("bags", rows)
 
 
 def test_holms_correction_is_that_of_its_definition():
