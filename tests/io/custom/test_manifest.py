@@ -446,7 +446,7 @@ def test_blank_rows_are_not_counted_in_instance_numbers(tmp_path, majority, make
     ("words", "facts"),
     [
         (("--scenario", "small"), ("scenario makes bags from labelled sets", "has its own bags")),
-        (("--bag-size", "10", "--ties", "error"), ("bag_size makes bags", "ties makes bags")),
+        (("--bag-size", "10", "--ties", "error"), ("bag_size makes bags",)),
         (("--with-replacement",), ("with_replacement makes bags",)),
         (("--bags", "10"), ("bags makes bags",)),
         (("--fold", "1"), ("fold 1", "--folds 5")),
