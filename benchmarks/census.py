@@ -19,7 +19,7 @@ every bag loss). What the images of a file show is not known, unless --like name
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import mean
@@ -27,8 +27,7 @@ from statistics import mean
 from helpers import SCENARIOS, add_training_options, make_parser, mean_and_sd, numbers, read_raw, train, write_csv
 
 from majority.nn.methods import AUTO
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
 from majority.run.plots.colours import colour
 from majority.run.plots.lines import Line, Point, line_plot
 from majority.run.study import FinishedCell
@@ -140,13 +139,12 @@ def main() -> None:
     for source, scenario, fold, line in choices:
         training = LINES[line]
         method = options.method if training.method == AUTO else training.method
-        data = Data(source, scenario, fold, labels=training.labels)
+        bags = {"scenario": scenario, "fold": fold, "labels": training.labels}
         name = f"{Path(source).stem}/{scenario}/{line}-{method}/fold{fold}-seed{options.seed}"
         like = options.like if Path(source).is_file() else None
-        cells[name] = Experiment(data, method, recipe=training.recipe, seed=options.seed, like=like)
-        if options.tiny:
-            few = replace(data, bags=20, bag_size=8)
-            cells[name] = Experiment(few, method, recipe="quick", settings={"training.epochs": 2})
+        more = {"recipe": training.recipe, "seed": options.seed, "like": like}
+        tiny = {"bags": 20, "bag_size": 8, "recipe": "quick", "epochs": 2}
+        cells[name] = RunConfig.from_options(source, **bags, method=method, **(tiny if options.tiny else more))
         keys[options.work / name] = {"source": Path(source).stem, "line": line}
 
     def line_of(cell: FinishedCell) -> dict:

@@ -19,8 +19,8 @@ from helpers import add_training_options, make_parser, numbers, read_raw, train,
 
 from majority.data.winners import lead_of
 from majority.io import Source, load
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.data import make_parts
 from majority.run.plots.colours import colour
 from majority.run.plots.lines import Line, Point, line_plot
 from majority.run.study.results import Result
@@ -83,7 +83,7 @@ AXES = {
 }
 
 
-def cells(source: str, methods: Sequence[str] = METHODS, folds: Sequence[int] = FOLDS) -> dict[str, Experiment]:
+def cells(source: str, methods: Sequence[str] = METHODS, folds: Sequence[int] = FOLDS) -> dict[str, RunConfig]:
     """One cell per point, fold and method; a point that several axes share occurs once."""
     found = {}
     points = {_name(point): point for point in (BASE, *(point for axis in AXES.values() for point in axis.points()))}
@@ -91,8 +91,8 @@ def cells(source: str, methods: Sequence[str] = METHODS, folds: Sequence[int] = 
         for fold in folds:
             for method in dict.fromkeys((*methods, CEILING) if point == BASE else methods):
                 settings = {"training.epochs": BAGS_SEEN // point["bags"]}
-                experiment = Experiment(_data(source, point, fold), method, recipe="quick", settings=settings)
-                found[f"{name}/{method}/fold{fold}"] = experiment
+                config = _config(source, point, fold, method=method, recipe="quick", settings=settings)
+                found[f"{name}/{method}/fold{fold}"] = config
     return found
 
 
@@ -151,8 +151,8 @@ def as_markdown(table: list[dict[str, Any]]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _data(source: str, point: dict[str, Any], fold: int) -> Data:
-    return Data(source, fold=fold, **point)
+def _config(source: str, point: dict[str, Any], fold: int, **options: Any) -> RunConfig:
+    return RunConfig.from_options(source, fold=fold, **point, **options)
 
 
 def _name(point: dict[str, Any]) -> str:
@@ -165,7 +165,7 @@ def _figures(members: list[Result], point: dict[str, Any]) -> dict[str, Any]:
     for figure in FIGURES:
         found = spread([*mean_by_fold(members, figure).values()])
         row |= {figure: found and found.mean, f"{figure}_sd": found and found.sd}
-    of_folds = [_bag_statistics(_data(member["source"], point, member["fold"])) for member in members]
+    of_folds = [_bag_statistics(member["source"], member["fold"], **point) for member in members]
     return row | {name: fmean(of_fold[name] for of_fold in of_folds) for name in BAG_STATISTICS}
 
 
@@ -175,9 +175,9 @@ def _open(source: str) -> Source:
 
 
 @cache
-def _bag_statistics(data: Data) -> dict[str, float]:
+def _bag_statistics(source: str, fold: int, **point: Any) -> dict[str, float]:
     """Means over the training bags."""
-    train = data.parts(_open(data.source)).train
+    train = make_parts(_config(source, point, fold), _open(source)).train
     share, margin = lead_of(train.class_counts())
     return {"tie_rate": train.tie_rate(), "majority": float(share.mean()), "margin": float(margin.mean())}
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from majority.files import append_line, read_lines
-from majority.run.experiment import Experiment
-from majority.run.study import FinishedCell, run_cells
+from majority.run.config import RunConfig
+from majority.run.study import Cell, FinishedCell, run_cells
 from majority.run.study.live import show_cells
 from majority.run.study.results import read_results
 
@@ -63,7 +63,7 @@ def result_of(cell: FinishedCell) -> dict:
 
 
 def train(
-    cells: dict[str, Experiment], options: argparse.Namespace, line_of: Callable[[FinishedCell], dict] = result_of
+    cells: dict[str, RunConfig], options: argparse.Namespace, line_of: Callable[[FinishedCell], dict] = result_of
 ) -> None:
     """Train the cells that have no line in OUT; append a line for each as it ends. Failed ones are named at the end.
 
@@ -88,7 +88,7 @@ def train(
             if time.monotonic() > end:
                 raise TimeIsUpError
 
-        missing = [(folder, cells[name]) for folder, name in names.items()]
+        missing = [(folder, Cell(cells[name])) for folder, name in names.items()]
         try:
             ended = run_cells(missing, options.work, options.device, options.jobs, watch)
         except TimeIsUpError:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
@@ -34,8 +34,7 @@ from majority.files import read_lines
 from majority.predict.metrics import overestimation
 from majority.recipes.mpem import LEFT_OUT
 from majority.recipes.stages import STAGES
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
 from majority.run.plots.colours import GRID, INK
 from majority.run.plots.figures import Box, box_plot
 from majority.run.plots.svg import svg, tag, text
@@ -61,11 +60,12 @@ class Grid:
     changes: dict = field(default_factory=dict)  # to the experiment of the paper
     scenarios: Sequence[str] = SCENARIOS
 
-    def experiments(self) -> Iterator[Experiment]:
+    def experiments(self) -> Iterator[RunConfig]:
         for fold, source, method, scenario in product(self.folds, self.sources, self.methods, self.scenarios):
             changes = {"recipe": "paper"} | self.changes
             settings = {"training.epochs": EPOCHS} | changes.pop("settings", {})
-            yield Experiment(Data(source, scenario, fold), method, settings=settings, **changes)
+            grid = {"scenario": scenario, "fold": fold, "method": method}
+            yield RunConfig.from_options(source, **grid, settings=settings, **changes)
 
 
 CIFAR = ["cifar10"]
@@ -91,19 +91,16 @@ BLOCKS = {
 }
 
 
-def cells_of(block: str, tiny: bool = False) -> dict[str, Experiment]:
+def cells_of(block: str, tiny: bool = False) -> dict[str, RunConfig]:
     """The experiments of a block by the names of their cells, which are their folders in WORK."""
     experiments = [experiment for grid in BLOCKS[block] for experiment in grid.experiments()]
     if tiny:
-        experiments = [
-            replace(one, data=replace(one.data, source="digits", bags=8, bag_size=8), settings=one.settings | TINY)
-            for one in experiments
-        ]
+        experiments = [one.with_options(source="digits", bags=8, bag_size=8, settings=TINY) for one in experiments]
     return {_name(experiment): experiment for experiment in experiments}
 
 
-def _name(experiment: Experiment) -> str:
-    data, words = experiment.data, [experiment.method]
+def _name(experiment: RunConfig) -> str:
+    data, words = experiment.bags, [experiment.method]
     words += [f"{option}-{value}" for option, value in experiment.method_options.items()]
     words += [experiment.recipe] if experiment.recipe != "paper" else []
     patience = experiment.settings.get("training.patience")

@@ -67,12 +67,9 @@ def gpu():
 
 @pytest.fixture(scope="session", autouse=True)
 def _session(tmp_path_factory):
-    """Decoded images stay out of the user's cache; the command's parsers are built once."""
-    import typer
-
+    """Decoded images stay out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
         if torch := sys.modules.get("torch"):  # each seed formats the stack, for devices that are started later
             for devices in (torch.cuda, torch.xpu, torch.mtia):
                 patch.setattr(devices, "traceback", SimpleNamespace(format_stack=list), raising=False)

@@ -186,10 +186,10 @@ def wide(here, tmp_path):
 def test_options_of_one_s_own_method_are_whole_numbers_numbers_and_truths(wide, tmp_path):
     code, _, err = wide("width=5", "power=.5", "hidden=False")
     assert code == 0, err
-    options = json.loads((tmp_path / "run/config.json").read_text())["method_options"]
+    options = json.loads((tmp_path / "run/config.json").read_text())["run"]["method_options"]
     assert options == {"width": 5, "power": 0.5, "hidden": False}
     assert isinstance(options["width"], int)
-    assert "--option width=5 --option power=0.5 --option hidden=False" in (tmp_path / "run/report.html").read_text()
+    assert "--option width=5 --option power=0.5 --option hidden=false" in (tmp_path / "run/report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,7 @@ def docstring_of_train() -> None:
     import majority
 
     train, val, test = majority.load_source("digits").make_parts(scenario="large", bags=40, bag_size=16)
-    settings = {"training.epochs": 2}
-    run = majority.train((train, val, test), method="count", recipe="quick", settings=settings, verbose=False)
+    run = majority.train((train, val, test), method="count", recipe="quick", epochs=2, verbose=False)
     run.classifier.predict(test.instances()).shape
     0 < run.metrics["instance_accuracy"] < 1
 

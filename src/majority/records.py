@@ -50,22 +50,6 @@ class PlanRecord(TypedDict):
     training: TrainingPlan
 
 
-class SeededTraining(TypedDict):
-    seed: Count
-    epochs: AtLeastOne
-
-
-class RunPlan(TypedDict):
-    recipe: str
-    training: SeededTraining
-
-
-class Environment(TypedDict):
-    majority: str
-    torch: str
-    device: str
-
-
 class Planned(TypedDict):
     """The part of a config.json that the progress of a study needs."""
 
@@ -86,27 +70,6 @@ class TaskRecord(TypedDict):
     every_class_wins: NotRequired[bool]
     finds_share: NotRequired[bool]
     losses: NotRequired[list[str]]
-
-
-class Config(TypedDict):
-    """config.json. `data`, `images` and `embedding` are the fields of `Data`, `ImageFileSummary` and `Embedding`."""
-
-    schema: int
-    method: str
-    method_options: dict[str, Any]
-    background_share: NotRequired[Share | None]
-    data: dict[str, Any]
-    plan: RunPlan
-    settings: NotRequired[dict[str, Any]]
-    source_path: NotRequired[str | None]
-    like: NotRequired[str | None]
-    refit: NotRequired[bool]  # absent before it could be the default: no
-    task: TaskRecord
-    planned_epochs: NotRequired[AtLeastOne]
-    columns: NotRequired[list[str] | None]
-    images: NotRequired[dict[str, Any] | None]
-    embedding: NotRequired[dict[str, Any] | None]
-    environment: Environment
 
 
 Nothing = Annotated[dict[str, Any], Between(0, 0)]
@@ -240,22 +203,3 @@ class RunResult(ResultBase):
     best_epoch: Count
     epochs: Count
     seconds: Figure
-
-
-class Changes(TypedDict, total=False):
-    settings: dict[str, Any]
-    method_options: dict[str, Any]
-
-
-class StudyRequest(TypedDict):
-    """study.json."""
-
-    sources: list[str]
-    scenarios: list[str]
-    methods: list[str]
-    folds: list[Count]
-    seeds: NotRequired[list[Count]]
-    vary: NotRequired[dict[str, list[Any]]]
-    reference: NotRequired[str | None]
-    recipe: str
-    changes: NotRequired[Changes]

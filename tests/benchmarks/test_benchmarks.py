@@ -86,7 +86,7 @@ def test_difficulty_varies_one_property_at_a_time(helpers, monkeypatch, tmp_path
     planned = difficulty.cells("digits")
     asked = [(one.data, one.method) for one in planned.values()]
     assert len(set(asked)) == len(asked), "a point that axes share is run once"
-    assert {one.settings["training.epochs"] * one.data.bags for one in planned.values()} == {difficulty.BAGS_SEEN}
+    assert {one.settings["training.epochs"] * one.bags.bags for one in planned.values()} == {difficulty.BAGS_SEEN}
     for axis in difficulty.AXES.values():
         for point in axis.points():
             others = {name: value for name, value in point.items() if name not in {axis.variable, *axis.fixed}}

@@ -277,7 +277,7 @@ def test_digits_with_a_background_from_the_command(majority, tmp_path):
     assert code == 0, err
     assert "background precision" in out
     config, result = (json.loads((run / name).read_text()) for name in ("config.json", "result.json"))
-    assert (config["data"]["background"], config["background_share"]) == ("3", 0.3)
+    assert config["run"]["labels"] | {"background": "3", "background_share": 0.3} == config["run"]["labels"]
     assert result["test"]["background_recall"] > 0.6
     code, out, err = majority("evaluate", run, "--device", "cpu")
     assert code == 0, err
@@ -287,7 +287,7 @@ def test_digits_with_a_background_from_the_command(majority, tmp_path):
     assert "background_share is 0.3, not 0.4" in err
     code, _, err = majority(*train[:-1], "4", "--background-share", 0.3)
     assert code == 2
-    assert "data.background is 3, not 4" in err
+    assert "background is 3, not 4" in err
 
 
 # ---------------------------------------------------------------- errors

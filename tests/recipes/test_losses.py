@@ -9,6 +9,7 @@ import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+import majority
 from majority import Bags, Settings, build_model, load_source
 from majority.data.labels import BagLabels
 from majority.errors import InputError
@@ -20,8 +21,6 @@ from majority.recipes.census.settings import CensusSettings
 from majority.recipes.census.vectors import VectorSettings
 from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights, predicted_shares
 from majority.recipes.stages import Run
-from majority.run.data import Data
-from majority.run.experiment import Experiment
 
 OWN = VectorSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
 SCRATCH = CensusSettings(teachers=3)
@@ -217,11 +216,10 @@ def test_without_class_offsets_the_student_learns_the_mean(train):
 
 
 def test_the_default_of_a_recipe_with_one_loss_is_a_method_with_a_name(tmp_path):
-    tiny = Data("digits", bags=8, bag_size=8)
-    quick = Experiment(tiny, recipe="quick", settings={"training.epochs": 1}).run(tmp_path, "cpu")
+    quick = majority.train("digits", bags=8, bag_size=8, recipe="quick", epochs=1, verbose=False, out=tmp_path).result
     assert (quick["method"], "losses" in quick) == ("adjusted-mean", False)
 
 
 def test_options_need_a_named_method():
     with pytest.raises(InputError, match=r"has no option 'of'.*--method"):
-        Experiment(Data("digits"), method_options={"of": "counts"})
+        majority.train("digits", method_options={"of": "counts"})

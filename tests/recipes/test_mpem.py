@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,23 +9,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from majority import Bags, InputError, Settings, build_model
+from majority import Bags, InputError, Settings, build_model, train
 from majority.recipes import RECIPES, Plan, TaskInfo, choose_plan, mpem, train_by_plan
 from majority.recipes.mpem import InstanceBatch, MpemSettings, distance_to_label, distances, keep_mask, typical_sums
 from majority.recipes.stages import Run
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.experiment import How, run_experiment
+from majority.run.folder import read_config
 from majority.run.report.command import train_command
-from majority.run.study import Study
+from majority.run.study.grid import run_study, study_cells
+from majority.run.study_config import StudyConfig, StudyMachine
 
 C, D = 4, 3
 RATIOS = (0.3, 1.0)
-TINY = Experiment(
-    Data("digits", bags=20, bag_size=8),
-    "count",
-    recipe="mpem",
-    settings={"backbone": "mlp", "training.epochs": 3, "mpem.ratios": RATIOS},
-)
+TINY = {"bags": 20, "bag_size": 8, "recipe": "mpem", "backbone": "mlp", "epochs": 3}
+TINY |= {"settings": {"mpem.ratios": RATIOS}}
+
+
+def run_tiny(folder, verbose=False, **changes):
+    return train("digits", method="count", **(TINY | changes), device="cpu", verbose=verbose, out=folder).result
 
 
 # ---------------------------------------------------------------------- the formulas
@@ -209,9 +209,9 @@ def test_a_training_on_all_bags_has_the_ratio_that_was_chosen(check_going_on):
     assert again.about == first.about
 
 
-def test_a_run_leaves_what_every_run_leaves(tmp_path):
-    printed = []
-    result = TINY.run(tmp_path, "cpu", printed.append)
+def test_a_run_leaves_what_every_run_leaves(tmp_path, capsys):
+    result = run_tiny(tmp_path, verbose=True)
+    printed = capsys.readouterr().out.splitlines()
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     stages = {
         f"stages/{name}/{file}" for name in ("first", "r0.3", "r1.0") for file in ("metrics.jsonl", "outcome.json")
@@ -230,19 +230,20 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     assert [line.split(":")[0] for line in printed[1:]] == ["stage first", "stage r0.3", "stage r1.0"]
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["plan"]["mpem"]["ratios"] == [0.3, 1.0]
-    assert "--backbone mlp --epochs 3 " in train_command(config)
-    assert " --set 'mpem.ratios=[0.3, 1.0]'" in train_command(config)
-    assert TINY.run(tmp_path, "cpu", printed.append) == result
-    assert "is finished" in printed[-1]
+    command = train_command(read_config(tmp_path))
+    assert "--epochs 3 --backbone mlp " in command
+    assert " --set 'mpem.ratios=[0.3, 1.0]'" in command
+    assert run_tiny(tmp_path, verbose=True) == result
+    assert "is finished" in capsys.readouterr().out
     (tmp_path / "stages" / "first" / "best.safetensors").write_bytes(b"left behind by a kill")
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     assert not list(tmp_path.glob("stages/*/*.safetensors"))
 
 
 def test_other_ratios_in_the_same_folder_are_refused(tmp_path):
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     with pytest.raises(InputError, match=r"plan\.mpem\.ratios is \[0\.3, 1\.0\], not \[0\.3\]"):
-        replace(TINY, settings=TINY.settings | {"mpem.ratios": (0.3,)}).run(tmp_path, "cpu")
+        run_tiny(tmp_path, settings={"mpem.ratios": (0.3,)})
 
 
 def test_it_is_the_papers_plan_with_ten_ratios():
@@ -281,10 +282,10 @@ def test_wrong_settings_are_refused(majority, tmp_path, words, message):
 
 
 def test_a_study_takes_it(tmp_path):
-    common = replace(TINY, settings=TINY.settings | {"training.epochs": 1})
-    study = Study(("digits",), ("large",), ("count", "log-mean"), (0,), common)
-    results = [experiment.run(folder, "cpu") for folder, experiment in study.cells(tmp_path)]
+    grid = {"sources": ("digits",), "scenarios": ("large",), "options": TINY | {"epochs": 1}}
+    study = StudyConfig(**grid, methods=("count", "log-mean"))
+    results = [run_experiment(cell.config, folder, How("cpu")) for folder, cell in study_cells(study, tmp_path)]
     assert sorted(result["method"] for result in results) == ["count", "log-mean"]
     assert all(result["mpem"]["r"] in RATIOS for result in results)
     with pytest.raises(InputError, match=r"mpem .* method naive"):
-        replace(study, methods=("count", "naive")).run(tmp_path / "other", "cpu", jobs=1)
+        run_study(StudyConfig(**grid, methods=("count", "naive")), StudyMachine(out=str(tmp_path / "other"), jobs=1))

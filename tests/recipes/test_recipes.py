@@ -8,17 +8,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from majority import InputError, Recipe, Settings, register
+from majority import InputError, Recipe, Settings, register, train
 from majority.files import read_json
 from majority.io import Parts, load
 from majority.io.benchmarks.known_images import known_of
 from majority.recipes import RECIPES, Plan, Stage, TaskInfo, choose_plan, model_builder, train_by_plan
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.experiment import finished_result
+from majority.run.folder import read_config
+from majority.run.plan import check_config
 from majority.run.run_report import report_run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_recipe.py"
-BAGS = Data("digits", bags=20, bag_size=8)
+
+
+def run_small(folder, method="count", **options):
+    return train("digits", bags=20, bag_size=8, method=method, **options, verbose=False, out=folder).result
 
 
 def test_paper_is_the_published_protocol():
@@ -94,7 +99,7 @@ def test_a_seed_applies_to_every_stage():
 )
 def test_a_setting_that_does_not_exist_is_refused_with_a_near_name_or_all_names(name, fact):
     with pytest.raises(InputError) as error:
-        Experiment(Data("mine.csv"), recipe="quick", settings={name: 1})
+        check_config(RunConfig.from_options("mine.csv", recipe="quick", settings={name: 1}))
     assert name in str(error.value)
     assert fact in str(error.value)
 
@@ -127,20 +132,20 @@ def test_a_recipe_of_a_user_is_a_function_that_lists_stages(tmp_path):
     and what it chooses is in the report."""
     register(Recipe("twice", twice, "twice", lambda task: Plan(training=Settings(epochs=1), own=TwiceSettings())))
     settings = {"twice.again.epochs": 3, "twice.share": 0.25}
-    experiment, run = Experiment(BAGS, "count", recipe="twice", seed=5, settings=settings), tmp_path / "run"
-    result = experiment.run(run, "cpu")
+    options, run = {"recipe": "twice", "seed": 5, "settings": settings}, tmp_path / "run"
+    result = run_small(run, **options)
     config = read_json(run / "config.json")
     assert (config["plan"]["twice"]["again"]["epochs"], config["plan"]["twice"]["again"]["seed"]) == (3, 5)
     assert config["planned_epochs"] == 4
     assert (result["epochs"], result["share"], list(result["stages"])) == (3, 0.25, ["first", "again"])
-    assert experiment.finished(run) == experiment.run(run, "cpu") == result
+    assert finished_result(read_config(run).run, run) == run_small(run, **options) == result
     page, card = (run / "report.html").read_text(), (run / "model-card.md").read_text()
     assert "<dt>rounds</dt><dd>2 &lt; 3</dd>" in page
     assert "Caution: careful." in page
     assert "- rounds: 2 < 3\n" in card
     assert "<dt>method</dt><dd>count</dd>" in page
     with pytest.raises(InputError, match=r"twice\.speed: twice has again, share"):
-        Experiment(BAGS, "count", recipe="twice", settings={"twice.speed": 1})
+        run_small(tmp_path / "other", recipe="twice", settings={"twice.speed": 1})
     del RECIPES["twice"]  # as in a process that does not run its file
     assert "<dt>rounds</dt><dd>2 &lt; 3</dd>" in report_run(run, "cpu").read_text()
 
@@ -155,7 +160,7 @@ def test_recipes_get_instance_labels_only_for_reference_methods(method, sees, tm
         return run.fit(model)
 
     register(Recipe("seen", lambda task, plan: [Stage("only", Settings(epochs=1), train=train)]))
-    Experiment(BAGS, method, recipe="seen").run(tmp_path / "run", "cpu")
+    run_small(tmp_path / "run", method=method, recipe="seen")
     assert seen == [sees, sees]
 
 

@@ -98,14 +98,12 @@ class Recipe:
         """Refuse what cannot learn the labels of some instances."""
         if sees_instance_labels(method):
             raise InputError(
-                f"instance labels: method {method} is a reference method and sees all of them: leave out "
-                "--use-instance-labels (use_instance_labels)"
+                f"instance labels: method {method} is a reference method and sees all of them: leave them out"
             )
         if not self.uses_instance_labels:
             able = ", ".join(other.name for other in RECIPES.values() if other.uses_instance_labels)
             raise InputError(
-                f"instance labels: recipe {self.name} cannot learn a part of them: use one of {able}, or leave out the "
-                "labels (--use-instance-labels, use_instance_labels)"
+                f"instance labels: recipe {self.name} cannot learn a part of them: use one of {able}, or leave them out"
             )
 
     def check_method(self, name: str) -> None:

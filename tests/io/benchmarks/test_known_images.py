@@ -10,8 +10,8 @@ from majority.errors import InputError
 from majority.io import NamedSource
 from majority.io.benchmarks.known_images import known_of, known_sources
 from majority.recipes import RECIPES, TaskInfo
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.plan import check_config
 from majority.training.augment import Augment
 
 
@@ -68,7 +68,7 @@ def test_a_registered_source_says_what_preserves_its_labels(registries):
     assert "flip" not in names("galaxies")
     assert [plan(name).own.mixed_views > 0 for name in ("cells", "photos")] == [False, True]
     assert plan("cells").own.search_epochs == 0, "nothing is to be found by the bags"
-    assert Experiment(Data("my.csv"), like="cells").like == "cells"
+    check_config(RunConfig.from_options("my.csv", like="cells"))
     assert plan("digits-of-mine").own.search_epochs > 0, "its name says nothing"
 
 

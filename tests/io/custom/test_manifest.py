@@ -445,16 +445,16 @@ def test_blank_rows_are_not_counted_in_instance_numbers(tmp_path, majority, make
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        (("--scenario", "small"), ("scenario", "the bags of bags ", "leave out scenario (--scenario)")),
-        (("--bag-size", "10", "--ties", "error"), ("leave out bag_size, ties (--bag-size, --ties)",)),
-        (("--with-replacement",), ("leave out with_replacement (--with-replacement)",)),
-        (("--bags", "10"), ("leave out bags (--bags)",)),
+        (("--scenario", "small"), ("scenario makes bags from labelled sets", "has its own bags")),
+        (("--bag-size", "10", "--ties", "error"), ("bag_size makes bags",)),
+        (("--with-replacement",), ("with_replacement makes bags",)),
+        (("--bags", "10"), ("bags makes bags",)),
         (("--fold", "1"), ("fold 1", "--folds 5")),
-        (("--folds", "2"), ("folds 2", "3 or more")),
+        (("--folds", "2"), ("folds is 2", "from 3")),
         (("--features", "nose"), ("no column nose", "--features", "(a, b)")),
         (("--features", "label"), ("column label ", "--features")),
-        (("--image-size", "0"), ("image size 0", "1 to 1024")),
-        (("--data-seed", "-1"), ("data seed", "-1")),
+        (("--image-size", "0"), ("image_size is 0", "1 to 1,024")),
+        (("--data-seed", "-1"), ("data_seed", "-1")),
     ],
 )
 def test_options_that_do_not_apply(tmp_path, majority, make, says, words, facts):

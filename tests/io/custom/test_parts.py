@@ -225,7 +225,7 @@ def test_defaults_of_a_benchmark_run_are_recorded(tmp_path, majority):
     words = ("--bags", 8, "--bag-size", 8, *TRAIN, "--out", tmp_path / "run")
     assert majority("train", "digits", *words)[0] == 0
     assert json.loads((tmp_path / "run/result.json").read_text())["scenario"] == "various"
-    data = json.loads((tmp_path / "run/config.json").read_text())["data"]
+    data = json.loads((tmp_path / "run/config.json").read_text())["run"]["bags"]
     assert (data["scenario"], data["ties"], data["fold"]) == ("various", "lowest", 0)
     code, out, _ = majority("train", "digits", "--scenario", "various", *words)
     assert code == 0

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import shutil
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -46,9 +46,7 @@ def write_seeds(folder: Path) -> list[Target]:
     from PIL import Image
 
     from majority import Bags, Classifier
-    from majority.run.data import Data
-    from majority.run.experiment import Experiment
-    from majority.run.study.grid import Study
+    from majority import train as train_run
 
     rng = np.random.default_rng(0)
     labels = np.repeat(["a", "b", "c"] * 8, 5)
@@ -63,14 +61,14 @@ def write_seeds(folder: Path) -> list[Target]:
     frame.to_parquet(tables / "bags.parquet", index=False)
     source = str(tables / "bags.csv")
 
-    def experiment(recipe: str, **more: Any) -> Experiment:
-        settings = {"training.epochs": 3} | ({"census.teacher_epochs": 1} if recipe == "census" else {})
-        data = Data(source, features=("f0", "f1", "f2"))
-        return Experiment(data, "log-mean", recipe=recipe, settings=settings, refit=False, **more)
+    def experiment(recipe: str, out: Path, **more: Any) -> None:
+        settings = {"census.teacher_epochs": 1} if recipe == "census" else {}
+        options = {"features": ["f0", "f1", "f2"], "method": "log-mean", "recipe": recipe, "epochs": 3, "refit": False}
+        train_run(source, **options, settings=settings, device="cpu", verbose=False, out=out, **more)
 
-    experiment("quick").run(folder / "run/run", "cpu")
-    _interrupt(experiment("quick"), folder / "half/run", epochs=2)
-    _interrupt(experiment("census"), folder / "staged/run", stages=3)
+    experiment("quick", folder / "run/run")
+    _interrupt(partial(experiment, "quick"), folder / "half/run", epochs=2)
+    _interrupt(partial(experiment, "census"), folder / "staged/run", stages=3)
     train = ["--features", "f0,f1,f2", "--method", "log-mean", "--epochs", 3, "--device", "cpu", "--out"]
 
     def train_again(recipe: str) -> Callable[[Path], int]:
@@ -117,7 +115,7 @@ def write_seeds(folder: Path) -> list[Target]:
         ),
         Target("bags.csv: predict", "tables", "bags.csv", _predict_other(folder / "run/run")),
     ]
-    targets += _study_targets(folder, rng, Experiment, Data, Study)
+    targets += _study_targets(folder, rng)
     targets += _feature_targets(folder, rng)
     targets += _image_targets(folder, rng, Image)
     targets += _cache_targets(folder)
@@ -133,7 +131,7 @@ def _predict_other(run: Path) -> Callable[[Path], int]:
     return lambda work: command("predict", run, work / "bags.csv", "--device", "cpu", "--out", work / "predicted.csv")
 
 
-def _interrupt(experiment: Any, folder: Path, epochs: int = 0, stages: int = 0) -> None:
+def _interrupt(train: Callable[..., None], folder: Path, epochs: int = 0, stages: int = 0) -> None:
     """Leave the run folder of a training that was interrupted."""
     from majority import Callback
     from majority.training import run_files
@@ -154,13 +152,13 @@ def _interrupt(experiment: Any, folder: Path, epochs: int = 0, stages: int = 0) 
 
     try:
         with mock.patch.object(run_files, "CHECKPOINT_SECONDS", 0):  # a checkpoint after every epoch
-            experiment.run(folder, "cpu", callbacks=[Interrupt()])
+            train(folder, callbacks=[Interrupt()])
     except KeyboardInterrupt:
         return
     raise AssertionError(f"{folder} ended before it could be interrupted")
 
 
-def _study_targets(folder: Path, rng: Any, experiment: Any, data: Any, study: Any) -> list[Target]:
+def _study_targets(folder: Path, rng: Any) -> list[Target]:
     images = rng.integers(0, 256, (150, 4, 4), np.uint8)
     arrays = {
         f"{part}_{what}": images if what == "images" else np.arange(150) % 3
@@ -175,15 +173,18 @@ def _study_targets(folder: Path, rng: Any, experiment: Any, data: Any, study: An
     digits = {"X": rng.integers(0, 256, (4, 4, 3, 60)).astype(np.uint8), "y": (np.arange(60) % 3 + 1)[:, None]}
     savemat(folder / "sets/set.mat", digits)
     savemat(folder / "sets/compressed.mat", digits, do_compression=True)
-    common = experiment(
-        data(str(source), bags=8, bag_size=4), "log-mean", recipe="quick", settings={"training.epochs": 2}
-    )
-    grid = study((str(source),), ("large",), ("log-mean", "vote"), (0, 1), common)
+    from majority.run.experiment import How, run_experiment
+    from majority.run.study.grid import study_cells
+    from majority.run.study_config import StudyConfig
+
+    grid = {"scenarios": ("large",), "methods": ("log-mean", "vote"), "folds": (0, 1)}
+    options = {"bags": 8, "bag_size": 4, "recipe": "quick", "epochs": 2}
+    study = StudyConfig(sources=(str(source),), **grid, options=options)
     out = folder / "study/study"
-    for place, cell in grid.cells(out):
-        if (cell.method, cell.data.fold) != ("vote", 1):  # one cell is missing
-            cell.run(place, "cpu")
-    (out / "study.json").write_text(json.dumps(grid.request(), indent=2))
+    for place, cell in study_cells(study, out):
+        if (cell.config.method, cell.config.bags.fold) != ("vote", 1):  # one cell is missing
+            run_experiment(cell.config, place, How("cpu"))
+    (out / "study.json").write_text(study.model_dump_json(indent=2, exclude_defaults=True))
     command("report", out)
     (folder / "lines").mkdir()
     from majority.run.study.results import save_results

@@ -20,8 +20,8 @@ from majority.recipes.census.images_on_gpu import GpuImageSettings
 from majority.recipes.census.settings import CensusSettings
 from majority.recipes.census.trainings import instance_probabilities
 from majority.recipes.stages import Run
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.experiment import run_experiment
 
 VIEWS = ("affine", "noise")
 QUICK = Settings(epochs=2, batch_bags=8, augment=VIEWS)
@@ -195,11 +195,11 @@ def test_custom_bags_have_a_known_kind_of_images_only_if_like_names_it(tmp_path,
         seen.append(task.source)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("majority.run.experiment.choose_plan", note)
+    monkeypatch.setattr("majority.run.plan.choose_plan", note)
     bags = digits().train
     opened = CustomBags("cifar10-scans", bags)
     with pytest.raises(KeyboardInterrupt):
-        Experiment(Data("cifar10-scans.csv"), like=like).run(tmp_path / "run", "cpu", source=opened)
+        run_experiment(RunConfig.from_options("cifar10-scans.csv", like=like), tmp_path / "run", source=opened)
     assert seen == [source]
 
 
@@ -211,7 +211,7 @@ def test_a_run_started_on_a_gpu_is_repeated_elsewhere_by_its_own_plan(majority, 
     words += ["--set", "census.teachers=1", "--set", "census.search_epochs=1", "--out", tmp_path / "run"]
 
     def on(device):
-        return monkeypatch.setattr("majority.run.experiment.choose_device", lambda name: torch.device(device))
+        return monkeypatch.setattr("majority.run.plan.choose_device", lambda name: torch.device(device))
 
     on("cuda")
     code, out, _ = majority(*words)

@@ -6,9 +6,8 @@ import re
 import numpy as np
 import pytest
 
+from majority import train
 from majority.recipes import RECIPES, TaskInfo
-from majority.run.data import Data
-from majority.run.experiment import Experiment
 from majority.run.study.page import write_study
 
 READABLE = 8.5  # pixels
@@ -22,7 +21,7 @@ SCROLLS = """() => [...document.querySelectorAll("*")].filter(
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "digits"
-    Experiment(Data("digits", bags=80, bag_size=8), recipe="quick", settings={"training.epochs": 2}).run(folder, "cpu")
+    train("digits", bags=80, bag_size=8, recipe="quick", epochs=2, device="cpu", verbose=False, out=folder)
     return folder / "report.html"
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from majority.errors import InputError, TrainingError
 from majority.recipes import RECIPES, TaskInfo
+from majority.run.experiment import How, run_experiment
 from majority.run.study import FinishedCell, workers
 from majority.run.trackers import create_trackers
 
@@ -15,11 +16,12 @@ class InProcessWorker:
     def __init__(self, environment, device):
         self.folder, self.device = None, device
 
-    def start_cell(self, folder, experiment, trackers=()):
+    def start_cell(self, folder, cell, trackers=()):
         self.folder, self.answer = folder, Future()
         try:
-            callbacks = create_trackers(trackers)
-            self.answer.set_result(FinishedCell(folder, experiment.run(folder, self.device, callbacks=callbacks)))
+            how = How(self.device, callbacks=create_trackers(trackers))
+            result = run_experiment(cell.config, folder, how, varied=cell.varied)
+            self.answer.set_result(FinishedCell(folder, result))
         except (InputError, TrainingError) as error:
             self.answer.set_result(FinishedCell(folder, failure=str(error)))
 

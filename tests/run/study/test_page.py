@@ -64,8 +64,7 @@ def study(tmp_path_factory):
     request |= {
         "methods": list(METHODS),
         "folds": [0, 1, 2],
-        "recipe": "paper",
-        "changes": {"settings": {"training.epochs": 150}},
+        "options": {"recipe": "paper", "epochs": 150},
     }
     (folder / "study.json").write_text(json.dumps(request))
     write_study(folder)
@@ -136,8 +135,8 @@ def test_the_page_has_tables_differences_choices_and_missing_cells(study):
     assert "The mean cost over 4 rows is" in page
     assert f"Missing: {2 * len(METHODS) * 3} cells" in page
     methods = ",".join(METHODS)
-    command = "majority study cifar10 /x/svhn28.npz pathmnist --set training.epochs=150"
-    assert f"{command} --scenarios small,large --methods {methods} --folds 0,1,2 --recipe paper --out " in page
+    command = f"majority study cifar10 /x/svhn28.npz pathmnist --methods {methods} --scenarios small,large"
+    assert f"{command} --folds 0,1,2 --recipe paper --epochs 150 --out " in page
     assert not re.search(r"(src|href)=\"(?!data:|#)", page)
 
 

@@ -78,7 +78,7 @@ def test_the_failures_of_a_shard_are_in_its_own_file(majority, labelled_set, tmp
 def test_a_wrong_shard_is_refused(majority, tmp_path, text):
     code, _, err = majority("study", "digits", "--shard", text, "--out", tmp_path / "out")
     assert code == 2
-    assert f"--shard {text}" in err
+    assert "shard" in err
     assert "2/8" in err
     assert not (tmp_path / "out").exists()
 

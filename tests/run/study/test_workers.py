@@ -8,24 +8,31 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from rich.console import Console
 
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.experiment import How, run_experiment
 from majority.run.folder import run_lock
-from majority.run.study import FinishedCell, Study, aggregate, as_csv, live, run_cells, workers
+from majority.run.study import Cell, FinishedCell, aggregate, as_csv, live, run_cells, workers
 from majority.run.study.cells import State, Trainer
+from majority.run.study.grid import study_cells
 from majority.run.study.live import finished_line, progress_table, seconds_left, show_cells
 from majority.run.study.workers import _worker_environments
+from majority.run.study_config import StudyConfig
 
 BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
 OPTIONS = ["--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS, "--epochs", "40"]
-TINY = Data("digits", "large", bags=20, bag_size=8)
+
+
+def cell_of(source="digits", **options):
+    tiny = {"scenario": "large", "bags": 20, "bag_size": 8, "recipe": "quick"}
+    return Cell(RunConfig.from_options(source, **(tiny | options)))
+
+
 WAIT = 180  # seconds: the machine may be busy
 
 
@@ -118,9 +125,10 @@ def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
     assert code == 0, err
     assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
 
-    common = Experiment(replace(TINY, source=own), recipe="quick", settings={"training.epochs": 40})
-    cells = Study((own,), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
-    results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
+    options = {"bags": 20, "bag_size": 8, "recipe": "quick", "epochs": 40}
+    grid = {"scenarios": ("large",), "methods": ("log-mean", "naive"), "folds": (0, 1)}
+    cells = study_cells(StudyConfig(sources=(own,), **grid, options=options), tmp_path / "whole")
+    results = [run_experiment(cell.config, folder, How("cpu")) for folder, cell in cells]  # here, undisturbed
     (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
     assert rows_of(out) == rows_of(tmp_path)
     assert not (out / ".lock").exists()
@@ -208,12 +216,11 @@ def fail():
 def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path, monkeypatch):
     do_in_the_process(monkeypatch, tmp_path, {"failing": fail, "leaving": sys.exit})
     folders = [tmp_path / name / "fold0" for name in ("refused", "failing", "leaving", "right")]
-    data = replace(TINY, source=labelled_set())
-    experiments = [Experiment(replace(data, fold=99), recipe="quick"), *[Experiment(data, recipe="quick")] * 2]
-    experiments.append(Experiment(data, recipe="quick", settings={"training.epochs": 1}))
+    source = labelled_set()
+    experiments = [cell_of(source, classes=99), *[cell_of(source)] * 2, cell_of(source, epochs=1)]
     ended = run_cells(list(zip(folders, experiments, strict=True)), tmp_path, "cpu", jobs=1)
     assert [cell.folder for cell in ended] == folders
-    assert "fold 99" in ended[0].failure
+    assert "99 of the 3 classes" in ended[0].failure
     assert "Traceback" not in ended[0].details
     assert ended[1].failure == "ZeroDivisionError: of this test"
     assert "Traceback" in ended[1].details
@@ -230,7 +237,7 @@ def test_after_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path,
         os.kill(os.getpid(), signal.SIGKILL)
 
     do_in_the_process(monkeypatch, tmp_path, {"one": be_killed, "two": be_killed})
-    experiment = Experiment(replace(TINY, source=labelled_set()), recipe="quick", settings={"training.epochs": 1})
+    experiment = cell_of(labelled_set(), epochs=1)
     cells = [(tmp_path / name / "fold0", experiment) for name in ("one", "two", "right")]
     *killed, right = run_cells(cells, tmp_path, "cpu", jobs=1)
     for cell in killed:
@@ -244,7 +251,7 @@ def test_after_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path,
 
 def test_a_new_process_has_its_environment_and_its_own_output(labelled_set, tmp_path, monkeypatch, capfd):
     """As users get it: a process that imports the package."""
-    experiment = Experiment(replace(TINY, source=labelled_set()), recipe="quick", settings={"training.epochs": 1})
+    experiment = cell_of(labelled_set(), epochs=1)
     worker = workers._Worker({"OMP_NUM_THREADS": "3"}, "cpu")
     worker.start_cell(tmp_path / "fold0", experiment)
     assert worker.end_cell().result["epochs"] == 1
@@ -283,7 +290,7 @@ def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):
 def state(tmp_path):
     """Five folds of two methods: two done, one failed, one at epoch 10 of 40, six waiting."""
     names = [(method, fold) for method in ("count", "vote") for fold in range(5)]
-    cells = {tmp_path / f"digits/large/{method}/fold{fold}": Experiment(TINY, method) for method, fold in names}
+    cells = {tmp_path / f"digits/large/{method}/fold{fold}": cell_of(method=method) for method, fold in names}
     state = State(cells, tmp_path, workers=1, seconds=[40.0, 40.0])
     first, second, third, fourth, *_ = cells
     for folder, accuracy in ((first, 0.5), (second, 0.75)):

@@ -13,9 +13,17 @@ from ...errors import InputError, TrainingError
 from ...files import retry_while_busy
 from ...io import Source
 from ...registry import load_plugins
-from ..experiment import Experiment
+from ..config import Reading, RunConfig
+from ..data import open_source
+from ..experiment import How, run_experiment
 from ..folder import read_result
 from ..trackers import create_trackers
+
+
+@dataclass(frozen=True)
+class Cell:
+    config: RunConfig
+    varied: dict[str, Any] = field(default_factory=dict)  # the options by which a study tells its cells apart
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,7 @@ class FinishedCell:
 class State:
     """The progress of a list of cells."""
 
-    cells: dict[Path, Experiment]
+    cells: dict[Path, Cell]
     out: Path
     finished: dict[Path, FinishedCell] = field(default_factory=dict)
     running: dict[Path, float] = field(default_factory=dict)  # folder -> when it started
@@ -48,19 +56,20 @@ class Trainer:
         self.opened: object = None
         self.source: Source | None = None
 
-    def train(self, experiment: Experiment, folder: Path, device: str, trackers: Sequence[str]) -> None:
-        data = experiment.data
-        if self.opened != (wanted := (data.source, data.image_size, data.features)):
+    def train(self, cell: Cell, folder: Path, device: str, trackers: Sequence[str]) -> None:
+        bags = cell.config.bags
+        if self.opened != (wanted := bags.model_dump(include=Reading.model_fields.keys() | {"source"})):
             self.opened, self.source = None, None  # free the memory of one source before the next is read
-            self.opened, self.source = wanted, data.open()
-        experiment.run(folder, device, source=self.source, callbacks=create_trackers(trackers))
+            self.opened, self.source = wanted, open_source(bags)
+        how = How(device, callbacks=create_trackers(trackers))
+        run_experiment(cell.config, folder, how, self.source, cell.varied)
 
 
 _TRAINER = Trainer()  # of this process
 
 
 def train_cell(
-    experiment: Experiment, folder: Path, device: str, trackers: Sequence[str] = (), keep_trying: bool = False
+    cell: Cell, folder: Path, device: str, trackers: Sequence[str] = (), keep_trying: bool = False
 ) -> tuple[str | None, str]:
     """In a process that trains many cells: the reason if the cell failed, and the traceback of an unexpected error.
 
@@ -69,7 +78,7 @@ def train_cell(
     """
 
     def train() -> None:
-        _TRAINER.train(experiment, folder, device, trackers)
+        _TRAINER.train(cell, folder, device, trackers)
 
     try:
         load_plugins()

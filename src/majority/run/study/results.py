@@ -15,6 +15,7 @@ from ...recipes import RECIPES, TaskInfo
 from ...recipes.plan import settings_by_name
 from ...records import Curve, Epoch, ResultLine
 from ...training.run_files import METRICS
+from ..config import plan_setting
 from ..folder import RESULT, read_result
 
 Result = dict[str, Any]  # the content of one result.json
@@ -101,9 +102,11 @@ def setting_of(result: Result) -> Setting:
     '150 of 1,500 epochs, patience 100, bag size 8'
     """
     data = result.get("data") or {"data_seed": result.get("data_seed")}
-    options = {name: value for name, value in data.items() if name not in CELL_KEYS and value}
+    varied = result.get("varied") or {}
+    options = {name: value for name, value in data.items() if name not in (*CELL_KEYS, *varied) and value}
     of_bags = [_format_setting(name, value) for name, value in options.items() if (name, value) != ("ties", "lowest")]
-    of_method = [_format_setting(name, value) for name, value in (result.get("method_options") or {}).items()]
+    given = result.get("method_options") or {}
+    of_method = [_format_setting(name, value) for name, value in given.items() if f"option.{name}" not in varied]
     if result.get("background_share") is not None:
         of_method.append(_format_setting("background_share", result["background_share"]))
     kind = (result.get("task") or {}).get("source")
@@ -127,11 +130,12 @@ def _changes_of_plan(result: Result) -> list[str]:
         usual = recipe.plan_for(task)
         planned = settings_by_name(usual.as_dict())
         changes += [] if usual == recipe.plan_for(task._replace(on_gpu=True)) else ["on a CPU"]
+    varied = {full for name in result.get("varied") or {} for full in (name, plan_setting(name))}
     for name, value in settings_by_name(plan).items():
         before = planned.get(name)
         left_out = value is None and any(other.startswith(f"{name}.") for other in planned)  # a stage
         absent = name not in planned and name.startswith(f"{result['recipe']}.") and recipe is not None
-        if name in (result.get("varied") or {}) or (absent and not left_out):  # instances of another kind have it
+        if name in varied or (absent and not left_out):  # instances of another kind have it
             continue
         if name.rpartition(".")[2] in NOT_COMPARED or (value == before and not left_out):
             continue

@@ -23,10 +23,10 @@ from ...errors import InputError
 from ...files import append
 from ...io import describe, load
 from ..cluster import LOCAL
-from ..experiment import Experiment
+from ..experiment import finished_result
 from ..folder import LOCK
 from ..shards import Shard
-from .cells import FinishedCell, State, finished_cell, train_cell
+from .cells import Cell, FinishedCell, State, finished_cell, train_cell
 from .ray_workers import ray_workers
 
 WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
@@ -43,7 +43,7 @@ def no_watch(state: State, cell: FinishedCell | None) -> None:
 
 
 def run_cells(
-    cells: Sequence[tuple[Path, Experiment]],
+    cells: Sequence[tuple[Path, Cell]],
     out: Path,
     device: str = "auto",
     jobs: int | None = None,
@@ -60,8 +60,8 @@ def run_cells(
     """
     check_jobs(jobs)
     state = State(dict(cells), out)
-    for folder, experiment in cells:
-        if result := experiment.finished(folder):
+    for folder, each in cells:
+        if result := finished_result(each.config, folder):
             state.finished[folder] = FinishedCell(folder, result)
     waiting = deque(folder for folder in state.cells if folder not in state.finished)
     failures = out / failures_name(shard)
@@ -97,7 +97,7 @@ def _local_workers(state: State, waiting: Sequence[Path], device: str, jobs: int
     chosen_device = choose_device(device)
     on_gpu = chosen_device.type == "cuda"
     environments = _worker_environments(on_gpu, jobs, len(state.cells), chosen_device.index)
-    _download({state.cells[folder].data.source for folder in waiting})
+    _download({state.cells[folder].config.bags.source for folder in waiting})
     workers = [_Worker(environment, "cuda" if on_gpu else device) for environment in environments[: len(waiting)]]
     try:
         yield workers
@@ -115,7 +115,7 @@ class _Worker:
         self.pool: ProcessPoolExecutor | None = None
         self.printed = tempfile.NamedTemporaryFile()  # noqa: SIM115 (what the process prints; removed with this object)
 
-    def start_cell(self, folder: Path, experiment: Experiment, trackers: Sequence[str] = ()) -> None:
+    def start_cell(self, folder: Path, cell: Cell, trackers: Sequence[str] = ()) -> None:
         self.folder = folder
         self.printed.seek(0)
         self.printed.truncate()  # details belong to one cell
@@ -123,10 +123,10 @@ class _Worker:
             self.pool = ProcessPoolExecutor(1, CONTEXT, _prepare_process, (self.printed.name,))
         try:
             with _variables(self.environment):  # those with which the process starts
-                self.answer = self.pool.submit(train_cell, experiment, folder, self.device, trackers)
+                self.answer = self.pool.submit(train_cell, cell, folder, self.device, trackers)
         except BrokenProcessPool:  # it died without a cell
             self.kill()
-            self.start_cell(folder, experiment, trackers)
+            self.start_cell(folder, cell, trackers)
 
     def end_cell(self) -> FinishedCell:
         assert self.folder is not None
