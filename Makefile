@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test types tests coverage test-matrix audit docs format clean
+.PHONY: run test types tests nightly coverage test-matrix audit docs format clean
 
 run: $(VENV)/installed
 	$(BIN)/majority study digits --methods count,soft-count,count-only,log-mean,adjusted-mean,vote,naive --recipe quick --out runs/digits
@@ -24,6 +24,11 @@ tests: $(VENV)/installed-dev
 
 coverage: $(VENV)/installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal --cov --cov-report=term --cov-fail-under=90
+
+# Damaged files, faults at many writes, and the cases of which `make test` runs a sample.
+nightly: $(VENV)/installed-dev
+	$(BIN)/pip install --quiet -c constraints.txt lightning
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2 --dist worksteal -m nightly tests
 
 # Python 3.11 to 3.13 and the lowest declared versions; `scripts/test_matrix.sh 3.12` runs one of them.
 test-matrix:

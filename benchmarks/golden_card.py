@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from provenance import commit
+from helpers import commit
 from speed import PRETRAIN, as_shipped, bag_sizes, paper_settings, random_bags, stages_of_recipes
 from torch.utils.data import DataLoader
 

@@ -13,8 +13,7 @@ columns   a CSV of 100,000 columns, 40 bags of 2 rows
 
 "seconds" are user and system time. "start" is the same command on 40 bags of 2 rows of 16 features; it is subtracted
 before the growth exponent (from the quarter to the whole: 1 is linear) and "times the data" (peak memory above the
-start, divided by the size of the files) are computed. Before these, "csv" compares reading the table of `rows` with
-pyarrow's reader on one thread: "read" is the table alone, "load" the bags with all checks.
+start, divided by the size of the files) are computed.
 """
 
 from __future__ import annotations
@@ -23,10 +22,8 @@ import argparse
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -34,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers import commit, majority, run_measured
 
 from majority.files import write_json
 
@@ -114,14 +112,9 @@ def in_a_process(work: Callable, *arguments: object) -> Any:
         return pool.submit(work, *arguments).result()
 
 
-def run(words: list[object]) -> dict[str, float]:
-    """Run the command: processor seconds and peak memory."""
-    process = subprocess.Popen([sys.executable, "-m", "majority", *map(str, words)], stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        sys.exit(f"`majority {' '.join(map(str, words))}` ended with {process.returncode}")
-    return {"seconds": round(usage.ru_utime + usage.ru_stime, 2), "peak_mb": round(usage.ru_maxrss * 1024 / 1e6)}
+def run(*words: object) -> dict[str, float]:
+    measured = run_measured(majority(*words))
+    return {"seconds": measured["cpu"], "peak_mb": measured["peak_mb"]}
 
 
 def measure(write: Callable[[Path, float], Path], folder: Path, scale: float) -> dict:
@@ -132,9 +125,9 @@ def measure(write: Callable[[Path, float], Path], folder: Path, scale: float) ->
         files = [source] if source.is_file() else list(source.iterdir())
         measured: dict = {"data_mb": round(sum(path.stat().st_size for path in files) / 1e6, 3)}
         quick = ["--recipe", "quick", "--method", "log-mean", "--epochs", 1, "--device", "cpu", "--out", place / "run"]
-        measured["check"] = run(["check", source])
-        measured["train"] = run(["train", source, *quick])
-        measured["predict"] = run(["predict", place / "run", source, "--device", "cpu", "--out", place / "classes.csv"])
+        measured["check"] = run("check", source)
+        measured["train"] = run("train", source, *quick)
+        measured["predict"] = run("predict", place / "run", source, "--device", "cpu", "--out", place / "classes.csv")
     return measured
 
 
@@ -153,37 +146,6 @@ def summarise(start: dict, sizes: list[dict]) -> dict:
     return summary
 
 
-def compare_readers(folder: Path, scale: float) -> dict:
-    """Processor seconds of reading the table of `rows`, the least of two."""
-    from pyarrow import csv
-
-    from majority import load_source
-    from majority.io.custom.columns import TEXT
-    from majority.io.custom.findings import Findings
-    from majority.io.custom.tables import read_table
-
-    def seconds(read: Callable[[], object]) -> float:
-        best = math.inf
-        for _ in range(2):
-            started = time.process_time()
-            read()
-            best = min(best, time.process_time() - started)
-        return best
-
-    with tempfile.TemporaryDirectory(dir=folder) as name:
-        path = write_rows(Path(name), scale)
-        pyarrow = seconds(lambda: csv.read_csv(path, read_options=csv.ReadOptions(use_threads=False)))
-        read = seconds(lambda: read_table(path, TEXT, Findings()))
-        load = seconds(lambda: load_source(path))
-    found = {"pyarrow": pyarrow, "read": read, "load": load}
-    ratios = {"read / pyarrow": read / pyarrow, "load / pyarrow": load / pyarrow}
-    return {name: round(value, 2) for name, value in (found | ratios).items()}
-
-
-def commit() -> str:
-    return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip() or "unknown"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -192,16 +154,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a .json file; cases that are in it already are kept")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    chosen = options.only.split(",") if options.only else ["csv", *CASES]
+    chosen = options.only.split(",") if options.only else [*CASES]
     result = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
     result |= {
         "command": " ".join(["python", *sys.argv]),
         "commit": commit(),
         "hardware": f"{os.cpu_count()} CPU cores",
     }
-    if "csv" in chosen:
-        result["csv"] = in_a_process(compare_readers, options.folder, options.scale)
-        print("csv", result["csv"], flush=True)
     start = measure(write_start, options.folder, options.scale)
     print("start", json.dumps(start), flush=True)
     cases = result.setdefault("cases", {})

@@ -1,4 +1,4 @@
-"""The runs of the paper's tables at full length: one queue that can be stopped at any moment and continued.
+"""The runs of the paper's tables at full length. They can be stopped at any moment and continued.
 
     nvidia-cuda-mps-control -d  # lets trainings share one GPU well
     python benchmarks/paper_tables.py --jobs 5 --minutes 30 --out results/paper/paper-1500-epochs.jsonl
@@ -10,51 +10,44 @@ Each line of OUT is one finished cell: its result.json, its thinned learning cur
 training bags) and `overestimation_per_bag` (instances predicted as the bag's class minus their true number, training
 and test bags). Lines of mpem also have `left_out`: the number of training instances that it left out of the count, and
 the share that is not of the bag's class among these, among all candidates and among all instances. A cell that has a
-line is not run again. `majority report` on a folder with OUT makes the tables; overestimation.csv and .svg beside OUT
-are made here.
+line is not run again. overestimation.csv and .svg, and tables.md and summary.csv with the printed values, are written
+beside OUT; `--minutes 0` only writes these.
 
-The queue may be killed: the same command continues it, unfinished cells from their checkpoints in WORK. With
-`--minutes`, a cell is started only if it should end in time, and cells that still run at the end are stopped.
 Named sets are found as by the command (MAJORITY_DATA), svhn28.npz and oct_kermany_7801.npz in the current folder.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import signal
-import threading
-import time
-from collections import deque
+import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from overestimation_tables import MAIN, SCENARIOS, write_overestimation
-from provenance import commit
+from helpers import SCENARIOS, add_training_options, finished, make_parser, result_of, train, write_csv
+from paper_values import write_tables
 
 from majority import Bags, evaluate
-from majority.errors import InputError
-from majority.files import append_line, read_lines
+from majority.files import read_lines
 from majority.predict.metrics import overestimation
 from majority.recipes.mpem import LEFT_OUT
 from majority.recipes.stages import STAGES
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.plots.colours import GRID, INK
+from majority.run.plots.figures import Box, box_plot
+from majority.run.plots.svg import svg, tag, text
 from majority.run.reopen import reopen
-from majority.run.study import FinishedCell, run_cells
-from majority.run.study.results import read_results
-from majority.training.run_files import METRICS
+from majority.run.study import FinishedCell
+from majority.run.study.results import source_name
 
 EPOCHS = 1_500
 TINY = {"backbone": "mlp", "training.epochs": 2}
-REPORT_SECONDS, SPEED_SECONDS = 15, 60  # between two lines of progress; over which the speed is measured
-START_SECONDS = 25  # of a cell: process, compilation, evaluation
-APART_SECONDS = 60  # that a cell waits at most until the one started before it has trained an epoch
-SLOWER_ALONE = 1.2  # the last cells have fewer beside them, and the GPU does less work per second
+MAIN = ("count", "log-mean", "output-mean", "soft-count")
+PLOTTED = ("count", "soft-count", "output-mean", "log-mean")  # as in the tables of the page
+PARTS = {"train": "training", "test": "test"}  # what a line has and how the plot names it
+BOX_TOP, BOX_ROW = 8, 24  # pixels of box_plot: above its first row, and per row
 
 
 @dataclass(frozen=True)
@@ -67,11 +60,12 @@ class Grid:
     changes: dict = field(default_factory=dict)  # to the experiment of the paper
     scenarios: Sequence[str] = SCENARIOS
 
-    def experiments(self) -> Iterator[Experiment]:
+    def experiments(self) -> Iterator[RunConfig]:
         for fold, source, method, scenario in product(self.folds, self.sources, self.methods, self.scenarios):
             changes = {"recipe": "paper"} | self.changes
             settings = {"training.epochs": EPOCHS} | changes.pop("settings", {})
-            yield Experiment(Data(source, scenario, fold), method, settings=settings, **changes)
+            grid = {"scenario": scenario, "fold": fold, "method": method}
+            yield RunConfig.from_options(source, **grid, settings=settings, **changes)
 
 
 CIFAR = ["cifar10"]
@@ -97,19 +91,16 @@ BLOCKS = {
 }
 
 
-def cells_of(block: str, tiny: bool = False) -> dict[str, Experiment]:
+def cells_of(block: str, tiny: bool = False) -> dict[str, RunConfig]:
     """The experiments of a block by the names of their cells, which are their folders in WORK."""
     experiments = [experiment for grid in BLOCKS[block] for experiment in grid.experiments()]
     if tiny:
-        experiments = [
-            replace(one, data=replace(one.data, source="digits", bags=8, bag_size=8), settings=one.settings | TINY)
-            for one in experiments
-        ]
+        experiments = [one.with_options(source="digits", bags=8, bag_size=8, settings=TINY) for one in experiments]
     return {_name(experiment): experiment for experiment in experiments}
 
 
-def _name(experiment: Experiment) -> str:
-    data, words = experiment.data, [experiment.method]
+def _name(experiment: RunConfig) -> str:
+    data, words = experiment.bags, [experiment.method]
     words += [f"{option}-{value}" for option, value in experiment.method_options.items()]
     words += [experiment.recipe] if experiment.recipe != "paper" else []
     patience = experiment.settings.get("training.patience")
@@ -120,141 +111,20 @@ def _name(experiment: Experiment) -> str:
     return f"{Path(data.source).stem}/{data.scenario}/{'-'.join(words)}/fold{data.fold}"
 
 
-def _planned(experiment: Experiment) -> int:
-    """The epochs of one training."""
-    return experiment.settings["training.epochs"]
+# ---------------------------------------------------------------------- lines
 
 
-class Stopped(Exception):
-    """The queue's time is over."""
-
-
-class Queue:
-    """Cells that wait, those that run in `jobs` processes, and the file of those that are done."""
-
-    def __init__(self, cells: dict[str, Experiment], out: Path, work: Path, device: str, about: dict):
-        self.cells, self.out, self.work, self.device, self.about = cells, out, work, device, about
-        self.waiting = deque(cells)
-        self.running: dict[str, float] = {}  # name: when it started
-        self.failed: list[str] = []
-        self.began = time.monotonic()
-        self.deadline = float("inf")
-        self.epochs: deque[tuple[float, int]] = deque()  # when, how many there were in all cells
-        self.started: list[str] = []
-        self.starting, self.writing = threading.Lock(), threading.Lock()
-
-    def run(self, jobs: int, minutes: float | None) -> None:
-        if minutes is not None:
-            self.deadline = self.began + 60 * minutes
-        with ThreadPoolExecutor(jobs) as pool:
-            threads = [pool.submit(self._work) for _ in range(jobs)]
-            while wait(threads, timeout=REPORT_SECONDS).not_done:
-                self._report()
-        for thread in threads:
-            thread.result()
-
-    def stop(self, *_) -> None:
-        self.deadline = 0.0
-
-    def _work(self) -> None:
-        while name := self._take_apart():
-            try:
-                self._end(name, self._train(name))
-            except Stopped:
-                self._say(f"{name} stopped after {self._epochs_of(name)} epochs: it continues from its checkpoint")
-            finally:
-                del self.running[name]
-
-    def _take_apart(self) -> str | None:
-        """One cell starts after the other: the next finds the network compiled, and the device is never idle while all
-        of them start."""
-        with self.starting:
-            end = time.monotonic() + APART_SECONDS
-            while self._is_starting() and time.monotonic() < min(end, self.deadline):
-                time.sleep(0.2)
-            return self._take()
-
-    def _is_starting(self) -> bool:
-        last = self.started[-1] if self.started else None
-        return last in self.running and self._epochs_of(last) == 0
-
-    def _take(self) -> str | None:
-        if not self.waiting or not self._fits(self.waiting[0]):
-            return None
-        name = self.waiting.popleft()
-        self.running[name] = time.monotonic()
-        self.started.append(name)
-        return name
-
-    def _fits(self, name: str) -> bool:
-        """Whether this cell and all that run should end in time. They share one device, so their work adds up."""
-        epochs = sum(self._epochs_left(cell) for cell in (*list(self.running), name))
-        speed = self._speed()
-        needed = START_SECONDS + SLOWER_ALONE * epochs / speed if speed else 0.0
-        return time.monotonic() + needed < self.deadline
-
-    def _train(self, name: str) -> FinishedCell:
-        def watch(state, done) -> None:
-            if time.monotonic() > self.deadline:
-                raise Stopped  # run_cells ends its process
-
-        folder = self.work / name
-        try:
-            return run_cells([(folder, self.cells[name])], self.work / "failures" / name, self.device, 1, watch)[0]
-        except InputError as error:
-            return FinishedCell(folder, failure=str(error))
-
-    def _end(self, name: str, done: FinishedCell) -> None:
-        took = time.monotonic() - self.running[name]
-        if done.failure:
-            self.failed.append(name)
-            self._say(f"{name} FAILED: {done.failure}\n{done.details}")
-            return
-        with self.writing:
-            line = raw_line(name, done.folder, self.device) | self.about
-            append_line(self.out, line)
-        figures = " ".join(f"{part} {line[part]['instance_accuracy']:.4f}" for part in ("train", "test"))
-        self._say(f"{name} done in {took:.0f} s: instance accuracy {figures}, epoch {line['best_epoch']}")
-
-    def _report(self) -> None:
-        self.epochs.append((time.monotonic(), sum(map(self._epochs_of, self.started))))
-        while self.epochs[-1][0] - self.epochs[0][0] > SPEED_SECONDS:
-            self.epochs.popleft()
-        cells = ", ".join(f"{name} {self._epochs_of(name)}" for name in list(self.running))
-        self._say(f"{len(self.waiting)} waiting, {self._speed():.1f} epochs per second; {cells}")
-
-    def _speed(self) -> float:
-        """Epochs per second of all cells together; 0 where it is not known yet."""
-        if len(self.epochs) < 2:
-            return 0.0
-        (before, few), (now, many) = self.epochs[0], self.epochs[-1]
-        return (many - few) / (now - before)
-
-    def _epochs_of(self, name: str) -> int:
-        return sum(file.read_bytes().count(b"\n") for file in (self.work / name).rglob(METRICS))
-
-    def _epochs_left(self, name: str) -> int:
-        experiment = self.cells[name]
-        return max(
-            0, _planned(experiment) * (1 + len(experiment.settings.get("mpem.ratios", ()))) - self._epochs_of(name)
-        )
-
-    def _say(self, line: str) -> None:
-        print(f"{time.monotonic() - self.began:6.0f} s  {line}", flush=True)
-
-
-def raw_line(name: str, folder: Path, device: str) -> dict:
-    """The line of a finished run, with metrics of its training bags."""
-    classifier, parts, _ = reopen(folder, device=device)
-    outcomes = {part: evaluate(classifier.model, getattr(parts, part), device) for part in ("train", "test")}
+def raw_line(cell: FinishedCell, device: str) -> dict:
+    """The result of a run, with metrics of its training bags."""
+    classifier, parts, _ = reopen(cell.folder, device=device)
+    outcomes = {part: evaluate(classifier.model, getattr(parts, part), device) for part in PARTS}
     surplus = {
         part: overestimation(outcome.labels.winners, outcome.hard_counts, outcome.true_counts).tolist()
         for part, outcome in outcomes.items()
     }
-    (line,) = read_results(folder)
-    line |= {"cell": name, "train": outcomes["train"].summary(), "overestimation_per_bag": surplus}
+    line = result_of(cell) | {"train": outcomes["train"].summary(), "overestimation_per_bag": surplus}
     if "mpem" in line:
-        file = np.load(folder / STAGES / f"r{line['mpem']['r']}" / LEFT_OUT)
+        file = np.load(cell.folder / STAGES / f"r{line['mpem']['r']}" / LEFT_OUT)
         line["left_out"] = count_left_out(parts.train, file["candidates"], file["left_out"])
     return line
 
@@ -275,56 +145,107 @@ def count_left_out(train: Bags, candidates: np.ndarray, left_out: np.ndarray) ->
     }
 
 
-def finished_cells(out: Path) -> set[tuple[str, int]]:
-    """The names of the cells in OUT and the epochs they were planned for. A last line that a kill cut short is
-    removed: another would be appended to it."""
-    if out.exists():
-        content = out.read_bytes()
-        os.truncate(out, content.rfind(b"\n") + 1)
-    return {(line["cell"], line["plan"]["training"]["epochs"]) for line in read_lines(out)}
+# ---------------------------------------------------------------------- table and plot of the overestimation
+
+
+def write_overestimation(out: Path) -> None:
+    """overestimation.csv and overestimation.svg beside OUT: the paper's box plot, on training and on test bags.
+
+    The bags of several folds are pooled; `folds` says which. The plot is drawn when all its cells have a line.
+    """
+    groups = _surplus_by_cell(out)
+    rows = []
+    for names, lines in groups.items():
+        folds = " ".join(str(line["fold"]) for line in lines)
+        for part in PARTS:
+            surplus = _pooled(lines, part)
+            figures = (surplus.mean(), *np.quantile(surplus, (0, 0.25, 0.5, 0.75, 1)))
+            rows.append((*names, folds, part, len(surplus), *(f"{figure:.2f}" for figure in figures)))
+    head = ("source", "scenario", "cell", "folds", "part", "bags", "mean", "min", "q25", "median", "q75", "max")
+    write_csv(out.with_name("overestimation.csv"), [head, *sorted(rows)])
+    if all(("cifar10", scenario, method) in groups for scenario, method in product(SCENARIOS, PLOTTED)):
+        out.with_name("overestimation.svg").write_text(overestimation_plot(groups, "cifar10") + "\n", encoding="utf-8")
+
+
+def _surplus_by_cell(out: Path) -> dict[tuple[str, str, str], list[dict]]:
+    """Lines with the surplus of each bag, by source, scenario and name of the cell, in order of folds.
+
+    The methods of MAIN are compared with each other. Of them, only folds are taken that all of them have in every
+    scenario of a source.
+    """
+    groups: dict[tuple[str, str, str], list[dict]] = defaultdict(list)
+    for line in read_lines(out):
+        if "overestimation_per_bag" in line:
+            name = line["cell"].split("/")[2]  # the method and its changes
+            groups[source_name(line), line["scenario"], name].append(line)
+    common: dict[str, set[int]] = {}
+    for (source, _, name), lines in groups.items():
+        if name in MAIN:
+            folds = {line["fold"] for line in lines}
+            common[source] = common.get(source, folds) & folds
+    kept = {
+        names: sorted(
+            (line for line in lines if names[2] not in MAIN or line["fold"] in common[names[0]]),
+            key=lambda line: line["fold"],
+        )
+        for names, lines in groups.items()
+    }
+    return {names: lines for names, lines in kept.items() if lines}
+
+
+def _pooled(lines: Sequence[dict], part: str) -> np.ndarray:
+    return np.concatenate([line["overestimation_per_bag"][part] for line in lines])
+
+
+def overestimation_plot(groups: dict[tuple[str, str, str], list[dict]], source: str) -> str:
+    """One box plot per scenario, one below the other. Each method has a box of training bags and one of test bags."""
+    label = "instances predicted as the bag's class minus their true number, per bag"
+    left, title_height, parts, bottom = 96, 34, [], 0.0
+    for scenario in SCENARIOS:
+        boxes = [
+            Box.from_values(PARTS[part], _pooled(groups[source, scenario, method], part))
+            for method, part in product(PLOTTED, PARTS)
+        ]
+        drawing = box_plot(boxes, label)
+        width, height = map(float, re.search(r'viewBox="0 0 (\S+) (\S+)"', drawing).groups())
+        top = bottom + title_height
+        parts.append(text(scenario.capitalize(), x=12, y=top - 8, font_size=14, font_weight=600, fill=INK))
+        parts.append(tag("svg", drawing, x=left, y=top, width=width, height=height))
+        for i, method in enumerate(PLOTTED):
+            y = top + BOX_TOP + BOX_ROW * len(PARTS) * i  # of the upper edge of the method's rows
+            parts.append(text(method, x=12, y=y + BOX_ROW + 4, fill=INK))
+            if i:
+                parts.append(tag("line", x1=12, x2=left + width, y1=y, y2=y, stroke=GRID, stroke_dasharray="2 3"))
+        bottom = top + height
+    size = {"width": left + width, "height": bottom + 8}
+    background = tag("rect", **size, fill="#fff")
+    about = f"overestimation per bag on {source}, training and test bags"
+    return svg(*size.values(), [background, *parts], about, font_family="sans-serif", font_size=12)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True, help="the .jsonl file of finished cells; lines are appended")
-    parser.add_argument("--work", type=Path, default=Path("runs/paper"), help="run folders, with their checkpoints")
+    parser = make_parser(__doc__)
+    add_training_options(parser, "runs/paper")
     parser.add_argument("--blocks", default=",".join(BLOCKS))
     parser.add_argument("--only", default="", metavar="TEXT", help="cells whose name has this text, such as additive/")
     parser.add_argument("--limit", type=int, default=None, help="largest number of cells to run")
-    parser.add_argument("--jobs", type=int, default=4, help="trainings side by side")
-    parser.add_argument("--minutes", type=float, default=None, help="stop by then; 0: list what is missing")
-    parser.add_argument("--device", default="auto")
     parser.add_argument("--tiny", action="store_true", help="to test the code: digits, an mlp, 8 bags of 8, 2 epochs")
-    parser.add_argument("--commit", default=None, help="if this is not a git checkout")
     options = parser.parse_args()
     blocks = options.blocks.split(",")
     if not set(blocks) <= set(BLOCKS):
         parser.error(f"--blocks {options.blocks}: choose from {','.join(BLOCKS)}")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    finished, cells = finished_cells(options.out), {}
-    for block in blocks:
-        every = {name: one for name, one in cells_of(block, options.tiny).items() if options.only in name}
-        missing = {name: one for name, one in every.items() if (name, _planned(one)) not in finished}
-        print(f"block {block}: {len(missing)} of {len(every)} cells to run", flush=True)
-        cells |= missing
-    cells = dict(list(cells.items())[: options.limit])
-    if options.minutes == 0:
-        print("\n".join(cells))
-        return
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // options.jobs)))
-    about = {"side_by_side": options.jobs, "commit": options.commit or commit()}
-    queue = Queue(cells, options.out, options.work, options.device, about)
-    before = {number: signal.signal(number, queue.stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        queue.run(options.jobs, options.minutes)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    cells = {name: one for block in blocks for name, one in cells_of(block, options.tiny).items()}
+    cells = {name: one for name, one in cells.items() if options.only in name}
+
+    def line_of(cell: FinishedCell) -> dict:
+        return raw_line(cell, options.device) | {"side_by_side": options.jobs}
+
+    missing = [name for name in cells if name not in finished(options.out)]
+    print(f"{len(missing)} of {len(cells)} cells to run", flush=True)
+    if options.minutes != 0:
+        train({name: cells[name] for name in missing[: options.limit]}, options, line_of)
     write_overestimation(options.out)
-    left = len(cells) - len({name for name, _ in finished_cells(options.out)} & cells.keys())
-    print(f"{len(cells) - left} cells finished, {left} to go", flush=True)
-    if queue.failed:
-        raise SystemExit(f"failed: {', '.join(queue.failed)}")
+    write_tables(options.out.parent)
 
 
 if __name__ == "__main__":

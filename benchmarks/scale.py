@@ -8,9 +8,6 @@ study     100 small cells by 2 local workers and by a Ray cluster of 2 CPUs
 predict   10,000,000 vectors of 32 features in 1,000 files: one file out, blocks out, a Ray cluster; the first two also
           at a tenth of the size, for slopes
 files     1,000,000 of these vectors in 20,000 files: seconds per bag
-plan      the division of these 20,000 files into blocks: seconds per file
-blocks    1,000,000 vectors in 100 blocks instead of 10: seconds per block
-bags      the counts of 1,000,000 bags, each in two blocks, added: seconds and memory per bag
 
 Each command is a process of its own, and each is run `--repeats` times in turn; the run with the least wall time
 counts. "cpu" are the user and system seconds of all its processes, those of Ray included, "wall" its time, "peak_mb"
@@ -24,13 +21,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from provenance import commit
+from helpers import commit
 
 from majority.files import read_json, write_json
 
@@ -197,77 +193,11 @@ def small_files(folder: Path, scale: float, repeats: int) -> dict[str, Any]:
     return rows | {"cpu_ms_per_file": round((many["cpu"] - few["cpu"]) / (counts[1] - counts[0]) * 1e3, 3)}
 
 
-def plan(folder: Path, scale: float) -> dict[str, Any]:
-    """The division into blocks alone, in this process."""
-    from majority.io.custom import ReadOptions
-    from majority.io.custom.blocks import divide
-
-    count = max(2, int(20_000 * scale))
-    source = write_features(folder / f"{count}-files", count, 50)
-    start = time.process_time()
-    divide(source, ReadOptions(labels=False, training=False))
-    seconds = time.process_time() - start
-    return {"files": count, "cpu": round(seconds, 2), "cpu_us_per_file": round(seconds / count * 1e6, 1)}
-
-
-def blocks(folder: Path, scale: float, repeats: int) -> dict[str, Any]:
-    run = write_run(folder)
-    count = max(10, int(100 * scale))
-    source = write_features(folder / f"{count}-for-blocks", count, 10_000)
-    common = ["predict", run, source, "--device", "cpu", "--out", "OUT", "--block-rows"]
-    cases = {"10 blocks": [*common, count * 1_000 + 100], f"{count} blocks": [*common, 10_000]}
-    cases |= {f"ray, {name}": [*words, "--on", "ray"] for name, words in cases.items()}
-    rows = best(cases, folder, repeats)
-    found: dict[str, Any] = dict(rows)
-    for prefix in ("", "ray, "):
-        few, many = rows[f"{prefix}10 blocks"], rows[f"{prefix}{count} blocks"]
-        found[f"{prefix}cpu_ms_per_block"] = round((many["cpu"] - few["cpu"]) / max(1, count - 10) * 1e3, 1)
-    return found
-
-
-def bag_counts(folder: Path, scale: float) -> dict[str, Any]:
-    """Only the sum over blocks, in this process: the counts are made up."""
-    program = """
-import sys, time, resource
-from pathlib import Path
-import numpy as np, pandas as pd
-from majority.run.predict_blocks import PartsRequest, _join_counts
-from majority.run.reopen import open_classifier
-from majority.io.custom import Block
-from majority.io.custom.blocks import Division
-run, out, bags = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
-classifier = open_classifier(run, "cpu")
-request = PartsRequest(run, run, out, by_bag=True)
-names, rng, blocks = np.array([f"bag-{i:07d}" for i in range(bags)]), np.random.default_rng(0), 200
-for number in range(blocks):
-    chosen = names[number // 2 :: blocks // 2]
-    columns = {f"n({name})": rng.integers(0, 500, len(chosen)) for name in classifier.classes}
-    pd.DataFrame({"part": "all", "bag": chosen} | columns).to_parquet(request.part(number))
-before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-rows = _join_counts(request, Division((Block(),) * blocks, "", True), classifier)
-assert rows == bags
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(time.process_time() - start, (peak - before) / 1024)
-"""
-    bags = max(1_000, int(1_000_000 * scale))
-    with tempfile.TemporaryDirectory(dir=folder) as out:
-        words = [sys.executable, "-c", program, str(write_run(folder)), out, str(bags)]
-        seconds, megabytes = map(
-            float, subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
-        )
-    return {
-        "bags": bags,
-        "cpu": round(seconds, 2),
-        "cpu_us_per_bag": round(seconds / bags * 1e6, 2),
-        "peak_bytes_per_bag": round(megabytes * 2**20 / bags),
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, required=True, help="a .json file; parts that are not run stay in it")
-    parser.add_argument("--only", default="workers,study,predict,files,plan,blocks,bags")
+    parser.add_argument("--only", default="workers,study,predict,files")
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
@@ -282,9 +212,6 @@ def main() -> None:
         ),
         "predict": lambda: predict(folder, max(10, int(1_000 * scale)), 10_000, repeats),
         "files": lambda: small_files(folder, scale, repeats),
-        "plan": lambda: plan(folder, scale),
-        "blocks": lambda: blocks(folder, scale, repeats),
-        "bags": lambda: bag_counts(folder, scale),
     }
     result = read_json(options.out) if options.out.exists() else {}
     for name in options.only.split(","):

@@ -30,7 +30,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from provenance import commit
+from helpers import commit
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -40,7 +40,7 @@ from majority.data.segments import Segments
 from majority.files import write_json
 from majority.nn.model import Model
 from majority.recipes import RECIPES, TaskInfo
-from majority.recipes.census import head_alone
+from majority.recipes.census.trainings import head_alone
 from majority.recipes.features import bags_of_features
 from majority.recipes.plan import Plan
 from majority.run.folder import environment
@@ -65,12 +65,12 @@ def random_bags(sizes: np.ndarray, side: int, seed: int, stored: int = 60_000) -
 
 
 def paper_settings(epochs: int, **changes) -> Settings:
-    return replace(RECIPES["paper"].plan(TaskInfo("random")).training, epochs=epochs, **changes)
+    return replace(RECIPES["paper"].plan_for(TaskInfo("random")).training, epochs=epochs, **changes)
 
 
 def as_shipped(train: Bags, epochs: int, **changes) -> Settings:
     """Settings for a few epochs that are trained like those of a run of full length."""
-    whole = RECIPES["paper"].plan(TaskInfo("random")).training.epochs
+    whole = RECIPES["paper"].plan_for(TaskInfo("random")).training.epochs
     return paper_settings(epochs, compile=whole * len(train.index) >= COMPILED_FROM, **changes)
 
 
@@ -284,7 +284,7 @@ def bag_sizes(tiny: bool) -> dict[str, np.ndarray]:
 def stages_of_recipes(tiny: bool) -> dict[str, Callable[[Bags, Bags], Fitted]]:
     """The trainings on bags of the three recipes for images on a GPU, each for a few epochs."""
     task = TaskInfo("cifar10", (32, 32, 3), on_gpu=True)
-    paper, augmented, census = (RECIPES[name].plan(task) for name in ("paper", "augmented", "census"))
+    paper, augmented, census = (RECIPES[name].plan_for(task) for name in ("paper", "augmented", "census"))
     epochs = 2 if tiny else 10
 
     def model_of(plan: Plan, train: Bags, method: str, tiny_backbone: str = "tiny") -> Model:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-from provenance import commit
+from helpers import commit, majority, run_measured
 
 from majority.files import write_json
 from majority.run.folder import environment
@@ -31,18 +30,8 @@ from majority.run.folder import environment
 SHOWN = 0.01  # seconds: packages that take less to import are left out
 
 
-def cpu_seconds(command: list[str], **variables: str) -> float:
-    """User and system seconds of a process with these environment variables, and of its children.
-
-    Python may write compiled modules, as an installation does, so that only the first process compiles them.
-    """
-    variables |= {"PYTHONDONTWRITEBYTECODE": ""}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise RuntimeError(f"{command} failed: {done.stderr}")
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+def cpu_seconds(command: list[object], **variables: str) -> float:
+    return run_measured(command, **variables)["cpu"]
 
 
 def summary(seconds: list[float]) -> dict:
@@ -62,9 +51,10 @@ def write_table(path: Path, bags: int = 20, size: int = 5) -> None:
     path.write_text("\n".join(["bag,bag_label,one,two", *rows]))
 
 
-def import_seconds(command: list[str]) -> dict:
+def import_seconds(command: list[object]) -> dict:
     """Seconds of the imports of each package, largest first."""
-    done = subprocess.run([command[0], "-X", "importtime", *command[1:]], capture_output=True, text=True)
+    python, *words = map(str, command)
+    done = subprocess.run([python, "-X", "importtime", *words], capture_output=True, text=True)
     seconds: dict[str, float] = defaultdict(float)
     for own, module in re.findall(r"^import time:\s+(\d+) \|\s+\d+ \| +(\S+)$", done.stderr, re.MULTILINE):
         seconds[module.split(".")[0]] += int(own) / 1e6
@@ -81,16 +71,15 @@ def main() -> None:
     options = parser.parse_args()
     this = str(Path(__file__).resolve().parents[1] / "src")
     sources = {"after": this} | ({"before": str(options.before)} if options.before else {})
-    majority = [sys.executable, "-m", "majority"]
     with tempfile.TemporaryDirectory() as folder:
         table, run = Path(folder, "bags.csv"), Path(folder, "run")
         write_table(table)
         if not options.tiny:
-            cpu_seconds([*majority, "train", str(table), "--recipe", "quick", "--epochs", "1", "--out", str(run)])
+            cpu_seconds(majority("train", table, "--recipe", "quick", "--epochs", "1", "--out", run))
         commands = {
-            "list": [*majority, "list"],
-            "check": [*majority, "check", str(table)],
-            "predict": [*majority, "predict", str(run), str(table), "--out", str(Path(folder, "classes.csv"))],
+            "list": majority("list"),
+            "check": majority("check", table),
+            "predict": majority("predict", run, table, "--out", Path(folder, "classes.csv")),
         }
         alone = {name: [sys.executable, "-c", f"import {name}"] for name in ("torch", "pandas")}
         alone["python"] = [sys.executable, "-c", "pass"]

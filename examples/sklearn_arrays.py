@@ -24,7 +24,7 @@ X, y, groups = bags.instances(), np.repeat(bags.labels, bags.sizes), bags.ids
 # Without metadata routing, GridSearchCV splits by groups but does not pass them to `fit`.
 with sklearn.config_context(enable_metadata_routing=True):
     search = GridSearchCV(
-        MajorityLabelClassifier(epochs=15, random_state=0),
+        MajorityLabelClassifier(recipe="quick", epochs=15, random_state=0),
         {"method": ["log-mean", "naive"]},
         scoring=bag_accuracy,
         cv=GroupKFold(3),

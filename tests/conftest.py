@@ -1,13 +1,13 @@
 """What all tests share. The controller of the test workers reads this file too, so large imports are in fixtures."""
 
 import gc
-import importlib
 import io
 import multiprocessing
 import pickle
 import shutil
 import sys
 import uuid
+from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -15,14 +15,9 @@ from types import SimpleNamespace
 
 import pytest
 
-collect_ignore = [
-    "forked_process.py",
-    "fuzz.py",
-    "fuzzing",
-    "kills.py",
-    "process_groups.py",
-]  # scripts, which tests run
+collect_ignore = ["process_groups.py"]  # a script, which tests run
 
+KILLS = Path(__file__).with_name("nightly") / "kills.py"
 GROUPS, PROCESS_SECONDS = Path(__file__).with_name("process_groups.py"), 300  # a process that takes longer hangs
 
 CHROMIUM = Path(shutil.which("chromium") or "chromium")
@@ -46,8 +41,16 @@ def pytest_collection():
         gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    ranks = {}
+    """Of a test that is marked `sample(n)`, all cases but the first n run only in `make nightly`."""
+    ranks, seen = {}, Counter()
+    for item in items:
+        if sample := item.get_closest_marker("sample"):
+            test = (item.path, item.originalname)
+            seen[test] += 1
+            if seen[test] > sample.args[0]:
+                item.add_marker("nightly")
     for item in items:
         needed = [SHARED.index(name) for name in getattr(item, "fixturenames", ()) if name in SHARED]
         ranks[item.path] = min([ranks.get(item.path, len(SHARED)), *needed])
@@ -64,22 +67,13 @@ def gpu():
 
 @pytest.fixture(scope="session", autouse=True)
 def _session(tmp_path_factory):
-    """Decoded images stay out of the user's cache; the command's parsers are built once."""
-    import typer
-
+    """Decoded images stay out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
         if torch := sys.modules.get("torch"):  # each seed formats the stack, for devices that are started later
             for devices in (torch.cuda, torch.xpu, torch.mtia):
                 patch.setattr(devices, "traceback", SimpleNamespace(format_stack=list), raising=False)
         yield
-
-
-@pytest.fixture
-def short_heads(monkeypatch):
-    """Heads of census have ten epochs by default, not a hundred."""
-    monkeypatch.setattr(importlib.import_module("majority.recipes.census.plan"), "HEAD_EPOCHS", 10)
 
 
 @pytest.fixture
@@ -171,6 +165,30 @@ def run_program(processes, tmp_path):
         process.join()
         assert process.exitcode == 0
         return printed.read_text()
+
+    return run
+
+
+@pytest.fixture
+def run_kills(processes, tmp_path):
+    """Run tests/nightly/kills.py in a process that has imported the package: its exit code and what it prints."""
+
+    def run(*words, before=""):
+        printed = tmp_path / "printed"
+        program = f"""
+import os, runpy, sys
+file = open({str(printed)!r}, "w")
+os.dup2(file.fileno(), 1)
+os.dup2(file.fileno(), 2)
+sys.path.insert(0, {str(KILLS.parents[1])!r})
+{before}
+sys.argv = ["kills.py", *{[*map(str, words)]!r}]
+runpy.run_path({str(KILLS)!r}, run_name="__main__")
+"""
+        process = processes.Process(target=exec, args=(program, {}))
+        process.start()
+        process.join()
+        return process.exitcode, printed.read_text()
 
     return run
 

@@ -15,8 +15,6 @@ from majority.io import check_source
 from majority.io.custom.images import read_image
 from majority.nn.backbones import create_backbone
 from majority.nn.backbones.resnet import load_weights
-from majority.run.data import Data
-from majority.run.experiment import Experiment
 
 ROWS = np.random.default_rng(0).normal(size=(60, 3)).astype("float32")
 IDS, LABELS = np.repeat(np.arange(12), 5), np.repeat(list("abc") * 4, 5)
@@ -67,8 +65,6 @@ CALLS = {  # function, its valid arguments; each of them, and each other paramet
         {"name": "x", "store": STORE, "labels": np.arange(9) % 3, "classes": ("a", "b", "c")},
     ),
     "make_parts": (majority.LabelledSet("x", STORE, np.arange(9) % 3, ("a", "b", "c")).make_parts, {}),
-    "Data": (Data, {"source": "digits"}),
-    "Experiment": (Experiment, {"data": Data("digits")}),
 }
 NOT_CHECKED = {"kwargs", "method_options", "parameters", "options"}  # the names of **
 
@@ -103,7 +99,6 @@ def test_wrong_arguments_are_input_errors(name, tmp_path, monkeypatch):
         (lambda: fit_estimator(method=None), "method is None: give a name"),
         (lambda: fit_estimator(random_state="x"), "random_state.*give a whole number"),
         (lambda: fit_estimator(groups=3), "groups is not a column"),
-        (lambda: Data("digits", folds="x"), "Data: folds is 'x', a whole number is needed"),
     ],
 )
 def test_the_message_says_what_was_expected(call, message):

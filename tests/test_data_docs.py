@@ -11,7 +11,7 @@ import pytest
 
 from majority import LabelledSet
 from majority.cli.app import main
-from majority.recipes.label_preserving import known_sources
+from majority.io.benchmarks.known_images import known_sources
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs/how-to"
@@ -20,7 +20,7 @@ BLOCK = re.compile(r'^```(\w+)(?: title="(\S+)")?\n(.*?)^```$', re.MULTILINE | r
 
 
 @pytest.fixture(autouse=True)
-def _in_a_new_folder(tmp_path, monkeypatch, short_heads, no_refit):
+def _in_a_new_folder(tmp_path, monkeypatch, no_refit):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

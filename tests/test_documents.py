@@ -15,11 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import typer
 from PIL import Image
 
 import majority
-from majority.cli.app import app
+from majority.cli.app import COMMANDS
 from majority.data.segments import Segments
 from majority.data.targets import Target
 from majority.nn.methods import METHODS, Method, create_head
@@ -209,13 +208,10 @@ def test_the_method_in_contributing_works_as_it_is_written(monkeypatch):
 
 
 def test_the_reference_of_the_command_line_has_every_command_and_option():
-    page = (DOCS / "reference/commands.md").read_text()
-    for name, command in typer.main.get_command(app).commands.items():
-        assert f"`majority {name}" in page
-        for parameter in command.params:
-            for option in parameter.opts:
-                if option.startswith("--"):
-                    assert f"`{option}" in page, f"majority {name} {option}"
+    page = "".join((DOCS / f"reference/{name}.md").read_text() for name in ("commands", "settings"))
+    options = {f"--{option.in_command}" for one in COMMANDS.values() if one.takes for option in one.takes().values()}
+    assert all(f"`majority {name}" in page for name in COMMANDS)
+    assert not {option for option in options if f"`{option}" not in page}
 
 
 def test_the_api_reference_has_every_public_name():

@@ -25,7 +25,9 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "sklearn_arrays.py"
 NAMES = np.array(["owl", "ant", "bee"])
 
 
-@parametrize_with_checks([MajorityLabelClassifier(epochs=8, batch_bags=64)])  # fewer steps than by default
+@parametrize_with_checks(
+    [MajorityLabelClassifier(recipe="quick", epochs=8, batch_bags=64)]
+)  # fewer steps than by default
 def test_scikit_learn_s_own_checks(estimator, check):
     check(estimator)
 
@@ -47,7 +49,7 @@ def make_table(bags=60, size=7, noise=0.4, seed=0):
 
 
 def quick(**changes):
-    return MajorityLabelClassifier(**{"epochs": 15, "random_state": 0} | changes)
+    return MajorityLabelClassifier(**{"recipe": "quick", "epochs": 15, "random_state": 0} | changes)
 
 
 # ---------------------------------------------------------------- bags

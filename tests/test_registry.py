@@ -2,15 +2,14 @@
 
 import csv
 import json
+import multiprocessing
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from majority import registry as plugins
 from majority.io.encoders import Encoder
 from majority.nn.methods import METHODS
 from majority.registry import _LOADED, PLUGINS
-from majority.run.study import workers
+from majority.run.study import cells, workers
 from majority.training.augment import Augmentation
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_loss.py"
@@ -94,10 +93,9 @@ def test_a_run_without_its_method_tells_the_cure(run, here):
 
 def test_the_workers_of_a_study_know_it(run, here, restore, tmp_path, monkeypatch):
     """Each is a copy of this process that has forgotten its plugins: a new process takes seconds to start."""
-    forked = runpy.run_path(str(Path(__file__).with_name("forked_process.py")))["ForkedWorker"]
-    train = workers.run_worker
-    monkeypatch.setattr(workers, "run_worker", lambda: (restore(), train()))
-    monkeypatch.setattr(workers, "subprocess", SimpleNamespace(Popen=forked, PIPE=None))
+    train = cells.load_plugins
+    monkeypatch.setattr(cells, "load_plugins", lambda: (restore(), train()))
+    monkeypatch.setattr(workers, "CONTEXT", multiprocessing.get_context("fork"))
     words = ["digits", "--methods", "entropy,log-mean", "--scenarios", "large", *TINY, "--jobs", "1", "--out", "STUDY"]
     shutil.copy(run[0], tmp_path / "mine.py")
     monkeypatch.chdir(tmp_path)
@@ -106,7 +104,7 @@ def test_the_workers_of_a_study_know_it(run, here, restore, tmp_path, monkeypatc
     for plugin in (run[0], ""):  # the page of a study needs figures alone
         code, _, err = here("report", "STUDY", plugins=plugin)
         assert code == 0, err
-        with (tmp_path / "STUDY/summary.csv").open() as file:
+        with (tmp_path / "STUDY/tables.csv").open() as file:
             assert {row["method"] for row in csv.DictReader(file)} == {"entropy", "log-mean"}
         choice = r"\| digits \| large \| quick .* \| 2 \| (entropy|log-mean) 1 \|"
         assert re.search(choice, (tmp_path / "STUDY/tables.md").read_text()), "both are there to choose from"
@@ -188,10 +186,10 @@ def wide(here, tmp_path):
 def test_options_of_one_s_own_method_are_whole_numbers_numbers_and_truths(wide, tmp_path):
     code, _, err = wide("width=5", "power=.5", "hidden=False")
     assert code == 0, err
-    options = json.loads((tmp_path / "run/config.json").read_text())["method_options"]
+    options = json.loads((tmp_path / "run/config.json").read_text())["run"]["method_options"]
     assert options == {"width": 5, "power": 0.5, "hidden": False}
     assert isinstance(options["width"], int)
-    assert "--option width=5 --option power=0.5 --option hidden=False" in (tmp_path / "run/report.html").read_text()
+    assert "--option width=5 --option power=0.5 --option hidden=false" in (tmp_path / "run/report.html").read_text()
 
 
 @pytest.mark.parametrize(

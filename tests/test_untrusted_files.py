@@ -52,18 +52,22 @@ KINDS = {
 }
 
 
+def nightly(*values):
+    return pytest.param(*values, marks=pytest.mark.nightly)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("name", "words"),
     [
         ("bags.csv", ["check", "bags.csv"]),
-        ("run/config.json", ["evaluate", "run"]),
-        ("run/result.json", ["report", "run"]),
-        ("run/metrics.jsonl", ["report", "run"]),
-        ("run/best.safetensors", ["evaluate", "run"]),
-        ("run/.report.html.lock", ["report", "run"]),
-        ("run/.report.html.unfinished", ["report", "run"]),
-        ("lines.jsonl", ["report", "lines.jsonl"]),
+        nightly("run/config.json", ["evaluate", "run"]),
+        nightly("run/result.json", ["report", "run"]),
+        nightly("run/metrics.jsonl", ["report", "run"]),
+        nightly("run/best.safetensors", ["evaluate", "run"]),
+        nightly("run/.report.html.lock", ["report", "run"]),
+        nightly("run/.report.html.unfinished", ["report", "run"]),
+        nightly("lines.jsonl", ["report", "lines.jsonl"]),
     ],
 )
 def test_a_special_file_is_one_message_at_once(finished, majority, tmp_path, monkeypatch, name, words, kind):

@@ -21,8 +21,7 @@ def docstring_of_train() -> None:
     import majority
 
     train, val, test = majority.load_source("digits").make_parts(scenario="large", bags=40, bag_size=16)
-    settings = {"training.epochs": 2}
-    run = majority.train((train, val, test), method="count", recipe="quick", settings=settings, verbose=False)
+    run = majority.train((train, val, test), method="count", recipe="quick", epochs=2, verbose=False)
     run.classifier.predict(test.instances()).shape
     0 < run.metrics["instance_accuracy"] < 1
 
@@ -49,21 +48,23 @@ def types_of_public_functions_are_public(path: str) -> None:
 
 
 def a_recipe_of_ones_own() -> None:
-    from collections.abc import Mapping
     from typing import Any
 
-    from majority import Recipe, Settings, register
-    from majority.recipes import Plan, ResultDescription, TaskInfo, Trained
-    from majority.recipes import Run as RecipeRun
+    from majority import Model, Recipe, Settings, register
+    from majority.recipes import Plan, Run, Stage, TaskInfo
+    from majority.training.state import Fitted
 
     def plan(task: TaskInfo) -> Plan:
-        return Plan("short", training=Settings(epochs=5 if task.on_gpu else 2))
+        return Plan(training=Settings(epochs=5 if task.on_gpu else 2))
 
-    def train(run: RecipeRun) -> Trained:
-        model = run.fresh_model()
-        return Trained(model, run.fit(model, run.folder, run.title))
+    def train(run: Run, model: Model) -> Fitted:
+        return run.fit(model)
 
-    def describe(result: Mapping[str, Any]) -> ResultDescription:
-        return ResultDescription({"length": f"{result['epochs']} epochs"})
+    def choose(run: Run) -> dict[str, Any]:
+        return {"kept": "short", "lines": {"length": f"{run.plan.training.epochs} epochs"}}
 
-    register(Recipe("short", plan, "a few epochs", train, describe=describe))
+    def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
+        short = Stage("short", plan.training, train=train)
+        return [short, Stage("choice", inputs=("short",), choose=choose)]
+
+    register(Recipe("short", stages, "a few epochs", plan))

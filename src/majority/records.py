@@ -50,22 +50,6 @@ class PlanRecord(TypedDict):
     training: TrainingPlan
 
 
-class SeededTraining(TypedDict):
-    seed: Count
-    epochs: AtLeastOne
-
-
-class RunPlan(TypedDict):
-    recipe: str
-    training: SeededTraining
-
-
-class Environment(TypedDict):
-    majority: str
-    torch: str
-    device: str
-
-
 class Planned(TypedDict):
     """The part of a config.json that the progress of a study needs."""
 
@@ -73,7 +57,7 @@ class Planned(TypedDict):
 
 
 class TaskRecord(TypedDict):
-    """What the plan depends on: the fields of `TaskInfo`."""
+    """What plan and stages depend on: the fields of `TaskInfo`."""
 
     source: str
     shape: Annotated[list[AtLeastOne], Between(1, 3)]
@@ -81,27 +65,11 @@ class TaskRecord(TypedDict):
     bags: NotRequired[AtLeastOne]
     instances: NotRequired[AtLeastOne]
     labelled_bags: NotRequired[AtLeastOne | None]
-
-
-class Config(TypedDict):
-    """config.json. `data`, `images` and `embedding` are the fields of `Data`, `ImageFileSummary` and `Embedding`."""
-
-    schema: int
-    method: str
-    method_options: dict[str, Any]
-    background_share: NotRequired[Share | None]
-    data: dict[str, Any]
-    plan: RunPlan
-    settings: NotRequired[dict[str, Any]]
-    source_path: NotRequired[str | None]
-    like: NotRequired[str | None]
-    refit: NotRequired[bool]  # absent before it could be the default: no
-    task: TaskRecord
-    planned_epochs: NotRequired[AtLeastOne]
-    columns: NotRequired[list[str] | None]
-    images: NotRequired[dict[str, Any] | None]
-    embedding: NotRequired[dict[str, Any] | None]
-    environment: Environment
+    label_preserving: NotRequired[list[str] | None]
+    mixed_views: NotRequired[bool]
+    every_class_wins: NotRequired[bool]
+    finds_share: NotRequired[bool]
+    losses: NotRequired[list[str]]
 
 
 Nothing = Annotated[dict[str, Any], Between(0, 0)]
@@ -170,33 +138,6 @@ class DataRecord(TypedDict):
     folds: NotRequired[Annotated[int, Between(3, 10**9)] | None]
 
 
-class LossWeights(TypedDict):
-    """How much the bag losses count, if no method is named."""
-
-    weights: dict[str, Share]
-    validation_bags: Count
-    class_offsets: NotRequired[dict[str, float]]  # of the soft labels that the student learns
-
-
-class ClassOffsets(TypedDict):
-    """What is added to the log-probability of each class."""
-
-    class_offsets: dict[str, float]
-
-
-class TriedViews(TypedDict):
-    views: list[str]
-    val_loss: float
-
-
-class ChosenViews(TypedDict):
-    """The views that the bags chose for images of an unknown kind."""
-
-    chosen: list[str]
-    tried: list[TriedViews]
-    validation_bags: Count
-
-
 class WrongLabels(TypedDict):
     """Labels that the counts of a first training contradict."""
 
@@ -206,40 +147,7 @@ class WrongLabels(TypedDict):
     corrections: dict[str, str]
 
 
-class TriedShare(TypedDict):
-    share: Share
-    bag_accuracy: Share
-
-
-class BackgroundShare(TypedDict):
-    """The share of the background that the bags chose."""
-
-    share: Share
-    prior: Share
-    tried: list[TriedShare]
-    validation_bags: Count
-    warning: NotRequired[str]
-
-
-class CensusResult(TypedDict):
-    """What the bags of a run have chosen."""
-
-    losses: NotRequired[LossWeights]
-    views: NotRequired[ChosenViews]
-    background: NotRequired[BackgroundShare]
-    validation_instances: NotRequired[Count]  # that took part in training, without labels
-
-
-class MpemChoice(TypedDict):
-    r: Share
-    left_out: Share  # of the training instances
-
-
-class MpemResult(TypedDict):
-    mpem: MpemChoice
-
-
-class ResultBase(CensusResult):
+class ResultBase(TypedDict):
     source: str
     method: str
     recipe: str
@@ -258,6 +166,8 @@ class ResultBase(CensusResult):
     refit_bags: NotRequired[Count]
     refit_seconds: NotRequired[Figure]
     used_instance_labels: NotRequired[Count]
+    lines: NotRequired[dict[str, str]]  # what the stages of the recipe have chosen, for people: title -> text
+    warnings: NotRequired[list[str]]
 
 
 class ResultLine(ResultBase):
@@ -293,22 +203,3 @@ class RunResult(ResultBase):
     best_epoch: Count
     epochs: Count
     seconds: Figure
-
-
-class Changes(TypedDict, total=False):
-    settings: dict[str, Any]
-    method_options: dict[str, Any]
-
-
-class StudyRequest(TypedDict):
-    """study.json."""
-
-    sources: list[str]
-    scenarios: list[str]
-    methods: list[str]
-    folds: list[Count]
-    seeds: NotRequired[list[Count]]
-    vary: NotRequired[dict[str, list[Any]]]
-    reference: NotRequired[str | None]
-    recipe: str
-    changes: NotRequired[Changes]

@@ -1,54 +1,50 @@
-"""benchmarks/paper_tables.py: the queue's order, what a kill leaves, and its time limit. Its figures are not judged."""
+"""The paper's cells and its printed values. The figures of trainings are not judged."""
 
-import csv
 import importlib
-import itertools
 import json
-import re
-import shutil
 import sys
-import time
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import pytest
 
 from majority import Bags
-from majority.errors import InputError
-from majority.run.folder import LOCK, run_lock
+from majority.files import write_lines
+from majority.nn.methods import METHODS
 from majority.run.study import FinishedCell
 
 ROOT = Path(__file__).parents[2]
-FORKED = Path(__file__).parents[1] / "forked_process.py"
-PROGRAM = """
-import runpy, sys, types
-from majority.run.study import workers
-workers.subprocess = types.SimpleNamespace(Popen=runpy.run_path({forked!r})["ForkedWorker"], PIPE=None)
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 TINY = ("--tiny", "--jobs", "1", "--device", "cpu", "--commit", "abc")
+LARGE = """
+output-mean .532 .808 .732 .675 .687
+feature-mean .460 .667 .616 .656 .600
+feature-max .340 .276 .512 .370 .375
+feature-pnorm .402 .399 .568 .490 .465
+feature-lse .341 .229 .518 .346 .359
+attention .406 .500 .591 .561 .515
+additive .406 .524 .599 .411 .485
+additive-transmil .390 .478 .520 .536 .481
+soft-count .589 .852 .782 .719 .736
+count .614 .847 .805 .699 .741
+"""  # a second transcription of the paper's table
 
 
 @pytest.fixture
-def tables(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+def tables(helpers):
     return importlib.import_module("paper_tables")
 
 
 @pytest.fixture
-def run(tables, monkeypatch, capsys):
-    """The command, with every cell trained in this process: starting Python takes seconds."""
+def values(helpers):
+    return importlib.import_module("paper_values")
 
-    def in_this_process(cells, out, device, jobs, watch):
-        watch(None, None)
-        return [FinishedCell(folder, experiment.run(folder, device)) for folder, experiment in cells]
 
-    monkeypatch.setattr(tables, "run_cells", in_this_process)
-
+@pytest.fixture
+def run(tables, monkeypatch):
     def run(*words):
         monkeypatch.setattr(sys, "argv", ["paper_tables.py", *map(str, words)])
         tables.main()
-        return capsys.readouterr().out
 
     return run
 
@@ -57,22 +53,14 @@ def lines_of(file):
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_a_killed_queue_continues_where_it_was(run, processes, tmp_path, monkeypatch, majority):
+@pytest.mark.usefixtures("one_process")
+def test_a_line_has_metrics_of_training_bags_and_a_cell_with_a_line_is_not_run_again(run, tmp_path):
     out, work = tmp_path / "study/paper.jsonl", tmp_path / "work"
     command = [*TINY, "--out", out, "--work", work]
-    monkeypatch.setattr(sys, "argv", [str(ROOT / "benchmarks/paper_tables.py"), *map(str, command)])
-    killed = processes.Process(target=exec, args=(PROGRAM.format(forked=str(FORKED)), {}))
-    killed.start()
-    while not (out.exists() and out.read_text().endswith("\n")):
-        assert killed.is_alive()
-        time.sleep(0.05)
-    killed.kill()
-    killed.join()
-    wait_for_workers(work)
+    run(*command, "--limit", 1)
     first = out.read_text()
-    out.write_text(first + '{"cell": "digits/var')  # a line cut short
-    there = first.count("\n")
-    run(*command, "--limit", 3 - there)
+    out.write_text(first + '{"cell": "digits/var')  # a line cut short by a kill
+    run(*command, "--limit", 2)
     assert out.read_text().startswith(first)
     lines = lines_of(out)
     assert [line["cell"] for line in lines] == [f"digits/{s}/count/fold0" for s in ("small", "various", "large")]
@@ -83,45 +71,23 @@ def test_a_killed_queue_continues_where_it_was(run, processes, tmp_path, monkeyp
             assert line[part]["overestimation"] == pytest.approx(sum(surplus[part]) / bags)
         assert line["curve"]["epoch"] == [0, 1]
         assert (line["side_by_side"], line["commit"]) == (1, "abc")
-    assert majority("report", out.parent)[0] == 0
+    assert "## Table 1: instance accuracy, small" in (out.parent / "tables.md").read_text()
+    run(*TINY, "--blocks", "d", "--only", "small/count-mpem", "--out", out, "--work", work)
+    found = lines_of(out)[-1]
+    assert found["left_out"]["instances"] == round(found["mpem"]["left_out"] * 64) > 0, "8 bags of 8"
 
 
-def wait_for_workers(work):
-    """A worker ends when its queue is gone; until then it holds its run folder."""
-    for lock in work.rglob(LOCK):
-        while True:
-            try:
-                with run_lock(lock.parent):
-                    break
-            except InputError:
-                time.sleep(0.05)
+def test_a_failed_cell_is_named_and_stops_no_other(helpers, monkeypatch, tmp_path):
+    def one_fails(cells, out, device, jobs, watch):
+        return [FinishedCell(cells[0][0], failure="no reason"), FinishedCell(cells[1][0], {"epochs": 2})]
 
-
-def test_a_finished_cell_is_not_run_again_and_a_failure_stops_no_other(tables, run, tmp_path, monkeypatch):
-    out = tmp_path / "paper.jsonl"
-    command = [*TINY, "--blocks", "d", "--out", out, "--work", tmp_path / "work"]
-    run(*command, "--limit", 1)
-    first, trained, train = out.read_text(), [], tables.run_cells
-
-    def the_second_fails(cells, *more):
-        trained.append(cells[0][1].data.scenario)
-        return [FinishedCell(cells[0][0], failure="no reason")] if len(trained) == 1 else train(cells, *more)
-
-    monkeypatch.setattr(tables, "run_cells", the_second_fails)
-    with pytest.raises(SystemExit, match="failed: digits/various/count-of-counts/fold0"):
-        run(*command, "--limit", 2)
-    assert trained == ["various", "large"]
-    assert out.read_text().startswith(first)
-    assert [line["scenario"] for line in lines_of(out)] == ["small", "large"]
-
-
-def test_a_line_of_mpem_says_how_many_instances_were_left_out_rightly(run, tmp_path):
-    out = tmp_path / "paper.jsonl"
-    run(*TINY, "--blocks", "d", "--only", "small/count-mpem", "--out", out, "--work", tmp_path / "work")
-    (line,) = lines_of(out)
-    found = line["left_out"]
-    assert found["instances"] == round(line["mpem"]["left_out"] * 64) > 0, "8 bags of 8"
-    assert None not in found.values()
+    monkeypatch.setattr(helpers, "run_cells", one_fails)
+    parser = helpers.make_parser("")
+    helpers.add_training_options(parser, str(tmp_path / "work"))
+    options = parser.parse_args(["--out", str(tmp_path / "out.jsonl"), "--commit", "abc"])
+    with pytest.raises(SystemExit, match="failed: a/fold0"):
+        helpers.train(dict.fromkeys(("a/fold0", "b/fold0")), options, lambda cell: cell.result)
+    assert [line["cell"] for line in lines_of(tmp_path / "out.jsonl")] == ["b/fold0"]
 
 
 def test_instances_that_were_left_out_are_compared_with_the_label_of_their_bag(tables):
@@ -138,49 +104,13 @@ def test_instances_that_were_left_out_are_compared_with_the_label_of_their_bag(t
 
 
 def test_the_queue_of_the_published_runs(tables):
-    finished = {cell for cell, _ in tables.finished_cells(ROOT / "results/paper/paper-1500-epochs.jsonl")}
+    finished = {line["cell"] for line in lines_of(ROOT / "results/paper/paper-1500-epochs.jsonl")}
     every = {block: tables.cells_of(block) for block in tables.BLOCKS}
     assert {block: len(cells) for block, cells in every.items()} == {"a": 60, "b": 72, "c": 28, "d": 6, "e": 48}
     names = set().union(*every.values())
     assert len(names) == 214, "no two cells share a folder"
     assert finished <= names, "cells are named as those that were run before"
-    first = list(every["a"])[:12]
-    assert {name.rpartition("/")[2] for name in first} == {"fold0"}
-    assert list(every["d"])[2:4] == ["cifar10/large/count-of-counts/fold0", "cifar10/small/count-mpem/fold0"]
-    assert [name.split("/")[2] for name in first[::3]] == ["count", "log-mean", "output-mean", "soft-count"]
-
-
-def test_some_cells_by_name(run, tmp_path):
-    words = ("--blocks", "c", "--only", "additive/", "--minutes", 0, "--out", tmp_path / "out.jsonl")
-    printed = run(*words).splitlines()
-    assert printed[0].endswith("3 of 3 cells to run")
-    assert printed[1:] == [f"cifar10/{scenario}/additive/fold0" for scenario in ("small", "various", "large")]
-
-
-def test_the_table_and_the_plot_of_overestimation_are_those_of_the_runs(tables, tmp_path):
-    there, copy = ROOT / "results/paper", tmp_path / "paper-1500-epochs.jsonl"
-    shutil.copy(there / copy.name, copy)
-    tables.write_overestimation(copy)
-    for name in ("overestimation.csv", "overestimation.svg"):
-        assert (tmp_path / name).read_text() == (there / name).read_text(), name
-
-
-def test_the_plot_of_overestimation_has_training_and_test_bags_of_the_same_folds():
-    file = ROOT / "results/paper/paper-1500-epochs.jsonl"
-    methods, scenarios = ("count", "soft-count", "output-mean", "log-mean"), ("small", "various", "large")
-    boxes = {}
-    for method, scenario in itertools.product(methods, scenarios):
-        wanted = {f"cifar10/{scenario}/{method}/fold{fold}" for fold in (2, 3, 4)}
-        lines = [line["overestimation_per_bag"] for line in lines_of(file) if line["cell"] in wanted]
-        for part, name in (("train", "training"), ("test", "test")):
-            values = np.quantile(np.concatenate([line[part] for line in lines]), [0, 0.25, 0.5, 0.75, 1])
-            boxes[scenario, method, part] = "{}: lowest {:g}, quartiles {:g}, {:g}, {:g}, highest {:g}".format(
-                name, *values
-            )
-    drawing = (file.parent / "overestimation.svg").read_text()
-    shown = re.findall("<title>([^<]+lowest[^<]+)</title>", drawing)
-    assert shown == [boxes[key] for key in itertools.product(scenarios, methods, ("train", "test"))]
-    assert drawing.count(">n=1200<") == drawing.count(">n=300<") == 12
+    assert {name.rpartition("/")[2] for name in list(every["a"])[:12]} == {"fold0"}
 
 
 def test_methods_are_compared_on_the_folds_that_all_of_them_have(tables, tmp_path):
@@ -192,13 +122,10 @@ def test_methods_are_compared_on_the_folds_that_all_of_them_have(tables, tmp_pat
         for name, some in folds.items()
         for fold in some
     ]
-    without = {"cell": "digits/small/count/fold1", "source": "digits", "scenario": "small", "fold": 1}
-    lines.append(without)
-    out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(out, lines)
     tables.write_overestimation(out)
-    with (tmp_path / "overestimation.csv").open() as file:
-        rows = {(row["cell"], row["part"]): (row["folds"], row["mean"]) for row in csv.DictReader(file)}
-    assert rows == {
+    rows = [line.split(",") for line in (tmp_path / "overestimation.csv").read_text().splitlines()[1:]]
+    assert {(row[2], row[4]): (row[3], row[6]) for row in rows} == {
         ("count", "train"): ("2 3", "2.50"),
         ("count", "test"): ("2 3", "-2.50"),
         ("log-mean", "train"): ("2 3", "2.50"),
@@ -209,32 +136,45 @@ def test_methods_are_compared_on_the_folds_that_all_of_them_have(tables, tmp_pat
     assert not (tmp_path / "overestimation.svg").exists(), "some of its cells are missing"
 
 
-def test_no_cell_is_started_that_would_not_end_in_time(tables, tmp_path):
-    cells = tables.cells_of("a")
-    queue = tables.Queue(cells, tmp_path / "out.jsonl", tmp_path, "cpu", {})
-    name, *others = cells
-    queue.epochs.extend([(0.0, 0), (10.0, 100)])  # 10 epochs per second
-    alone = tables.START_SECONDS + tables.SLOWER_ALONE * 150
-    queue.deadline = time.monotonic() + alone + 1_000
-    assert queue._fits(name)
-    queue.running = dict.fromkeys(others[:10], 0.0)
-    assert not queue._fits(name), "those that run share the device with it"
-    queue.running = {}
-    queue.deadline = time.monotonic() + alone - 1
-    assert not queue._fits(name)
-    queue.stop()
-    assert queue._take_apart() is None
+# ---------------------------------------------------------------------- printed values
 
 
-def test_cells_start_one_after_the_other(tables, tmp_path):
-    queue = tables.Queue(tables.cells_of("a"), tmp_path / "out.jsonl", tmp_path, "cpu", {})
-    assert not queue._is_starting()
-    first = queue._take()
-    assert queue._is_starting()
-    (tmp_path / first).mkdir(parents=True)
-    (tmp_path / first / "metrics.jsonl").write_text('{"epoch": 0}\n')
-    assert not queue._is_starting(), "it trains"
-    second = queue._take()
-    assert queue._is_starting()
-    del queue.running[second]
-    assert not queue._is_starting(), "it failed"
+def test_the_large_columns_are_as_in_the_paper(values):
+    for line in LARGE.strip().split("\n"):
+        method, *printed = line.split()
+        found = [values.printed_accuracy(method, "large", name) for name in (*values.SETS, "average")]
+        assert found == [float(value) for value in printed]
+
+
+def test_every_printed_average_except_the_misprint_is_the_mean_of_its_row(values):
+    wrong = []
+    for method in [line.split()[0] for line in LARGE.strip().split("\n")]:
+        assert method in METHODS
+        for scenario in ("small", "various", "large"):
+            mean = fmean(values.printed_accuracy(method, scenario, name) for name in values.SETS)
+            if abs(mean - values.printed_accuracy(method, scenario, "average")) > 0.0011:
+                wrong.append((method, scenario, round(mean, 3)))
+    assert wrong == [("output-mean", "various", 0.528)]
+    assert values.printed_consistency("count", "large") == 1.0
+    assert values.printed_consistency("log-mean", "large") is None
+
+
+def test_a_figure_and_an_average_stand_beside_the_printed_values_of_the_same_sets(values, tmp_path):
+    def line(source, accuracy, fold):
+        plan = {"recipe": "paper", "training": {}}
+        test = {"instance_accuracy": accuracy, "consistency_rate": 1.0}
+        about = {"source": source, "scenario": "large", "fold": fold, "method": "count", "recipe": "paper"}
+        return about | {"test": test, "plan": plan, "epochs": 1, "seconds": 1.0}
+
+    lines = [line("cifar10", 0.6, fold) for fold in (0, 1)] + [line("svhn28.npz", 0.8, 0), line("digits", 0.9, 0)]
+    write_lines(tmp_path / "paper.jsonl", lines)
+    values.write_tables(tmp_path)
+    (row,) = [line for line in (tmp_path / "tables.md").read_text().splitlines() if "printed 0.614" in line]
+    assert [cell.strip() for cell in row.split("|")[1:-1]] == [
+        "count",
+        "0.600 ± 0.000 (n=2)<br>printed 0.614, −0.014",
+        "0.900 (n=1)",
+        "0.800 (n=1)<br>printed 0.847, −0.047",
+        "0.700 (2 of 4 sets)<br>printed 0.730, −0.030",
+    ]
+    assert "cifar10,large,count," in (tmp_path / "summary.csv").read_text()

@@ -80,11 +80,12 @@ def test_every_option_of_train_reaches_the_run(majority, tmp_path):
     )
     assert code == 0, err
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config["data"] | {"fold": 2, "data_seed": 4, "ties": "resample", "with_replacement": True} == config["data"]
+    bags = config["run"]["bags"]
+    assert bags | {"fold": 2, "data_seed": 4, "ties": "resample", "with_replacement": True} == bags
     training = {"seed": 3, "batch_bags": 5, "learning_rate": 0.01, "max_instances": 4, "patience": 7, "epochs": 2}
     assert config["plan"]["training"] | training == config["plan"]["training"]
     assert config["plan"]["backbone"] == "mlp"
-    assert config["method_options"] == {"of": "counts"}
+    assert config["run"]["method_options"] == {"of": "counts"}
 
 
 def test_evaluate_repeats_the_figures_of_the_run(majority, finished_run):
@@ -127,11 +128,11 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
         ),
         (["train", "digits", "--recipe", "soup"], "there is no recipe 'soup'"),
         (["train", "digits", "--scenario", "tiny"], "tiny"),
-        (["train", "digits", "--fold", "7"], "there is no fold 7"),
-        (["train", "digits", "--bags", "2"], "at least 4"),
+        (["train", "digits", "--fold", "7"], "fold is 7: give a whole number from 0 to 4"),
+        (["train", "digits", "--bags", "2"], "bags is 2: give a whole number from 4"),
         (["train", "digits", "--bag-size", "500"], "--with-replacement"),
         (["train", "digits", "--epochs", "0"], "epochs is 0"),
-        (["train", "digits", "--set", "training.seed=1"], "--seed"),
+        (["train", "digits", "--set", "training.seed=1"], "use seed"),
         (["train", "digits", "--seed", "-1"], "seed is -1: give a whole number from 0"),
         (["train", "digits", "--set", "training.epochs=1", "--set", "training.epochs=2"], "is given twice"),
         (["train", "digits", "--method", "count", "--option", "of=counts", "--option", "of=counts"], "is given twice"),
@@ -140,16 +141,16 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
             "instance_temperature='abc'",
         ),
         (["train", "digits", "--backbone", "vgg"], "there is no backbone 'vgg'"),
-        (["train", "digits", "--option", "of"], "KEY=VALUE"),
+        (["train", "digits", "--option", "of"], "NAME=VALUE"),
         (["train", "digits", "--option", "off=counts"], "has no option 'off'"),
         (["train", "digits", "--device", "tpu"], "auto, cpu, cuda"),
         (["train", "nowhere.npz"], "there is no file nowhere.npz"),
         (["evaluate", "nowhere"], "not a run folder"),
         (["study", "digits", "--folds", "a"], "write 0, 0-4 or 0,2"),
-        (["study", "digits", "--methods", ","], "an empty list"),
-        (["study", "digits", "--bags", "0"], "bags 0: give 1 or more"),
+        (["study", "digits", "--methods", ","], "methods is (): give one value or more"),
+        (["study", "digits", "--bags", "0"], "bags is 0: give a whole number from 4"),
         (["study", "."], "there are no feature files"),
-        (["train", ".", "--folds", "0"], "folds 0: give 3 or more"),
+        (["train", ".", "--folds", "0"], "folds is 0: give a whole number from 3"),
     ],
 )
 def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_path, monkeypatch):
@@ -164,11 +165,11 @@ def test_wrong_use_is_one_message_and_exit_2(majority, arguments, message, tmp_p
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--set", "training.bogus=1"], "no setting 'training.bogus'"),
+        (["--set", "training.bogus=1"], "no setting training.bogus"),
         (["--set", "training.epochs=-1"], "epochs is -1"),
         (["--option", "nonsense=3"], "no option 'nonsense'"),
         (["--backbone", "vgg"], "there is no backbone 'vgg'"),
-        (["--backbone", "mlp", "--set", 'backbone="cnn"'], "--backbone and --set backbone"),
+        (["--backbone", "mlp", "--set", 'backbone="cnn"'], "backbone is given twice"),
         (["--recipe", "quick", "--set", "mpem.ratios=[0.5]"], "--recipe mpem"),
         (["--recipe", "mpem", "--method", "vote"], "does not work with method vote"),
         (["--device", "tpu"], "auto, cpu, cuda"),
@@ -186,7 +187,7 @@ def test_help_says_the_defaults(majority):
     def shown(*words):
         return " ".join(majority(*words, "--help")[1].replace("│", " ").split())
 
-    assert "(default: 0)" in shown("train")
+    assert "[from 0; default: 0]" in shown("train")
     assert "(default: one per core, two per GPU)" in shown("study")
     assert "(default: bag_label; label in a labels.csv)" in shown("check")
     assert "(default: the distance of neighbours in a row)" in shown("map")
@@ -230,12 +231,12 @@ def test_training_that_fails_is_exit_1(majority, tmp_path):
 
 
 def test_an_interrupt_is_exit_130_without_a_traceback(majority, monkeypatch):
-    from majority.run import experiment as experiments
+    from majority.run import experiment
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(experiments.Experiment, "run", interrupted)
+    monkeypatch.setattr(experiment, "run_experiment", interrupted)
     code, _, err = majority("train", "digits")
     assert (code, "Traceback" in err) == (130, False)
 
@@ -284,6 +285,6 @@ def test_a_number_may_replace_a_whole_number_of_the_plan(majority, tmp_path):
 
 def test_a_background_share_needs_a_background(majority, tmp_path):
     code, _, err = majority("train", "digits", "--background-share", 0.3, "--out", tmp_path / "run")
-    assert (code, "--background NAME" in err) == (2, True)
+    assert (code, "name the background" in err) == (2, True)
     code, _, err = majority("train", "digits", "--background", "", "--out", tmp_path / "run")
     assert (code, "background" in err) == (2, True)

@@ -226,14 +226,14 @@ def test_census_learns_from_the_instances_of_unlabelled_bags(tmp_path):
     """Pretraining, discriminants and soft labels see them; heads and teachers do not."""
     train, val = some_bags(0, 30, 20), some_bags(1, 10, 10)
     recipe = RECIPES["census"]
-    plan = recipe.plan(TaskInfo("", (3,), on_gpu=False)).with_settings(
+    plan = recipe.plan_for(TaskInfo("", (3,), on_gpu=False)).with_settings(
         {"training.epochs": 2, "census.head.epochs": 2, "census.teachers": 1}
     )
     stages = {}
     for name, bags in {"with": train, "without": train.with_labels()}.items():
         build = model_builder(plan, "log-mean", bags)
         trained = train_by_plan(plan, "log-mean", bags, val, build, tmp_path / name, device="cpu")
-        stages[name] = {stage: fitted.history[-1]["train_loss"] for stage, fitted in trained.stages.items()}
+        stages[name] = {stage: fitted.history[-1]["train_loss"] for stage, fitted in trained.trainings.items()}
     assert stages["with"].keys() == stages["without"].keys()
     assert stages["with"]["student"] != stages["without"]["student"]
 

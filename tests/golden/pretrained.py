@@ -8,7 +8,7 @@ CENSUS = majority.recipes.find_recipe("census")
 
 
 def plan(task: majority.recipes.TaskInfo) -> majority.recipes.Plan:
-    return replace(CENSUS.plan(task._replace(on_gpu=True)), recipe="pretrained")
+    return CENSUS.plan(task._replace(on_gpu=True))
 
 
 majority.register(replace(CENSUS, name="pretrained", plan=plan))

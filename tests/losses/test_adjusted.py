@@ -8,37 +8,25 @@ from majority import Settings, build_model, evaluate, fit, load_source
 from majority.data.background import Background
 from majority.data.segments import Segments
 from majority.data.targets import Target
+from majority.losses import AdjustedMeanLoss
 from majority.nn.methods import create_head
 
 SIZES = [3, 1, 7, 4]
 
 
-def reference(head, features, label_counts, winner_share):
-    """A loop over bags, in float64."""
-    weight, bias = (t.detach().double().numpy() for t in (head.classifier.weight, head.classifier.bias))
-    f = (np.array(label_counts) + 1) / (np.sum(label_counts) + len(label_counts))
-    expected = winner_share * f + (1 - winner_share) * (1 - f) / (len(f) - 1)
-    rows = []
-    for bag in np.split(features, np.cumsum(SIZES)[:-1]):
-        odds = np.exp(bag @ weight.T + bias)
-        score = (odds / odds.sum(axis=1, keepdims=True)).mean(axis=0) * f / expected
-        rows.append(np.log(score / score.sum()))
-    return np.stack(rows)
-
-
 @pytest.mark.parametrize("winner_share", [0.25, 0.6, 1.0])
-def test_it_equals_its_reference(winner_share):
-    torch.manual_seed(0)
-    counts = [9, 4, 0, 2]
-    head = create_head("adjusted-mean", 6, 4).eval()
-    head.see_labels(torch.tensor(counts), torch.zeros(4))
-    head.loss.winner_share.fill_(winner_share)
-    features = np.random.default_rng(0).normal(size=(15, 6))
-    output = head(torch.from_numpy(features).float(), Segments(SIZES))
-    expected = reference(head, features, counts, winner_share)
-    np.testing.assert_allclose(output.bag_log_probs.detach(), expected, rtol=1e-4, atol=1e-5)
-    losses = head.losses(output, Segments(SIZES), Target.of(torch.tensor([0, 3, 2, 1]), 4))
-    np.testing.assert_allclose(losses.detach(), -expected[range(4), [0, 3, 2, 1]], rtol=1e-4, atol=1e-5)
+def test_a_class_is_weighed_by_its_shares_of_labels_and_of_instances(winner_share):
+    """Weighted bags and equal shares of labels: see test_weights.py."""
+    counts, f = [9, 4, 0, 2], np.array([10, 5, 1, 3]) / 19
+    expected = winner_share * f + (1 - winner_share) * (1 - f) / 3
+    loss_fn = AdjustedMeanLoss(label_counts=counts, reduction="none").eval()
+    loss_fn.winner_share.fill_(winner_share)
+    logits = torch.randn(15, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    ids, labels = torch.arange(4).repeat_interleave(torch.tensor(SIZES)), [0, 3, 2, 1]
+    losses = loss_fn(logits, ids, torch.tensor(labels))
+    for bag, label in enumerate(labels):
+        score = logits[ids == bag].softmax(dim=1).mean(dim=0).numpy() * f / expected
+        assert losses[bag].item() == pytest.approx(-np.log(score[label] / score.sum()), abs=1e-7)
 
 
 def test_it_equals_log_mean_if_winners_hold_all_instances():

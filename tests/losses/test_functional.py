@@ -1,11 +1,11 @@
 """The formulas on packed log-probabilities, each against a loop over bags in numpy, in float64."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 import torch
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
@@ -18,58 +18,11 @@ from majority.losses.functional import count_log_probs, mean_log_probs, right_la
 from majority.predict.label_likelihood import wrong_rates
 
 SIZES = {"ragged": [3, 1, 40, 2], "equal": [4, 4, 4], "single instances": [1, 1], "one instance": [1]}
-every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+every_size = each(sizes=SIZES.values())
 
 
 def random_log_probs(sizes, n_classes=5, scale=3.0, seed=0):
     return log_softmax(scale * np.random.default_rng(seed).normal(size=(sum(sizes), n_classes)), axis=1)
-
-
-def bag_by_bag(formula, log_probs, sizes):
-    return np.stack([formula(np.exp(bag)) for bag in np.split(log_probs, np.cumsum(sizes)[:-1])])
-
-
-def reference_count(p, temperature, of):  # (size, C) -> (C,)
-    counts = sum(p)
-    amount = counts / sum(counts) if of == "proportions" else counts
-    return log_softmax(amount / temperature)
-
-
-def reference_vote(p):
-    scores = np.zeros(p.shape[1])
-    for y, k in itertools.permutations(range(p.shape[1]), 2):
-        mu = sum(p[:, y] - p[:, k])
-        s2 = sum(p[:, y] + p[:, k] - (p[:, y] - p[:, k]) ** 2) + 1e-6
-        scores[y] += norm.logcdf(mu / math.sqrt(s2))
-    return scores
-
-
-@every_size
-@pytest.mark.parametrize("temperature", [0.1, 1.0, 7.0])
-@pytest.mark.parametrize("of", ["proportions", "counts"])
-def test_count_equals_its_reference(sizes, temperature, of):
-    log_probs = random_log_probs(sizes)
-    out = count_log_probs(torch.from_numpy(log_probs), Segments(sizes), temperature, of)
-    expected = bag_by_bag(lambda p: reference_count(p, temperature, of), log_probs, sizes)
-    np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-12)
-
-
-@every_size
-def test_mean_equals_its_reference_and_count_without_temperature(sizes):
-    log_probs = random_log_probs(sizes)
-    segments, values = Segments(sizes), torch.from_numpy(log_probs)
-    expected = bag_by_bag(lambda p: np.log(sum(p) / len(p)), log_probs, sizes)
-    np.testing.assert_allclose(mean_log_probs(values, segments), expected, rtol=1e-9, atol=1e-12)
-    for of in ("proportions", "counts"):
-        np.testing.assert_allclose(count_log_probs(values, segments, None, of), expected, rtol=1e-9, atol=1e-12)
-
-
-@every_size
-@pytest.mark.parametrize("n_classes", [2, 5])
-def test_vote_equals_its_reference(sizes, n_classes):
-    log_probs = random_log_probs(sizes, n_classes)
-    out = vote_scores(torch.from_numpy(log_probs), Segments(sizes))
-    np.testing.assert_allclose(out, bag_by_bag(reference_vote, log_probs, sizes), rtol=1e-7, atol=1e-10)
 
 
 def test_vote_of_two_classes_is_the_probability_to_win():
@@ -118,8 +71,7 @@ KINDS = {
 
 
 @every_formula
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
-@pytest.mark.parametrize("sizes", [[1], [1, 1], [3, 1, 8], [30_000], [30_000, 1]], ids=str)
+@each(kind=KINDS.values(), sizes=[[1], [1, 1], [3, 1, 8], [30_000], [30_000, 1]])
 def test_values_and_gradients_are_finite(formula, kind, sizes):
     logits = kind(sum(sizes)).clone().requires_grad_()
     out = formula(logits.log_softmax(dim=1), Segments(sizes))
@@ -140,7 +92,7 @@ def test_float32_is_close_to_float64_on_large_bags(formula):
 
 
 @every_formula
-@pytest.mark.parametrize("sizes", [[2, 1, 3], [2, 2]], ids=str)
+@each(sizes=[[2, 1, 3], [2, 2]])
 def test_gradients_pass_gradcheck(formula, sizes):
     log_probs = torch.from_numpy(random_log_probs(sizes, n_classes=3, scale=0.5)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: formula(x, Segments(sizes)), log_probs)

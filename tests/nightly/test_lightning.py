@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
 EXAMPLE = Path(__file__).parents[2] / "examples" / "lightning_loop.py"
 
 

@@ -1,6 +1,6 @@
 """Bag losses weighted by the validation bags: the likelihood, the weights, and census without a named method."""
 
-import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -9,34 +9,34 @@ import torch
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+import majority
 from majority import Bags, Settings, build_model, load_source
 from majority.data.labels import BagLabels
 from majority.errors import InputError
 from majority.predict.label_likelihood import label_log_probs
-from majority.recipes import Plan, Run, census
-from majority.recipes.census import CensusSettings
+from majority.recipes.census import parts as census_parts
+from majority.recipes.census import trainings
+from majority.recipes.census.images_on_gpu import GpuImageSettings
+from majority.recipes.census.settings import CensusSettings
+from majority.recipes.census.vectors import VectorSettings
 from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights, predicted_shares
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.recipes.stages import Run
 
-REAL_DISTILL = census.recipe.distill
-TRAINING = Settings(epochs=2, batch_bags=8)
-THREE = CensusSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
-
-
-def run_of(folder, parts, settings=THREE, backbone="mlp", training=TRAINING):
-    plan = Plan("census", backbone, training=training, own=settings)
-
-    def fresh(number=0, method=None):
-        return build_model(parts.train, method, backbone, seed=number)
-
-    return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu", losses=LOSSES)
+OWN = VectorSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
+SCRATCH = CensusSettings(teachers=3)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory, vectors):
+def train(train_census, vectors):
+    return lambda parts=None, own=OWN, **more: train_census(
+        parts or vectors(), own, "auto", **{"backbone": "mlp"} | more
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(train):
     """What an undisturbed run leaves."""
-    return census.train(run_of(tmp_path_factory.mktemp("whole"), vectors()))
+    return train()
 
 
 # ---------------------------------------------------------------------- the criterion
@@ -86,7 +86,7 @@ def test_soft_and_hard_predictions_of_the_same_order_explain_the_same():
 def test_predicted_shares_are_mean_probabilities_of_each_bag(vectors):
     parts = vectors(bags=9)
     model = build_model(parts.train, "vote", "mlp")
-    probabilities = census.instance_probabilities(model, parts.val, "cpu").numpy()
+    probabilities = trainings.instance_probabilities(model, parts.val, "cpu").numpy()
     expected = [probabilities[start:stop].mean(axis=0) for start, stop in zip(*_ends(parts.val), strict=True)]
     assert predicted_shares(model, parts.val, "cpu") == pytest.approx(np.array(expected), abs=1e-6)
 
@@ -142,121 +142,84 @@ def test_the_labels_that_are_counted_name_one_class_and_no_background():
 
 def test_each_start_has_a_teacher_of_each_loss_and_the_student_learns_all(whole):
     heads = [f"head-{loss}" for loss in LOSSES]
-    teachers = [f"{kind}-{n}-{loss}" for kind in ("teacher", "distilled-teacher") for n, loss in enumerate(LOSSES, 1)]
-    assert list(whole.stages) == [*heads, "distilled", *teachers, "student"]
+    teachers = [f"{kind}-{n}" for kind in ("teacher", "distilled-teacher") for n in (1, 2, 3)]
+    assert list(whole.trainings) == [*heads, "distilled", *teachers, "student"]
     about = whole.summary()["losses"]
     assert list(about["teachers"]) == teachers
     assert sum(teacher["weight"] for teacher in about["teachers"].values()) == pytest.approx(1)
     assert about["chosen"] == max(LOSSES, key=lambda loss: about["weights"][loss]) == whole.model.spec.method
+    assert {"bag losses", "class offsets"} <= whole.about["lines"].keys()
 
 
-def test_teachers_of_all_losses_and_starts_train_on_a_gpu(tmp_path, gpu, vectors):
-    trained = census.train(replace(run_of(tmp_path, vectors()), device="cuda"))
-    assert {parameter.device.type for parameter in trained.model.parameters()} == {"cuda"}
+def test_teachers_of_all_losses_and_starts_train_on_a_gpu(gpu, train):
+    assert {parameter.device.type for parameter in train(device="cuda").model.parameters()} == {"cuda"}
 
 
-def test_the_student_learns_the_weighted_mean_with_offsets(tmp_path, monkeypatch, vectors):
-    learned = {}
-    real = Run.fit
+def test_the_student_learns_the_weighted_mean_with_offsets(monkeypatch, train):
+    learned, fit, given = {}, Run.fit, iter(np.eye(3))
 
-    def fit(self, model, folder, title, *args, **options):
-        learned[folder.name] = options.get("soft_labels")
-        return real(self, model, folder, title, *args, **options)
+    def note(run, *arguments, **options):
+        learned[run.stage.name] = options.get("soft_labels")
+        return fit(run, *arguments, **options)
 
-    monkeypatch.setattr(Run, "fit", fit)
-    given = iter(np.eye(3)[[0, 1, 2]])
-    monkeypatch.setattr(
-        census.stages,
-        "instance_probabilities",
-        lambda model, bags, device: build_tensor(next(given), len(bags.index)),
-    )
+    def probabilities(model, bags, device):
+        return torch.tensor(np.tile(next(given), (len(bags.index), 1)), dtype=torch.float32)
+
     offsets = np.array([0.5, -0.5, 0.0])
-    monkeypatch.setattr(census.recipe, "find_offsets", lambda *_: torch.from_numpy(offsets))
-    parts = vectors()
-    trained = census.train(run_of(tmp_path, parts, replace(THREE, head=None)))
+    monkeypatch.setattr(Run, "fit", note)
+    monkeypatch.setattr(trainings, "instance_probabilities", probabilities)
+    monkeypatch.setattr(census_parts, "find_offsets", lambda *_: torch.from_numpy(offsets))
+    trained = train(own=SCRATCH)
     weights = [teacher["weight"] for teacher in trained.about["losses"]["teachers"].values()]
     assert [*trained.about["losses"]["class_offsets"].values()] == offsets.tolist()
     squared = np.square(weights * np.exp(offsets))
     assert learned["student"][0] == pytest.approx(squared / squared.sum(), rel=1e-4)
 
 
-def build_tensor(row, n):
-    return torch.tensor(np.tile(row, (n, 1)), dtype=torch.float32)
-
-
-def test_pretrained_images_have_a_head_of_each_loss(tmp_path):
+def test_pretrained_images_have_a_head_of_each_loss(train):
     views = ("affine", "noise")
-    own = CensusSettings(
-        Settings(epochs=1, batch_bags=32, drop_last=True, augment=views), Settings(epochs=1, batch_bags=8), teachers=3
-    )
+    pretrain = Settings(epochs=1, batch_bags=32, drop_last=True, augment=views)
+    own = GpuImageSettings(pretrain=pretrain, head=Settings(epochs=1, batch_bags=8), teachers=3)
     parts = load_source("digits").make_parts(scenario="large", bags=24, bag_size=8)
-    run = run_of(tmp_path, parts, own, "tiny", Settings(epochs=1, batch_bags=8, augment=views))
-    teachers = [f"teacher-{number}-{loss}" for number, loss in enumerate(LOSSES, 1)]
-    expected = ["pretrain", *(f"head-{loss}" for loss in LOSSES), *teachers, "student"]
-    assert list(census.train(run).stages) == expected
+    trained = train(parts, own, backbone="tiny", training=Settings(epochs=1, batch_bags=8, augment=views))
+    teachers = [f"teacher-{number}" for number in (1, 2, 3)]
+    assert list(trained.trainings) == ["pretrain", *(f"head-{loss}" for loss in LOSSES), *teachers, "student"]
 
 
-def test_fewer_teachers_than_losses_are_possible(tmp_path, vectors):
-    trained = census.train(run_of(tmp_path, vectors(), replace(THREE, head=None, teachers=1)))
-    assert list(trained.stages) == ["teacher-1-adjusted-mean", "student"]
+def test_fewer_teachers_than_losses_are_possible(train):
+    trained = train(own=replace(SCRATCH, teachers=1))
+    assert list(trained.trainings) == ["teacher-1", "student"]
+    assert trained.model.spec.method == "adjusted-mean"
 
 
-def test_no_instance_label_reaches_the_weights(tmp_path, whole, same, vectors):
-    parts, rng = vectors(), np.random.default_rng(3)
-
-    def mixed(bags):
-        return bags._with(instance_labels=rng.permutation(bags.instance_labels))
-
-    other = census.train(run_of(tmp_path, parts._replace(train=mixed(parts.train), val=mixed(parts.val))))
+def test_no_instance_label_reaches_the_weights(whole, same, train, scrambled, vectors):
+    other = train(scrambled(vectors()))
     assert same(whole.model, other.model)
-    assert whole.summary()["losses"] == other.summary()["losses"]
+    assert whole.about == other.about
 
 
-def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, check_going_on, vectors):
-    run = run_of(tmp_path, vectors())
-    check_going_on(run, whole, ["head_on_discriminants", "train_teacher", "distill"], "discriminants")
-    assert census.train(run).summary()["losses"] == whole.summary()["losses"]
+def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, train, check_going_on):
+    check_going_on(lambda **more: train(folder=tmp_path, **more), whole)
 
 
-def test_offsets_that_were_found_stay(tmp_path, monkeypatch, vectors):
-    """Also those of a run that was stopped before its student."""
-    run, path = run_of(tmp_path, vectors()), tmp_path / "stages" / "class-offsets.json"
-    learned = []
-
-    def capture(run, model, soft_labels, folder, title):
-        if folder.name == "student":
-            learned.append(soft_labels())
-            raise KeyboardInterrupt
-        return REAL_DISTILL(run, model, soft_labels, folder, title)
-
-    monkeypatch.setattr(census.recipe, "distill", capture)
-    for offsets in (None, {"a": 2.0, "b": -2.0, "c": 0.0}, {"a": 0.0, "b": "much", "c": 0.0}):
-        if offsets:
-            path.write_text(json.dumps({"class_offsets": offsets}))
-        if offsets and offsets["b"] == "much":
-            with pytest.raises(InputError, match=r"class-offsets\.json is damaged .*b.*: remove it"):
-                census.train(run)
-        else:
-            with pytest.raises(KeyboardInterrupt):
-                census.train(run)
-    found, changed = (labels.log() - labels.log().mean(dim=1, keepdim=True) for labels in learned)
-    difference = (changed - found)[0].numpy()
-    assert difference == pytest.approx((changed - found).mean(dim=0).numpy(), abs=1e-3), "the same for all instances"
-    assert difference[0] - difference[1] == pytest.approx(4, abs=0.5), "the file was read"
+def test_what_was_chosen_stays(tmp_path, whole, same, train, monkeypatch):
+    """Also that of a run that was stopped: a later stage may have started with it."""
+    train(folder=tmp_path)
+    shutil.rmtree(tmp_path / "stages/student")
+    monkeypatch.setattr(census_parts, "find_offsets", None)
+    assert same(train(folder=tmp_path).model, whole.model)
 
 
-def test_without_class_offsets_the_student_learns_the_mean(tmp_path, vectors):
-    about = census.train(run_of(tmp_path, vectors(), replace(THREE, class_offsets=False))).about["losses"]
-    assert "class_offsets" not in about
-    assert not (tmp_path / "stages" / "class-offsets.json").exists()
+def test_without_class_offsets_the_student_learns_the_mean(train):
+    about = train(own=replace(OWN, class_offsets=False)).about
+    assert "class_offsets" not in about["losses"]
 
 
 def test_the_default_of_a_recipe_with_one_loss_is_a_method_with_a_name(tmp_path):
-    tiny = Data("digits", bags=8, bag_size=8)
-    quick = Experiment(tiny, recipe="quick", settings={"training.epochs": 1}).run(tmp_path, "cpu")
+    quick = majority.train("digits", bags=8, bag_size=8, recipe="quick", epochs=1, verbose=False, out=tmp_path).result
     assert (quick["method"], "losses" in quick) == ("adjusted-mean", False)
 
 
 def test_options_need_a_named_method():
     with pytest.raises(InputError, match=r"has no option 'of'.*--method"):
-        Experiment(Data("digits"), method_options={"of": "counts"})
+        majority.train("digits", method_options={"of": "counts"})

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,22 +9,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from majority import Bags, InputError, Settings, build_model
-from majority.recipes import RECIPES, Plan, Run, TaskInfo, choose_plan, mpem
+from majority import Bags, InputError, Settings, build_model, train
+from majority.recipes import RECIPES, Plan, TaskInfo, choose_plan, mpem, train_by_plan
 from majority.recipes.mpem import InstanceBatch, MpemSettings, distance_to_label, distances, keep_mask, typical_sums
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.recipes.stages import Run
+from majority.run.experiment import How, run_experiment
+from majority.run.folder import read_config
 from majority.run.report.command import train_command
-from majority.run.study import Study
+from majority.run.study.grid import run_study, study_cells
+from majority.run.study_config import StudyConfig, StudyMachine
 
 C, D = 4, 3
 RATIOS = (0.3, 1.0)
-TINY = Experiment(
-    Data("digits", bags=20, bag_size=8),
-    "count",
-    recipe="mpem",
-    settings={"backbone": "mlp", "training.epochs": 3, "mpem.ratios": RATIOS},
-)
+TINY = {"bags": 20, "bag_size": 8, "recipe": "mpem", "backbone": "mlp", "epochs": 3}
+TINY |= {"settings": {"mpem.ratios": RATIOS}}
+
+
+def run_tiny(folder, verbose=False, **changes):
+    return train("digits", method="count", **(TINY | changes), device="cpu", verbose=verbose, out=folder).result
 
 
 # ---------------------------------------------------------------------- the formulas
@@ -101,19 +102,6 @@ def blobs(n=60, size=7, seed=0, ragged=False):
     return Bags(store, np.arange(len(truth)), offsets, labels, "abcd", instance_labels=truth)
 
 
-def test_the_ratio_is_chosen_by_the_validation_bags(tmp_path):
-    train, losses = blobs(), []
-    plan = Plan("mpem", "mlp", training=Settings(epochs=2, batch_bags=16), own=MpemSettings(RATIOS))
-    for seed in (1, 2):
-
-        def fresh():
-            return build_model(train, "count", "mlp")
-
-        run = Run(tmp_path / str(seed), train, blobs(20, seed=seed), plan, fresh, "test", "cpu")
-        losses.append(mpem.train(run).about["mpem"]["val_loss"])
-    assert losses[0] != losses[1]
-
-
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize("piece", [8_192, 16])
 def test_distances_of_a_network_are_those_of_a_loop_over_its_bags(ragged, piece, monkeypatch):
@@ -150,14 +138,19 @@ def test_instances_of_a_label_without_a_mean_are_no_candidates():
 # ---------------------------------------------------------------------- the recipe
 
 
-def run_here(folder, ratios=RATIOS, train=None, epochs=3):
-    train, val = train or blobs(), blobs(20, seed=1)
+def run_here(folder=None, ratios=RATIOS, train=None, epochs=3, val=1, **more):
+    train, val = train or blobs(), blobs(20, seed=val)
     plan = Plan("mpem", "mlp", training=Settings(epochs=epochs, batch_bags=16), own=MpemSettings(ratios))
 
-    def fresh():
-        return build_model(train, "count", "mlp")
+    def build(seed=0, method=None):
+        return build_model(train, "count", "mlp", seed=seed)
 
-    return mpem.train(Run(folder, train, val, plan, fresh, "title", "cpu"))
+    return train_by_plan(plan, "count", train, val, build, folder, device="cpu", **more)
+
+
+def test_the_ratio_is_chosen_by_the_validation_bags():
+    one, other = (run_here(epochs=2, val=seed).about["mpem"]["val_loss"] for seed in (1, 2))
+    assert one != other
 
 
 def same_weights(one, other):
@@ -167,14 +160,14 @@ def same_weights(one, other):
 def test_the_ratio_of_lowest_validation_loss_wins(tmp_path):
     trained = run_here(tmp_path, (0.4, 0.7, 1.0))
     about = trained.about["mpem"]
-    losses = {name: min(line["val_loss"] for line in lines(tmp_path / "stages" / name)) for name in trained.stages}
+    losses = {name: min(line["val_loss"] for line in lines(tmp_path / "stages" / name)) for name in trained.trainings}
     first = losses.pop("first")
     assert about["val_loss"] == {name[1:]: loss for name, loss in losses.items()}
     assert about["r"] == float(min(losses, key=losses.get)[1:])
     assert trained.fitted.best_loss == min(losses.values())
     assert trained.summary()["stages"]["first"]["val_loss"] == first
     assert 0 < about["left_out"] < 1
-    seconds = [fitted.seconds for fitted in trained.stages.values()]
+    seconds = [fitted.seconds for fitted in trained.trainings.values()]
     assert trained.summary()["seconds"] == pytest.approx(sum(seconds), abs=1e-3)
 
 
@@ -182,50 +175,50 @@ def lines(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
-def test_instance_labels_change_nothing(tmp_path):
+def test_instance_labels_change_nothing():
     bags = blobs()
     scrambled = bags._with(instance_labels=np.random.default_rng(0).permutation(bags.instance_labels))
-    one, two = (run_here(tmp_path / name, train=train) for name, train in (("a", bags), ("b", scrambled)))
+    one, two = (run_here(train=train) for train in (bags, scrambled))
     assert same_weights(one.model, two.model)
     assert one.about == two.about
 
 
-def test_a_network_without_typical_instances_leaves_every_bag_alone(tmp_path, monkeypatch):
-    bags = blobs()
-    seen = []
-    monkeypatch.setattr(
-        Run, "fit", lambda self, *a, keep=None, real=Run.fit: (seen.append(keep), real(self, *a, keep=keep))[1]
-    )
+def test_a_network_without_typical_instances_leaves_every_bag_alone(monkeypatch):
+    seen, fit = [], Run.fit
+    monkeypatch.setattr(Run, "fit", lambda *a, keep=None: (seen.append(keep), fit(*a, keep=keep))[1])
 
     def nowhere(reading, n):
         return (torch.zeros(n, reading.features.shape[1]).double(), torch.zeros(n).long())
 
     monkeypatch.setattr(mpem, "typical_sums", nowhere)
-    trained = run_here(tmp_path, train=bags)
+    trained = run_here()
     assert seen[0] is None
     assert all(keep.all() for keep in seen[1:])
     assert trained.about["mpem"]["left_out"] == 0
     assert trained.about["mpem"]["r"] == 0.3, "the first of equal ones"
 
 
-def test_a_finished_stage_is_not_run_again(tmp_path, monkeypatch):
-    first = run_here(tmp_path)
-    monkeypatch.setattr(Run, "fit", lambda *a, **k: pytest.fail("trained again"))
-    again = run_here(tmp_path)
-    assert same_weights(first.model, again.model)
-    assert first.summary() == again.summary()
-    assert first.fitted.history == again.fitted.history
+def test_stopped_before_each_stage_it_ends_the_same(tmp_path, check_going_on):
+    check_going_on(lambda **more: run_here(tmp_path, **more), run_here())
 
 
-def test_a_run_leaves_what_every_run_leaves(tmp_path):
-    printed = []
-    result = TINY.run(tmp_path, "cpu", printed.append)
+def test_a_training_on_all_bags_has_the_ratio_that_was_chosen(check_going_on):
+    first = run_here()
+    again = run_here(chosen=first)
+    assert [*again.trainings] == ["first", f"r{first.about['mpem']['r']}"]
+    assert again.about == first.about
+
+
+def test_a_run_leaves_what_every_run_leaves(tmp_path, capsys):
+    result = run_tiny(tmp_path, verbose=True)
+    printed = capsys.readouterr().out.splitlines()
     files = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     stages = {
         f"stages/{name}/{file}" for name in ("first", "r0.3", "r1.0") for file in ("metrics.jsonl", "outcome.json")
     }
     whole = {"config.json", "metrics.jsonl", "best.safetensors", "result.json", "model-card.md", "report.html"}
-    assert files == whole | stages | {f"stages/r{ratio}/left-out.npz" for ratio in RATIOS}
+    chosen = {"stages/ratio/outcome.json"}
+    assert files == whole | stages | chosen | {f"stages/r{ratio}/left-out.npz" for ratio in RATIOS}
     written = np.load(tmp_path / f"stages/r{result['mpem']['r']}/left-out.npz")
     left_out, candidates = written["left_out"], written["candidates"]
     assert 0 < left_out.mean() == pytest.approx(result["mpem"]["left_out"])
@@ -237,34 +230,24 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path):
     assert [line.split(":")[0] for line in printed[1:]] == ["stage first", "stage r0.3", "stage r1.0"]
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["plan"]["mpem"]["ratios"] == [0.3, 1.0]
-    assert "--backbone mlp --epochs 3 " in train_command(config)
-    assert " --set 'mpem.ratios=[0.3, 1.0]'" in train_command(config)
-    assert TINY.run(tmp_path, "cpu", printed.append) == result
-    assert "is finished" in printed[-1]
+    command = train_command(read_config(tmp_path))
+    assert "--epochs 3 --backbone mlp " in command
+    assert " --set 'mpem.ratios=[0.3, 1.0]'" in command
+    assert run_tiny(tmp_path, verbose=True) == result
+    assert "is finished" in capsys.readouterr().out
     (tmp_path / "stages" / "first" / "best.safetensors").write_bytes(b"left behind by a kill")
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     assert not list(tmp_path.glob("stages/*/*.safetensors"))
 
 
-def test_a_result_without_its_entries_is_one_message(majority, tmp_path):
-    result = TINY.run(tmp_path, "cpu")
-    without = {"mpem": {}, "mpem.left_out": {"mpem": {"r": 0.3}}, "mpem.r": {"mpem": {"left_out": 0.1}}}
-    for entry, entries in without.items():
-        rest = {name: value for name, value in result.items() if name != "mpem"}
-        (tmp_path / "result.json").write_text(json.dumps(rest | entries))
-        code, _, error = majority("report", tmp_path)
-        assert code == 2
-        assert f"result.json is damaged ({entry} is missing): replace it with a complete copy, or remove it" in error
-
-
 def test_other_ratios_in_the_same_folder_are_refused(tmp_path):
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     with pytest.raises(InputError, match=r"plan\.mpem\.ratios is \[0\.3, 1\.0\], not \[0\.3\]"):
-        replace(TINY, settings=TINY.settings | {"mpem.ratios": (0.3,)}).run(tmp_path, "cpu")
+        run_tiny(tmp_path, settings={"mpem.ratios": (0.3,)})
 
 
 def test_it_is_the_papers_plan_with_ten_ratios():
-    plan, paper = RECIPES["mpem"].plan(TaskInfo("cifar10")), RECIPES["paper"].plan(TaskInfo("cifar10"))
+    plan, paper = RECIPES["mpem"].plan_for(TaskInfo("cifar10")), RECIPES["paper"].plan_for(TaskInfo("cifar10"))
     assert (plan.backbone, plan.pixels, plan.training) == (paper.backbone, paper.pixels, paper.training)
     assert plan.own.ratios == (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
     assert paper.own is None
@@ -285,10 +268,10 @@ def test_it_is_the_papers_plan_with_ten_ratios():
         ),
         (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=[0.5,0.5]"], "each once"),
         (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=[0]"], "above 0"),
-        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=half"], "a list is needed"),
-        (["--recipe", "mpem", "--method", "count", "--set", 'mpem.ratios=["a"]'], "ratios a: give numbers above 0"),
-        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=[true]"], "ratios True: give numbers above 0"),
-        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=null"], "mpem.ratios=null: a list is needed"),
+        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=half"], "mpem.ratios is half: give a list"),
+        (["--recipe", "mpem", "--method", "count", "--set", 'mpem.ratios=["a"]'], "give a list"),
+        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=[true]"], "give a list"),
+        (["--recipe", "mpem", "--method", "count", "--set", "mpem.ratios=null"], "mpem.ratios is null: give a list"),
     ],
 )
 def test_wrong_settings_are_refused(majority, tmp_path, words, message):
@@ -299,10 +282,10 @@ def test_wrong_settings_are_refused(majority, tmp_path, words, message):
 
 
 def test_a_study_takes_it(tmp_path):
-    common = replace(TINY, settings=TINY.settings | {"training.epochs": 1})
-    study = Study(("digits",), ("large",), ("count", "log-mean"), (0,), common)
-    results = [experiment.run(folder, "cpu") for folder, experiment in study.cells(tmp_path)]
+    grid = {"sources": ("digits",), "scenarios": ("large",), "options": TINY | {"epochs": 1}}
+    study = StudyConfig(**grid, methods=("count", "log-mean"))
+    results = [run_experiment(cell.config, folder, How("cpu")) for folder, cell in study_cells(study, tmp_path)]
     assert sorted(result["method"] for result in results) == ["count", "log-mean"]
     assert all(result["mpem"]["r"] in RATIOS for result in results)
     with pytest.raises(InputError, match=r"mpem .* method naive"):
-        replace(study, methods=("count", "naive")).run(tmp_path / "other", "cpu", jobs=1)
+        run_study(StudyConfig(**grid, methods=("count", "naive")), StudyMachine(out=str(tmp_path / "other"), jobs=1))

@@ -1,19 +1,29 @@
 """Recipes are fixed plans: what they hold is what the docs say, and `default` says what it chose."""
 
 import re
+import runpy
 from dataclasses import dataclass, field
-from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from majority import InputError, Recipe, Settings, build_model, register
+from majority import InputError, Recipe, Settings, register, train
 from majority.files import read_json
 from majority.io import Parts, load
-from majority.recipes import RECIPES, Plan, ResultDescription, Run, TaskInfo, Trained, choose_plan, describe_result
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.io.benchmarks.known_images import known_of
+from majority.recipes import RECIPES, Plan, Stage, TaskInfo, choose_plan, model_builder, train_by_plan
+from majority.run.config import RunConfig
+from majority.run.experiment import finished_result
+from majority.run.folder import read_config
+from majority.run.plan import check_config
 from majority.run.run_report import report_run
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_recipe.py"
+
+
+def run_small(folder, method="count", **options):
+    return train("digits", bags=20, bag_size=8, method=method, **options, verbose=False, out=folder).result
 
 
 def test_paper_is_the_published_protocol():
@@ -39,36 +49,31 @@ def test_paper_is_the_published_protocol():
     ],
 )
 def test_default_chooses_by_data_and_hardware_and_says_so(source, shape, on_gpu, chosen):
-    plan, reason = choose_plan("default", TaskInfo(source, shape, on_gpu))
+    plan, reason = choose_plan("default", TaskInfo(source, shape, on_gpu, **known_of(source)))
     assert plan.recipe == chosen
     assert reason.startswith(f"recipe {chosen} (chosen for ")
     assert ("--like SOURCE" in reason) == ((source, shape, on_gpu) == ("mine", (32, 32, 3), True))
 
 
 def test_augmentation_follows_the_source():
-    assert choose_plan("augmented", TaskInfo("cifar10"))[0].training.augment == ("flip", "crop")
-    assert choose_plan("augmented", TaskInfo("svhn"))[0].training.augment == ("crop",)
-    assert "rotate90" in choose_plan("augmented", TaskInfo("pathmnist"))[0].training.augment
+    def augment(source):
+        return choose_plan("augmented", TaskInfo(source, **known_of(source)))[0].training.augment
+
+    assert augment("cifar10") == ("flip", "crop")
+    assert augment("svhn") == augment("my scans") == ("crop",)
+    assert "rotate90" in augment("pathmnist")
 
 
 @pytest.mark.parametrize("recipe", ["augmented", "census"])
 def test_large_images_are_halved_before_they_are_read(recipe):
     def backbone(side):
-        return RECIPES[recipe].plan(TaskInfo("mine", (side, side, 3))).backbone
+        return RECIPES[recipe].plan_for(TaskInfo("mine", (side, side, 3))).backbone
 
     assert [backbone(side) for side in (28, 64, 65, 224)] == ["resnet18-small"] * 2 + ["resnet18"] * 2
 
 
-def test_what_is_not_set_yet_takes_any_value_that_the_plan_allows():
-    plan = RECIPES["quick"].plan(TaskInfo("digits"))
-    changed = plan.with_settings(
-        {"training.compile": True, "training.patience": 3, "training.weight_decay": 0}
-    ).training
-    assert (changed.compile, changed.patience, changed.weight_decay) == (True, 3, 0)
-
-
 def test_settings_change_what_they_name_and_nothing_else():
-    plan = RECIPES["quick"].plan(TaskInfo("digits"))
+    plan = RECIPES["quick"].plan_for(TaskInfo("digits"))
     assert plan.with_settings({}) == plan
     changed = plan.with_settings({"backbone": "cnn", "training.epochs": 3})
     assert (changed.backbone, changed.training.epochs, changed.training.batch_bags) == ("cnn", 3, 16)
@@ -76,16 +81,10 @@ def test_settings_change_what_they_name_and_nothing_else():
 
 
 def test_a_seed_applies_to_every_stage():
-    planned = RECIPES["census"].plan(TaskInfo("cifar10"))
+    planned = RECIPES["census"].plan_for(TaskInfo("cifar10"))
     changed = planned.with_seed(7)
     assert [stage.seed for stage in (changed.training, changed.own.pretrain, changed.own.head)] == [7] * 3
     assert changed.with_seed(0) == planned
-
-
-def test_a_plan_augments_images_if_any_stage_does():
-    census = RECIPES["census"].plan(TaskInfo("cifar10"))
-    assert census.with_settings({"training.augment": []}).augments_images
-    assert not census.with_settings({"training.augment": [], "census.pretrain": None}).augments_images
 
 
 @pytest.mark.parametrize(
@@ -100,14 +99,14 @@ def test_a_plan_augments_images_if_any_stage_does():
 )
 def test_a_setting_that_does_not_exist_is_refused_with_a_near_name_or_all_names(name, fact):
     with pytest.raises(InputError) as error:
-        Experiment(Data("mine.csv"), recipe="quick", settings={name: 1})
+        check_config(RunConfig.from_options("mine.csv", recipe="quick", settings={name: 1}))
     assert name in str(error.value)
     assert fact in str(error.value)
 
 
 def test_a_setting_of_another_recipe_is_refused():
-    with pytest.raises(InputError, match=r"recipe quick has no setting 'mpem.ratios': .* need --recipe mpem"):
-        RECIPES["quick"].plan(TaskInfo("digits")).with_settings({"mpem.ratios": (0.5,)})
+    with pytest.raises(InputError, match=r"recipe quick has no setting mpem.ratios: .* need --recipe mpem"):
+        RECIPES["quick"].plan_for(TaskInfo("digits")).with_settings({"mpem.ratios": (0.5,)})
 
 
 @dataclass(frozen=True)
@@ -116,47 +115,39 @@ class TwiceSettings:
     share: float = 0.5
 
 
+def twice(task, plan):
+    def note(run):
+        return {"share": run.plan.own.share, "kept": "again", "lines": {"rounds": "2 < 3"}, "warnings": ["careful"]}
+
+    return [
+        Stage("first", plan.training),
+        Stage("again", plan.own.again, inputs=("first",)),
+        Stage("note", inputs=("again",), choose=note),
+    ]
+
+
 @pytest.mark.usefixtures("registries")
-def test_a_recipe_of_a_user_has_settings_of_its_own(tmp_path):
-    """Registered by the same call as ours: its settings can be set by name, its stages resume, its epochs are known."""
-
-    def train(run):
-        model = run.fresh_model()
-        stages = {"first": run.stage("first", model, partial(run.fit, model))}
-        stages["again"] = run.stage("again", model, partial(run.fit, model, settings=run.plan.own.again))
-        return Trained(model, stages["again"], stages, {"share": run.plan.own.share})
-
-    def plan(task):
-        return Plan("twice", training=Settings(epochs=1), own=TwiceSettings())
-
-    def planned_epochs(plan, bags, losses):
-        return plan.training.epochs + plan.own.again.epochs
-
-    register(Recipe("twice", plan, "trains twice", train, planned_epochs=planned_epochs))
+def test_a_recipe_of_a_user_is_a_function_that_lists_stages(tmp_path):
+    """Registered by the same call as ours: its settings can be set by name, its stages resume, its epochs are known,
+    and what it chooses is in the report."""
+    register(Recipe("twice", twice, "twice", lambda task: Plan(training=Settings(epochs=1), own=TwiceSettings())))
     settings = {"twice.again.epochs": 3, "twice.share": 0.25}
-    data = Data("digits", bags=20, bag_size=8)
-    result = Experiment(data, "count", recipe="twice", seed=5, settings=settings).run(tmp_path / "run", "cpu")
-    config = read_json(tmp_path / "run" / "config.json")
-    assert config["plan"]["twice"]["again"]["epochs"] == 3
-    assert config["plan"]["twice"]["again"]["seed"] == 5
+    options, run = {"recipe": "twice", "seed": 5, "settings": settings}, tmp_path / "run"
+    result = run_small(run, **options)
+    config = read_json(run / "config.json")
+    assert (config["plan"]["twice"]["again"]["epochs"], config["plan"]["twice"]["again"]["seed"]) == (3, 5)
     assert config["planned_epochs"] == 4
     assert (result["epochs"], result["share"], list(result["stages"])) == (3, 0.25, ["first", "again"])
-    with pytest.raises(InputError, match=r"'twice.speed': twice has again, share"):
-        Experiment(data, "count", recipe="twice", settings={"twice.speed": 1})
-
-
-def train_and_count(run):
-    model = run.fresh_model()
-    return Trained(model, run.fit(model, run.folder, run.title), about={"rounds": 3})
-
-
-def describe_rounds(result):
-    lines = {"rounds": f"{result['rounds']} of 5", "method": "another one"}
-    return ResultDescription(lines, ("the rounds < 5 were cut short",))
-
-
-def plan_of_counted(task):
-    return Plan("counted", training=Settings(epochs=1))
+    assert finished_result(read_config(run).run, run) == run_small(run, **options) == result
+    page, card = (run / "report.html").read_text(), (run / "model-card.md").read_text()
+    assert "<dt>rounds</dt><dd>2 &lt; 3</dd>" in page
+    assert "Caution: careful." in page
+    assert "- rounds: 2 < 3\n" in card
+    assert "<dt>method</dt><dd>count</dd>" in page
+    with pytest.raises(InputError, match=r"twice\.speed: twice has again, share"):
+        run_small(tmp_path / "other", recipe="twice", settings={"twice.speed": 1})
+    del RECIPES["twice"]  # as in a process that does not run its file
+    assert "<dt>rounds</dt><dd>2 &lt; 3</dd>" in report_run(run, "cpu").read_text()
 
 
 @pytest.mark.usefixtures("registries")
@@ -164,79 +155,24 @@ def plan_of_counted(task):
 def test_recipes_get_instance_labels_only_for_reference_methods(method, sees, tmp_path):
     seen = []
 
-    def train(run):
+    def train(run, model):
         seen.extend(bags.instance_labels is not None for bags in (run.train, run.val))
-        return train_and_count(run)
+        return run.fit(model)
 
-    register(Recipe("counted", plan_of_counted, "", train))
-    Experiment(Data("digits", bags=20, bag_size=8), method, recipe="counted").run(tmp_path / "run", "cpu")
+    register(Recipe("seen", lambda task, plan: [Stage("only", Settings(epochs=1), train=train)]))
+    run_small(tmp_path / "run", method=method, recipe="seen")
     assert seen == [sees, sees]
-
-
-@pytest.mark.usefixtures("registries")
-def test_a_recipe_of_a_user_describes_its_result_in_the_report(tmp_path):
-    register(Recipe("counted", plan_of_counted, "", train_and_count, describe=describe_rounds))
-    run, lines = tmp_path / "run", "<dt>rounds</dt><dd>3 of 5</dd>"
-    Experiment(Data("digits", bags=20, bag_size=8), "count", recipe="counted").run(run, "cpu")
-    page = (run / "report.html").read_text()
-    assert lines in page
-    assert "Caution: the rounds &lt; 5 were cut short." in page
-    card = (run / "model-card.md").read_text()
-    assert "the rounds < 5 were cut short" in card
-    assert "- rounds: 3 of 5\n" in card
-    assert "<dt>method</dt><dd>count</dd>" in page  # which a recipe cannot replace
-    del RECIPES["counted"]  # as in a process that does not run its file
-    assert lines not in report_run(run, "cpu").read_text()
-
-
-@pytest.mark.usefixtures("registries")
-@pytest.mark.parametrize(
-    ("returned", "message"),
-    [
-        (lambda: {}["rounds"], "KeyError: 'rounds'"),
-        (lambda: int("many\nrounds."), r"ValueError: invalid literal for int\(\) with base 10: 'many.*"),
-        (lambda: {"rounds": "3"}, "`describe` returns an object of type dict, not a ResultDescription"),
-        (lambda: ResultDescription({"rounds": 3}), r"InputError: .*lines\.rounds is 3, text is needed.*"),
-        (lambda: ResultDescription(warnings="careful"), "InputError: .*warnings is 'careful', a list is needed.*"),
-    ],
-)
-def test_a_description_that_fails_is_a_warning(returned, message):
-    register(Recipe("counted", plan_of_counted, describe=lambda result: returned()))
-    labels = {"share": 0, "bags": 250, "corrections": {}}
-    described = describe_result({"recipe": "counted", "wrong_labels": labels})
-    assert described.lines == {"wrong labels": "none are assumed among 250"}
-    (warning,) = described.warnings
-    assert re.fullmatch(f"recipe counted could not describe its result: {message}", warning)
-
-
-@pytest.mark.usefixtures("registries")
-@pytest.mark.parametrize("describe", [lambda result: result["turns"], lambda result: result["rounds"]])
-def test_a_run_finishes_although_its_result_cannot_be_described(tmp_path, describe):
-    register(Recipe("counted", plan_of_counted, "", train_and_count, describe=describe))
-    experiment, run = Experiment(Data("digits", bags=20, bag_size=8), "count", recipe="counted"), tmp_path / "run"
-    result = experiment.run(run, "cpu")
-    assert experiment.finished(run) == experiment.run(run, "cpu") == result
-    for name in ("report.html", "model-card.md"):
-        assert "recipe counted could not describe its result: " in (run / name).read_text()
-
-
-@pytest.mark.usefixtures("registries")
-def test_a_recipe_whose_plan_has_another_name_is_refused(tmp_path):
-    """Its own trainer would never run."""
-    register(Recipe("mine", RECIPES["quick"].plan))
-    with pytest.raises(InputError, match=r"recipe mine gives a plan of 'quick': give Plan\('mine'"):
-        Experiment(Data("digits"), "count", recipe="mine")
 
 
 @pytest.mark.parametrize("name", ["default", "training", "a/b", ""])
 def test_reserved_and_odd_names_are_refused(name):
     with pytest.raises(InputError, match="recipe"):
-        register(Recipe(name, RECIPES["quick"].plan))
+        register(Recipe(name))
     assert name not in RECIPES
 
 
 def test_settings_take_numbers_of_numpy_and_refuse_wrong_types():
-    plan = RECIPES["quick"].plan(TaskInfo("digits"))
+    plan = RECIPES["quick"].plan_for(TaskInfo("digits"))
     assert plan.with_settings({"training.epochs": np.int64(3), "training.learning_rate": 1}).training.epochs == 3
     for name, value in {"training.epochs": True, "training.learning_rate": "fast", "training.drop_last": 1}.items():
         with pytest.raises(InputError, match=name.replace(".", r"\.")):
@@ -247,8 +183,9 @@ def test_settings_take_numbers_of_numpy_and_refuse_wrong_types():
         plan.with_settings({"census.teachers": 1})
 
 
+@pytest.mark.parametrize("method", ["count", "auto"])
 @pytest.mark.parametrize("source", ["vectors", "no bag of a class", "tiny"])
-def test_census_plans_as_many_epochs_as_it_trains(tmp_path, source):
+def test_census_plans_as_many_epochs_as_it_trains(source, method):
     """What a study's progress shows is what is trained, also where the bags cannot have a head."""
     parts = load("digits").make_parts(bags=20, bag_size=8)
     if source != "tiny":
@@ -256,21 +193,22 @@ def test_census_plans_as_many_epochs_as_it_trains(tmp_path, source):
         parts = Parts(*(part._with(store=flat) for part in parts))
     if source == "no bag of a class":
         parts = parts._replace(train=parts.train.subset(parts.train.labels > 0))
-    task = TaskInfo("digits", parts.train.store.shape[1:])
-    settings = {"training.epochs": 2, "census.teacher_epochs": 1, "census.teachers": 2}
+    task, recipe = TaskInfo.of(parts.train), RECIPES["census"]
+    settings = {"training.epochs": 2, "census.teacher_epochs": 1, "census.teachers": 2, "assumed_wrong": 0}
     settings |= {} if source == "tiny" else {"census.head.epochs": 3}
-    plan = RECIPES["census"].plan(task).with_settings(settings)
-    run = Run(tmp_path, parts.train, parts.val, plan, lambda n=0: build_model(parts.train, "count", plan.backbone), "")
-    trained = RECIPES["census"].train(run)
-    planned = RECIPES["census"].epochs(plan, parts.train, "count")
-    assert planned == sum(fitted.epochs for fitted in trained.stages.values())
+    plan = recipe.plan_for(task).with_settings(settings)
+    build = model_builder(plan, method, parts.train)
+    trained = train_by_plan(plan, method, parts.train, parts.val, build, task=task, device="cpu")
+    planned = sum(stage.epochs for stage in recipe.stages_for(task, plan, method, build))
+    assert planned == sum(fitted.epochs for fitted in trained.trainings.values())
 
-    def fresh(number=0, method=None):
-        return build_model(parts.train, method, plan.backbone)
 
-    run = Run(tmp_path / "auto", parts.train, parts.val, plan, fresh, "", losses=RECIPES["census"].losses)
-    planned = RECIPES["census"].epochs(plan, parts.train, "auto")
-    assert planned == sum(fitted.epochs for fitted in RECIPES["census"].train(run).stages.values())
+@pytest.mark.usefixtures("registries")
+def test_the_example_of_an_own_recipe_runs(capsys):
+    runpy.run_path(str(EXAMPLE), run_name="__main__")
+    assert re.fullmatch(
+        r"of stage (first|second), validation loss .*; instance accuracy 0\.\d+\n", capsys.readouterr().out
+    )
 
 
 def test_an_unknown_recipe_is_named():

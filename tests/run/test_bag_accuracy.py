@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from majority import Bags, Settings, build_model, evaluate, fit, load_source
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority import Bags, Settings, build_model, evaluate, fit, load_source, train
 from majority.training.progress import _format_losses
 
 
@@ -18,7 +16,8 @@ def run(tmp_path_factory):
     """A run whose method predicts other bags correctly than its instances do."""
     folder = tmp_path_factory.mktemp("accuracy") / "run"
     settings = {"training.epochs": 6}
-    Experiment(Data("digits", bags=60, bag_size=8), "feature-max", recipe="quick", settings=settings).run(folder, "cpu")
+    options = {"bags": 60, "bag_size": 8, "method": "feature-max", "recipe": "quick", "settings": settings}
+    train("digits", **options, device="cpu", verbose=False, out=folder)
     return folder
 
 

@@ -15,9 +15,10 @@ import pytest
 from majority.errors import InputError
 from majority.run import cluster
 from majority.run.cluster import check_facts, connect
-from majority.run.data import Data
-from majority.run.experiment import Experiment
-from majority.run.study import Study, aggregate, as_csv
+from majority.run.experiment import How, run_experiment
+from majority.run.study import aggregate, as_csv
+from majority.run.study.grid import study_cells
+from majority.run.study_config import StudyConfig
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 FEW_PROCESSES = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}  # of Ray itself
@@ -123,9 +124,10 @@ def test_a_study_ends_with_the_same_table_although_a_node_is_killed(
     assert (out / "failures.txt").read_text().count("out/own/small/") == 4
     assert not [path for path in out.rglob(".*") if path.is_file()], "no probe, lock or draft is left"
 
-    common = Experiment(Data("own.npz", bags=20, bag_size=8), recipe="quick", settings={"training.epochs": 60})
-    cells = Study(("own.npz",), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
-    results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
+    common = {"bags": 20, "bag_size": 8, "recipe": "quick", "epochs": 60}
+    grid = {"scenarios": ("large",), "methods": ("log-mean", "naive"), "folds": (0, 1)}
+    cells = study_cells(StudyConfig(sources=("own.npz",), **grid, options=common), tmp_path / "whole")
+    results = [run_experiment(cell.config, folder, How("cpu")) for folder, cell in cells]  # here, undisturbed
     (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
     assert rows_of(out) == rows_of(tmp_path)
 

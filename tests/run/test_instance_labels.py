@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from majority import InputError, train
-from majority.run.data import Data
+from majority.run.config import RunConfig
+from majority.run.data import read_data
 
 QUICK = ("--recipe", "quick", "--epochs", "2", "--device", "cpu")
 
@@ -76,10 +77,9 @@ def test_an_image_that_is_also_in_a_test_bag_is_left_out_there(tmp_path):
     for name in {row[2] for row in rows}:
         Image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)).save(tmp_path / name)
     pd.DataFrame(rows, columns=["bag", "bag_label", "path", "label"]).to_csv(tmp_path / "images.csv", index=False)
-    data = Data(str(tmp_path / "images.csv"), folds=3, use_instance_labels=True)
-    source = data.open()
-    (shared,) = np.flatnonzero(source.paths == "shared.png")
-    train, val, test = data.parts(source)
+    data = read_data(RunConfig.from_options(str(tmp_path / "images.csv"), folds=3, use_instance_labels=True))
+    (shared,) = np.flatnonzero(data.source.paths == "shared.png")
+    train, val, test = data.parts
     for bags in (val, test):
         assert (bags.instance_labels[bags.index == shared] == -1).all()
         assert (bags.instance_labels[bags.index != shared] >= 0).all()
@@ -97,12 +97,12 @@ def test_all_bags_and_all_their_labels_at_the_end(tmp_path):
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        (("--use-instance-labels",), ["every instance of a benchmark set has a label", "--instance-labels 5"]),
-        (("--instance-labels", "5"), ["only with --use-instance-labels"]),
-        (("--use-instance-labels", "--instance-labels", "0"), ["instance labels 0", "1 or more"]),
+        (("--use-instance-labels",), ["every instance of a benchmark set has a label", "instance_labels 5"]),
+        (("--instance-labels", "5"), ["only with use_instance_labels"]),
+        (("--use-instance-labels", "--instance-labels", "0"), ["instance_labels is 0", "from 1"]),
         (
             ("--use-instance-labels", "--instance-labels", "5", "--method", "supervised"),
-            ["method supervised is a reference method", "leave out --use-instance-labels"],
+            ["method supervised is a reference method", "leave them out"],
         ),
         (
             ("--use-instance-labels", "--instance-labels", "5", "--recipe", "mpem"),

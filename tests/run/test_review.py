@@ -1,17 +1,21 @@
 """`majority review`, corrected labels, and benchmark bags with wrong labels."""
 
 import csv
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import majority
 from majority import load_source
-from majority.cli.app import app
+from majority.cli.app import main
 from majority.errors import InputError
-from majority.run.data import Data
+from majority.log import no_log
+from majority.run.config import RunConfig
+from majority.run.data import read_data, with_corrections
 from majority.run.study.results import read_results, setting_of
 
 QUICK = ["--recipe", "quick", "--method", "log-mean", "--epochs", "20", "--device", "cpu", "--set", "assumed_wrong=0"]
@@ -33,12 +37,21 @@ def write_table(path):
 
 
 def command(*words):
-    return CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(printed):
+        patch.setattr("sys.argv", ["majority", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return SimpleNamespace(exit_code=ended.value.code, output=printed.getvalue())
 
 
 def read(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def parts_of(source, log=no_log, **options):
+    return read_data(with_corrections(RunConfig.from_options(str(source), **options)), log=log).parts
 
 
 @pytest.fixture(scope="module")
@@ -80,11 +93,11 @@ def test_bags_without_labels_are_refused_with_the_cure_of_this_command(folder, t
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    with pytest.raises(InputError) as error:
-        command("review", folder / "run", tmp_path / "new.csv", "--out", tmp_path / "r.csv", "--device", "cpu")
+    words = "review", folder / "run", tmp_path / "new.csv", "--out", tmp_path / "r.csv", "--device", "cpu"
+    error = command(*words).output
     facts = ["a review ", "label of each bag"] if column == "bag_label" else ["no column bag_label", "--label-column"]
-    assert all(fact in str(error.value) for fact in ["new.csv", *facts])
-    assert not any(f"majority {other}" in str(error.value) for other in ("evaluate", "predict", "report", "check"))
+    assert all(fact in error for fact in ["new.csv", *facts])
+    assert not any(f"majority {other}" in error for other in ("evaluate", "predict", "report", "check"))
     assert not (tmp_path / "r.csv").exists()
 
 
@@ -95,8 +108,8 @@ def test_each_bag_of_a_cross_validation_is_judged_by_the_fold_that_tests_it(fold
     rows = read(folder / "by-fold.csv")
     assert {*WRONG} <= {row["bag"] for row in rows}
     for row in rows:
-        data = Data(str(folder / "bags.csv"), folds=3, fold=int(row["part"].removeprefix("fold")))
-        assert row["bag"] in data.parts(data.open()).test.names
+        fold = int(row["part"].removeprefix("fold"))
+        assert row["bag"] in parts_of(folder / "bags.csv", folds=3, fold=fold).test.names
 
 
 def test_corrected_labels_go_back_into_training(folder):
@@ -113,10 +126,7 @@ def test_corrected_labels_go_back_into_training(folder):
     assert command("review", folder / "again", "--out", folder / "second.csv", "--device", "cpu").exit_code == 0
     assert not {*WRONG} & {row["bag"] for row in read(folder / "second.csv")}
     (folder / "moved.csv").rename(folder / "corrected.csv")
-    before, after = (
-        Data(str(folder / "bags.csv"), labels=labels).parts(load_source(folder / "bags.csv"))
-        for labels in (None, str(folder / "corrected.csv"))
-    )
+    before, after = (parts_of(folder / "bags.csv", labels=labels) for labels in (None, str(folder / "corrected.csv")))
     for part in ("train", "val", "test"):  # every bag stays in its part
         one, other = getattr(before, part), getattr(after, part)
         assert one.names.tolist() == other.names.tolist()
@@ -138,17 +148,15 @@ def test_corrected_labels_go_back_into_training(folder):
 )
 def test_a_file_that_cannot_be_used_is_refused(folder, tmp_path, text, facts):
     (tmp_path / "labels.csv").write_text(text)
-    data = Data(str(folder / "bags.csv"), labels=str(tmp_path / "labels.csv"))
     with pytest.raises(InputError) as error:
-        data.parts(data.open())
+        parts_of(folder / "bags.csv", labels=str(tmp_path / "labels.csv"))
     for fact in ["labels.csv", *facts]:
         assert fact in str(error.value)
 
 
 def test_a_file_of_labels_is_not_for_benchmark_bags(tmp_path):
-    data = Data("digits", labels=str(tmp_path / "labels.csv"))
     with pytest.raises(InputError, match=r"labels\.csv.*winner"):
-        data.parts(data.open())
+        RunConfig.from_options("digits", labels=str(tmp_path / "labels.csv"))
 
 
 def test_benchmark_bags_with_wrong_labels():
@@ -176,7 +184,7 @@ def test_corrected_labels_are_read_once_before_training(folder, tmp_path):
     options = {"method": "log-mean", "recipe": "quick", "settings": {"training.epochs": 1}, "device": "cpu"}
     labels = str(tmp_path / "review.csv")
     run = majority.train(folder / "bags.csv", labels=labels, callbacks=[Remove()], out=tmp_path / "run", **options)
-    assert json.loads((run.folder / "config.json").read_text())["data"]["corrections"] == {"bag3": "a"}
+    assert json.loads((run.folder / "config.json").read_text())["run"]["bags"]["corrections"] == {"bag3": "a"}
 
 
 SHORT = ["--recipe", "quick", "--method", "log-mean", "--epochs", "1", "--device", "cpu"]
@@ -192,9 +200,9 @@ def corrected(folder):
 def test_a_run_reports_how_many_labels_were_corrected_in_which_parts(folder, corrected):
     (line,) = [line for line in corrected[0].output.splitlines() if "two.csv" in line]
     assert "warning" not in line
-    data = Data(str(folder / "bags.csv"))
+    parts = parts_of(folder / "bags.csv")
     for part, name in {"train": "training", "val": "validation", "test": "test"}.items():
-        names = getattr(data.parts(data.open()), part).names.tolist()
+        names = getattr(parts, part).names.tolist()
         assert f"{len({'bag3', 'bag10'} & {*names})} of {name}" in line
     assert line.startswith("2 labels")
 
@@ -204,8 +212,8 @@ def test_pages_and_tables_show_the_number_of_corrections_and_their_file(folder, 
     assert "2" in line
     page = (folder / "two" / "report.html").read_text()
     assert "<dt>corrected labels</dt><dd>2, from two.csv</dd>" in page
-    assert "<dt>data.corrections</dt><dd>2</dd>" in page
-    assert "data.corrections." not in page
+    assert "<dt>run.corrections</dt><dd>2</dd>" in page
+    assert "run.corrections." not in page
     assert corrected[1].exit_code == 0
     changed = {setting_of(result).changed for result in read_results(folder / "two-folds")}
     assert len(changed) == 1
@@ -223,8 +231,8 @@ def test_pages_and_tables_show_the_number_of_corrections_and_their_file(folder, 
 )
 def test_a_label_that_is_not_the_reviewed_one_is_reported(folder, tmp_path, text, facts):
     (tmp_path / "labels.csv").write_text("bag,bag_label,corrected_label\n" + text)
-    data, lines = Data(str(folder / "bags.csv"), labels=str(tmp_path / "labels.csv")), []
-    data.parts(data.open(), lines.append)
+    lines = []
+    parts_of(folder / "bags.csv", lines.append, labels=str(tmp_path / "labels.csv"))
     warnings = [line for line in lines if line.startswith("warning")]
     assert len(warnings) == bool(facts)
     assert all(fact in warnings[0] for fact in facts)

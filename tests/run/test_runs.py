@@ -4,7 +4,6 @@ import errno
 import fcntl
 import json
 import resource
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,21 +11,22 @@ import pytest
 import torch
 from PIL import Image
 
-from majority import InputError, TrainingError
+from majority import InputError, TrainingError, train
 from majority.nn import model
 from majority.predict import evaluate as inference
-from majority.run.data import Data
-from majority.run.experiment import Experiment
-from majority.run.folder import SCHEMA, check_same_settings, environment, open_run, read_config, run_lock
+from majority.run.folder import environment, read_config, run_lock
+from majority.run.record import SCHEMA
 from majority.run.reopen import reopen
 
-DATA = Data("digits", bags=20, bag_size=8)
-TWO_EPOCHS = {"training.epochs": 2}
-TINY = Experiment(DATA, "log-mean", recipe="quick", settings=TWO_EPOCHS)
+TINY = {"bags": 20, "bag_size": 8, "method": "log-mean", "recipe": "quick", "epochs": 2}
+
+
+def run_tiny(folder, verbose=False, **changes):
+    return train("digits", **(TINY | changes), device="cpu", verbose=verbose, out=folder).result
 
 
 def test_a_run_leaves_what_the_design_says(tmp_path):
-    result = TINY.run(tmp_path / "run", "cpu")
+    result = run_tiny(tmp_path / "run")
     files = {path.name for path in (tmp_path / "run").iterdir() if not path.name.startswith(".")}
     assert files >= {"config.json", "metrics.jsonl", "best.safetensors", "result.json", "report.html"}
     assert "checkpoint.safetensors" not in files, "a finished run needs none"
@@ -37,71 +37,56 @@ def test_a_run_leaves_what_the_design_says(tmp_path):
     assert result["test"].keys() >= figures
     assert result["val"].keys() >= figures
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config["schema"] == SCHEMA
-    assert len(config["data"]["fingerprint"]) == 3
+    assert config["schema_version"] == SCHEMA
+    assert len(config["fingerprint"]) == 3
     assert config["environment"]["torch"]
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_finished_run_is_not_run_again(tmp_path):
-    first = TINY.run(tmp_path, "cpu")
+def test_a_finished_run_is_not_run_again(tmp_path, capsys):
+    first = run_tiny(tmp_path)
     stamp = (tmp_path / "best.safetensors").stat().st_mtime_ns
-    printed = []
-    assert TINY.run(tmp_path, "cpu", printed.append) == first
+    assert run_tiny(tmp_path, verbose=True) == first
     assert (tmp_path / "best.safetensors").stat().st_mtime_ns == stamp
-    assert "is finished" in printed[0]
+    assert "is finished" in capsys.readouterr().out
 
 
 def test_the_cure_for_a_classifier_that_is_gone_brings_it_back(tmp_path):
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     first = (tmp_path / "best.safetensors").read_bytes()
     (tmp_path / "best.safetensors").unlink()
     with pytest.raises(InputError, match=r"is finished, but its best\.safetensors is gone: put it back, or rem"):
         reopen(tmp_path, "cpu")
     with pytest.raises(InputError, match=r"is finished, but its best\.safetensors is gone: put it back, or rem"):
-        TINY.run(tmp_path, "cpu")
+        run_tiny(tmp_path)
     (tmp_path / "result.json").unlink()
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     assert (tmp_path / "best.safetensors").read_bytes() == first
 
 
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        (
-            Experiment(DATA, "count", recipe="quick", settings=TWO_EPOCHS),
-            "method is log-mean, not count",
-        ),
-        (
-            Experiment(DATA, "log-mean", recipe="quick", settings={"training.epochs": 3}),
-            "plan.training.epochs is 2, not 3",
-        ),
-        (
-            Experiment(DATA, "log-mean", recipe="quick", settings=TWO_EPOCHS, seed=1),
-            "plan.training.seed is 0, not 1",
-        ),
-        (
-            Experiment(
-                Data("digits", bags=20, bag_size=8, fold=1), "log-mean", recipe="quick", settings={"training.epochs": 2}
-            ),
-            "data.fold is 0, not 1",
-        ),
+        ({"method": "count"}, "method is log-mean, not count"),
+        ({"epochs": 3}, "plan.training.epochs is 2, not 3"),
+        ({"seed": 1}, "seed is 0, not 1"),
+        ({"fold": 1}, "fold is 0, not 1"),
     ],
 )
 def test_other_settings_in_the_same_folder_are_refused_with_the_difference(tmp_path, other, difference):
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     before = (tmp_path / "result.json").read_bytes()
     with pytest.raises(InputError, match=difference):
-        other.run(tmp_path, "cpu")
+        run_tiny(tmp_path, **other)
     assert (tmp_path / "result.json").read_bytes() == before
 
 
 def test_a_run_killed_before_its_page_gets_it_on_repetition(tmp_path):
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     page = (tmp_path / "report.html").read_bytes()
     (tmp_path / "report.html").unlink()
     (tmp_path / "checkpoint.safetensors").write_bytes(b"left behind")
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     assert (tmp_path / "report.html").read_bytes() == page
     assert not (tmp_path / "checkpoint.safetensors").exists()
 
@@ -109,7 +94,7 @@ def test_a_run_killed_before_its_page_gets_it_on_repetition(tmp_path):
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(InputError, match=r"holds thesis\.tex but no run"):
-        TINY.run(tmp_path, "cpu")
+        run_tiny(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
     assert (tmp_path / "thesis.tex").read_text() == "precious"
 
@@ -117,21 +102,21 @@ def test_a_folder_with_other_things_in_it_is_refused(tmp_path):
 def test_the_config_of_something_else_is_not_overwritten(tmp_path):
     (tmp_path / "config.json").write_text('{"theme": "dark"}')
     with pytest.raises(InputError, match=r"holds config\.json but no run"):
-        TINY.run(tmp_path, "cpu")
+        run_tiny(tmp_path)
     assert (tmp_path / "config.json").read_text() == '{"theme": "dark"}'
 
 
 def test_a_run_that_never_finished_an_epoch_takes_other_settings(tmp_path):
     with pytest.raises(TrainingError, match="Try a lower learning rate"):
-        replace(TINY, settings={"training.learning_rate": 1e38}).run(tmp_path, "cpu")
+        run_tiny(tmp_path, learning_rate=1e38)
     assert (tmp_path / "config.json").exists()
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text())["plan"]["training"]["learning_rate"] == 3e-3
 
 
 def test_a_kill_while_the_config_is_written_leaves_the_folder_usable(tmp_path):
     (tmp_path / ".config.json.unfinished").write_text('{"sch')
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     assert (tmp_path / "result.json").exists()
 
 
@@ -187,7 +172,7 @@ def test_a_manifest_that_is_a_link_is_read_where_the_link_is(majority, tmp_path)
 def test_the_instances_are_read_once_to_standardise_all_networks(tmp_path, monkeypatch):
     passes, standardise = [], model.standardisation
     monkeypatch.setattr(model, "standardisation", lambda bags: passes.append(bags) or standardise(bags))
-    replace(TINY, recipe="census", settings={"training.epochs": 1}).run(tmp_path, "cpu")
+    run_tiny(tmp_path, recipe="census", epochs=1)
     assert len(passes) == 1, "for three teachers and the student"
 
 
@@ -203,7 +188,8 @@ def test_the_figures_and_the_page_of_a_run_read_each_bag_once(marks, tmp_path, m
         return features(network, batch)
 
     monkeypatch.setattr(inference, "batch_features", watched)
-    result = replace(TINY, data=Data(str(tmp_path / "bags.csv"))).run(tmp_path / "run", "cpu")
+    options = {"method": "log-mean", "recipe": "quick", "epochs": 2, "verbose": False}
+    result = train(tmp_path / "bags.csv", **options, device="cpu", out=tmp_path / "run").result
     assert result["val"]["bags"] == 24 // len(marks)
     assert sum(passed) == 24 // len(marks) * (len(marks) - 1)
 
@@ -214,12 +200,12 @@ def test_on_a_full_disk_a_run_is_one_message_and_continues_with_more_space(tmp_p
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
         with pytest.raises(InputError, match=r"cannot be written \(File too large\): free disk space and repeat"):
-            TINY.run(tmp_path / "run", "cpu")
+            run_tiny(tmp_path / "run")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     files = [path.name for path in tmp_path.rglob("*") if path.is_file()]
     assert not [name for name in files if name.endswith((".unfinished", ".lock"))]
-    result, whole = TINY.run(tmp_path / "run", "cpu"), TINY.run(tmp_path / "whole", "cpu")
+    result, whole = run_tiny(tmp_path / "run"), run_tiny(tmp_path / "whole")
     assert (result["test"], result["val"]) == (whole["test"], whole["val"])
 
 
@@ -233,7 +219,7 @@ def test_a_disk_that_fills_up_between_epochs_is_one_message(tmp_path, monkeypatc
 
     monkeypatch.setattr(Path, "open", full)
     with pytest.raises(InputError, match=r"metrics\.jsonl cannot be written .*: free disk space"):
-        TINY.run(tmp_path, "cpu")
+        run_tiny(tmp_path)
 
 
 def test_two_commands_never_write_one_run(tmp_path):
@@ -264,38 +250,38 @@ def test_a_folder_that_cannot_be_made(tmp_path):
 
 def test_the_cure_for_a_damaged_config_works(tmp_path):
     run = tmp_path / "run"
-    TINY.run(run, "cpu")
+    run_tiny(run)
     whole = (run / "config.json").read_text()
     (run / "config.json").write_text(whole[:100])
     cure = rf"config\.json is damaged .* move {run} away and train again"
-    for read in (lambda: TINY.run(run, "cpu"), lambda: open_run(run, {"method": "count"}), lambda: read_config(run)):
+    for read in (lambda: run_tiny(run), lambda: read_config(run)):
         with pytest.raises(InputError, match=cure):
             read()
     run.rename(tmp_path / "away")
-    TINY.run(run, "cpu")
+    run_tiny(run)
     (tmp_path / "away" / "config.json").write_text(whole)
-    assert read_config(run)["data"] == read_config(tmp_path / "away")["data"]
+    assert read_config(run) == read_config(tmp_path / "away")
 
 
 def test_what_is_no_run_folder(tmp_path):
     with pytest.raises(InputError, match="is not a run folder"):
         read_config(tmp_path)
-    (tmp_path / "config.json").write_text('{"schema": 99}')
+    (tmp_path / "config.json").write_text('{"schema_version": 99}')
     with pytest.raises(InputError, match="schema 99"):
         read_config(tmp_path)
 
 
 def test_reopen_gives_the_classifier_and_the_same_bags(tmp_path):
-    result = TINY.run(tmp_path, "cpu")
+    result = run_tiny(tmp_path)
     classifier, parts, _ = reopen(tmp_path, device="cpu")
     right = classifier.predict(parts.test.instances()) == classifier.classes[parts.test.instance_labels]
     assert right.mean() == pytest.approx(result["test"]["instance_accuracy"])
 
 
 def test_reopen_notices_changed_data_and_unfinished_runs(tmp_path):
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    config["data"]["fingerprint"][0] = "0" * 32
+    config["fingerprint"][0] = "0" * 32
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match="has changed since"):
         reopen(tmp_path)
@@ -307,27 +293,27 @@ def test_reopen_notices_changed_data_and_unfinished_runs(tmp_path):
 
 def test_a_refused_run_leaves_no_folder_behind(tmp_path):
     with pytest.raises(InputError):
-        Experiment(Data("digits", bags=2), "count").run(tmp_path / "run", "cpu")
+        run_tiny(tmp_path / "run", bag_size=500)
     assert not (tmp_path / "run").exists()
 
 
 def test_changed_data_is_called_by_its_name(tmp_path):
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
-    config["data"]["fingerprint"][0] = "0" * 32
+    config["fingerprint"][0] = "0" * 32
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(InputError, match="the data have changed since"):
-        TINY.run(tmp_path, "cpu")
+        run_tiny(tmp_path)
 
 
 def test_colleagues_can_read_the_classifier(tmp_path):
-    TINY.run(tmp_path, "cpu")
+    run_tiny(tmp_path)
     modes = {(tmp_path / name).stat().st_mode & 0o777 for name in ("best.safetensors", "result.json", "config.json")}
     assert len(modes) == 1
 
 
 def test_the_runs_of_a_cross_validation_are_pointed_at(tmp_path):
-    TINY.run(tmp_path / "fold0", "cpu")
+    run_tiny(tmp_path / "fold0")
     with pytest.raises(InputError, match=r"give one of them, such as .*fold0"):
         read_config(tmp_path)
 
@@ -341,13 +327,7 @@ def test_the_device_of_a_run_is_the_one_that_it_uses(monkeypatch):
 
 
 def test_of_many_differences_the_chosen_ones_are_named_first_and_the_rest_is_counted(tmp_path):
-    def plan(recipe, value):
-        return {"recipe": recipe, **{f"s{i}": value for i in range(6)}}
-
-    there = {"schema": SCHEMA, "method": "count", "plan": plan("quick", 0), "settings": {}}
-    requested = {"method": "vote", "plan": plan("census", 1), "settings": {"s0": 1}}
-    method = "method is count, not vote"
-    recipe = "plan.recipe is quick, not census"
-    message = rf"\({method}; {recipe}; plan.s0 is 0, not 1; and 5 more\)"
+    run_tiny(tmp_path)
+    message = r"method is log-mean, not vote; plan.recipe is quick, not augmented; .*; and \d more\)"
     with pytest.raises(InputError, match=message):
-        check_same_settings(tmp_path, there, requested)
+        run_tiny(tmp_path, method="vote", recipe="augmented", backbone="cnn")

@@ -1,7 +1,6 @@
 """majority.train: from Python all that the command can."""
 
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,6 @@ import pytest
 import majority
 from majority import Bags, Callback, InputError
 from majority.cli import main
-from majority.run.data import Data
-from majority.run.experiment import Experiment
 
 SMALL = {"scenario": "large", "bags": 20, "bag_size": 8}
 QUICK = {"method": "count", "recipe": "quick", "settings": {"training.epochs": 2}, "verbose": False, "device": "cpu"}
@@ -45,48 +42,6 @@ def test_the_result_is_that_of_the_command(tmp_path, monkeypatch, capsys):
     assert "instance_accuracy" in run.metrics
     assert "count" in repr(run)
     assert run.report.read_text().startswith("<!DOCTYPE html>")
-
-
-CHOICES = {  # of the data: one that is not the default for each
-    "scenario": "small",
-    "fold": 2,
-    "folds": 4,
-    "bags": 30,
-    "bag_size": 9,
-    "ties": "error",
-    "with_replacement": True,
-    "data_seed": 3,
-    "image_size": 48,
-    "features": ["height, cm", "b"],
-    "bag_column": "case",
-    "label_column": "diagnosis",
-    "path_column": "file",
-    "background": "none",
-    "classes": 4,
-    "winner_ratio": 1.5,
-    "labels": "top2",
-    "use_instance_labels": True,
-    "instance_labels": 5,
-    "wrong_labels": 0.1,
-}
-
-
-def test_the_command_and_python_make_the_same_data_from_the_same_choices(request, monkeypatch):
-    made = []
-
-    def stop(self, *args, **options):
-        made.append(self.data)
-        raise InputError("stopped")
-
-    monkeypatch.setattr(Experiment, "run", stop)
-    with pytest.raises(InputError, match="stopped"):
-        majority.train("mine.csv", **CHOICES)
-    given = CHOICES | {"features": '"height, cm",b'}
-    options = [[f"--{name.replace('_', '-')}", *([] if value is True else [value])] for name, value in given.items()]
-    command = request.getfixturevalue("majority")  # whose name is that of the module here
-    assert "stopped" in command("train", "mine.csv", *(word for option in options for word in option))[2]
-    assert made[0] == made[1] == Data("mine.csv", **CHOICES | {"features": ("height, cm", "b")})
-    assert set(CHOICES) == {item.name for item in fields(Data)} - {"source", "corrections"}  # all that can be chosen
 
 
 def test_without_out_the_folder_is_removed_with_the_object(capsys):

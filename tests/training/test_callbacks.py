@@ -1,14 +1,12 @@
 """Callbacks as a user of `fit` sees them: which are called, when, with what, and what happens if one fails."""
 
 import json
-from functools import partial
 
 import numpy as np
 import pytest
 import torch
 
 from majority import Bags, Callback, InputError, Settings, build_model, fit
-from majority.recipes import Run, TaskInfo, find_recipe
 from majority.training.run_files import CHECKPOINT, METRICS
 
 EPOCHS = 4
@@ -147,25 +145,3 @@ def test_callbacks_must_be_a_list():
     model = build_model(TRAIN)
     with pytest.raises(InputError, match=r"callbacks is \(Recorder\): give a list"):
         fit(model, TRAIN, VAL, device="cpu", callbacks=Recorder())
-
-
-class Stages(Callback):
-    def __init__(self):
-        self.calls = []
-
-    def on_fit_end(self, fitted):
-        self.calls.append(("fit", fitted.epochs))
-
-    def on_stage_end(self, stage, fitted):
-        self.calls.append((stage, fitted.epochs))
-
-
-def test_every_stage_of_a_recipe_is_reported_once(tmp_path):
-    plan = find_recipe("quick").plan(TaskInfo("", (3,))).with_settings({"training.epochs": 2})
-    stages = Stages()
-    for _ in range(2):  # the second time, both stages are finished
-        run = Run(tmp_path, TRAIN, VAL, plan, partial(build_model, TRAIN), "run", "cpu", callbacks=[stages])
-        for name in ("first", "second"):
-            model = run.fresh_model()
-            run.stage(name, model, partial(run.fit, model))
-    assert stages.calls == [("fit", 2), ("first", 2), ("fit", 2), ("second", 2)]

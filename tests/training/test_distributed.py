@@ -18,7 +18,7 @@ from majority import Bags, Callback, InputError, Settings, TrainingError, build_
 from majority.data.stores import FeatureFiles
 from majority.data.streaming import StreamedLoader
 from majority.recipes import TaskInfo, find_recipe, model_builder, train_by_plan
-from majority.recipes.census import CensusSettings
+from majority.recipes.census.images_on_gpu import GpuImageSettings
 from majority.training import distributed
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
 from majority.training.loop import _Loop
@@ -233,7 +233,7 @@ def test_a_training_continues_with_another_number_of_processes(group, tmp_path, 
 
 ONE_EPOCH = {"training.epochs": 1, "training.batch_bags": 7}
 NO_DRAWS = {"census.mixup": 0.0, "census.teachers": 1, "census.head.epochs": 2, "census.head.batch_bags": 7}
-PRETRAINED = CensusSettings(pretrain=Settings(epochs=1, batch_bags=13), head=Settings(epochs=1, batch_bags=7))
+PRETRAINED = GpuImageSettings(pretrain=Settings(epochs=1, batch_bags=13), head=Settings(epochs=1, batch_bags=7))
 RECIPES = {  # recipe, method, images, settings
     "quick": ("log-mean", False, ONE_EPOCH),
     "paper": ("count", True, ONE_EPOCH | {"backbone": "tiny"}),
@@ -256,7 +256,7 @@ def recipe_outcome(name, folder):
     plan = plan.with_settings(settings)
     build = model_builder(plan, method, train)
     trained = train_by_plan(plan, method, train, val, build, Path(folder, name), device="cpu")
-    losses = [stage.best_loss for stage in (trained.stages or {"": trained.fitted}).values()]
+    losses = [stage.best_loss for stage in trained.trainings.values()]
     return [torch.tensor(losses), *trained.model.state_dict().values()]
 
 

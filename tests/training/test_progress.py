@@ -28,6 +28,15 @@ def test_a_log_gets_a_line_now_and_then(majority, monkeypatch, tmp_path):
     assert "of 3 epochs ·" not in out
 
 
+def test_the_stages_of_a_recipe_are_one_progress(majority, monkeypatch, tmp_path):
+    monkeypatch.setattr(progress, "SECONDS_APART", 0)
+    words = [*WORDS, "--recipe", "mpem", "--backbone", "mlp", "--set", "mpem.ratios=[0.5]", "--out", tmp_path / "run"]
+    lines = [line for line in majority(*words)[2].splitlines() if "epochs" in line]
+    assert len(lines) == 6
+    assert "stage 1 of 3: first: 1 of 6 epochs · about 0:00:0" in lines[0]
+    assert "stage 2 of 3: r0.5: 4 of 6 epochs · about 0:00:0" in lines[3]
+
+
 def test_a_short_training_prints_no_lines(majority, tmp_path):
     assert "epochs ·" not in majority(*WORDS, "--out", tmp_path / "run")[2]
 

@@ -3,45 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
-from . import options
-from .app import app
+from .app import command
+from .arguments import Device, OtherSource, RunFolder, column_names, of_columns
 from .printing import log, note_trained_on
 
 
-@app.command()
+@command("audit", of_columns)
 def audit(
-    run: options.RunFolder,
-    source: options.OtherSource = None,
-    labels: Annotated[int, typer.Option(help="Instances to label.")] = 50,
-    out: Annotated[
-        Path, typer.Option(help="A folder; it gets label.html, to-label.csv, audit.json.", callback=options.not_stdout)
-    ] = Path("audit"),
-    more: Annotated[int | None, typer.Option(help="Draw so many further instances for the audit in --out.")] = None,
-    answers: Annotated[Path | None, typer.Option(help="Labelled instances: print what they say.")] = None,
-    calibrate: Annotated[bool, typer.Option("--calibrate", help="Keep the temperature with the classifier.")] = False,
-    show_predictions: Annotated[bool, typer.Option("--show-predictions", help="Show predictions on the page.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the draw.")] = 0,
-    bag_column: options.BagColumn = None,
-    label_column: options.LabelColumn = None,
-    path_column: options.PathColumn = None,
-    device: options.Device = "auto",
+    run: RunFolder,
+    source: OtherSource = None,
+    /,
+    *,
+    labels: Annotated[int, Parameter(help="Instances to label.")] = 50,
+    out: Annotated[Path, Parameter(help="A folder; it gets label.html, to-label.csv and audit.json.")] = Path("audit"),
+    more: Annotated[int | None, Parameter(help="Draw so many further instances for the audit in --out.")] = None,
+    answers: Annotated[Path | None, Parameter(help="Labelled instances: print what they say.")] = None,
+    calibrate: Annotated[
+        bool, Parameter(help="Keep the temperature with the classifier.", negative="", show_default=False)
+    ] = False,
+    show_predictions: Annotated[
+        bool, Parameter(help="Show predictions on the page.", negative="", show_default=False)
+    ] = False,
+    seed: Annotated[int, Parameter(help="Seed of the draw.")] = 0,
+    device: Device = "auto",
+    **columns: Any,
 ) -> None:
     """Measure the instance accuracy with a few labels: draw instances, label them on a page, read the answers.
 
     First without --answers: label the instances on OUT/label.html. Then with --answers OUT/answers.csv.
     """
     from ..run.audit import report_audit, write_audit
-    from .runs import _column_names
 
     if answers is not None:
         report_audit(run, answers, with_temperature=calibrate, device=device, log=log)
         return
     note_trained_on(run, source)
-    names = _column_names(bag_column, label_column, path_column)
     write_audit(
         run,
         out,
@@ -50,7 +50,7 @@ def audit(
         more=more,
         seed=seed,
         show_predictions=show_predictions,
-        names=names,
+        names=column_names(columns),
         device=device,
         log=log,
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from ..errors import InputError
-from . import options
-from .app import app, tell_how_to_continue
+from .app import command, tell_how_to_continue
+from .arguments import Device, of_columns
 from .printing import log
 
 MODEL_HELP = "An .onnx file, timm:NAME, or an encoder that a file of MAJORITY_PLUGINS registers."
@@ -17,21 +17,19 @@ SIZE_HELP = "Pixels per side that the model takes (default: what the model says,
 MEAN_HELP = "Mean of the pixels, from 0 to 1: one number or one per channel (default: the model's, else ImageNet's)."
 
 
-@app.command()
+@command("embed", of_columns)
 def embed(
-    source: Annotated[str, typer.Argument(help="A table with a column path, or a folder of images.")],
-    model: Annotated[str, typer.Option(help=MODEL_HELP)],
-    out: Annotated[Path, typer.Option(help="The folder of features to write.", callback=options.not_stdout)],
-    weights: Annotated[Path | None, typer.Option(help="A .safetensors file with the weights of the model.")] = None,
-    image_size: Annotated[int | None, typer.Option(help=SIZE_HELP)] = None,
-    mean: Annotated[str | None, typer.Option(help=MEAN_HELP)] = None,
-    std: Annotated[
-        str | None, typer.Option(help="Standard deviation of the pixels, in the same form as --mean.")
-    ] = None,
-    bag_column: options.BagColumn = None,
-    label_column: options.LabelColumn = None,
-    path_column: options.PathColumn = None,
-    device: options.Device = "auto",
+    source: Annotated[str, Parameter(help="A table with a column path, or a folder of images.")],
+    /,
+    *,
+    model: Annotated[str, Parameter(help=MODEL_HELP)],
+    out: Annotated[Path, Parameter(help="The folder of features to write.")],
+    weights: Annotated[Path | None, Parameter(help="A .safetensors file with the weights of the model.")] = None,
+    image_size: Annotated[int | None, Parameter(help=SIZE_HELP)] = None,
+    mean: Annotated[str | None, Parameter(help=MEAN_HELP)] = None,
+    std: Annotated[str | None, Parameter(help="Standard deviation of the pixels, in the same form as --mean.")] = None,
+    device: Device = "auto",
+    **columns: Any,
 ) -> None:
     """Write the features of images by a pretrained network, as a folder that `majority train` takes.
 
@@ -39,6 +37,8 @@ def embed(
     """
     from ..io.embed import embed as embed_source
     from ..io.embedding import read_embedding
+    from ..run.config import Columns
+    from ..run.config_options import checked
 
     with tell_how_to_continue(out):
         embed_source(
@@ -49,9 +49,7 @@ def embed(
             image_size=image_size,
             mean=_numbers("--mean", mean),
             std=_numbers("--std", std),
-            bag_column=bag_column,
-            label_column=label_column,
-            path_column=path_column,
+            **checked(Columns, columns).columns(),
             device=device,
             log=log,
         )

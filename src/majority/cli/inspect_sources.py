@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from cyclopts import Parameter
 
-from . import options
-from .app import app
+from ..errors import InputError
+from .app import command
+from .arguments import Source
 from .printing import console, log, print_check
 
+if TYPE_CHECKING:
+    from ..run.config_options import Option
 
-@app.command()
+FOR_HELP = "What the bags are for; to predict, they need no labels."
+
+
+def of_reading() -> Mapping[str, Option]:
+    from ..run.config import Reading
+    from ..run.config_options import options_of
+
+    return options_of(Reading)
+
+
+@command("check", of_reading)
 def check(
-    source: options.Source,
-    purpose: Annotated[str, typer.Option("--for", help="train, or predict: bags then need no labels.")] = "train",
-    image_size: options.ImageSize = None,
-    features: options.Features = None,
-    bag_column: options.BagColumn = None,
-    label_column: options.LabelColumn = None,
-    path_column: options.PathColumn = None,
+    source: Source = None,
+    /,
+    *,
+    purpose: Annotated[Literal["train", "predict"], Parameter(name="--for", help=FOR_HELP)] = "train",
+    **options: Any,
 ) -> None:
     """Read a whole source; print what it holds and every problem with file, row and cure. Exit code 1 on problems."""
     from ..io import check_source
+    from ..run.config import Reading
+    from ..run.config_options import checked
 
-    found = check_source(
-        source,
-        image_size,
-        options.optional_names(features),
-        bag_column=bag_column,
-        label_column=label_column,
-        path_column=path_column,
-        purpose=purpose,
-    )
+    if source is None:
+        raise InputError("there is no SOURCE: give the bags to check")
+    found = check_source(source, **checked(Reading, options).model_dump(), purpose=purpose)
     print_check(found, source)
     if found.problems:
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
-@app.command("list")
+@command("list")
 def list_names() -> None:
     """Print the sources (and where their files are), methods, backbones, augmentations and recipes."""
     from rich.table import Table

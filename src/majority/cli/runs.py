@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from ..errors import InputError, count_noun
-from . import options
-from .app import app, tell_how_to_continue
+from .app import command, tell_how_to_continue
+from .arguments import (
+    AllParts,
+    Device,
+    On,
+    OtherSource,
+    RunFolder,
+    Shard,
+    column_names,
+    of_columns,
+)
 from .printing import log, note_trained_on, print_figures
 
 if TYPE_CHECKING:
     from ..io.custom import ColumnNames
 
 BLOCK_ROWS_HELP = "Instances per block, about: whole feature files or row groups of Parquet."
-AllParts = Annotated[bool, typer.Option("--all", help="Include training and validation bags.")]
 
 
-@app.command()
+@command("evaluate", of_columns)
 def evaluate(
-    run: options.RunFolder,
-    source: options.OtherSource = None,
+    run: RunFolder,
+    source: OtherSource = None,
+    /,
+    *,
     all_parts: AllParts = False,
-    out: Annotated[Path | None, typer.Option(help="Also write all figures to this .json or .csv file.")] = None,
-    bag_column: options.BagColumn = None,
-    label_column: options.LabelColumn = None,
-    path_column: options.PathColumn = None,
-    device: options.Device = "auto",
+    out: Annotated[Path | None, Parameter(help="Also write all figures to this .json or .csv file.")] = None,
+    device: Device = "auto",
+    **columns: Any,
 ) -> None:
     """Evaluate a run's classifier on the test bags of its fold, or on all bags of your own SOURCE."""
     from ..io.metrics import check_figures_path, describe_outcome, write_figures
@@ -40,7 +48,7 @@ def evaluate(
     if out is not None:
         check_figures_path(out)
         check_not_source(out, filter(None, [source, source_of(read_config(run))]))
-    names = _column_names(bag_column, label_column, path_column)
+    names = column_names(columns)
     classifier, bags, _ = open_bags(run, source, labels=True, all_parts=all_parts, names=names, device=device, log=log)
     note_trained_on(run, source)
     described = {}
@@ -55,25 +63,30 @@ def evaluate(
         log(str(out))
 
 
-@app.command()
+@command("predict", of_columns)
 def predict(
-    run: options.RunFolder,
-    source: options.OtherSource = None,
-    out: Annotated[
-        Path, typer.Option(help="A .csv or .parquet file, or a folder of Parquet files.", callback=options.not_stdout)
-    ] = Path("predictions.csv"),
+    run: RunFolder,
+    source: OtherSource = None,
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="A .csv or .parquet file, or a folder of Parquet files.")] = Path(
+        "predictions.csv"
+    ),
     abstain_below: Annotated[
-        float | None, typer.Option(help="Leave the class empty if its probability is below this number.")
+        float | None, Parameter(help="Leave the class empty if its probability is below this number.")
     ] = None,
-    by_bag: Annotated[bool, typer.Option("--bags", help="One row per bag instead of one row per instance.")] = False,
+    by_bag: Annotated[
+        bool,
+        Parameter(
+            name="--bags", help="One row per bag instead of one row per instance.", negative="", show_default=False
+        ),
+    ] = False,
     all_parts: AllParts = False,
-    bag_column: options.BagColumn = None,
-    label_column: options.LabelColumn = None,
-    path_column: options.PathColumn = None,
-    shard: options.Shard = None,
-    on: options.On = "local",
-    block_rows: Annotated[int, typer.Option(help=BLOCK_ROWS_HELP)] = 100_000,
-    device: options.Device = "auto",
+    shard: Shard = None,
+    on: On = "local",
+    block_rows: Annotated[int, Parameter(help=BLOCK_ROWS_HELP)] = 100_000,
+    device: Device = "auto",
+    **columns: Any,
 ) -> None:
     """Classify every instance of the test bags of a run's fold, or of all bags of your own SOURCE.
 
@@ -88,7 +101,7 @@ def predict(
     from ..run.reopen import open_bags
 
     check_threshold(abstain_below)
-    names = _column_names(bag_column, label_column, path_column)
+    names = column_names(columns)
     if shard is not None or on != "local" or out.is_dir() or not out.suffix:
         _predict_blocks(run, source, out, by_bag, abstain_below, all_parts, names, device, block_rows, shard, on)
         return
@@ -154,15 +167,15 @@ def _predict_blocks(
             log("After all shards, repeat the command without --shard: it adds the counts of all blocks")
 
 
-@app.command()
+@command("review", of_columns)
 def review(
-    run: options.RunFolder,
-    source: options.OtherSource = None,
-    out: Annotated[Path, typer.Option(help="A .csv or .parquet file.")] = Path("review.csv"),
-    bag_column: options.BagColumn = None,
-    label_column: options.LabelColumn = None,
-    path_column: options.PathColumn = None,
-    device: options.Device = "auto",
+    run: RunFolder,
+    source: OtherSource = None,
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="A .csv or .parquet file.")] = Path("review.csv"),
+    device: Device = "auto",
+    **columns: Any,
 ) -> None:
     """List the bags whose label the counts contradict, the most certain first, and the least certain instances.
 
@@ -178,7 +191,7 @@ def review(
     sources = [*filter(None, [source, source_of(read_config(first_run(run)))])]
     for path in (out, instances_path(out)):
         check_output_path(path, sources)
-    names = _column_names(bag_column, label_column, path_column)
+    names = column_names(columns)
     note_trained_on(run, source)
     found = review_run(run, source, names=names, device=device, log=log)
     instances = write_review(out, found)
@@ -190,10 +203,8 @@ def review(
     log(f"the least certain instances: {instances}")
 
 
-@app.command()
-def export(
-    run: options.RunFolder, out: Annotated[Path, typer.Option(help="An .onnx file.")] = Path("model.onnx")
-) -> None:
+@command("export")
+def export(run: RunFolder, /, *, out: Annotated[Path, Parameter(help="An .onnx file.")] = Path("model.onnx")) -> None:
     """Write a run's instance classifier as ONNX, verified with onnxruntime.
 
     The input is instances as stored, the output is probabilities.
@@ -203,31 +214,34 @@ def export(
     log(str(export_run(run, out)))
 
 
-@app.command("map")
+@command("map", of_columns)
 def write_map(
-    run: options.RunFolder,
-    source: options.OtherSource = None,
-    out: Annotated[
-        Path, typer.Option(help="A folder; it gets BAG.geojson and BAG.png.", callback=options.not_stdout)
-    ] = Path("maps"),
+    run: RunFolder,
+    source: OtherSource = None,
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="A folder; it gets BAG.geojson and BAG.png.")] = Path("maps"),
     tile_size: Annotated[
         float | None,
-        typer.Option(help="Side of a tile in the units of x and y (default: the distance of neighbours in a row)."),
+        Parameter(help="Side of a tile in the units of x and y (default: the distance of neighbours in a row)."),
     ] = None,
     together: Annotated[
-        bool, typer.Option("--together", help="One map of all bags, all.geojson and all.png: they share coordinates.")
+        bool,
+        Parameter(
+            help="One map of all bags, all.geojson and all.png: they share coordinates.",
+            negative="",
+            show_default=False,
+        ),
     ] = False,
     all_parts: AllParts = False,
-    bag_column: options.BagColumn = None,
-    label_column: options.LabelColumn = None,
-    path_column: options.PathColumn = None,
-    device: options.Device = "auto",
+    device: Device = "auto",
+    **columns: Any,
 ) -> None:
     """Draw the predicted classes by x and y: GeoJSON for QuPath and geographic programs, and an overview PNG."""
     from ..run.maps import write_maps
     from ..run.reopen import open_bags
 
-    names = _column_names(bag_column, label_column, path_column)
+    names = column_names(columns)
     classifier, bags, opened = open_bags(
         run, source, labels=False, all_parts=all_parts, names=names, device=device, log=log
     )
@@ -239,37 +253,30 @@ def write_map(
         log(f"{count_noun(total, 'instance')} in {count_noun(len(written), 'map')}: {folder}")
 
 
-@app.command()
+@command("report", of_columns)
 def report(
-    run: Annotated[Path, typer.Argument(help="A run folder, a study's folder, or a .jsonl file of results.")],
-    source: options.OtherSource = None,
+    run: Annotated[Path, Parameter(help="A run folder, a study's folder, or a .jsonl file of results.")],
+    source: OtherSource = None,
+    /,
+    *,
     reference: Annotated[
-        str | None, typer.Option(help="Of a study: the method, as its row is named, that others are compared with.")
+        str | None, Parameter(help="Of a study: the method, as its row is named, that others are compared with.")
     ] = None,
-    bag_column: options.BagColumn = None,
-    label_column: options.LabelColumn = None,
-    path_column: options.PathColumn = None,
-    device: options.Device = "auto",
+    device: Device = "auto",
+    **columns: Any,
 ) -> None:
     """Write report.html, one page that needs no network: of a run, or of a study with its tables.
 
     With a SOURCE, RUN/report-SOURCE.html: the run's classifier on the bags of that source, which need no labels.
     """
-    from ..run.folder import CONFIG
+    from ..run.record import CONFIG
     from ..run.run_report import report_run
     from ..run.study.page import write_study
 
     note_trained_on(run, source)
-    names = _column_names(bag_column, label_column, path_column)
+    names = column_names(columns)
     is_run = source is not None or (run / CONFIG).is_file()
     if is_run and reference is not None:
         raise InputError(f"--reference {reference}: {run} is a run, and only a study compares methods: leave it out")
     for path in [report_run(run, device, source, log, names)] if is_run else write_study(run, log, reference):
         log(str(path))
-
-
-def _column_names(bag: str | None, label: str | None, path: str | None) -> ColumnNames | None:
-    """None if no option was given: the columns are then called as in training."""
-    from ..io.custom import ColumnNames
-
-    return ColumnNames(bag, label, path) if bag or label or path else None

@@ -2,139 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from cyclopts import Parameter
 
 from ..errors import InputError
-from . import options
-from .app import app, tell_how_to_continue
-from .config_file import Config, with_pairs_of_file
+from .app import command, tell_how_to_continue
 from .printing import end_study, log
 
-DEFAULT_METHODS = "count,log-mean,vote,naive"
-JOBS_HELP = "Number of parallel runs, or of parallel runs per GPU (default: one per core, two per GPU)."
+if TYPE_CHECKING:
+    from ..run.config_options import Option
+
 SOURCES_HELP = "Names from `majority list`, labelled .npz or .mat files, or bags of your own (five folds)."
-VARY_HELP = "Values of a setting to compare, as rows of one table, e.g. training.learning_rate=1e-3,3e-4."
-REFERENCE_HELP = "The method, as its row is named, that others are compared with in the report."
-OF_A_PRESET = {"sources", "config", "preset", "methods", "folds", "device", "jobs", "shard", "on", "out"}
 
 
-@app.command()
-def study(
-    context: typer.Context,
-    sources: Annotated[list[str], typer.Argument(help=SOURCES_HELP, callback=options.note_on_names)],
-    config: Config = None,
-    methods: Annotated[str, typer.Option(help="Names separated by commas, or all.")] = DEFAULT_METHODS,
-    scenarios: Annotated[str, typer.Option(help="Names or LOW,HIGH, separated by commas.")] = "small,various,large",
-    folds: Annotated[str, typer.Option(help="Numbers of the folds to train: 0, 0-4 or 0,2 (of 0 to 4).")] = "0",
-    seeds: Annotated[str, typer.Option(help="Seeds of weights and order of bags: 0, 0-2 or 0,2.")] = "0",
-    vary: Annotated[
-        list[str] | None,
-        typer.Option("--vary", metavar="NAME=VALUE,VALUE", callback=with_pairs_of_file, help=VARY_HELP),
-    ] = None,
-    reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None,
-    preset: Annotated[str | None, typer.Option(help="A predefined study of one source: difficulty.")] = None,
-    recipe: options.Recipe = "default",
-    epochs: options.Epochs = None,
-    patience: options.Patience = None,
-    batch_bags: options.BatchBags = None,
-    learning_rate: options.LearningRate = None,
-    max_instances: options.MaxInstances = None,
-    backbone: options.Backbone = None,
-    option: options.MethodOption = None,
-    settings: options.Set = None,
-    like: options.Like = None,
-    bags: options.NumberOfBags = None,
-    bag_size: options.BagSize = None,
-    classes: options.Classes = None,
-    winner_ratio: options.WinnerRatio = None,
-    labels: options.BenchmarkLabels = None,
-    wrong_labels: options.WrongLabels = None,
-    ties: options.Ties = None,
-    with_replacement: options.WithReplacement = False,
-    data_seed: options.DataSeed = 0,
-    device: options.Device = "auto",
-    compile: options.Compile = None,
-    jobs: Annotated[int | None, typer.Option(help=JOBS_HELP)] = None,
-    shard: options.Shard = None,
-    on: options.On = "local",
-    trackers: options.Trackers = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder of the runs, table.md and table.csv.", callback=options.not_stdout)
-    ] = Path("runs/study"),
-) -> None:
+def of_study() -> Mapping[str, Option]:
+    from ..run.study_config import STUDY_OPTIONS
+
+    return STUDY_OPTIONS
+
+
+@command("study", of_study, in_file=True)
+def study(sources: Annotated[list[str] | None, Parameter(help=SOURCES_HELP)] = None, /, **options: Any) -> None:
     """Train every method on every scenario, fold and seed, and print one table.
 
     If it is interrupted, repeat the command to continue.
     """
-    from ..io import is_custom_source
-    from ..nn.methods import METHODS
-    from ..run.data import Data
-    from ..run.experiment import Experiment
+    from ..run.config_options import checked
+    from ..run.study_config import OF_RUNS, OF_STUDY, STUDY_MACHINE, StudyConfig, StudyMachine
+
+    if not sources:
+        raise InputError("there are no sources: give one or more, in the command or in its --config file")
+    of_machine = {name: options[name] for name in STUDY_MACHINE if name in options}
+    of_study = {name: options[name] for name in OF_STUDY if name in options}
+    of_runs = {name: options[name] for name in OF_RUNS if name in options}
+    machine = checked(StudyMachine, of_machine)
+    listed = [sources] if isinstance(sources, str) else sources
+    config = checked(StudyConfig, of_study | {"sources": tuple(listed), "options": of_runs})
     from ..run.shards import Shard
-    from ..run.study import Study, difficulty, join_ranges
+    from ..run.study import run_study
 
-    chosen = tuple(METHODS) if methods == "all" else options.split_names(methods)
-    fold_numbers = options.parse_folds(folds)
-    part = None if shard is None else Shard.parse(shard)
-    if preset is not None:
-        _check_preset(preset, sources, context)
-        of_preset = chosen if _is_given(context, "methods") else difficulty.METHODS
-        folds_of_preset = fold_numbers if _is_given(context, "folds") else difficulty.FOLDS
-        with tell_how_to_continue(out):
-            done = difficulty.run(sources[0], out, device, jobs, log, of_preset, folds_of_preset, part, on)
-        end_study(done, out, part)
-        return
-    data = Data(
-        sources[0],
-        bags=bags,
-        bag_size=bag_size,
-        ties=ties,
-        with_replacement=with_replacement,
-        data_seed=data_seed,
-        classes=classes,
-        winner_ratio=winner_ratio,
-        labels=labels,
-        wrong_labels=wrong_labels,
-    )
-    common = Experiment(
-        data,
-        chosen[0],
-        recipe=recipe,
-        settings=options.parse_settings(settings, context.params),
-        like=like,
-    )
-    grid = Study(
-        tuple(sources),
-        join_ranges(options.split_names(scenarios)),
-        chosen,
-        fold_numbers,
-        common,
-        options.parse_folds(seeds, "--seeds"),
-        options.parse_vary(vary),
-        reference,
-        options.parse_method_options(option),
-    )
-    if _is_given(context, "scenarios") and all(map(is_custom_source, sources)):
-        raise InputError(f"--scenarios makes bags from labelled sets, and {sources[0]} has its own bags: leave it out")
+    shard = None if machine.shard is None else Shard.parse(machine.shard)
+    out = Path(machine.out)
     with tell_how_to_continue(out):
-        done = grid.run(out, device, jobs, log, part, on, trackers or [])
-    end_study(done, out, part)
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    """Whether an option is on the command line or in the file of --config."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name in ("COMMANDLINE", "DEFAULT_MAP")
-
-
-def _check_preset(preset: str, sources: list[str], context: typer.Context) -> None:
-    if preset != "difficulty":
-        raise InputError(f"there is no preset {preset!r}: use difficulty")
-    if len(sources) > 1:
-        raise InputError(f"--preset {preset} studies one source: give {sources[0]} alone")
-    for option in context.command.params:
-        if option.name and option.name not in OF_A_PRESET and _is_given(context, option.name):
-            raise InputError(f"--preset {preset} sets {option.opts[0]} itself: leave it out")
+        done = run_study(config, machine, log)
+    end_study(done, out, shard)

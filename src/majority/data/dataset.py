@@ -55,7 +55,7 @@ class BagDataset(Dataset[BagItem]):
         self, bags: Bags, dtype: torch.dtype = torch.float32, transform: Callable[[Tensor], Tensor] | None = None
     ):
         images = bags.store.ndim == 4
-        if not (dtype.is_floating_point or (images and dtype == torch.uint8)):
+        if not isinstance(dtype, torch.dtype) or not (dtype.is_floating_point or (images and dtype == torch.uint8)):
             kinds = "a floating-point type, or torch.uint8" if images else "a floating-point type"
             raise InputError(f"BagDataset: dtype is {dtype}: give {kinds}")
         self.bags, self.dtype, self.transform, self.images = bags.without_instance_labels(), dtype, transform, images
@@ -76,7 +76,11 @@ class BagDataset(Dataset[BagItem]):
             self._instances(number),
             self.labels[number],
             None if self.runner_up is None else self.runner_up[number],
-            None if weights is None else torch.from_numpy(weights[start:end]).float(),
+            None
+            if weights is None
+            else torch.from_numpy(weights[start:end]).to(
+                torch.float64 if self.dtype == torch.float64 else torch.float32
+            ),
         )
 
     def _instances(self, number: int) -> Tensor:

@@ -25,8 +25,8 @@ class Target(NamedTuple):
         >>> Target.of(torch.tensor([1, -1]), 3).allowed.tolist()
         [[False, True, False], [False, False, False]]
         """
-        masks = labels.bool() if labels.ndim == 2 else as_mask(labels, n_classes)
-        return cls(masks, None if runner_up is None else as_mask(runner_up, n_classes))
+        allowed = labels != 0 if labels.ndim == 2 else as_mask(labels, n_classes)
+        return cls(allowed, None if runner_up is None else as_mask(runner_up, n_classes))
 
     @property
     def labels(self) -> Tensor:  # (b,) the class that the label names; the first one if it names several

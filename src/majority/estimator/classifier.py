@@ -6,8 +6,6 @@ import copy
 import warnings
 from collections.abc import Mapping
 from numbers import Real
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,7 +51,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     >>> X = np.array([[0.0], [0.1], [9.0], [9.1], [9.0], [0.2]] * 5)
     >>> y = ["low", "low", "low", "high", "high", "high"] * 5
     >>> bags = np.repeat(np.arange(10), 3)
-    >>> model = MajorityLabelClassifier(random_state=0).fit(X, y, groups=bags)
+    >>> model = MajorityLabelClassifier(recipe="quick", random_state=0).fit(X, y, groups=bags)
     >>> model.predict([[0.0], [9.0]]).tolist(), model.score(X, y, groups=bags)
     (['low', 'high'], 1.0)
 
@@ -68,8 +66,9 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     ...     search.fit(X, y, groups=bags).best_params_
     {'epochs': 30}
 
-    The training is that of a recipe: `quick` trains one network once, `census` several, which takes longer and is more
-    accurate. Parameters that are None are the recipe's; `settings` has all others by name.
+    The training is that of a recipe, as in `majority.train`: the default for vectors is `census`, which trains several
+    networks; `quick` trains one, once, which is faster and less accurate. Parameters that are None are the recipe's;
+    `settings` has all others by name.
 
     `validation_fraction` of the bags is held out, and the epoch with their lowest loss is kept. Nothing is held out if
     the fraction is 0, if fewer bags than classes would be held out, or if a class would lose all its training bags;
@@ -97,7 +96,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         method: str = AUTO,  # the recipe weighs several methods, or takes the default one
         *,
         method_options: Mapping[str, Any] | None = None,
-        recipe: str = "quick",  # see `majority list`
+        recipe: str = DEFAULT,  # see `majority list`
         settings: Mapping[str, Any] | None = None,  # of the recipe's plan, such as {"census.teachers": 1}
         backbone: str | nn.Module = "auto",  # the recipe's; or a name, or a module that returns (n, features)
         epochs: int | None = None,  # None, here and below: the recipe's
@@ -166,14 +165,12 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
             bags = bags._with(weights=weights_of(bags, instance_weights))
         seed = _seed_from(self.random_state)
         train, held_out = self._split(bags, seed)
-        plan = self._plan(train, seed)
+        plan, task = self._plan(train, seed)
         module = self.backbone if isinstance(self.backbone, nn.Module) else None
         build = model_builder(plan, self.method, train, module, pixels=plan.pixels, **self.method_options or {})
-        with TemporaryDirectory(prefix="majority-") as folder:
-            trained = train_by_plan(
-                plan, self.method, train, held_out or train, build, Path(folder), device=self.device
-            )
+        trained = train_by_plan(plan, self.method, train, held_out or train, build, task=task, device=self.device)
         self.classifier_ = Classifier(trained.model, "cpu")
+        self._model = copy.deepcopy(trained.model).double().eval()  # a row gives the same result in every batch
         self.best_epoch_ = trained.fitted.best_epoch
         self.history_ = trained.fitted.history
         self.validation_bags_ = len(held_out or ())
@@ -185,10 +182,11 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     def _with_instance_labels(self, bags: Bags, labels: ArrayLike) -> Bags:
         column = as_objects(labels)
         check_consistent_length(bags.store, column)
-        find_recipe("quick" if self.recipe == DEFAULT else self.recipe).check_instance_labels(self.method)
+        if self.recipe != DEFAULT:  # which learns them
+            find_recipe(self.recipe).check_instance_labels(self.method)
         return with_training_labels(bags, column)
 
-    def _plan(self, train: Bags, seed: int) -> Plan:
+    def _plan(self, train: Bags, seed: int) -> tuple[Plan, TaskInfo]:
         """The plan of the recipe, with the settings of this estimator."""
         given = {name: getattr(self, name) for name in PLAN_PARAMETERS}
         settings = {SHORTHANDS.get(name, f"training.{name}"): value for name, value in given.items()}
@@ -198,11 +196,11 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         for name in chosen.keys() & (self.settings or {}).keys():
             raise InputError(f"settings: {name} is also a parameter of this estimator: give it once")
         on_gpu = choose_device(self.device).type == "cuda"
-        task = TaskInfo.of(train, "", on_gpu)
+        task = TaskInfo.of(train, on_gpu=on_gpu)
         plan, _ = choose_plan(self.recipe, task)
         find_recipe(plan.recipe).check_method(self.method)
         check_options(self.method, dict(self.method_options or {}))
-        return plan.with_seed(seed).with_settings(chosen | dict(self.settings or {}))
+        return plan.with_seed(seed).with_settings(chosen | dict(self.settings or {})), task
 
     def _check_parameters(self) -> None:
         """Parameters are checked in `fit`, as scikit-learn wants it; Settings check the numbers of the training."""
@@ -224,7 +222,7 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
         return self._probabilities(validate_data(self, X, dtype=FLOATS, reset=False))
 
     def _probabilities(self, X: np.ndarray) -> np.ndarray:  # (n, C)
-        model = copy.deepcopy(self.classifier_.model).double().eval()  # a row gives the same result in every batch
+        model = self._model
         with torch.inference_mode():
             pieces = torch.tensor(X).split(BATCH_INSTANCES)
             features = (model.backbone(model.normalise(piece)) for piece in pieces)

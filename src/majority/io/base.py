@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol
 
 import numpy as np
 
@@ -85,23 +84,7 @@ class Source(Protocol):
         """The warnings that were found when the source was read and that apply with this background class."""
         ...
 
-    def make_parts(
-        self,
-        *,
-        scenario: str | tuple[float, float] | None = None,
-        fold: int = 0,
-        folds: int | None = None,
-        bags: int | None = None,
-        bag_size: int | None = None,
-        data_seed: int = 0,
-        with_replacement: bool = False,
-        ties: str | None = None,
-        classes: int | None = None,
-        winner_prior: Sequence[float] | None = None,
-        winner_ratio: float | None = None,
-        labels: str | None = None,
-        wrong_labels: float | None = None,
-        background: str | None = None,
-    ) -> Parts:
-        """Training, validation and test bags, the same for the same arguments."""
+    def make_parts(self, *args: Any, **choices: Any) -> Parts:
+        """Training, validation and test bags, the same for the same choices: `fold`, `folds`, `data_seed`,
+        `background`; and, to make bags from a labelled set, those of `LabelledSet.make_parts`."""
         ...

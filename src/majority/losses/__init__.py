@@ -7,7 +7,7 @@ from .adjusted import AdjustedMeanLoss
 from .base import BagLoss, BagOutput
 from .counting import CountLoss, CountOnlyLoss, LogMeanLoss, SoftCountLoss
 from .functional import bag_log_probs, count_classes
-from .mean import NaiveLoss, OutputMeanLoss, ProportionLoss, SupervisedLoss
+from .mean import NaiveLoss, OutputMeanLoss, ProportionLoss
 from .vote import VoteLoss
 from .voting import VotingLoss
 
@@ -22,7 +22,6 @@ __all__ = [
     "OutputMeanLoss",
     "ProportionLoss",
     "SoftCountLoss",
-    "SupervisedLoss",
     "VoteLoss",
     "VotingLoss",
     "bag_log_probs",

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ..data.labels import KINDS
@@ -35,7 +36,8 @@ class AdjustedMeanLoss(VotingLoss):
     that each class is second as often as in the training bags. There is no e, because the other classes share the rest
     evenly.
 
-    ``label_counts`` (C,) says how many training bags have each label; without it, labels are counted as they come.
+    ``label_counts`` (C,) says how many training bags have each label, `bags.bag_labels.counts`; without it, labels are
+    counted as they come. The loss has a state: save it with the network, and call ``.eval()`` for validation bags.
 
     >>> loss_fn = AdjustedMeanLoss(label_counts=torch.tensor([30, 10]))
     >>> loss_fn(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]), torch.tensor([0]))
@@ -48,15 +50,18 @@ class AdjustedMeanLoss(VotingLoss):
     winner_share: Tensor  # () mean share of a bag that its winner holds
     seen: Tensor | None  # (C,) bags with each label so far; None: label_counts were given
 
-    def __init__(self, *, label_counts: Tensor | None = None, runner_up_counts: Tensor | None = None, **common: Any):
+    def __init__(
+        self, *, label_counts: ArrayLike | None = None, runner_up_counts: ArrayLike | None = None, **common: Any
+    ):
         super().__init__(**common)
         self.register_buffer("label_shares", None)
         self.register_buffer("winner_share", None)
         self.register_buffer("runner_up_worths", None, persistent=False)
-        self.register_buffer("seen", None, persistent=False)
+        self.register_buffer("seen", None)
         if label_counts is not None:
-            self._start(len(label_counts))
-            self.see_labels(label_counts, torch.zeros(1) if runner_up_counts is None else runner_up_counts)
+            counts = torch.as_tensor(label_counts)
+            self._start(len(counts))
+            self.see_labels(counts, torch.zeros(1) if runner_up_counts is None else torch.as_tensor(runner_up_counts))
 
     @classmethod
     def for_classes(cls, n_classes: int, **options: Any) -> AdjustedMeanLoss:
@@ -69,6 +74,13 @@ class AdjustedMeanLoss(VotingLoss):
         self.label_shares = torch.full((n_classes,), 1 / n_classes, device=device)
         self.runner_up_worths = torch.full((n_classes,), 1 / n_classes, device=device)
         self.winner_share = torch.full((), 1 / n_classes, device=device)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        shares = state_dict.get(f"{prefix}label_shares")
+        if self.label_shares is None and shares is not None:  # that of a loss which has counted labels
+            self._start(len(shares), shares.device)
+            self.seen = torch.zeros_like(shares)
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
         """Add-one smoothing: a class that was never a label stays possible."""

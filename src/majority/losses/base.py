@@ -74,15 +74,19 @@ class BagLoss(nn.Module):
         weights: Tensor | None = None,
         runner_up: Tensor | None = None,
     ) -> Tensor:
-        self._check_kinds(labels, weights, runner_up)
-        check_inputs(logits, bag_ids, labels, weights, runner_up, values=self.check)
+        self._check(logits, bag_ids, labels, weights, runner_up)
+        if weights is not None:
+            weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
         segments = Segments.of_ids(bag_ids, len(labels), weights)
         with in_float32(logits):
             output = self.predict(logits.to(torch.promote_types(logits.dtype, torch.float32)), segments)
             losses, known = self.label_losses(output, segments, labels, runner_up)
             return self._reduce(torch.where(known, losses, 0.0), known)
 
-    def _check_kinds(self, labels: Tensor, weights: Tensor | None, runner_up: Tensor | None) -> None:
+    def _check(
+        self, logits: Tensor, bag_ids: Tensor, labels: Tensor, weights: Tensor | None, runner_up: Tensor | None
+    ) -> None:
+        check_inputs(logits, bag_ids, labels, weights, runner_up, values=self.check)
         name = type(self).__name__
         if runner_up is not None and RUNNER_UP not in self.label_kinds:
             raise InputError(f"{name} cannot learn from a runner-up: leave it out")

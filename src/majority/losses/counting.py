@@ -48,6 +48,9 @@ class CountLoss(VotingLoss):
 
     uses_weights = True
 
+    def extra_repr(self) -> str:
+        return f"T1={self.instance_temperature}, T2={self.bag_temperature}, of={self.of}"
+
     def classify(self, logits: Tensor) -> Tensor:
         return (logits / self.instance_temperature).log_softmax(dim=1)
 
@@ -82,14 +85,8 @@ class CountOnlyLoss(CountLoss):
     tensor(0.6931)
     """
 
-    def __init__(
-        self,
-        instance_temperature: float = 0.1,
-        bag_temperature: float | None = None,
-        of: str = "proportions",
-        **common: Any,
-    ):
-        super().__init__(instance_temperature, bag_temperature, of, **common)
+    def __init__(self, instance_temperature: float = 0.1, **common: Any):
+        super().__init__(instance_temperature, None, **common)
 
 
 class LogMeanLoss(CountLoss):
@@ -100,11 +97,5 @@ class LogMeanLoss(CountLoss):
     tensor(0.5536)
     """
 
-    def __init__(
-        self,
-        instance_temperature: float = 1.0,
-        bag_temperature: float | None = None,
-        of: str = "proportions",
-        **common: Any,
-    ):
-        super().__init__(instance_temperature, bag_temperature, of, **common)
+    def __init__(self, instance_temperature: float = 1.0, **common: Any):
+        super().__init__(instance_temperature, None, **common)

@@ -34,6 +34,7 @@ def bag_log_probs(
     [0, 1]
     """
     segments = Segments.of_ids(bag_ids, n_bags, weights)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return count_log_probs((logits / instance_temperature).log_softmax(dim=1), segments, bag_temperature, of)
 
 
@@ -47,13 +48,14 @@ def count_classes(logits: Tensor, bag_ids: Tensor, n_bags: int | None = None, we
     tensor([[1., 0.],
             [0., 2.]])
     """
-    return vote_counts(logits, Segments.of_ids(bag_ids, n_bags, weights))
+    votes = one_vote_each(logits)
+    return Segments.of_ids(bag_ids, n_bags).sum(votes if weights is None else votes * weights.to(votes).unsqueeze(1))
 
 
-def vote_counts(scores: Tensor, segments: Segments) -> Tensor:
-    """(n, C) logits or log-probabilities -> (b, C): the same for segments."""
-    classes = scores.detach().argmax(dim=1, keepdim=True)
-    return segments.sum(segments.weigh(torch.zeros_like(scores).scatter_(1, classes, 1.0)))
+def one_vote_each(scores: Tensor) -> Tensor:
+    """(n, C) logits or log-probabilities -> (n, C): 1 for the class with the highest score, in float32 or wider."""
+    votes = torch.zeros_like(scores, dtype=torch.promote_types(scores.dtype, torch.float32))
+    return votes.scatter_(1, scores.detach().argmax(dim=1, keepdim=True), 1.0)
 
 
 def counted_winners(scores: Tensor, segments: Segments, background: int | None = None) -> Tensor:  # (b,)
@@ -68,7 +70,7 @@ def counted_winners(scores: Tensor, segments: Segments, background: int | None =
     >>> [counted_winners(probs, Segments(sizes), background=1).tolist() for sizes in ([3], [1, 2])]
     [[0], [0, 1]]
     """
-    votes = vote_counts(scores, segments)
+    votes = segments.sum(segments.weigh(one_vote_each(scores)))
     if background is not None:
         votes[:, background] = 1e-20  # more than no vote, less than one of any weight
     return votes.argmax(dim=1)

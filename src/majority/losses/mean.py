@@ -76,11 +76,18 @@ class ProportionLoss(MeanLoss):
     sees_instance_labels = True
     label_kinds = KINDS  # it uses no bag label
 
+    def _check(
+        self, logits: Tensor, bag_ids: Tensor, labels: Tensor, weights: Tensor | None, runner_up: Tensor | None
+    ) -> None:
+        if runner_up is not None or labels.ndim != 2 or not labels.is_floating_point():
+            raise InputError(
+                "ProportionLoss takes proportions of shape (bags, classes) as its labels, and no runner-up"
+            )
+        super()._check(logits, bag_ids, labels > 0, weights, None)
+
     def label_losses(
         self, output: BagOutput, segments: Segments, labels: Tensor, runner_up: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        if labels.ndim != 2:
-            raise InputError(f"labels have shape {tuple(labels.shape)}: give proportions of shape (bags, classes)")
         return _cross_entropy(labels.to(output.bag_log_probs), output.bag_log_probs), labels.sum(dim=1) > 0
 
     def compute(self, output: BagOutput, segments: Segments, target: Target) -> Tensor:

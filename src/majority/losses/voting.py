@@ -11,8 +11,10 @@ from ..data.background import Background
 from ..data.labels import KINDS
 from ..data.segments import Segments
 from ..data.targets import Target
+from ..errors import InputError
 from .base import BagLoss, BagOutput
 from .functional import runner_up_log_probs, share_divergence, winner_log_probs
+from .inputs import may_read, names_class
 
 
 class VotingLoss(BagLoss):
@@ -23,6 +25,18 @@ class VotingLoss(BagLoss):
     def __init__(self, *, background: Background | int | None = None, **common: Any):
         super().__init__(**common)
         self.background = Background(background) if isinstance(background, int) else background
+
+    def _check(
+        self, logits: Tensor, bag_ids: Tensor, labels: Tensor, weights: Tensor | None, runner_up: Tensor | None
+    ) -> None:
+        super()._check(logits, bag_ids, labels, weights, runner_up)
+        if self.background is None:
+            return
+        index, classes = self.background.index, logits.shape[1]
+        if not 0 <= index < classes:
+            raise InputError(f"background is {index}: give a class from 0 to {classes - 1}")
+        if may_read(logits, self.check) and names_class(labels, runner_up, index):
+            raise InputError(f"a bag is labelled {index}, the background, which cannot win: leave that bag out")
 
     def classify(self, logits: Tensor) -> Tensor:  # (n, K) -> (n, K) log-probabilities
         return logits.log_softmax(dim=1)

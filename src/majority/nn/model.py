@@ -21,7 +21,6 @@ from ..data.stores import Store, iterate_chunks
 from ..data.targets import Target
 from ..errors import InputError
 from ..losses import BagOutput
-from ..losses.base import in_float32
 from ..losses.functional import counted_winners
 from ..parsing import parse_record
 from .backbones import count_features, create_backbone
@@ -159,8 +158,8 @@ class Model(nn.Module):
         return self.backbone(self.normalise(instances, augment)).float()
 
     def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
-        with in_float32(features):
-            return self.head(features, segments)
+        output: BagOutput = self.head(features, segments)
+        return output
 
 
 @check_arguments

@@ -1,9 +1,9 @@
-"""Recipes: documented plans by name, of one training or of several stages."""
+"""Recipes: documented lists of stages by name."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,79 +19,66 @@ from ..losses import BagLoss, CountLoss
 from ..nn.heads import Head
 from ..nn.methods import AUTO, DEFAULT_METHOD, METHODS, Method, sees_instance_labels
 from ..nn.model import Model, build_model
-from ..registry import Registry, load_plugins, register
+from ..registry import Registry, register
 from ..training.callbacks import Callback
 from . import census, mpem, single
-from .census.description import describe as describe_census
-from .description import DamagedResultError, ResultDescription, describe_nothing
-from .label_preserving import known_sources
 from .losses import LOSSES
 from .plan import Plan, TaskInfo
-from .stages import Chosen, Run, Trained, temporary_files, train_once
-from .wrong_labels import describe_wrong_labels, train_without_wrong_labels
+from .running import Trained, run_stages, temporary_files
+from .stages import Run, Stage
+from .wrong_labels import train_again, train_without_wrong_labels
 
 __all__ = [
     "DEFAULT",
     "RECIPES",
-    "Chosen",
     "Plan",
     "Recipe",
-    "ResultDescription",
     "Run",
+    "Stage",
     "TaskInfo",
     "Trained",
     "choose_plan",
-    "describe_result",
     "find_recipe",
     "model_builder",
     "temporary_files",
     "train_by_plan",
 ]
 
-
-def _epochs_of_one_training(plan: Plan, train: Bags, losses: int) -> int:
-    return plan.training.epochs
-
-
-def _none_without_effect(plan: Plan, train: Bags, losses: int) -> dict[str, str]:
-    return {}
+KINDS = (TaskInfo(), TaskInfo(shape=(64,)), TaskInfo(on_gpu=False), TaskInfo(shape=(8, 8, 1)))  # of instances
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train: `plan` says with which settings, `train` does it."""
+    """How to train: `stages` lists what is trained with the settings that `plan` gives."""
 
     name: str
-    plan: Callable[[TaskInfo], Plan]
+    stages: Callable[[TaskInfo, Plan], list[Stage]] = single.one_training
     about: str = ""
-    train: Callable[[Run], Trained] = train_once
+    plan: Callable[[TaskInfo], Plan] = single.quick  # the settings that are changed by name
     kind: type[BagLoss] | type[Head] | None = None  # of the methods that it works with; None: all
-    planned_epochs: Callable[[Plan, Bags, int], int] = _epochs_of_one_training  # in all stages; see `epochs`
-    settings_without_effect: Callable[[Plan, Bags, int], dict[str, str]] = _none_without_effect  # see `without_effect`
     losses: tuple[str, ...] = ()  # the methods that it weighs if none is named
-    can_refit: bool = False  # whether `train` follows `run.chosen`, by an earlier training, on all bags
     refits_by_default: bool = False  # whether bags of your own are trained on once more, all of them
-    uses_instance_labels: bool = False  # whether `train` learns the `training_labels` that bags may have
-    describe: Callable[[Mapping[str, Any]], ResultDescription] = describe_nothing  # of result.json, for the report
+    uses_instance_labels: bool = True  # whether its stages learn the `training_labels` that bags may have
 
     def plan_for(self, task: TaskInfo) -> Plan:
-        """The plan, checked to be this recipe's: it is the name by which a run finds how to train."""
-        plan = self.plan(task)
-        if plan.recipe != self.name:
-            raise InputError(f"recipe {self.name} gives a plan of {plan.recipe!r}: give Plan({self.name!r}, ...)")
-        return plan
+        return replace(self.plan(task), recipe=self.name)
 
-    def epochs(self, plan: Plan, train: Bags, method: str) -> int:
-        """The number of epochs in all stages. `planned_epochs` and `settings_without_effect` also get the number of
-        methods that are weighed: 0 if one is named."""
-        return self.planned_epochs(plan, train, self._number_of_losses(method))
+    def check_settings(self, settings: dict[str, Any], seed: int = 0) -> Plan:
+        """Refuse settings that no kind of instances has, before the bags are known."""
+        errors = []
+        for task in KINDS:
+            try:
+                return self.plan_for(task).with_seed(seed).with_settings(settings)
+            except InputError as error:
+                errors.append(error)
+        raise errors[0]
 
-    def without_effect(self, plan: Plan, train: Bags, method: str) -> dict[str, str]:
-        """The settings that have no effect in this plan for these bags, each with the reason."""
-        return self.settings_without_effect(plan, train, self._number_of_losses(method))
-
-    def _number_of_losses(self, method: str) -> int:
-        return len(self.losses) if method == AUTO else 0
+    def stages_for(self, task: TaskInfo, plan: Plan, method: str, build: Callable[..., Model]) -> list[Stage]:
+        """What is trained on the bags of the task with this method; `build` is a `model_builder`."""
+        background = build().spec.background
+        finds_share = background is not None and background.share is None
+        losses = self.losses if self.resolve_method(method) == AUTO else ()
+        return self.stages(task._replace(finds_share=finds_share, losses=losses), plan)
 
     def resolve_method(self, name: str) -> str:
         """What `auto` stands for: itself if this recipe weighs several losses, else the default method, or the first
@@ -111,14 +98,12 @@ class Recipe:
         """Refuse what cannot learn the labels of some instances."""
         if sees_instance_labels(method):
             raise InputError(
-                f"instance labels: method {method} is a reference method and sees all of them: leave out "
-                "--use-instance-labels (use_instance_labels)"
+                f"instance labels: method {method} is a reference method and sees all of them: leave them out"
             )
         if not self.uses_instance_labels:
             able = ", ".join(other.name for other in RECIPES.values() if other.uses_instance_labels)
             raise InputError(
-                f"instance labels: recipe {self.name} cannot learn a part of them: use one of {able}, or leave out the "
-                "labels (--use-instance-labels, use_instance_labels)"
+                f"instance labels: recipe {self.name} cannot learn a part of them: use one of {able}, or leave them out"
             )
 
     def check_method(self, name: str) -> None:
@@ -132,25 +117,13 @@ class Recipe:
 
 RECIPES: Registry[Recipe] = Registry("recipe", Recipe, reserved=(DEFAULT, "recipe", "backbone", "pixels", "training"))
 for recipe in (
-    Recipe("quick", single.quick, ABOUT["quick"], can_refit=True, uses_instance_labels=True),
-    Recipe("paper", single.paper, ABOUT["paper"], can_refit=True, uses_instance_labels=True),
-    Recipe("augmented", single.augmented, ABOUT["augmented"], can_refit=True, uses_instance_labels=True),
-    Recipe("mpem", mpem.plan, ABOUT["mpem"], mpem.train, CountLoss, mpem.planned_epochs, describe=mpem.describe),
-    Recipe(
-        "census",
-        census.plan,
-        ABOUT["census"],
-        census.train,
-        planned_epochs=census.planned_epochs,
-        settings_without_effect=census.settings_without_effect,
-        losses=LOSSES,
-        can_refit=True,
-        refits_by_default=True,
-        uses_instance_labels=True,
-        describe=describe_census,
-    ),
+    Recipe("quick", plan=single.quick),
+    Recipe("paper", plan=single.paper),
+    Recipe("augmented", plan=single.augmented),
+    Recipe("mpem", mpem.stages, plan=mpem.plan, kind=CountLoss, uses_instance_labels=False),
+    Recipe("census", census.stages, plan=census.plan, losses=LOSSES, refits_by_default=True),
 ):
-    register(recipe)
+    register(replace(recipe, about=ABOUT[recipe.name]))
 
 
 def choose_plan(name: str, task: TaskInfo) -> tuple[Plan, str]:
@@ -196,18 +169,19 @@ def train_by_plan(
     train: Bags,
     val: Bags,
     build: Callable[..., Model],
-    folder: Path,
+    folder: Path | None = None,
     *,
+    task: TaskInfo | None = None,
     title: str | None = None,
     device: str = "auto",
     eager: bool = False,
     log: Log = no_log,
     callbacks: Sequence[Callback] = (),
-    chosen: Chosen | None = None,
+    chosen: Trained | None = None,
 ) -> Trained:
-    """Train in the folder as the plan says, or continue there; `build` is a `model_builder`.
+    """Train as the plan says; `build` is a `model_builder`. With a folder, an interrupted training continues there.
 
-    With what an earlier training has `chosen`, nothing is validated: `train` may then be all bags. Recipes get no
+    With what an earlier training has `chosen`, nothing is validated: `train` may then be all bags. Stages get no
     instance labels, unless the method is a reference method.
     """
     recipe = RECIPES[plan.recipe]
@@ -215,41 +189,18 @@ def train_by_plan(
     if not sees_instance_labels(named):
         same, train = val is train, train.without_instance_labels()
         val = train if same else val.without_instance_labels()
+    task = (task or TaskInfo.of(train)).with_bags(train)
+    task = task._replace(losses=recipe.losses if named == AUTO else ())
+    run = Run(train, val, plan, build, task, folder, title, device, eager, log, callbacks)
+    if chosen is not None:
+        return train_again(chosen, run)
 
-    def fresh_model(number: int = 0, method: str | None = None) -> Model:
-        return build(run.seed_of(number), method)
+    def stages_for(run: Run) -> list[Stage]:
+        return recipe.stages_for(run.task, plan, named, build)
 
-    losses = recipe.losses if named == AUTO else ()
-    run = Run(folder, train, val, plan, fresh_model, title, device, eager, log, callbacks, losses, chosen)
-    return train_without_wrong_labels(run, recipe.train)
-
-
-def describe_result(result: Mapping[str, Any]) -> ResultDescription:
-    """What the recipe of a run says about its result.json; wrong labels, which any recipe may find, are the last line.
-
-    A recipe that is not registered here, such as one of a plugin file that is not named now, says nothing. If its
-    `describe` fails, a warning says so: the training is done, and the run can finish.
-
-    >>> describe_result({"recipe": "quick", "wrong_labels": {"share": 0, "bags": 250, "corrections": {}}}).lines
-    {'wrong labels': 'none are assumed among 250'}
-    """
-    load_plugins()
-    recipe = RECIPES.get(result["recipe"])
-    described = ResultDescription() if recipe is None else _describe(recipe, result)
-    return replace(described, lines=described.lines | describe_wrong_labels(result))
-
-
-def _describe(recipe: Recipe, result: Mapping[str, Any]) -> ResultDescription:
-    try:
-        described = recipe.describe(result)
-        if isinstance(described, ResultDescription):
-            return described
-        problem = f"`describe` returns an object of type {type(described).__name__}, not a ResultDescription"
-    except DamagedResultError:
-        raise
-    except Exception as error:
-        problem = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".:")
-    return ResultDescription(warnings=(f"recipe {recipe.name} could not describe its result: {problem}",))
+    if plan.assumed_wrong == 0 or sees_instance_labels(named):
+        return run_stages(stages_for(run), run)
+    return train_without_wrong_labels(run, stages_for)
 
 
 def _default_recipe(task: TaskInfo) -> tuple[str, str]:
@@ -260,7 +211,7 @@ def _default_recipe(task: TaskInfo) -> tuple[str, str]:
         return "census", " (chosen for images of {}x{})".format(*task.shape[:2])
     if not task.on_gpu:
         return "census", " (chosen for images on a CPU: it begins with features of their patches)"
-    if task.source not in known_sources():
+    if task.label_preserving is None:
         return (
             "census",
             " (chosen for images on a GPU; the bags choose how images are augmented, which --like SOURCE skips)",

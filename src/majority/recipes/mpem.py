@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,15 +25,15 @@ from torch import Tensor
 from ..data.bags import Bags
 from ..data.device import choose_device, widest_float
 from ..errors import InputError
+from ..fields import check_fields
 from ..files import write_atomically
 from ..nn.model import Model
 from ..predict.evaluate import all_batches, batch_features
-from ..records import MpemResult
 from ..training.distributed import from_first, gather_pass, sum_pass
+from ..training.state import Fitted
 from . import single
-from .description import ResultDescription, parse_entries
-from .plan import Plan, TaskInfo, is_real
-from .stages import STAGES, Run, Trained
+from .plan import Plan, TaskInfo
+from .stages import Run, Stage
 
 LEFT_OUT = "left-out.npz"  # in the folder of a stage; for each instance of the training bags, in their order:
 # `candidates`, whether it is not predicted as the bag's label, and `left_out`, whether it was left out of the count
@@ -44,47 +44,48 @@ class MpemSettings:
     ratios: tuple[float, ...] = tuple(tenths / 10 for tenths in range(1, 11))  # the values of r to choose from
 
     def __post_init__(self) -> None:
-        ratios = self.ratios
-        in_range = all(is_real(ratio) and 0 < ratio <= 1 for ratio in ratios)
-        if not (ratios and in_range and len(set(ratios)) == len(ratios)):
-            shown = ",".join(map(str, ratios)) or "(none)"
+        check_fields(self)
+        if not (self.ratios and all(0 < r <= 1 for r in self.ratios) and len({*self.ratios}) == len(self.ratios)):
+            shown = ",".join(map(str, self.ratios)) or "(none)"
             raise InputError(f"mpem.ratios {shown}: give numbers above 0 and up to 1, each once")
 
 
 def plan(task: TaskInfo) -> Plan:
-    return replace(single.paper(task), recipe="mpem", own=MpemSettings())
+    return replace(single.paper(task), own=MpemSettings())
 
 
-def planned_epochs(plan: Plan, train: Bags, losses: int) -> int:
-    return plan.training.epochs * (1 + len(plan.own.ratios))
+def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
+    trials = [
+        Stage(f"r{ratio}", plan.training, ("first",), Run.fresh_model, partial(train_without_unlikely, ratio=ratio))
+        for ratio in plan.own.ratios
+    ]
+    names = tuple(stage.name for stage in trials)
+    return [Stage("first", plan.training), *trials, Stage("ratio", inputs=("first", *names), choose=choose_ratio)]
 
 
-def train(run: Run) -> Trained:
-    model = run.fresh_model()
-    stages = {"first": run.stage("first", model, partial(run.fit, model))}
-    distance = distance_to_label(model, run.train, run.device)
-    losses: dict[str, float] = {}
-    best: Trained | None = None
-    for ratio in run.plan.own.ratios:
-        model, keep, name = run.fresh_model(), keep_mask(distance, run.train.sizes, ratio), f"r{ratio}"
-        fitted = run.stage(name, model, partial(run.fit, model, keep=keep))
-        from_first(partial(_write_left_out, run.folder / STAGES / name / LEFT_OUT, distance >= 0, ~keep))
-        stages[name], losses[str(ratio)] = fitted, fitted.best_loss
-        if best is None or fitted.best_loss < best.fitted.best_loss:  # the first of equal ones
-            about = {"r": ratio, "val_loss": losses, "left_out": float(np.mean(~keep))}
-            best = Trained(model, fitted, stages, {"mpem": about})
-    assert best is not None  # MpemSettings needs at least one ratio
-    return best
+def train_without_unlikely(run: Run, model: Model, ratio: float) -> Fitted:
+    distance, keep = _distance_and_mask(run, ratio)
+    fitted = run.fit(model, keep=keep)
+    folder = run.folder
+    if folder is not None:
+        from_first(lambda: _write_left_out(folder / LEFT_OUT, distance >= 0, ~keep))
+    return fitted
 
 
-def describe(result: Mapping[str, Any]) -> ResultDescription:
-    """
-    >>> describe({"mpem": {"r": 0.5, "left_out": 0.182}}).lines
-    {'left out': '18 % of the training instances: r = 0.5, chosen by the loss of the validation bags'}
-    """
-    found = parse_entries(MpemResult, result)["mpem"]
-    chosen = f"r = {found['r']:g}, chosen by the loss of the validation bags"
-    return ResultDescription({"left out": f"{100 * found['left_out']:.0f} % of the training instances: {chosen}"})
+def choose_ratio(run: Run) -> dict[str, Any]:
+    losses = {ratio: run.loss(f"r{ratio}") for ratio in run.plan.own.ratios}
+    best = min(losses, key=lambda ratio: losses[ratio])  # the first of equal ones
+    share = float(np.mean(~_distance_and_mask(run, best)[1]))
+    about = {"r": best, "val_loss": {str(ratio): loss for ratio, loss in losses.items()}, "left_out": share}
+    chosen = f"r = {best:g}, chosen by the loss of the validation bags"
+    lines = {"left out": f"{100 * share:.0f} % of the training instances: {chosen}"}
+    return {"mpem": about, "kept": f"r{best}", "lines": lines}
+
+
+def _distance_and_mask(run: Run, ratio: float) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) the distance of each instance to the mean of its label, and whether it is counted with this r."""
+    distance = run.once("distance", lambda: distance_to_label(run.network("first"), run.train, run.device))
+    return distance, keep_mask(distance, run.train.sizes, ratio)
 
 
 def _write_left_out(path: Path, candidates: np.ndarray, left_out: np.ndarray) -> None:

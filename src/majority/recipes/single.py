@@ -1,37 +1,40 @@
-"""Plans of the recipes that train one network once: quick, paper, augmented."""
+"""The recipes that train one network once: quick, paper, augmented."""
 
 from __future__ import annotations
 
 from ..training.settings import Settings
-from .label_preserving import label_preserving
 from .plan import Plan, TaskInfo
+from .stages import Stage
 
 SMALL_STEM = 64  # largest image side, in pixels, for which the small stem is used
 
 
+def one_training(task: TaskInfo, plan: Plan) -> list[Stage]:
+    return [Stage("training", plan.training)]
+
+
 def quick(task: TaskInfo) -> Plan:
-    return Plan("quick")
+    return Plan()
 
 
 def paper(task: TaskInfo) -> Plan:
     training = Settings(
         epochs=1500, batch_bags=64, optimizer="adam", learning_rate=3e-4, schedule="constant", precision="bf16"
     )
-    return Plan("paper", "resnet18", "published", training)
+    return Plan(backbone="resnet18", pixels="published", training=training)
 
 
 def augmented(task: TaskInfo) -> Plan:
-    allowed = label_preserving(task.source)
     training = Settings(
         epochs=100,
         batch_bags=32,
         learning_rate=5e-4,
         weight_decay=5e-2,
         warmup_epochs=5,
-        augment=tuple(name for name in ("flip", "rotate90", "crop") if name in allowed),
+        augment=task.allowed("flip", "rotate90", "crop"),
         precision="bf16",
     )
-    return Plan("augmented", resnet_for(task), "data", training)
+    return Plan(backbone=resnet_for(task), training=training)
 
 
 def resnet_for(task: TaskInfo) -> str:

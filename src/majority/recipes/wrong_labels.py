@@ -7,94 +7,72 @@ wrong. If none are, which is the usual case, there is no second training. Instan
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..data.bags import Bags
 from ..data.labels import BagLabels
-from ..errors import InputError, count_noun
-from ..files import write_json
+from ..errors import count_noun
 from ..nn.model import Model
-from ..parsing import read_record
 from ..predict.label_likelihood import Judged, label_evidence
-from ..records import WrongLabels
-from ..training.distributed import from_first
 from .losses import predicted_shares
-from .stages import LABEL_FREE, REMOVE_FILE, ROBUST, STAGES, Run, Trained
+from .running import Trained, merge, run_again, run_stages
+from .stages import ROBUST, Run, Stage
 
 SHARES = (0.0, 0.1, 0.2, 0.4)  # of wrong labels that are tried
 LEAST_EVIDENCE = 3.0  # difference of log-likelihoods from which labels are thought to be wrong
 REMAINING = 0.5  # labels that are assumed to be wrong after corrections, per wrong label before them
 SURE = 0.8  # probability from which the class that seems to have won becomes the label; below, the bag has none
-FOUND = "labels.json"  # what was found, in the folder of the second training
+NAME = "wrong-labels"  # the stage that looks for them
 
 
-def train_without_wrong_labels(run: Run, train: Callable[[Run], Trained]) -> Trained:
-    """Train; if labels seem to be wrong, train again without them."""
-    if run.plan.assumed_wrong == 0:
-        return train(run)
-    if run.chosen is not None:
-        about = run.chosen.about.get("wrong_labels", {})
-        trained = train(_without_wrong_labels(run, run.val, about))
-        return replace(trained, about=trained.about | ({"wrong_labels": about} if about else {}))
-    first = train(run)
-    if first.model.head.sees_instance_labels:
-        return first
-    about = _find_once(run, first.model)
-    corrections: dict[str, str] = about["corrections"]
+def train_without_wrong_labels(run: Run, stages_for: Callable[[Run], list[Stage]]) -> Trained:
+    """Run the stages; if labels seem to be wrong, run them again without these, but for those that need no labels."""
+    listed = stages_for(run)
+    first = run_stages([*listed, Stage(NAME, inputs=(listed[-1].name,), choose=_find)], run)
+    found = first.about["wrong_labels"]
+    corrections: dict[str, str] = found["corrections"]
     if not corrections:
-        return replace(first, about=first.about | {"wrong_labels": about})
+        return first
     relabelled = sum(label != "" for label in corrections.values())
     run.log(
-        f"about {100 * about['share']:.0f} % of the labels seem to be wrong: training again with other labels of "
+        f"about {100 * found['share']:.0f} % of the labels seem to be wrong: training again with other labels of "
         f"{relabelled} bags and without the labels of {len(corrections) - relabelled} (majority review lists such bags)"
     )
-    again = replace(with_corrections(run, about), before=first.about | {"wrong_labels": about})
-    from_first(lambda: _copy_label_free_stages(run, again))
-    second = train(again)
-    return replace(second, first=first, about=second.about | {"wrong_labels": about})
+    again = with_corrections(run, found)
+    given = {stage.name: first.results[stage.name] for stage in first.stages if stage.once}
+    second = run_stages(stages_for(again), again, given)
+    about = {name: value for name, value in first.results[NAME].about.items() if name != "kept"}
+    return replace(second, first=first, about=merge([second.about, about]))
+
+
+def _find(run: Run) -> dict[str, Any]:
+    last = run.stage.inputs[0]
+    found = find_wrong_labels(run.network(last), run.train, run.val, run.plan.assumed_wrong, run.device)
+    return {"wrong_labels": found, "kept": last, "lines": {"wrong labels": describe_wrong_labels(found)}}
+
+
+def train_again(trained: Trained, run: Run) -> Trained:
+    """On all bags, with the labels that the first training found: see `run_again`."""
+    return run_again(trained, _without_wrong_labels(run, run.val, trained.about.get("wrong_labels", {})))
 
 
 def with_corrections(run: Run, about: Mapping[str, Any]) -> Run:
-    """The run with the corrections that `find_wrong_labels` names, of training and validation bags."""
+    """The run, in a folder of its own, with the corrections that `find_wrong_labels` names, of training and validation
+    bags."""
+    again = replace(run, phase=ROBUST, folder=run.folder and run.folder / ROBUST, shared={})
+    again = replace(again, title=run.title and f"{run.title}, again")
     if run.val is run.train:
-        again = _without_wrong_labels(run, run.val, about)
-        return replace(again, val=again.train)
+        corrected = _without_wrong_labels(again, run.val, about)
+        return replace(corrected, val=corrected.train)
     n, corrections = len(run.train), about["corrections"]
     val = _correct(run.val, {str(int(bag) - n): label for bag, label in corrections.items() if int(bag) >= n})
     if not val.bag_labels.known.any():  # labels of which some are wrong choose better than none
         val = run.val
-    return _without_wrong_labels(run, val, about)
-
-
-def _find_once(run: Run, model: Model) -> dict[str, Any]:
-    """What was found before a run was interrupted stays: the second training may have started with these labels."""
-    path = run.folder / ROBUST / FOUND
-    before = from_first(lambda: _read_found(path, len(run.train) + len(run.val)) if path.exists() else None)
-    if before is not None:
-        return {**before}
-    found = find_wrong_labels(model, run.train, run.val, run.plan.assumed_wrong, run.device)
-    if found["corrections"]:
-        from_first(lambda: _write_found(path, found))
-    return found
-
-
-def _read_found(path: Path, bags: int) -> WrongLabels:
-    found = read_record(WrongLabels, path, REMOVE_FILE)
-    for bag in found["corrections"]:
-        if not bag.isdecimal() or int(bag) >= bags:
-            raise InputError(f"{path} is damaged (corrections: {bag!r}, of {bags:,} bags): {REMOVE_FILE}")
-    return found
-
-
-def _write_found(path: Path, found: Mapping[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, dict(found))
+    return _without_wrong_labels(again, val, about)
 
 
 def find_wrong_labels(
@@ -139,25 +117,20 @@ def _without_last_of_class(judged: Judged, given: BagLabels, of_training: int) -
     return np.flatnonzero(judged.contradicted & ~kept).tolist()
 
 
-def describe_wrong_labels(result: Mapping[str, Any]) -> dict[str, str]:
-    """What result.json says of them, as a line of the report page by its title; empty if none were looked for.
+def describe_wrong_labels(found: Mapping[str, Any]) -> str:
+    """For the report page.
 
-    >>> describe_wrong_labels({"wrong_labels": {"share": 0.2, "bags": 250, "corrections": {"3": "oak", "7": ""}}})
-    {'wrong labels': 'about 20 % of 250: the last training had other labels of 1 bag, and left out those of 1'}
-    >>> describe_wrong_labels({"wrong_labels": {"share": 0.0, "bags": 250, "corrections": {}}})
-    {'wrong labels': 'none are assumed among 250'}
+    >>> describe_wrong_labels({"share": 0.2, "bags": 250, "corrections": {"3": "oak", "7": ""}})
+    'about 20 % of 250: the last training had other labels of 1 bag, and left out those of 1'
+    >>> describe_wrong_labels({"share": 0.0, "bags": 250, "corrections": {}})
+    'none are assumed among 250'
     """
-    if "wrong_labels" not in result:
-        return {}
-    found = result["wrong_labels"]
-    if not found["corrections"]:
-        assumed = f"about {100 * found['share']:.0f} %" if found["share"] else "none"
-        changed = ", and no label is contradicted" if found["share"] else ""
-        return {"wrong labels": f"{assumed} are assumed among {found['bags']:,}{changed}"}
-    other = sum(label != "" for label in found["corrections"].values())
-    left_out = len(found["corrections"]) - other
-    used = f"the last training had other labels of {count_noun(other, 'bag')}, and left out those of {left_out:,}"
-    return {"wrong labels": f"about {100 * found['share']:.0f} % of {found['bags']:,}: {used}"}
+    share, corrections = f"about {100 * found['share']:.0f} %" if found["share"] else "none", found["corrections"]
+    if not corrections:
+        return f"{share} are assumed among {found['bags']:,}{', and no label is contradicted' * bool(found['share'])}"
+    other = sum(label != "" for label in corrections.values())
+    used = f"the last training had other labels of {count_noun(other, 'bag')}, and left out those of"
+    return f"{share} of {found['bags']:,}: {used} {len(corrections) - other:,}"
 
 
 def _correct(bags: Bags, corrections: Mapping[str, str]) -> Bags:
@@ -167,33 +140,16 @@ def _correct(bags: Bags, corrections: Mapping[str, str]) -> Bags:
 
 
 def _without_wrong_labels(run: Run, val: Bags, about: Mapping[str, Any]) -> Run:
-    """The run in a folder of its own, with corrected labels of the training bags, which new heads see. Some wrong
-    labels are not found, and some corrections are wrong."""
+    """The run with corrected labels of the training bags, which new heads see. Some wrong labels are not found, and
+    some corrections are wrong."""
     if not about.get("corrections"):
         return run
     train = _correct(run.train, about["corrections"])
 
-    def fresh_model(*args: Any, **options: Any) -> Model:
-        model = run.fresh_model(*args, **options)
+    def build(seed: int = 0, method: str | None = None) -> Model:
+        model = run.build(seed, method)
         model.see_labels(train.bag_labels)
         return model
 
-    return replace(
-        run,
-        folder=run.folder if run.chosen is not None else run.folder / ROBUST,
-        train=train,
-        val=val,
-        fresh_model=fresh_model,
-        title=None if run.title is None else f"{run.title}, again",
-        remaining_wrong=REMAINING * about["share"],
-    )
-
-
-def _copy_label_free_stages(run: Run, again: Run) -> None:
-    for name in LABEL_FREE:
-        place, copy = (one.folder / STAGES / name for one in (run, again))
-        if place.exists() and not copy.exists():
-            unfinished = copy.with_name(f".{name}")  # so a copy that is interrupted does not look finished
-            shutil.rmtree(unfinished, ignore_errors=True)
-            shutil.copytree(place, unfinished)
-            unfinished.rename(copy)
+    remaining = REMAINING * about["share"]
+    return replace(run, train=train, val=val, task=run.task.with_bags(train), build=build, remaining_wrong=remaining)

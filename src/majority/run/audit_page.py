@@ -54,7 +54,7 @@ def write_audit_page(
         "features": _features(population),
     }
     page = {"data": content, "script": Markup(script), "script_hash": Markup(f"sha256-{digest}")}
-    write_text(path, fill("audit.html.jinja", page))
+    write_text(path, fill("audit.html.jinja", "audit", page, {}))
 
 
 def _shown(population: Population, position: int) -> dict[str, Any]:

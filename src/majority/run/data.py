@@ -1,178 +1,106 @@
-"""Data: which bags an experiment works with."""
+"""The bags of a run: its source, opened, and the training, validation and test bags made or taken from it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..data.bags import Bags
 from ..data.joining import join
-from ..data.scenarios import LABELS
 from ..data.training_labels import has_usable_labels, use_instance_labels, used_instances, without_labels_of
-from ..errors import InputError
-from ..io import Parts, Source, is_custom_source, load, names
-from ..io.base import IN_MEMORY
+from ..errors import count_noun
+from ..io import CustomBags, LabelledSet, Parts, Source, load, names
 from ..io.custom.corrections import read_corrections
-from ..io.custom.custom_bags import CustomBags
 from ..log import Log, no_log
 from ..nn.methods import sees_instance_labels
-from ..parsing import check_fields
+from .config import IN_MEMORY, BenchmarkBags, OwnBags, RunConfig
 from .corrections import correct
 
-MAXIMA = {  # what is too low is refused where it is used, which knows more about it
-    "fold": 10**6,
-    "bags": 10**8,
-    "bag_size": 10**8,
-    "data_seed": 2**62,
-    "folds": 10**6,
-    "classes": 10**6,
-    "winner_ratio": 10**6,
-    "instance_labels": 10**8,
-}
 
-NO_CHOICES_OF_BAGS = (  # fields that say how a source is read, or what training sees of its bags
-    "source",
-    "image_size",
-    "features",
-    "bag_column",
-    "label_column",
-    "path_column",
-    "use_instance_labels",
-    "instance_labels",
-)
+class Data(NamedTuple):
+    """What a run is trained on."""
 
-
-@dataclass(frozen=True)
-class Data:
-    """Which bags to use: the same for every method, so that comparisons are paired.
-
-    `scenario` to `with_replacement`, `classes`, `winner_ratio`, `labels` and `wrong_labels` say how bags are made from
-    a labelled set; custom bags are used as they are, or with corrected labels.
-    """
-
-    source: str
-    scenario: str | None = None  # None: various
-    fold: int = 0
-    bags: int | None = None  # None: the default number of the source
-    bag_size: int | None = None
-    ties: str | None = None  # None: lowest
-    with_replacement: bool = False
-    data_seed: int = 0
-    folds: int | None = None  # custom bags only
-    image_size: int | None = None  # of the images of a manifest, in pixels
-    features: tuple[str, ...] | None = None  # columns of a manifest
-    bag_column: str | None = None  # the names of columns in a table of custom bags; None: the usual ones
-    label_column: str | None = None
-    path_column: str | None = None
-    background: str | None = None  # a class that does not vote
-    classes: int | None = None  # use only the first N classes of a labelled data set; None: all
-    winner_ratio: float | None = None  # the first class is the label this many times as often as the last; None: 1
-    labels: str | None = None  # winner (None), or top2; of custom bags: a file of corrected labels
-    wrong_labels: float | None = None  # share of training and validation bags that get a wrong label; None: 0
-    corrections: dict[str, str] | None = None  # the content of the file of corrected labels: by bag
-    use_instance_labels: bool = False  # training sees known labels of instances in training bags
-    instance_labels: int | None = None  # so many of them per class, drawn by the data seed; None: all that are known
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-        for name, highest in MAXIMA.items():
-            value, shown = getattr(self, name), name.replace("_", " ")
-            if value is not None and value > highest:
-                raise InputError(f"{shown} {value}: give at most {highest:,}")
-            if value is not None and value < 1 and name in ("bags", "bag_size", "instance_labels"):
-                raise InputError(f"{shown} {value}: give 1 or more")
-        if self.instance_labels is not None and not self.use_instance_labels:
-            raise InputError(
-                f"instance labels {self.instance_labels}: training uses labels of instances only with "
-                "--use-instance-labels (use_instance_labels=True)"
-            )
-
-    @classmethod
-    def from_options(cls, source: str, options: Mapping[str, Any]) -> Data:
-        """The data that options of `majority train`, or arguments of `majority.train`, describe. They have the names of
-        the fields; None stands for the default, and other names are ignored.
-
-        >>> data = Data.from_options("digits", {"bags": 20, "fold": None, "method": "count"})
-        >>> data.bags, data.fold
-        (20, 0)
-        """
-        given = {item.name: options[item.name] for item in fields(cls) if options.get(item.name) is not None}
-        if "features" in given:
-            given["features"] = tuple(given["features"])
-        return cls(**given | {"source": source})
+    source: Source
+    parts: Parts
+    left_out: tuple[Bags, ...]  # the bags that are in no part, if there are any
 
     @property
-    def path(self) -> str | None:
-        """The absolute path of a source that is a file or folder. Links are kept, as images may lie beside a link."""
-        is_file = self.source != IN_MEMORY and self.source not in names()
-        return os.path.abspath(Path(self.source).expanduser()) if is_file else None
+    def all_bags(self) -> list[Bags]:
+        return [*self.parts.present().values(), *self.left_out]
 
-    @property
-    def is_custom(self) -> bool:
-        """Whether these are bags of your own, in files or in memory; otherwise they are made from a labelled set."""
-        return self.source == IN_MEMORY or is_custom_source(self.source)
 
-    def with_defaults(self) -> Data:
-        """The same data with the defaults for its kind of source filled in, and its corrected labels."""
-        if self.is_custom and self.labels is not None and self.labels not in LABELS and self.corrections is None:
-            return replace(self, corrections=read_corrections(Path(self.labels).expanduser())).with_defaults()
-        if self.source == IN_MEMORY:
-            return self
-        if self.is_custom:
-            if self.folds is not None and self.folds < 3:
-                raise InputError(f"folds {self.folds}: give 3 or more (one for testing, one for validation)")
-            return self
-        if self.folds is not None:
-            raise InputError(
-                f"folds {self.folds}: benchmark sets always have five folds; choose one with --fold (fold=)"
-            )
-        if self.use_instance_labels and self.instance_labels is None:
-            what = "instance labels: every instance of a benchmark set has a label"
-            raise InputError(f"{what}: say how many per class to use, e.g. --instance-labels 5 (instance_labels=5)")
-        return replace(self, scenario=self.scenario or "various", ties=self.ties or "lowest")
+def has_own_bags(source: Source) -> bool:
+    """Whether a source that was opened from Python has its own bags."""
+    return not isinstance(source, LabelledSet)
 
-    def open(self) -> Source:
-        return load(
-            self.source,
-            self.image_size,
-            self.features,
-            bag_column=self.bag_column,
-            label_column=self.label_column,
-            path_column=self.path_column,
-        )
 
-    def parts(self, source: Source, log: Log = no_log) -> Parts:
-        choices = asdict(self.with_defaults())
-        for name in NO_CHOICES_OF_BAGS:
-            choices.pop(name)
-        corrections = choices.pop("corrections")
-        if corrections is None:
-            parts = source.make_parts(**choices)
-        else:
-            parts = correct(source.make_parts(**choices | {"labels": None}), corrections, str(self.labels), log)
-        return self._with_training_labels(parts) if self.use_instance_labels else parts
+def with_corrections(config: RunConfig) -> RunConfig:
+    """The same run with the content of its file of corrected labels."""
+    bags = config.bags
+    if isinstance(bags, BenchmarkBags) or bags.labels is None or bags.corrections is not None:
+        return config
+    corrections = read_corrections(Path(bags.labels).expanduser())
+    return config.model_copy(update={"bags": bags.model_copy(update={"corrections": corrections})})
 
-    def left_out(self, source: Source, parts: Parts) -> tuple[Bags, ...]:
-        """The bags without a label that are in no part because of their groups; empty if there are none."""
-        bags = source.left_out(parts, self.background) if isinstance(source, CustomBags) else None
-        return () if bags is None else (bags,)
 
-    def join(self, parts: Sequence[Bags]) -> Bags:
-        """The bags of all parts, to train on them once more; also with their instance labels if training uses all."""
-        everything = join(parts)
-        uses_all = self.use_instance_labels and self.instance_labels is None
-        return use_instance_labels(everything) if uses_all and has_usable_labels(everything) else everything
+def path_of(bags: OwnBags | BenchmarkBags) -> str | None:
+    """The absolute path of a source that is a file or folder. Links are kept, as images may lie beside a link."""
+    is_file = bags.source != IN_MEMORY and bags.source not in names()
+    return os.path.abspath(Path(bags.source).expanduser()) if is_file else None
 
-    def _with_training_labels(self, parts: Parts) -> Parts:
-        """Of training bags only. Figures leave these instances out, also where they are in bags of other parts."""
-        train = use_instance_labels(parts.train, self.instance_labels, self.data_seed)
-        used = used_instances(train)
-        val, test = (bags and without_labels_of(bags, train.store, used) for bags in (parts.val, parts.test))
-        assert val is not None
-        return Parts(train, val, test)
+
+def open_source(bags: OwnBags | BenchmarkBags) -> Source:
+    if isinstance(bags, BenchmarkBags):
+        return load(bags.source)
+    return load(bags.source, bags.image_size, bags.features, **bags.columns())
+
+
+def read_data(config: RunConfig, source: Source | None = None, log: Log = no_log) -> Data:
+    """The bags of the run, from its source if it is open already. Warnings about them are logged."""
+    source = source or open_source(config.bags)
+    for warning in source.warnings_for(config.labels.background):
+        log(f"warning: {warning}")
+    parts = make_parts(config, source, log)
+    bags = source.left_out(parts, config.labels.background) if isinstance(source, CustomBags) else None
+    return Data(source, parts, () if bags is None else (bags,))
+
+
+def make_parts(config: RunConfig, source: Source, log: Log = no_log) -> Parts:
+    bags, labels = config.bags, config.labels
+    if isinstance(bags, BenchmarkBags):
+        choices = bags.model_dump(exclude={"kind", "source"})
+        parts = source.make_parts(**choices, background=labels.background)
+    else:
+        division: dict[str, Any] = {"fold": bags.fold, "folds": bags.folds, "data_seed": bags.data_seed}
+        parts = source.make_parts(**division, background=labels.background)
+        if bags.corrections is not None:
+            parts = correct(parts, bags.corrections, str(bags.labels), log)
+    return _with_training_labels(parts, config) if labels.learns_instances else parts
+
+
+def join_all(data: Data, config: RunConfig) -> Bags:
+    """All bags, to train on them once more; also with their instance labels if training uses all."""
+    everything, labels = join(data.all_bags), config.labels
+    uses_all = labels.learns_instances and labels.instance_labels is None
+    return use_instance_labels(everything) if uses_all and has_usable_labels(everything) else everything
+
+
+def _with_training_labels(parts: Parts, config: RunConfig) -> Parts:
+    """Of training bags only. Figures leave these instances out, also where they are in bags of other parts."""
+    train = use_instance_labels(parts.train, config.labels.instance_labels, config.bags.data_seed)
+    used = used_instances(train)
+    val, test = (bags and without_labels_of(bags, train.store, used) for bags in (parts.val, parts.test))
+    assert val is not None
+    return Parts(train, val, test)
+
+
+def log_left_out(left_out: Sequence[Bags], refit: bool, log: Log) -> None:
+    for bags in left_out:
+        until = " until the training on all bags" if refit else ""
+        what = "other bags of their groups are validation or test bags"
+        log(f"{count_noun(len(bags), 'bag')} without a label left out{until}: {what}")
 
 
 def fingerprints(parts: Parts, method: str) -> list[str | None]:

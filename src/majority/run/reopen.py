@@ -5,23 +5,22 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..data.bags import Bags
 from ..errors import InputError, count_noun
 from ..io import Parts, Source, is_custom_source
-from ..io.base import IN_MEMORY
 from ..io.custom import Block, ColumnNames, CustomBags, ReadOptions
 from ..io.custom.load import load_custom
 from ..io.embed import embed_bags
 from ..io.embedding import Embedding
 from ..io.encoders.network import reopen_network
-from ..io.image_summary import ImageFileSummary
 from ..log import Log, no_log
-from ..parsing import parse_record
 from ..predict.classifier import CLASSIFIER, AveragedClassifier, Classifier
-from .data import fingerprints
-from .folder import CONFIG, classifier_file, data_of, finished_file, fold_folders, read_config, source_of
+from .config import IN_MEMORY, BenchmarkBags, Columns, OwnBags, RunConfig
+from .data import fingerprints, make_parts, open_source
+from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
+from .record import RunRecord
 
 
 class Opened(NamedTuple):
@@ -55,14 +54,14 @@ def open_bags(
     if folds and (source is None or not is_custom_source(source)):
         raise InputError(f"{folder} holds the runs of a cross-validation: give the bags to classify as SOURCE")
     if source is not None and is_custom_source(source):
-        config = read_config(folds[0] if folds else folder)
+        record = read_config(folds[0] if folds else folder)
         which: list[str] = []
         classifier = _classifier_for_others(folder, folds, device, which.append)
-        options = replace(read_options(classifier, config, labels, unlabelled, names), block=block, review=review)
+        options = replace(read_options(classifier, record, labels, unlabelled, names), block=block, review=review)
         custom = load_custom(Path(source).expanduser(), options)
         for line in (*which, *(f"warning: {warning}" for warning in custom.warnings_for(None))):
             log(line)
-        custom = _embedded_alike(custom, _embedding(config), folder, source, device, log)
+        custom = _embedded_alike(custom, record.embedding, folder, source, device, log)
         background = classifier.model.spec.background
         bags = custom.bags if background is None else custom.bags.with_background(classifier.classes[background.index])
         classifier.model.spec.check(bags.store)
@@ -78,21 +77,18 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
     """A run's classifier, the bags it was trained with (or those of another source with the same choices), and their
     source. The test bags are None if the source has none."""
     folder = Path(folder)
-    config = read_config(folder)
+    record = read_config(folder)
     classifier = open_classifier(folder, device)
-    data = replace(data_of(config), source=source_of(config))
-    if source is None and data.source == IN_MEMORY:
+    if source is None and record.run.bags.source == IN_MEMORY:
         raise InputError(f"{folder} was trained on bags in memory, from Python: give the bags to use as SOURCE")
-    if source is not None:
-        data = replace(data, source=source, folds=None, image_size=None, features=None)
-        data = replace(data, bag_column=None, label_column=None, path_column=None)
-    path = config.get("source_path")
-    if source is None and path and not os.path.exists(data.source):
+    path, place = record.source_path, source or source_of(record)
+    if source is None and path and not os.path.exists(place):
         raise InputError(f"the bags that {folder} was trained on are gone: put them back, or a link to them, at {path}")
-    opened = data.open()
-    parts = data.parts(opened)
-    if source is None and fingerprints(parts, config["method"]) != config["data"]["fingerprint"]:
-        raise InputError(f"{data.source} has changed since {folder} was trained: put the old files back or train again")
+    config = _with_source(record.run, place, is_same=source is None)
+    opened = open_source(config.bags)
+    parts = make_parts(config, opened)
+    if source is None and fingerprints(parts, record.method) != record.fingerprint:
+        raise InputError(f"{place} has changed since {folder} was trained: put the old files back or train again")
     if parts.train.classes != tuple(classifier.classes):
         raise InputError(
             f"{source} has the classes {', '.join(parts.train.classes)}; "
@@ -101,9 +97,12 @@ def reopen(folder: str | Path, source: str | None = None, device: str = "auto") 
     return classifier, parts, opened
 
 
-def _embedding(config: dict[str, Any]) -> Embedding | None:
-    facts = config.get("embedding")
-    return parse_record(Embedding, facts, CONFIG, field="embedding") if facts else None
+def _with_source(config: RunConfig, source: str, is_same: bool) -> RunConfig:
+    """The same run on the bags of another source, or of its own, which may be at another place now."""
+    bags: OwnBags | BenchmarkBags = config.bags.model_copy(update={"source": source})
+    if isinstance(bags, OwnBags) and not is_same:  # a labelled set: bags like those by default
+        bags = BenchmarkBags(source=source, fold=bags.fold, data_seed=bags.data_seed)
+    return config.model_copy(update={"bags": bags})
 
 
 def _embedded_alike(
@@ -140,11 +139,10 @@ def _classifier_for_others(folder: Path, folds: list[Path], device: str, log: Lo
 
 
 def read_options(
-    classifier: Classifier, config: dict[str, Any], labels: bool, unlabelled: bool, names: ColumnNames | None
+    classifier: Classifier, record: RunRecord, labels: bool, unlabelled: bool, names: ColumnNames | None
 ) -> ReadOptions:
     """Read other files in the same way as those that the classifier was trained on."""
-    spec, columns, images = classifier.model.spec, config.get("columns"), config.get("images")
-    embedding, data = _embedding(config), data_of(config)
+    spec, embedding, bags = classifier.model.spec, record.embedding, record.run.bags
     height, width, channels = spec.instance_shape if spec.images else (0, 0, 0)
     return ReadOptions(
         labels,
@@ -153,8 +151,12 @@ def read_options(
         classes=spec.classes,
         image_size=(height, width) if spec.images else None,
         channels=channels if spec.images else None,
-        trained_images=parse_record(ImageFileSummary, images, CONFIG, field="images") if images else None,
-        features=tuple(columns) if columns else None,
-        names=names or ColumnNames(data.bag_column, data.label_column, data.path_column),
+        trained_images=record.images,
+        features=record.columns,
+        names=names or column_names(bags if isinstance(bags, OwnBags) else Columns()),
         encoder_shape=None if embedding is None else embedding.image_shape,
     )
+
+
+def column_names(columns: Columns) -> ColumnNames:
+    return ColumnNames(*columns.columns().values())

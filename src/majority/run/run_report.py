@@ -56,12 +56,12 @@ def write_report(
     classified: ClassifiedBags | None = None,
 ) -> Path:
     """Write the page of a finished run from its bags, or from those of another source."""
-    config = read_config(folder)
-    trained_on = source is not None and is_trained_on(config, source)
+    record = read_config(folder)
+    trained_on = source is not None and is_trained_on(record, source)
     history = [dict(record) for record in read_records(Epoch, folder / METRICS)]
-    facts = RunFacts(config, read_result(folder), history, trained_on)
+    facts = RunFacts(record, read_result(folder), history, trained_on)
     if source is None:
-        write_model_card(folder, config, facts.result, classifier, parts)
+        write_model_card(folder, record, facts.result, classifier, parts)
     return write_page(folder, facts, classifier, parts, opened, source, classified)
 
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..io import Parts, Source
-from ..io.base import IN_MEMORY
 from ..io.in_memory import as_source
 from ..log import no_log
-from ..nn.methods import AUTO
 from ..parsing import read_records
 from ..predict.classifier import Classifier
-from ..recipes import DEFAULT
 from ..records import Epoch
 from ..training.callbacks import Callback
 from ..training.distributed import from_first, in_turn, is_first
 from ..training.run_files import METRICS
-from .data import Data
-from .experiment import Experiment
+from .config import IN_MEMORY, Machine, RunConfig
+from .config_options import checked
+from .config_text import plain
+from .data import has_own_bags
+from .experiment import How, run_experiment
 from .folder import classifier_file
 from .report.page import REPORT
 
@@ -61,48 +61,22 @@ class TrainedRun:
         return f"TrainedRun(method {self.result['method']}, recipe {self.result['recipe']}, {accuracy})"
 
 
-@check_arguments
 def train(
     source: str | Path | Source | Bags | Parts | Sequence[Bags | None],
     *,
-    method: str = AUTO,
-    method_options: Mapping[str, Any] | None = None,
-    recipe: str = DEFAULT,
-    settings: Mapping[str, Any] | None = None,  # such as {"training.epochs": 10}: those of --set
     out: str | Path | None = None,
-    seed: int = 0,
     device: str = "auto",
     callbacks: Sequence[Callback] = (),
-    refit: bool | None = None,  # train once more on all labelled bags; None: your own bags, if the recipe is census
     verbose: bool = True,  # print what the command prints, and the progress
-    like: str | None = None,
-    scenario: str | None = None,
-    fold: int = 0,
-    folds: int | None = None,
-    bags: int | None = None,
-    bag_size: int | None = None,
-    ties: str | None = None,
-    with_replacement: bool = False,
-    data_seed: int = 0,
-    image_size: int | None = None,
-    features: Sequence[str] | None = None,
-    bag_column: str | None = None,
-    label_column: str | None = None,
-    path_column: str | None = None,
-    background: str | None = None,
-    background_share: float | None = None,
-    classes: int | None = None,
-    winner_ratio: float | None = None,
-    labels: str | None = None,
-    use_instance_labels: bool = False,
-    instance_labels: int | None = None,
-    wrong_labels: float | None = None,
+    **options: Any,
 ) -> TrainedRun:
     """Train as `majority train` does: choose a recipe, train all its stages, evaluate, and write the report.
 
     The source is a name or a path, what `load_source` returns, `Bags` (divided 60/20/20 or into `folds`), or a tuple of
-    bags (train, val) or (train, val, test), such as the result of `make_parts`. All other arguments are the options of
-    the command, with the same defaults; with `folds`, one call trains one `fold`, where the command trains all.
+    bags (train, val) or (train, val, test), such as the result of `make_parts`. The options are those of the command,
+    with the same names, bounds and defaults, such as `method="count"`, `recipe="quick"`, `epochs=10`, `seed=1`,
+    `method_options={"of": "counts"}` and `settings={"training.weight_decay": 0.05}`: the page of settings lists them.
+    With `folds`, one call trains one `fold`, where the command trains all.
 
     With `refit`, a second training has all labelled bags, and `classifier` of the returned object is that one;
     `metrics` and `report` are those of the first, which did not see the test bags. It is the default for bags of your
@@ -116,24 +90,21 @@ def train(
 
     >>> import majority
     >>> train, val, test = majority.load_source("digits").make_parts(scenario="large", bags=40, bag_size=16)
-    >>> settings = {"training.epochs": 2}
-    >>> run = majority.train((train, val, test), method="count", recipe="quick", settings=settings, verbose=False)
+    >>> run = majority.train((train, val, test), method="count", recipe="quick", epochs=2, verbose=False)
     >>> run.classifier.predict(test.instances()).shape
     (160,)
     >>> 0 < run.metrics["instance_accuracy"] < 1
     True
     """
-    given = dict(locals())  # the arguments
-    is_named = isinstance(source, str | Path)
-    data = Data.from_options(str(source) if is_named else IN_MEMORY, given)
-    experiment = Experiment(
-        data, method, dict(method_options or {}), recipe, seed, dict(settings or {}), background_share, like, refit
-    )
-    opened = None if is_named else as_source(source)
+    opened = None if isinstance(source, str | Path) else as_source(source)
+    name = os.fspath(source) if isinstance(source, str | Path) else IN_MEMORY
+    config = RunConfig.from_options(name, own=None if opened is None else has_own_bags(opened), **options)
+    checked(Machine, {"device": device} | ({} if out is None else {"out": plain(out)}))
     temporary = tempfile.TemporaryDirectory(prefix="majority-") if out is None and is_first() else None
     folder = from_first(lambda: Path(temporary.name if temporary else out or ""))
     log = print if verbose else no_log
-    result = experiment.run(folder, device, log, source=opened, callbacks=callbacks, progress=verbose)
+    how = How(device, log, callbacks=callbacks, progress=verbose)
+    result = run_experiment(config, folder, how, opened)
     # Before any process may remove the folder.
     classifier = in_turn(lambda: Classifier.load(classifier_file(folder), device))
     return TrainedRun(folder, classifier, result, temporary)

@@ -105,7 +105,7 @@ def fit(
         torch.random.fork_rng(devices=[chosen_device] if on_gpu else []),
         cudnn_benchmark(on_gpu and few_shapes),
         compiled(*to_compile),
-        show_progress(title) as progress,
+        show_progress(title, callbacks) as callbacks,
     ):
         try:
             loop = _Loop(
@@ -119,7 +119,7 @@ def fit(
                 soft_labels=soft_labels,
                 capture=capture,
             )
-            return loop.run(title, Path(folder) if folder else None, [progress, *callbacks])
+            return loop.run(title, Path(folder) if folder else None, callbacks)
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise

@@ -4,80 +4,107 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .callbacks import Callback
-from .state import Fitted
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 SECONDS_APART = 60  # between the lines of a log, at least
 
 
-@contextmanager
-def show_progress(title: str | None) -> Iterator[Callback]:
-    """Yield the callback that shows the epochs of a training; without a title it shows nothing."""
-    if title is None:
-        yield Callback()
-    elif sys.stderr.isatty():
-        bar = ProgressBar()
-        try:
-            yield bar
-        finally:
-            bar.stop()
-    else:
-        yield ProgressLines()
+class Progress(Callback):
+    """Of one training, or of all `epochs` of several; `before` is how many the finished ones of them had."""
 
-
-class ProgressBar(Callback):
-    """A bar with the losses of the last epoch. It disappears when it is stopped."""
-
-    def __init__(self) -> None:
-        self.progress: Progress | None = None
+    def __init__(self, epochs: int | None = None) -> None:
+        self.epochs, self.before = epochs, 0
 
     def on_fit_start(self, title: str | None, done: int, total: int) -> None:
+        self.show(title or "", self.before + done, self.epochs or total)
+
+    def on_epoch_end(self, record: dict[str, Any]) -> None:
+        self.show_epoch(self.before + record["epoch"] + 1, _format_losses(record))
+
+    def show(self, title: str, done: int, total: int) -> None: ...
+
+    def show_epoch(self, done: int, losses: str) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@contextmanager
+def show_stages(title: str | None, epochs: int | None) -> Iterator[Progress | None]:
+    """Yield the callback that shows so many epochs of several trainings; without a title there is none."""
+    if title is None:
+        yield None
+        return
+    progress = ProgressBar(epochs) if sys.stderr.isatty() else ProgressLines(epochs)
+    try:
+        yield progress
+    finally:
+        progress.stop()
+
+
+@contextmanager
+def show_progress(title: str | None, callbacks: Sequence[Callback]) -> Iterator[list[Callback]]:
+    """Yield the callbacks and, first, the one that shows the epochs of a training, unless one of them does."""
+    shown = any(isinstance(callback, Progress) for callback in callbacks)
+    with show_stages(None if shown else title, None) as progress:
+        yield [*([progress] if progress else []), *callbacks]
+
+
+class ProgressBar(Progress):
+    """A bar with the losses of the last epoch. It disappears when it is stopped."""
+
+    def __init__(self, epochs: int | None = None) -> None:
+        super().__init__(epochs)
+        self.bar: Any = None
+        self.task: Any = None
+
+    def show(self, title: str, done: int, total: int) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+        if self.bar is not None:
+            self.bar.update(self.task, description=title, completed=done, losses="")
+            return
         description, losses = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[losses]}")
         columns = (description, BarColumn(), MofNCompleteColumn(), losses, TimeRemainingColumn())
         # What callbacks print is moved above the bar, unless it goes to a file.
         to_terminal = sys.stdout.isatty()
-        self.progress = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=to_terminal)
-        self.task = self.progress.add_task(title or "", total=total, completed=done, losses="")
-        self.progress.start()
+        self.bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=to_terminal)
+        self.task = self.bar.add_task(title, total=total, completed=done, losses="")
+        self.bar.start()
 
-    def on_epoch_end(self, record: dict[str, Any]) -> None:
-        if self.progress is not None:
-            self.progress.update(self.task, completed=record["epoch"] + 1, losses=_format_losses(record))
-
-    def on_fit_end(self, fitted: Fitted) -> None:
-        self.stop()
+    def show_epoch(self, done: int, losses: str) -> None:
+        if self.bar is not None:
+            self.bar.update(self.task, completed=done, losses=losses)
 
     def stop(self) -> None:
-        if self.progress is not None:
-            self.progress.stop()
-            self.progress = None
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
 
 
-class ProgressLines(Callback):
+class ProgressLines(Progress):
     """One line about the last epoch, at most every SECONDS_APART seconds."""
 
-    def on_fit_start(self, title: str | None, done: int, total: int) -> None:
-        self.title, self.done, self.total = title, done, total
-        self.started = self.printed_at = time.monotonic()
+    def __init__(self, epochs: int | None = None) -> None:
+        super().__init__(epochs)
+        self.trained, self.started = 0, time.monotonic()
+        self.printed_at = self.started
 
-    def on_epoch_end(self, record: dict[str, Any]) -> None:
-        now = time.monotonic()
+    def show(self, title: str, done: int, total: int) -> None:
+        self.title, self.total = title, total
+
+    def show_epoch(self, done: int, losses: str) -> None:
+        now, self.trained = time.monotonic(), self.trained + 1
         if now - self.printed_at >= SECONDS_APART:
-            self.printed_at, trained = now, record["epoch"] + 1
-            left = (now - self.started) / (trained - self.done) * (self.total - trained)
-            progress = f"{trained} of {self.total} epochs · about {timedelta(seconds=round(left))} left"
-            print(f"{self.title}: {progress} · {_format_losses(record)}", file=sys.stderr, flush=True)
+            self.printed_at = now
+            left = timedelta(seconds=round((now - self.started) / self.trained * (self.total - done)))
+            progress = f"{done} of {self.total} epochs · about {left} left"
+            print(f"{self.title}: {progress} · {losses}", file=sys.stderr, flush=True)
 
 
 def _format_losses(record: dict[str, Any]) -> str:

@@ -3,7 +3,6 @@
 import builtins
 import hashlib
 import io
-import json
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -99,7 +98,7 @@ def test_a_missing_file_is_downloaded_once(publish, cache, requests, capfd):
     publish("good")
     assert len(sources.load("breastmnist").store) == 30
     assert (cache / NAME).read_bytes() == CONTENT
-    assert contents(cache) == [NAME, "verified.json"]
+    assert contents(cache) == [NAME]
     assert sources.load("breastmnist").classes == ("malignant", "normal, benign")
     assert requests == ["/good?download=1"]
     assert "━" not in capfd.readouterr().err  # no progress bar if stderr is not a terminal
@@ -109,8 +108,8 @@ def test_a_missing_file_is_downloaded_once(publish, cache, requests, capfd):
     ("page", "cause"),
     [
         ("wrong", hashlib.md5(CONTENT).hexdigest()),
-        ("absent", "404 Not Found"),
-        ("broken", "connection was interrupted"),
+        ("absent", "404 Client Error"),
+        ("broken", "IncompleteRead"),
     ],
 )
 def test_a_failed_download_names_its_cause_and_cures_and_leaves_no_file(publish, cache, page, cause):
@@ -159,7 +158,7 @@ def test_a_known_sha256_is_checked(publish, cache, monkeypatch, sha256):
     url = publish("good")
     monkeypatch.setitem(PUBLISHED, NAME, Published(url, hashlib.md5(CONTENT).hexdigest(), sha256))
     if sha256 == "0" * 64:
-        with pytest.raises(InputError, match=f"does not have the published sha256 {sha256}"):
+        with pytest.raises(InputError, match=sha256):
             sources.load("breastmnist")
         cache.mkdir(parents=True, exist_ok=True)
         (cache / NAME).write_bytes(CONTENT)
@@ -171,7 +170,7 @@ def test_a_known_sha256_is_checked(publish, cache, monkeypatch, sha256):
 
 def test_no_connection(cache, monkeypatch):
     monkeypatch.setitem(PUBLISHED, NAME, Published("http://127.0.0.1:9/file", "0" * 32))
-    with pytest.raises(InputError, match=r"breastmnist\.npz.*http://127.0.0.1:9/file.*no connection"):
+    with pytest.raises(InputError, match=r"breastmnist\.npz.*http://127.0.0.1:9/file.*Connection refused"):
         sources.load("breastmnist")
     assert contents(cache) == []
 
@@ -259,59 +258,6 @@ def test_a_damaged_file_is_refused_and_not_changed(publish, cache, tmp_path, mon
     (folder / NAME).unlink()
     assert len(sources.load("breastmnist").store) == 30
     assert len(requests) == 1
-
-
-@pytest.fixture
-def hashed(monkeypatch) -> list[str]:
-    """The names of the files whose md5 was computed."""
-    computed, compute = [], hashlib.file_digest
-
-    def count(file, digest):
-        computed.append(Path(file.name).name)
-        return compute(file, digest)
-
-    monkeypatch.setattr(hashlib, "file_digest", count)
-    return computed
-
-
-@pytest.fixture
-def cached_file(publish, cache) -> Path:
-    publish("good")
-    cache.mkdir(parents=True)
-    (cache / NAME).write_bytes(CONTENT)
-    return cache / NAME
-
-
-def test_the_md5_is_computed_once_until_the_file_changes(cached_file, hashed):
-    for _ in range(3):
-        fetch.fetch(NAME)
-    assert hashed == [NAME]
-    cached_file.write_bytes(CONTENT[:-1] + b"x")
-    with pytest.raises(InputError, match="damaged"):
-        fetch.fetch(NAME)
-    assert hashed == [NAME] * 2
-
-
-def test_a_note_of_another_md5_does_not_count(cached_file, hashed, monkeypatch):
-    fetch.fetch(NAME)
-    monkeypatch.setitem(PUBLISHED, NAME, Published("http://127.0.0.1:9/file", "0" * 32))
-    with pytest.raises(InputError, match="damaged"):
-        fetch.fetch(NAME)
-
-
-@pytest.mark.parametrize("notes", ["", "{", "[1]", json.dumps({"other": None})])
-def test_damaged_notes_are_harmless(cached_file, cache, hashed, notes):
-    (cache / fetch.NOTES).write_text(notes)
-    for _ in range(2):
-        fetch.fetch(NAME)
-    assert hashed == [NAME]
-
-
-def test_notes_that_cannot_be_written_are_harmless(cached_file, cache, hashed):
-    (cache / fetch.NOTES).mkdir()
-    for _ in range(2):
-        fetch.fetch(NAME)
-    assert hashed == [NAME] * 2
 
 
 def test_a_path_that_does_not_exist(tmp_path, majority):

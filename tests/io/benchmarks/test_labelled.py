@@ -31,6 +31,7 @@ def test_folds_are_shuffled():
     assert abs(np.corrcoef(positions, np.arange(len(positions)))[0, 1]) < 0.2
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_stratified_folds_share_each_class_within_one(seed):
     labelled = vectors(403, stratified=True)
@@ -40,6 +41,7 @@ def test_stratified_folds_share_each_class_within_one(seed):
     assert {len(part) for part in folds} == {80}
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_folds_never_divide_a_group(seed):
     groups = np.random.default_rng(1).integers(0, 40, 403)
@@ -63,6 +65,7 @@ def test_too_few_instances_or_groups():
         vectors(300, groups=np.arange(300) % 3).folds(0)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("fold", range(5))
 def test_a_fold_is_for_testing_the_next_for_validation_and_the_rest_for_training(fold):
     labelled = vectors(2000)
@@ -151,6 +154,7 @@ def test_a_background_is_not_part_of_the_winner_ratio():
     assert (abs(counts[[0, 2, 3]] - np.array([4, 2, 1]) * 3000 / 7) < 120).all()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("given", "message"),
     [

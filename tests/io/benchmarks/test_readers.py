@@ -110,6 +110,7 @@ BAD_ARRAYS = [
 ]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("changes", "message"), BAD_ARRAYS)
 def test_bad_npz(save, changes, message):
     with pytest.raises(InputError, match=message) as caught:
@@ -159,6 +160,7 @@ BAD_MATS = [
 ]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("content", "message"), BAD_MATS)
 def test_bad_mat(save_mat, content, message):
     with pytest.raises(InputError, match=message) as caught:

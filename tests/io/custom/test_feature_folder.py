@@ -45,6 +45,7 @@ def test_hidden_files_are_ignored(tmp_path, make):
     assert len(load_source(tmp_path / "slides").bags) == 12
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_every_format(tmp_path, majority, make, suffix):
     make.folder(tmp_path / "slides", suffix=suffix, write=FORMATS[suffix])
@@ -85,6 +86,7 @@ def test_tensors_that_require_gradients_are_read(tmp_path, make):
     assert np.array_equal(load_source(tmp_path / "slides").bags.store, load_source(tmp_path / "plain").bags.store)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("other", "in_memory"),
     [(".NPY", True), (".Npz", False), (".H5", True), (".hdf5", False), (".HDF5", True), (".PT", False), (".pth", True)],
@@ -216,6 +218,7 @@ def test_a_partitioned_parquet_table_is_joined_by_the_cure(tmp_path, monkeypatch
     assert joined.bags.classes == ("7", "12")
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("wrong", WRONG)
 def test_a_wrong_folder_is_refused_by_check_and_by_train(tmp_path, majority, make, says, wrong):
     damage, facts = WRONG[wrong]

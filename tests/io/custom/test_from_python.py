@@ -12,6 +12,7 @@ PIECES = [RNG.normal(size=(size, 3)).astype(np.float32) for size in (2, 4, 1)]
 LABELS = ["cat", "dog", "cat"]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "wrap",
     [

@@ -163,6 +163,7 @@ def test_damaged_pixels_are_decoded_again(content, cache, place):
     assert np.array_equal(load_source(place).bags.store, before)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("values", [[None, -1], [5, None], [9, 5], [0, 2**16]])
 def test_damaged_values_of_16_bits_in_a_note_are_found_again(values, cache, place):
     load_source(place)

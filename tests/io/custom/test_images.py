@@ -354,7 +354,7 @@ def test_train_and_predict_images(tmp_path, majority, make):
     words = ("--epochs", 6, "--device", "cpu", "--image-size", 8, "--no-refit", "--out", tmp_path / "run")
     code, _, err = majority("train", place, *words)
     assert (code, err) == (0, "")
-    assert json.loads((tmp_path / "run/config.json").read_text())["data"]["image_size"] == 8
+    assert json.loads((tmp_path / "run/config.json").read_text())["run"]["bags"]["image_size"] == 8
     other = tmp_path / "other"
     other.mkdir()
     table = make.images(other, bags=3, pixels=(20, 20)).drop(columns="bag_label")
@@ -380,7 +380,7 @@ def test_like_allows_the_augmentations_of_a_known_source(tmp_path, majority, mak
     assert says(err, "like is pathmnist")
     code, _, err = majority("train", tmp_path / "no such file.csv", "--like", "mars")  # refused before data are read
     assert code == 2
-    assert says(err, "--like", "'mars'", "cifar10, svhn")
+    assert says(err, "like", "'mars'", "cifar10, svhn")
     code, _, err = majority("train", "digits", "--like", "cifar10", "--out", tmp_path / "other")
     assert code == 2
     assert says(err, "like cifar10", "digits", "known")
@@ -389,12 +389,12 @@ def test_like_allows_the_augmentations_of_a_known_source(tmp_path, majority, mak
 def test_a_note_if_like_has_no_effect(tmp_path, majority, make, says):
     table = save(make.images(tmp_path), tmp_path)
     words = ["train", table, "--recipe", "quick", "--epochs", "1", "--out", tmp_path / "run"]
-    assert says(majority(*words, "--like", "svhn")[1], "note: recipe quick ", "--like", "has no effect")
+    assert says(majority(*words, "--like", "svhn")[1], "note: recipe quick ", "like", "has no effect")
 
 
 def test_like_is_refused_for_vectors(tmp_path, majority, make, says):
     table = save(make.table(), tmp_path)
     code, _, err = majority("train", table, "--out", tmp_path / "run", "--like", "pathmnist")
     assert code == 2
-    assert says(err, "like pathmnist", "vectors", "leave out --like")
+    assert says(err, "like pathmnist", "vectors", "leave it out")
     assert not (tmp_path / "run").exists()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["Label", "LABEL", "labels", "lable", "Second_Label", "bag_lable"])
 def test_a_column_that_is_almost_a_label_is_no_feature(tmp_path, majority, check, make, says, name):
     table, place = make.table(), tmp_path / "bags.csv"

@@ -37,6 +37,7 @@ def test_groups_are_never_divided():
         assert sum(map(len, groups)) == len(set.union(*groups)) == 10
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("background", [None, "ground"])
 @pytest.mark.parametrize("tested", [None, "folds", "train", "test"])
 def test_unlabelled_bags_of_groups_in_other_parts_are_left_out(tested, background):
@@ -101,6 +102,7 @@ def test_a_class_without_training_bags_is_refused():
         CustomBags("example", made, split).make_parts()
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_class_with_one_bag_is_in_the_training_part(seed):
     made = Bags.from_lists([np.ones((2, 3))] * 12, ["a", "b"] * 5 + ["y", "z"])
@@ -223,7 +225,7 @@ def test_defaults_of_a_benchmark_run_are_recorded(tmp_path, majority):
     words = ("--bags", 8, "--bag-size", 8, *TRAIN, "--out", tmp_path / "run")
     assert majority("train", "digits", *words)[0] == 0
     assert json.loads((tmp_path / "run/result.json").read_text())["scenario"] == "various"
-    data = json.loads((tmp_path / "run/config.json").read_text())["data"]
+    data = json.loads((tmp_path / "run/config.json").read_text())["run"]["bags"]
     assert (data["scenario"], data["ties"], data["fold"]) == ("various", "lowest", 0)
     code, out, _ = majority("train", "digits", "--scenario", "various", *words)
     assert code == 0

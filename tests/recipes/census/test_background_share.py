@@ -11,13 +11,12 @@ import torch
 import majority
 from majority import Bags, Settings, build_model
 from majority.io import Parts
-from majority.recipes import Chosen, Plan, Run, census
-from majority.recipes.census import CensusSettings
 from majority.recipes.census.background_share import SHARES, choose_share, expected_share
-from majority.recipes.census.discriminants import discriminants, is_applicable
+from majority.recipes.census.discriminants import discriminants
+from majority.recipes.census.vectors import VectorSettings
 
 HEAD = Settings(epochs=15, batch_bags=16, learning_rate=0.05)
-SETTINGS = CensusSettings(head=HEAD, teachers=1, teacher_epochs=2)
+OWN = VectorSettings(head=HEAD, teachers=1, teacher_epochs=2)
 TRAINING = Settings(epochs=2, batch_bags=16)
 
 
@@ -48,29 +47,24 @@ def make_parts(share=0.4, bags=45, background="z", seed=0):
     return Parts(part(bags), part(bags), part(bags))
 
 
-def run_of(folder, parts, share=None, chosen=None, settings=SETTINGS):
-    def fresh(number=0, method=None):
-        return build_model(parts.train, method or "soft-count", "mlp", seed=number, background_share=share)
-
-    plan = Plan("census", "mlp", training=TRAINING, own=settings)
-    return Run(folder, parts.train, parts.val, plan, fresh, None, "cpu", chosen=chosen)
-
-
-def scrambled(bags, seed=1):
-    return bags._with(instance_labels=np.random.default_rng(seed).permutation(bags.instance_labels))
+@pytest.fixture(scope="module")
+def train(train_census):
+    return lambda parts, own=OWN, **more: train_census(
+        parts, own, "soft-count", backbone="mlp", training=TRAINING, **more
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
 def few_shares():
     """Three shares are enough to see a choice."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("majority.recipes.census.background_share.SHARES", (0.06, 0.25, 0.6))
+        patch.setattr("majority.recipes.census.parts.SHARES", (0.06, 0.25, 0.6))
         yield
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return census.train(run_of(tmp_path_factory.mktemp("whole"), make_parts()))
+def whole(train):
+    return train(make_parts())
 
 
 # ---------------------------------------------------------------- the choice
@@ -113,7 +107,6 @@ def test_discriminants_leave_the_background_out(background):
         [marked.classes[label] for label in marked.labels],
         "abc",
     )
-    assert is_applicable(marked, 8)
     found, expected = (discriminants(build_model(bags, "soft-count", "mlp"), bags, "cpu") for bags in (marked, plain))
     assert torch.equal(found[number], torch.zeros(8))
     torch.testing.assert_close(found[[i for i in range(4) if i != number]], expected)
@@ -125,34 +118,31 @@ def test_discriminants_leave_the_background_out(background):
 def test_a_frequent_background_is_found_without_its_share(whole):
     assert whole.about["background"]["share"] == 0.25
     assert whole.model.spec.background.share == whole.about["background"]["share"]
-    assert len([name for name in whole.stages if name.startswith("share-")]) == 3
+    assert len([name for name in whole.trainings if name.startswith("share-")]) == 3
 
 
-def test_a_background_of_little_share_is_not_made_large(tmp_path):
-    settings = replace(SETTINGS, head=replace(HEAD, epochs=30))
-    trained = census.train(run_of(tmp_path, make_parts(share=0.05), settings=settings))
+def test_a_background_of_little_share_is_not_made_large(train):
+    trained = train(make_parts(share=0.05), replace(OWN, head=replace(HEAD, epochs=30)))
     assert trained.about["background"]["share"] == 0.06
 
 
-def test_instance_labels_change_neither_choice_nor_weights(tmp_path, whole, same):
-    parts = make_parts()
-    other = census.train(run_of(tmp_path, parts._replace(train=scrambled(parts.train), val=scrambled(parts.val))))
+def test_instance_labels_change_neither_choice_nor_weights(train, whole, same, scrambled):
+    other = train(scrambled(make_parts()))
     assert other.about["background"] == whole.about["background"]
     assert same(other.model, whole.model)
 
 
-def test_a_given_share_is_used_as_it_is(tmp_path):
-    trained = census.train(run_of(tmp_path, make_parts(), share=0.3))
+def test_a_given_share_is_used_as_it_is(train):
+    trained = train(make_parts(), share=0.3)
     assert "background" not in trained.about
-    assert not any(name.startswith("share-") for name in trained.stages)
+    assert not any(name.startswith("share-") for name in trained.trainings)
     assert trained.model.spec.background.share == 0.3
 
 
-def test_a_second_training_on_all_bags_has_the_share_that_was_chosen(tmp_path, whole):
-    chosen = Chosen(whole.chosen.epochs, whole.about)
-    again = census.train(run_of(tmp_path, make_parts(), chosen=chosen))
+def test_a_second_training_on_all_bags_has_the_share_that_was_chosen(train, whole):
+    again = train(make_parts(), chosen=whole)
     assert again.model.spec.background.share == whole.about["background"]["share"]
-    assert not any(name.startswith("share-") for name in again.stages)
+    assert not any(name.startswith("share-") for name in again.trainings)
 
 
 def test_a_share_that_cannot_be_found_is_reported(tmp_path):

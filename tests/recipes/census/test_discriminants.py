@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from majority import Bags, build_model
-from majority.recipes.census.discriminants import MAX_FEATURES, discriminants, is_applicable
+from majority.recipes import TaskInfo
+from majority.recipes.census.discriminants import discriminants
 
 
 def bags_of(rng, means, bags=40, sizes=(3, 9), share=0.6):
@@ -136,14 +137,11 @@ def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
 def test_which_bags_have_discriminants():
     rng = np.random.default_rng(3)
     bags = bags_of(rng, rng.normal(size=(3, 5)), bags=6)
-    assert is_applicable(bags, 5)
-    assert not is_applicable(bags.subset(np.arange(3)), 5), (
-        "one bag per label: the variation between bags of one label is unknown"
-    )
-    assert not is_applicable(bags.subset(np.array([0, 1, 3, 4])), 5), "no bag of a label"
-    assert is_applicable(bags.with_background("none"), 5), "no label needs to name a background"
-    assert not is_applicable(bags, MAX_FEATURES + 1)
-    assert not is_applicable(bags, None), "images"
+    one_each = bags.subset(np.arange(3))  # the variation between bags of one label is unknown
+    without_a_class = bags.subset(np.array([0, 1, 3, 4]))
+    background = bags.with_background("none")  # no label needs to name it
+    found = [TaskInfo.of(each).every_class_wins for each in (bags, one_each, without_a_class, background)]
+    assert found == [True, False, False, True]
 
 
 def test_only_instances_of_the_bags_are_used():

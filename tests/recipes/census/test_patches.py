@@ -1,7 +1,5 @@
 """Patches: features that no label is needed for, and census on them."""
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
@@ -10,8 +8,8 @@ import majority
 from majority import Bags, Classifier, evaluate
 from majority.data.labels import BagLabels
 from majority.nn.model import Normalise
-from majority.recipes import RECIPES, TaskInfo, census, model_builder, train_by_plan
-from majority.recipes.census import patches
+from majority.recipes import RECIPES, TaskInfo, model_builder, train_by_plan
+from majority.recipes.census import parts, patches
 from majority.recipes.census.patches import PatchFeatures, find_patches
 
 
@@ -93,17 +91,30 @@ def test_no_label_is_used():
         assert torch.equal(value, found(other).state_dict()[name]), name
 
 
-def test_census_learns_textures_from_bags(tmp_path):
-    train, val, test = textures(30), textures(15, seed=1), textures(20, seed=2)
-    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
-    plan = plan.with_settings({"training.epochs": 5, "census.head.epochs": 6})
-    build = model_builder(plan, "auto", train)
-    hidden = [bags.without_instance_labels() for bags in (train, val)]
+@pytest.fixture
+def train():
+    """Census on features of patches, with fast settings, on parts (train, val)."""
+
+    def run(bags, method="auto", folder=None, settings=None, **more):
+        task = TaskInfo(shape=bags[0].store.shape[1:], on_gpu=False)
+        fast = {"training.epochs": 1, "census.head.epochs": 1, "census.teachers": 1}
+        plan = RECIPES["census"].plan_for(task).with_settings(fast | (settings or {}))
+        build = model_builder(plan, method, bags[0])
+        return train_by_plan(plan, method, *bags, build, folder, task=task, device="cpu", **more)
+
+    return run
+
+
+SMALL = (textures(16), textures(8, seed=1))
+
+
+def test_census_learns_textures_from_bags(tmp_path, train):
     logged = []
-    trained = train_by_plan(plan, "auto", *hidden, build, tmp_path / "run", device="cpu", log=logged.append)
+    settings = {"training.epochs": 5, "census.head.epochs": 6, "census.teachers": None}
+    test = textures(20, seed=2)
+    trained = train((textures(30), textures(15, seed=1)), settings=settings, log=logged.append)
     assert evaluate(trained.model, test, "cpu").summary()["instance_accuracy"] > 0.95
     assert any("stage patches" in line for line in logged)
-    assert RECIPES["census"].epochs(plan, train, "auto") == sum(stage.epochs for stage in trained.stages.values())
     learned_by_the_student = trained.about["losses"]["teachers"]
     assert len(learned_by_the_student) == 4, "three heads on features of patches, one network"
     assert sum(one["weight"] for one in learned_by_the_student.values()) == pytest.approx(1)
@@ -112,113 +123,72 @@ def test_census_learns_textures_from_bags(tmp_path):
     np.testing.assert_array_equal(loaded.predict(test.store), Classifier(trained.model, "cpu").predict(test.store))
 
 
-def train_one_teacher(folder, monkeypatch, likelihoods):
-    """Census on features of patches; `likelihoods` has those of the heads and of heads and teacher, by method."""
-    train, val = textures(16), textures(8, seed=1)
-    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
-    plan = plan.with_settings({"training.epochs": 1, "census.head.epochs": 1})
-    losses = RECIPES["census"].losses
-    given = iter([likelihoods[0]] * len(losses) + [likelihoods[1]] * (len(losses) + 1))
-    monkeypatch.setattr(census.recipe, "label_log_likelihood", lambda model, *_: next(given)[model.spec.method])
-    build = model_builder(plan, "auto", train)
-    return train_by_plan(plan, "auto", train, val, build, folder, device="cpu")
+@pytest.fixture
+def likelihoods(monkeypatch):
+    """Set those of the heads and of heads and teacher, by method."""
+
+    def give(of_heads, of_all):
+        given = iter([of_heads] * 3 + [of_all] * 4)
+        monkeypatch.setattr(parts, "label_log_likelihood", lambda model, *_, device: next(given)[model.spec.method])
+
+    return give
 
 
-def test_one_teacher_has_the_loss_whose_head_has_the_largest_weight(tmp_path, monkeypatch):
-    of_heads = {"vote": 0.0, "soft-count": -30.0, "adjusted-mean": -30.0}
-    trained = train_one_teacher(tmp_path / "run", monkeypatch, (of_heads, of_heads))
-    assert [name for name in trained.stages if name.startswith("teacher")] == ["teacher-1-vote"]
-    assert trained.about["losses"]["chosen"] == trained.model.spec.method == "vote"
+VOTE = {"vote": 0.0, "soft-count": -30.0, "adjusted-mean": -30.0}
+ADJUSTED = {"vote": -30.0, "soft-count": -30.0, "adjusted-mean": 0.0}
 
 
-def test_the_student_has_a_loss_of_a_teacher_also_where_a_head_of_another_loss_is_better(tmp_path, monkeypatch):
-    of_heads = {"vote": -30.0, "soft-count": -30.0, "adjusted-mean": 0.0}
-    of_all = {"vote": 0.0, "soft-count": -30.0, "adjusted-mean": -30.0}
-    trained = train_one_teacher(tmp_path / "run", monkeypatch, (of_heads, of_all))
+@pytest.mark.parametrize(("of_heads", "of_all", "method"), [(VOTE, VOTE, "vote"), (ADJUSTED, VOTE, "adjusted-mean")])
+def test_one_teacher_has_the_loss_whose_head_has_the_largest_weight(train, likelihoods, of_heads, of_all, method):
+    """And so has the student, also where in the end a head of another loss is better."""
+    likelihoods(of_heads, of_all)
+    trained = train(SMALL, settings={"census.teachers": None})
+    assert [name for name in trained.trainings if name.startswith("teacher")] == ["teacher-1"]
     assert trained.about["losses"]["weights"]["vote"] > 0.9
-    assert trained.about["losses"]["chosen"] == trained.model.spec.method == "adjusted-mean"
+    assert trained.about["losses"]["chosen"] == trained.model.spec.method == method
+    again = train((textures(24), textures(24)), settings={"census.teachers": None}, chosen=trained)
+    assert [*again.trainings] == [*trained.trainings]
+    assert again.model.spec.method == method, "also in a training on all bags"
 
 
-def test_the_share_of_a_background_is_estimated_with_heads_on_patches(tmp_path):
-    train, val = (textures(n, seed=n).with_background("none") for n in (16, 8))
-    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
-    plan = plan.with_settings({"training.epochs": 1, "census.head.epochs": 1, "census.teachers": 1})
-    build = model_builder(plan, "log-mean", train)
-    trained = train_by_plan(plan, "log-mean", train, val, build, tmp_path / "run", device="cpu")
+def test_the_share_of_a_background_is_estimated_with_heads_on_patches(train):
+    trained = train([bags.with_background("none") for bags in SMALL], "log-mean")
     assert trained.model.spec.background.share == trained.about["background"]["share"]
-    assert RECIPES["census"].epochs(plan, train, "log-mean") == sum(one.epochs for one in trained.stages.values())
+    assert "share-0.03" in trained.trainings
 
 
-def test_without_heads_there_is_a_teacher_of_each_loss(tmp_path):
-    """For example because a class is never the label of a bag."""
-    classes = ("a", "b", "never")
-    parts = textures(16), textures(8, seed=1)
-    train, val = (bags._with(classes=classes, bag_labels=bags.bag_labels.with_classes(3)) for bags in parts)
-    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False)).with_settings({"training.epochs": 1})
-    trained = train_by_plan(
-        plan, "auto", train, val, model_builder(plan, "auto", train), tmp_path / "run", device="cpu"
-    )
-    losses = RECIPES["census"].losses
-    assert [*trained.stages] == [*(f"teacher-{n}-{loss}" for n, loss in enumerate(losses, 1)), "student"]
-    assert RECIPES["census"].epochs(plan, train, "auto") == 4
+@pytest.mark.parametrize("reason", ["no bag of a class", "left out"])
+def test_without_heads_there_is_a_teacher_of_each_loss(train, reason):
+    more = ("a", "b", "never")
+    bags = [bags._with(classes=more, bag_labels=bags.bag_labels.with_classes(3)) for bags in SMALL]
+    bags = bags if reason == "no bag of a class" else SMALL
+    trained = train(bags, settings={"census.teachers": None, "census.patches": reason == "no bag of a class"})
+    assert [*trained.trainings] == ["teacher-1", "teacher-2", "teacher-3", "student"]
 
 
-def test_the_features_of_patches_can_be_left_out(tmp_path):
-    train, val = textures(16), textures(8, seed=1)
-    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
-    plan = plan.with_settings({"training.epochs": 1, "census.patches": False})
-    trained = train_by_plan(
-        plan, "vote", train, val, model_builder(plan, "vote", train), tmp_path / "run", device="cpu"
-    )
-    assert [*trained.stages] == ["teacher-1", "teacher-2", "teacher-3", "student"]
-    assert RECIPES["census"].epochs(plan, train, "vote") == 4
-
-
-def test_the_distilled_network_learns_the_soft_labels_of_the_head_on_patches(tmp_path, monkeypatch):
+def test_the_distilled_network_learns_the_soft_labels_of_the_head_on_patches(train):
     """With a head that knows the classes, the network knows them before it has seen a bag label."""
-    train, val, test = textures(), textures(20, seed=1), textures(20, seed=2)
-    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
-    plan = plan.with_settings({"training.epochs": 12, "census.head.epochs": 10, "census.teachers": 1})
-    learned = {}
+    test, learned = textures(20, seed=2), {}
 
-    def teach_nothing(run, model, number, folder, title):
+    def note(run, model):
         learned["accuracy"] = evaluate(model, test, "cpu").summary()["instance_accuracy"]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(census.recipe, "train_teacher", teach_nothing)
-    build = model_builder(plan, "log-mean", train)
-    with pytest.raises(KeyboardInterrupt):
-        train_by_plan(plan, "log-mean", train, val, build, tmp_path / "run", device="cpu")
+    settings = {"training.epochs": 12, "census.head.epochs": 10}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "train_teacher", note)
+        with pytest.raises(KeyboardInterrupt):
+            train((textures(), textures(20, seed=1)), "log-mean", settings=settings)
     assert learned["accuracy"] > 0.9
 
 
-def test_a_run_that_was_stopped_ends_the_same(tmp_path):
-    train, val = textures(16), textures(8, seed=1)
-    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
-    plan = plan.with_settings({"training.epochs": 2, "census.head.epochs": 2, "census.teachers": 1})
-    build = model_builder(plan, "log-mean", train)
-    trained = train_by_plan(plan, "log-mean", train, val, build, tmp_path / "run", device="cpu")
-    shutil.rmtree(tmp_path / "run/stages/student")
-    again = train_by_plan(plan, "log-mean", train, val, build, tmp_path / "run", device="cpu")
-    for name, value in again.model.state_dict().items():
-        assert torch.equal(value, trained.model.state_dict()[name]), name
-
-
-def test_a_last_training_on_all_bags_has_the_teacher_that_was_chosen(tmp_path, monkeypatch):
-    of_heads = {"vote": 0.0, "soft-count": -30.0, "adjusted-mean": -30.0}
-    first = train_one_teacher(tmp_path / "run", monkeypatch, (of_heads, of_heads))
-    bags = textures(24)
-    plan = RECIPES["census"].plan(TaskInfo("", (14, 14, 1), on_gpu=False))
-    plan = plan.with_settings({"training.epochs": 1, "census.head.epochs": 1})
-    build = model_builder(plan, "auto", bags)
-    last = train_by_plan(plan, "auto", bags, bags, build, tmp_path / "last", device="cpu", chosen=first.chosen)
-    assert [*last.stages] == [*first.stages]
-    assert last.model.spec.method == "vote"
+def test_stopped_before_each_stage_it_ends_the_same(tmp_path, train, check_going_on):
+    check_going_on(lambda **more: train(SMALL, "auto", tmp_path, **more), train(SMALL))
 
 
 def test_a_last_training_on_all_bags_starts_from_patches_too(tmp_path):
     settings = {"training.epochs": 2, "census.head.epochs": 2, "census.teachers": 1}
-    parts = (textures(16), textures(8, seed=1), textures(8, seed=2))
-    run = majority.train(parts, settings=settings, device="cpu", out=tmp_path / "run", refit=True, verbose=False)
+    bags = (*SMALL, textures(8, seed=2))
+    run = majority.train(bags, settings=settings, device="cpu", out=tmp_path / "run", refit=True, verbose=False)
     assert "distilled" in run.result["stages"]
-    assert run.classifier.predict(parts[2].store).shape == (48,)
+    assert run.classifier.predict(bags[2].store).shape == (48,)

@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from majority import Settings, build_model, load_source
+from majority import Settings, load_source
 from majority.data.joining import join
-from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
-from majority.recipes.census import CensusSettings
-from majority.recipes.stages import Chosen
+from majority.recipes import RECIPES, TaskInfo
+from majority.recipes.census.images_on_gpu import GpuImageSettings
+from majority.recipes.stages import Run
 
-SETTINGS = CensusSettings(
-    Settings(epochs=1, batch_bags=32, drop_last=True, augment=("noise",)),
-    Settings(epochs=1),
+TRAINING = Settings(epochs=1, batch_bags=8)
+OWN = GpuImageSettings(
+    pretrain=Settings(epochs=1, batch_bags=32, drop_last=True, augment=("noise",)),
+    head=Settings(epochs=1),
     validation_instances=True,
     teachers=1,
 )
-ALONE = replace(SETTINGS, validation_instances=False)
+ALONE = replace(OWN, validation_instances=False)
 
 
 @pytest.fixture(scope="module")
@@ -26,16 +27,14 @@ def parts():
     return load_source("digits").make_parts(scenario="large", bags=24, bag_size=8)
 
 
-def run_of(folder, parts, settings=SETTINGS, **more):
-    def fresh(number=0):
-        return build_model(parts.train, "log-mean", "tiny", seed=number)
-
-    plan = Plan("census", "tiny", training=Settings(epochs=1, batch_bags=8), own=settings)
-    return Run(folder, parts.train, parts.val, plan, fresh, None, "cpu", **more)
+@pytest.fixture(scope="module")
+def train(train_census):
+    return lambda parts, own=OWN, **more: train_census(parts, own, training=TRAINING, **more)
 
 
-def weights_of(run):
-    return census.train(run).model.state_dict()
+@pytest.fixture(scope="module")
+def weights_of(train):
+    return lambda *given, **more: train(*given, **more).model.state_dict()
 
 
 def differ(one, other):
@@ -45,64 +44,61 @@ def differ(one, other):
 def test_it_is_the_plan_for_images_on_a_gpu():
     shapes = {"images": (32, 32, 3), "tiny images": (8, 8, 1), "vectors": (64,)}
     on = {
-        (name, on_gpu): RECIPES["census"].plan(TaskInfo("", shape, on_gpu)).own.validation_instances
+        (name, on_gpu): RECIPES["census"].plan_for(TaskInfo("", shape, on_gpu)).own.validation_instances
         for name, shape in shapes.items()
         for on_gpu in (False, True)
     }
     assert [case for case in on if on[case]] == [("images", True)]
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, ALONE], ids=["with", "without"])
+@pytest.mark.parametrize("own", [OWN, ALONE], ids=["with", "without"])
 def test_pretrain_and_student_learn_from_validation_instances_and_no_stage_from_their_labels(
-    tmp_path, monkeypatch, parts, settings
+    monkeypatch, parts, train, own
 ):
     seen, fit = {}, Run.fit
 
-    def remember(run, model, folder, title, bags=None, *given, **more):
-        seen[folder.name] = bags[0] if bags else run.train
-        return fit(run, model, folder, title, bags, *given, **more)
+    def remember(run, model, bags=None, *given, **more):
+        seen[run.stage.name] = bags[0] if bags else run.train
+        return fit(run, model, bags, *given, **more)
 
     monkeypatch.setattr(Run, "fit", remember)
-    trained = census.train(run_of(tmp_path, parts, settings))
-    said = {"validation_instances": len(parts.val.index)} if settings.validation_instances else {}
-    assert trained.about == said, "result.json says so"
+    trained = train(parts, own)
+    said = {"validation_instances": len(parts.val.index)} if own.validation_instances else {}
+    assert {name: value for name, value in trained.about.items() if name != "lines"} == said, "result.json says so"
     val = set(parts.val.index) - set(parts.train.index)
     assert val
     for stage in ("pretrain", "student"):
-        assert (val <= set(seen[stage].index)) == settings.validation_instances
-        assert settings.validation_instances or not val & set(seen[stage].index)
+        assert (val <= set(seen[stage].index)) == own.validation_instances
+        assert own.validation_instances or not val & set(seen[stage].index)
     for stage in ("teacher-1", "student"):
         assert np.array_equal(seen[stage].bag_labels.counts, parts.train.bag_labels.counts)
     assert len(seen["head"]) == len(parts.train), "the head learns from labelled bags alone"
 
 
-def test_labels_of_validation_bags_and_instances_do_not_reach_the_network(tmp_path, parts):
+def test_labels_of_validation_bags_and_instances_do_not_reach_the_network(parts, weights_of):
     """With one epoch of each stage there is nothing to choose: the weights are the same whatever the labels say."""
     rng = np.random.default_rng(0)
     labels = rng.permutation(parts.val.instance_labels)
     shuffled = parts.val._with(instance_labels=labels, training_labels=labels)
     shuffled = shuffled._with(bag_labels=parts.val.bag_labels.take(rng.permutation(len(parts.val))))
     assert not np.array_equal(shuffled.labels, parts.val.labels)
-    whole = weights_of(run_of(tmp_path / "one", parts))
-    assert not differ(whole, weights_of(run_of(tmp_path / "two", parts._replace(val=shuffled))))
-    assert differ(whole, weights_of(run_of(tmp_path / "three", parts, ALONE)))
+    whole = weights_of(parts)
+    assert not differ(whole, weights_of(parts._replace(val=shuffled)))
+    assert differ(whole, weights_of(parts, ALONE))
 
 
-def test_bags_that_are_already_trained_on_are_not_added(tmp_path, parts):
+def test_bags_that_are_already_trained_on_are_not_added(parts, train, weights_of):
     """A second training on all bags, and bags that are too few to hold some out."""
     everything = parts._replace(train=join([parts.train, parts.val]), val=parts.train)
-    stages = ("pretrain", "head", "teacher-1", "student")
-    chosen = Chosen(dict.fromkeys(stages, 1), {})
-    alone = weights_of(run_of(tmp_path / "alone", everything, ALONE, chosen=chosen))
-    assert not differ(alone, weights_of(run_of(tmp_path / "refit", everything, chosen=chosen)))
+    alone, again = (weights_of(everything, own, chosen=train(parts, own)) for own in (ALONE, OWN))
+    assert not differ(alone, again)
     same = parts._replace(val=parts.train)
-    alone = weights_of(run_of(tmp_path / "same alone", same, ALONE))
-    assert not differ(alone, weights_of(run_of(tmp_path / "same", same)))
+    assert not differ(weights_of(same, ALONE), weights_of(same))
 
 
-def test_validation_bags_in_another_array_do_not_take_part(tmp_path, parts):
+def test_validation_bags_in_another_array_do_not_take_part(parts, weights_of):
     notes = []
     apart = parts._replace(val=parts.val._with(store=parts.val.store.copy()))
-    found = weights_of(run_of(tmp_path / "apart", apart, log=notes.append))
+    found = weights_of(apart, log=notes.append)
     assert any(note.startswith("note: ") and "validation bags" in note for note in notes)
-    assert not differ(found, weights_of(run_of(tmp_path / "alone", parts, ALONE)))
+    assert not differ(found, weights_of(parts, ALONE))

@@ -5,20 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from majority import Settings, build_model, load_source
-from majority.errors import InputError
-from majority.parsing import parse_record
-from majority.recipes import RECIPES, Plan, Run, TaskInfo, census
-from majority.recipes.census import CensusSettings
-from majority.recipes.census.views import ADDITIONS, additions_for, search_views, views_of, with_views
-from majority.recipes.label_preserving import known_sources, label_preserving
-from majority.records import ChosenViews
+from majority import Settings, load_source
+from majority.io.benchmarks.known_images import known_of, known_sources
+from majority.recipes import RECIPES, TaskInfo
+from majority.recipes.census.images_on_gpu import GpuImageSettings
+from majority.recipes.census.views import ADDITIONS, additions_for, choose_views, views_of, with_views
+from majority.recipes.stages import Run
 
-SETTINGS = CensusSettings(
-    Settings(epochs=1, batch_bags=32, drop_last=True, augment=("affine",)),
-    Settings(epochs=2, batch_bags=8),
+OWN = GpuImageSettings(
+    pretrain=Settings(epochs=1, batch_bags=32, drop_last=True, augment=("affine",)),
+    head=Settings(epochs=2, batch_bags=8),
     search_epochs=1,
     teachers=1,
+    validation_instances=False,
 )
 
 
@@ -26,18 +25,23 @@ def digits():
     return load_source("digits").make_parts(scenario="large", bags=12, bag_size=8)
 
 
-def run_of(folder, parts, settings=SETTINGS):
-    plan = Plan("census", "tiny", training=Settings(epochs=1, batch_bags=8, augment=("crop", "cutout")), own=settings)
+def known(source):
+    return TaskInfo(source, **known_of(source))
 
-    def fresh(number=0):
-        return build_model(parts.train, "log-mean", "tiny", seed=number)
 
-    return Run(folder, parts.train, parts.val, plan, fresh, "test", "cpu")
+def names(augment):
+    return [step if isinstance(step, str) else step[0] for step in augment]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    return census.train(run_of(tmp_path_factory.mktemp("whole"), digits()))
+def train(train_census):
+    training = Settings(epochs=1, batch_bags=8, augment=("crop", "cutout"))
+    return lambda parts=None, own=OWN, **more: train_census(parts or digits(), own, training=training, **more)
+
+
+@pytest.fixture(scope="module")
+def whole(train):
+    return train()
 
 
 # ---------------------------------------------------------------------- the search
@@ -45,24 +49,20 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_an_addition_is_kept_exactly_if_it_lowers_the_loss(seed):
-    rng, losses = np.random.default_rng(seed), {}
-
-    def loss_of(additions):
-        losses[additions] = rng.random()
-        return losses[additions]
-
-    chosen, tried = search_views(ADDITIONS, loss_of, lambda line: None)
-    best, expected = losses[()], ()
-    for addition in ADDITIONS:
+    rng = np.random.default_rng(seed)
+    losses = [(addition, rng.random()) for addition in (None, *ADDITIONS)]
+    chosen, tried = choose_views(losses)
+    best, expected = losses[0][1], ()
+    for addition, loss in losses[1:]:
         candidate = (*[name for name in expected if (addition, name) != ("turn", "flip")], addition)
-        if losses[candidate] < best + 0.005 * (addition == "mix"):
-            best, expected = losses[candidate], candidate
+        assert tried[candidate] == loss
+        if loss < best + 0.005 * (addition == "mix"):
+            best, expected = loss, candidate
     assert chosen == expected
-    assert {tuple(one["views"]): one["val_loss"] for one in tried} == losses
 
 
 def test_only_what_is_new_is_tried():
-    plan = RECIPES["census"].plan(TaskInfo("", (32, 32, 3)))
+    plan = RECIPES["census"].plan_for(TaskInfo("", (32, 32, 3)))
     assert additions_for(plan, 3) == ADDITIONS
     assert set(ADDITIONS) - set(additions_for(plan, 1)) == {"grey"}
     flipped = plan.with_settings({"census.pretrain.augment": ["flip"], "census.mixed_views": 0.2})
@@ -76,22 +76,17 @@ def test_only_what_is_new_is_tried():
 
 @pytest.mark.parametrize("source", known_sources())
 def test_a_known_source_has_only_views_that_preserve_its_labels(source):
-    plan = RECIPES["census"].plan(TaskInfo(source, (32, 32, 3)))
-    names = {step if isinstance(step, str) else step[0] for step in plan.own.pretrain.augment + plan.training.augment}
-    assert names <= set(label_preserving(source))
-    assert ("rotate90" in names, "flip" in names) == tuple(
-        name in label_preserving(source) for name in ("rotate90", "flip")
-    )
+    plan, allowed = RECIPES["census"].plan_for(known(source)), set(known_sources()[source])
+    used = {*names(plan.own.pretrain.augment), *names(plan.training.augment)}
+    assert used <= allowed
+    assert all((name in used) == (name in allowed) for name in ("rotate90", "flip"))
     assert plan.own.search_epochs == 0, "nothing to search"
 
 
 def test_views_are_added_to_pretraining_teachers_and_student():
-    plan = RECIPES["census"].plan(TaskInfo("", (32, 32, 3)))
+    plan = RECIPES["census"].plan_for(TaskInfo("", (32, 32, 3)))
     assert plan.own.search_epochs > 0
     more = with_views(plan, ("colour", "turn", "mix"))
-
-    def names(augment):
-        return [step if isinstance(step, str) else step[0] for step in augment]
 
     assert names(more.own.pretrain.augment) == ["flip", "rotate90", "resized-crop", "colour", "hue"]
     assert names(more.training.augment) == ["flip", "rotate90", "crop", "colour", "hue", "cutout"]
@@ -101,10 +96,9 @@ def test_views_are_added_to_pretraining_teachers_and_student():
 
 
 def test_the_additions_of_a_known_source_give_its_plan():
-    known = RECIPES["census"].plan(TaskInfo("cifar10", (32, 32, 3)))
-    unknown = RECIPES["census"].plan(TaskInfo("", (32, 32, 3)))
-    found = with_views(unknown, views_of("cifar10"))
-    assert replace(found, own=replace(found.own, search_epochs=0)) == known
+    unknown = RECIPES["census"].plan_for(TaskInfo())
+    found = with_views(unknown, views_of(known("cifar10")))
+    assert replace(found, own=replace(found.own, search_epochs=0)) == RECIPES["census"].plan_for(known("cifar10"))
 
 
 # ---------------------------------------------------------------------- as stages of census
@@ -115,87 +109,56 @@ def test_the_bags_choose_and_the_result_says_so(whole):
     losses = {tuple(one["views"]): one["val_loss"] for one in views["tried"]}
     assert losses[tuple(views["chosen"])] <= losses[()] + 0.005
     assert views["validation_bags"] == len(digits().val)
-    searched = [name for name in whole.stages if name.startswith("views-") and name.endswith("-head")]
+    searched = [name for name in whole.trainings if name.startswith("views-") and name.endswith("-head")]
     assert len(searched) == len(losses) == len(ADDITIONS)  # crops alone, and all but grey
-    assert [name for name in whole.stages if "views" not in name] == ["pretrain", "head", "teacher-1", "student"]
+    assert [name for name in whole.trainings if "views" not in name] == ["pretrain", "head", "teacher-1", "student"]
 
 
-def test_the_later_stages_have_the_chosen_views(tmp_path, monkeypatch):
-    wanted = {(): 3.0, ("colour",): 2.0, ("colour", "turn"): 1.0}
-    seen, fit = {}, Run.fit
+def test_the_later_stages_have_the_chosen_views(train, monkeypatch):
+    wanted, seen, fit = {"views-crops-head": 3.0, "views-colour-head": 2.0, "views-turn-head": 1.0}, {}, Run.fit
 
-    def note(run, model, folder, title, bags=None, settings=None, **more):
-        seen[folder.name] = (settings or run.plan.training).augment
-        return fit(run, model, folder, title, bags, settings, **more)
+    def note(run, model, bags=None, settings=None, *given, **more):
+        seen[run.stage.name] = settings or run.stage.settings
+        return replace(fit(run, model, bags, settings, *given, **more), best_loss=wanted.get(run.stage.name, 9.0))
 
     monkeypatch.setattr(Run, "fit", note)
-    monkeypatch.setattr(
-        census.recipe,
-        "search_views",
-        lambda additions, loss_of, log: search_views(additions, lambda a: wanted.get(a, 9.0), log),
-    )
-    census.train(run_of(tmp_path, digits()))
-
-    def names(augment):
-        return [step if isinstance(step, str) else step[0] for step in augment]
-
-    assert names(seen["pretrain"]) == ["flip", "rotate90", "affine", "colour", "hue"]
-    assert names(seen["teacher-1"]) == names(seen["student"])
-    assert names(seen["student"]) == ["flip", "rotate90", "crop", "colour", "hue", "cutout"]
+    assert train().about["views"]["chosen"] == ["colour", "turn"]
+    augmented = {name: names(settings.augment) for name, settings in seen.items()}
+    assert augmented["views-flip"] == ["flip", "affine", "colour", "hue"]
+    assert augmented["pretrain"] == augmented["views-turn"] == ["flip", "rotate90", "affine", "colour", "hue"]
+    assert augmented["teacher-1"] == augmented["student"] == ["flip", "rotate90", "crop", "colour", "hue", "cutout"]
 
 
-def test_a_training_with_other_labels_keeps_the_views_of_the_first(tmp_path, monkeypatch):
-    """Its pretrained network is that of the first."""
-    monkeypatch.setattr(census.recipe, "search_views", None)
-    views = {"chosen": ["turn"], "tried": [], "validation_bags": 3}
-    trained = census.train(replace(run_of(tmp_path, digits()), before={"views": views}))
-    assert trained.about["views"] == views
-    assert [*trained.stages] == ["pretrain", "head", "teacher-1", "student"]
+def test_views_that_are_mixed_are_pretrained_for_longer(train, monkeypatch):
+    seen, fit = {}, Run.fit
+
+    def note(run, model, bags=None, settings=None, *given, **more):
+        seen[run.stage.name] = settings or run.stage.settings
+        loss = 1.0 if run.stage.name == "views-mix-head" else 9.0
+        return replace(fit(run, model, bags, settings, *given, **more), best_loss=loss)
+
+    monkeypatch.setattr(Run, "fit", note)
+    assert train().about["views"]["chosen"] == ["mix"]
+    assert seen["pretrain"].epochs == 2 * OWN.pretrain.epochs
 
 
-def test_no_instance_label_reaches_the_choice(tmp_path, whole, same):
-    parts, rng = digits(), np.random.default_rng(3)
-    scrambled = {
-        name: getattr(parts, name)._with(instance_labels=rng.permutation(getattr(parts, name).instance_labels))
-        for name in ("train", "val")
-    }
-    other = census.train(run_of(tmp_path, parts._replace(**scrambled)))
+def test_no_instance_label_reaches_the_choice(train, whole, same, scrambled):
+    other = train(scrambled(digits()))
     assert other.summary()["views"] == whole.summary()["views"]
     assert same(whole.model, other.model)
 
 
-def test_a_search_that_was_stopped_goes_on_with_the_same_result(tmp_path, whole, same, monkeypatch):
-    run, trained, stop_at = run_of(tmp_path, digits()), [], 5
-    stage = Run.stage
-
-    def stopping(self, name, module, train):
-        if len(trained) == stop_at:
-            raise KeyboardInterrupt
-        trained.append(name)
-        return stage(self, name, module, train)
-
-    monkeypatch.setattr(Run, "stage", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        census.train(run)
-    monkeypatch.setattr(Run, "stage", stage)
-    again = census.train(run)
-    assert same(whole.model, again.model)
-    assert again.summary()["views"] == whole.summary()["views"]
+def test_a_search_that_was_stopped_goes_on_with_the_same_result(tmp_path, train, whole, check_going_on):
+    check_going_on(lambda **more: train(folder=tmp_path, **more), whole)
 
 
-def test_without_search_epochs_the_views_stay_as_planned(tmp_path):
-    trained = census.train(run_of(tmp_path, digits(), replace(SETTINGS, search_epochs=0)))
+def test_without_search_epochs_the_views_stay_as_planned(train):
+    trained = train(own=replace(OWN, search_epochs=0))
     assert "views" not in trained.summary()
-    assert next(iter(trained.stages)) == "pretrain"
+    assert next(iter(trained.trainings)) == "pretrain"
 
 
-def test_the_choice_is_in_the_records_of_a_run():
-    views = {"chosen": ["colour"], "tried": [{"views": [], "val_loss": "low"}], "validation_bags": 3}
-    with pytest.raises(InputError, match=r"val_loss"):
-        parse_record(ChosenViews, views, "result.json", field="views")
-
-
-def test_planned_epochs_bound_those_of_the_stages(whole):
-    parts = digits()
-    planned = census.planned_epochs(run_of(None, parts).plan, parts.train, losses=0)
-    assert sum(fitted.epochs for fitted in whole.stages.values()) <= planned
+def test_a_training_on_all_bags_does_not_search_again(train, whole):
+    again = train(chosen=whole)
+    assert again.about["views"] == whole.about["views"]
+    assert [*again.trainings] == ["pretrain", "head", "teacher-1", "student"]

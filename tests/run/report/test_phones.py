@@ -6,9 +6,8 @@ import re
 import numpy as np
 import pytest
 
+from majority import train
 from majority.recipes import RECIPES, TaskInfo
-from majority.run.data import Data
-from majority.run.experiment import Experiment
 from majority.run.study.page import write_study
 
 READABLE = 8.5  # pixels
@@ -22,7 +21,7 @@ SCROLLS = """() => [...document.querySelectorAll("*")].filter(
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "digits"
-    Experiment(Data("digits", bags=80, bag_size=8), recipe="quick", settings={"training.epochs": 2}).run(folder, "cpu")
+    train("digits", bags=80, bag_size=8, recipe="quick", epochs=2, device="cpu", verbose=False, out=folder)
     return folder / "report.html"
 
 
@@ -32,7 +31,7 @@ def study(tmp_path_factory):
     epochs, line = list(range(5)), np.linspace(1, 0, 5).tolist()
     curve = dict.fromkeys(("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy"), line)
     cell = {"source": "cifar10", "scenario": "large", "recipe": "paper", "best_epoch": 1, "curve": curve}
-    cell |= {"plan": RECIPES["paper"].plan(TaskInfo("cifar10")).as_dict(), "val": {"bag_accuracy": 0.9}}
+    cell |= {"plan": RECIPES["paper"].plan_for(TaskInfo("cifar10")).as_dict(), "val": {"bag_accuracy": 0.9}}
     cell["curve"]["epoch"] = epochs
     test = {"instance_accuracy": 0.5, "consistency_rate": 0.75, "overestimation_quantiles": [-9.0, -3.0, 0.0, 2.0, 8.0]}
     results = [cell | {"method": name, "fold": fold, "test": test} for name in ("count", "vote") for fold in (0, 1, 2)]

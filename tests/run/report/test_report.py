@@ -8,10 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from majority import Bags, Classifier, InputError, build_model, evaluate
+from majority import Bags, Classifier, InputError, build_model, evaluate, train
 from majority.run.classified_bags import classify_bags
-from majority.run.data import Data
-from majority.run.experiment import Experiment
 from majority.run.folder import read_result
 from majority.run.plots.figures import Box, box_plot, confusion_matrix
 from majority.run.reopen import reopen
@@ -27,7 +25,7 @@ HOSTILE = ("<b>'\"&", "🦊 fox", "</script><script>alert(1)</script>")
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "digits"
-    Experiment(Data("digits", bags=80, bag_size=8), recipe="quick", settings={"training.epochs": 6}).run(folder, "cpu")
+    train("digits", bags=80, bag_size=8, recipe="quick", epochs=6, device="cpu", verbose=False, out=folder)
     return folder
 
 
@@ -193,14 +191,8 @@ def test_an_incomplete_run_is_refused_and_nothing_is_written(copied_run, missing
     assert not [entry for entry in copied_run.iterdir() if "report" in entry.name]
 
 
-def test_the_command_prints_the_path(run):
-    from typer.testing import CliRunner
-
-    from majority.cli.app import app
-
-    answer = CliRunner().invoke(app, ["report", str(run), "--device", "cpu"])
-    assert answer.exit_code == 0, answer.output
-    assert answer.output.strip() == str(run / "report.html")
+def test_the_command_prints_the_path(run, majority):
+    assert majority("report", run, "--device", "cpu") == (0, f"{run / 'report.html'}\n", "")
 
 
 # ---------------------------------------------------------------------- in a browser

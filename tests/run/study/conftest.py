@@ -5,6 +5,7 @@ import pytest
 
 from majority.errors import InputError, TrainingError
 from majority.recipes import RECIPES, TaskInfo
+from majority.run.experiment import How, run_experiment
 from majority.run.study import FinishedCell, workers
 from majority.run.trackers import create_trackers
 
@@ -15,11 +16,12 @@ class InProcessWorker:
     def __init__(self, environment, device):
         self.folder, self.device = None, device
 
-    def start_cell(self, folder, experiment, trackers=()):
+    def start_cell(self, folder, cell, trackers=()):
         self.folder, self.answer = folder, Future()
         try:
-            callbacks = create_trackers(trackers)
-            self.answer.set_result(FinishedCell(folder, experiment.run(folder, self.device, callbacks=callbacks)))
+            how = How(self.device, callbacks=create_trackers(trackers))
+            result = run_experiment(cell.config, folder, how, varied=cell.varied)
+            self.answer.set_result(FinishedCell(folder, result))
         except (InputError, TrainingError) as error:
             self.answer.set_result(FinishedCell(folder, failure=str(error)))
 
@@ -57,7 +59,7 @@ def cell():
     def make(method="count", accuracy=0.5, *, source="cifar10", scenario="large", fold=0, seed=0, val=0.9, **more):
         options = {"epochs": "training.epochs", "patience": "training.patience", "backbone": "backbone"}
         settings = {name: more.pop(option) for option, name in options.items() if option in more}
-        plan = RECIPES["paper"].plan(TaskInfo(source)).with_seed(seed).with_settings(settings).as_dict()
+        plan = RECIPES["paper"].plan_for(TaskInfo(source)).with_seed(seed).with_settings(settings).as_dict()
         test = {"instance_accuracy": accuracy, "consistency_rate": more.pop("rate", 0.8), "method_bag_accuracy": 0.9}
         test |= {"overestimation": 0.0, "overestimation_quantiles": [-4.0, -1.0, 0.0, 1.0, 3.0]}
         names = {"source": source, "scenario": scenario, "method": method, "recipe": "paper", "fold": fold}

@@ -4,7 +4,6 @@ import csv
 import json
 import math
 import re
-import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -17,7 +16,7 @@ from majority.run.study.comparison import Gap
 from majority.run.study.figures import interval_plot, small_curves
 from majority.run.study.page import write_study
 
-FILES = ["report.html", "tables.md", "tables.csv", "tables.tex", "summary.csv"]
+FILES = ["report.html", "tables.md", "tables.csv", "tables.tex"]
 METHODS = ("count", "soft-count", "count-only", "log-mean", "vote", "supervised")
 
 
@@ -31,7 +30,7 @@ def curve(epochs=20):
 def cell(method, source="cifar10", scenario="large", fold=0, accuracy=0.5):
     plan = (
         RECIPES["paper"]
-        .plan(TaskInfo(source))
+        .plan_for(TaskInfo(source))
         .with_settings({"training.epochs": 150, "training.patience": 100})
         .as_dict()
     )
@@ -65,8 +64,7 @@ def study(tmp_path_factory):
     request |= {
         "methods": list(METHODS),
         "folds": [0, 1, 2],
-        "recipe": "paper",
-        "changes": {"settings": {"training.epochs": 150}},
+        "options": {"recipe": "paper", "epochs": 150},
     }
     (folder / "study.json").write_text(json.dumps(request))
     write_study(folder)
@@ -76,18 +74,16 @@ def study(tmp_path_factory):
 # ---------------------------------------------------------------------- the command and its files
 
 
-def test_the_command_writes_five_files_and_names_them(majority, tmp_path):
+def test_the_command_writes_four_files_and_names_them(majority, tmp_path):
     folder = write_cells(tmp_path / "study", cells())
     code, out, _ = majority("report", folder)
     assert code == 0
     assert out.split("\n")[:-1] == [str(folder / name) for name in FILES]
-    with (folder / "summary.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    with (folder / "tables.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["table"] == "Table 1: instance accuracy"]
     assert len(rows) == 2 * 2 * len(METHODS)
     (row,) = [r for r in rows if (r["source"], r["scenario"], r["method"]) == ("cifar10", "large", "soft-count")]
-    assert (float(row["mean"]), float(row["std"])) == (pytest.approx(0.43), pytest.approx(0.02))
-    assert (row["folds"], row["printed"]) == ("0-2", "0.589000")
-    assert row["recipe"] == "paper (150 of 1,500 epochs, patience 100)"
+    assert (float(row["mean"]), float(row["sd"]), row["n"]) == (pytest.approx(0.43), pytest.approx(0.02), "3")
     assert "150 of 1,500 epochs, patience 100" in (folder / "tables.md").read_text()
 
 
@@ -97,7 +93,7 @@ def test_the_report_of_a_file_of_results_is_written_into_its_folder(majority, tm
     code, _, _ = majority("report", folder / "mine.jsonl")
     assert code == 0
     assert sorted(path.name for path in folder.iterdir()) == sorted([*FILES, "mine.jsonl", "other.jsonl"])
-    assert "naive" not in (folder / "summary.csv").read_text()
+    assert "naive" not in (folder / "tables.csv").read_text()
 
 
 def test_run_folders_below_are_a_study(majority, tmp_path):
@@ -120,15 +116,6 @@ def test_missing_cells_are_counted_with_the_command_that_trains_them(majority, s
     assert "majority study cifar10" in first
 
 
-def test_old_lines_without_plan_data_and_curve_are_read(tmp_path):
-    old = Path(__file__).parents[3] / "results/paper/cifar10-large-fold0-150-epochs.jsonl"
-    shutil.copy(old, tmp_path)
-    page = write_study(tmp_path)[0].read_text()
-    assert "settings not recorded, 150 epochs run" in page
-    assert "no learning curves" in page
-    assert "printed 0.614, −0.178" in page
-
-
 @pytest.mark.parametrize("make", [lambda path: None, Path.mkdir, lambda path: write_cells(path, [])])
 def test_nothing_to_report_is_one_message(majority, tmp_path, make):
     make(tmp_path / "study")
@@ -143,13 +130,13 @@ def test_nothing_to_report_is_one_message(majority, tmp_path, make):
 
 def test_the_page_has_tables_differences_choices_and_missing_cells(study):
     page = (study / "report.html").read_text()
-    for fact in ("Table 1", "Table 2", "Table 3", "2 of 4 sets", "0.422", "svhn28 (SVHN at 28x28", "no T2"):
+    for fact in ("Table 1", "Table 2", "Table 3", "svhn28", "no T2"):
         assert fact in page
     assert "The mean cost over 4 rows is" in page
     assert f"Missing: {2 * len(METHODS) * 3} cells" in page
     methods = ",".join(METHODS)
-    command = "majority study cifar10 /x/svhn28.npz pathmnist --set training.epochs=150"
-    assert f"{command} --scenarios small,large --methods {methods} --folds 0,1,2 --recipe paper --out " in page
+    command = f"majority study cifar10 /x/svhn28.npz pathmnist --methods {methods} --scenarios small,large"
+    assert f"{command} --folds 0,1,2 --recipe paper --epochs 150 --out " in page
     assert not re.search(r"(src|href)=\"(?!data:|#)", page)
 
 

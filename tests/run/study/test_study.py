@@ -55,7 +55,7 @@ def test_a_study_runs_every_cell_and_prints_mean_and_deviation(finished):
 def test_methods_share_their_bags(finished):
     out, _ = finished
     prints = {
-        method: json.loads((out / f"digits/large/{method}/fold0/config.json").read_text())["data"]["fingerprint"]
+        method: json.loads((out / f"digits/large/{method}/fold0/config.json").read_text())["fingerprint"]
         for method in ("log-mean", "naive")
     }
     assert prints["log-mean"] == prints["naive"]
@@ -123,13 +123,13 @@ def test_like_says_what_the_images_of_all_sources_show(majority, labelled_set, t
         code, _, err = majority(*words, *(["--like", like] if like else []), "--out", out)
         assert code == 0, err
         config = json.loads((out / "own/large/vote/fold0/config.json").read_text())
-        assert config["like"] == like
+        assert config["run"]["like"] == like
         assert ({"flip", "rotate90"} <= {*map(str, config["plan"]["training"]["augment"])}) == bool(like)
         assert ("like pathmnist" in rows_of(out)[0]["changed"]) == bool(like)
-        assert json.loads((out / "study.json").read_text())["changes"].get("like") == like
+        assert json.loads((out / "study.json").read_text())["options"].get("like") == like
     code, _, err = majority("study", "digits", "--like", "pathmnist", "--out", tmp_path / "refused")
     assert code == 2
-    assert "leave out --like" in err
+    assert "like pathmnist" in err
 
 
 @pytest.mark.usefixtures("one_process")
@@ -145,14 +145,12 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
     assert json.loads((out / "study.json").read_text()) == {
         "sources": ["digits"],
         "scenarios": ["large"],
-        "methods": list(METHODS),
-        "folds": [0],
-        "seeds": [0],
-        "recipe": "quick",
-        "changes": {"settings": {"training.epochs": 2}, "bags": 20, "bag_size": 8},
+        "methods": ["all"],
+        "options": {"recipe": "quick", "epochs": 2, "bags": 20, "bag_size": 8},
     }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -162,7 +160,7 @@ def test_a_study_grows_to_all_methods(majority, finished, tmp_path):
         (["digits", "--folds", "3-5"], "there is no fold 5"),
         (["digits", "--folds", "3-1"], "write 0, 0-4 or 0,2"),
         (["digits", "--epochs", "0"], "epochs is 0"),
-        (["digits", "--jobs", "0"], "--jobs 0"),
+        (["digits", "--jobs", "0"], "jobs is 0"),
         (["digits", "--device", "tpu"], "device 'tpu'"),
         (["digits", "didgits"], "did you mean digits?"),
         (["digits", "nowhere/bags.npz"], "there is no file nowhere/bags.npz"),

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from majority import InputError, load_source
-from majority.cli.options import parse_vary
 from majority.run.study.comparison import Comparison
 from majority.run.study.missing import study_command
 from majority.run.study.page import write_study
@@ -50,7 +49,7 @@ def test_seeds_and_varied_settings_are_compared_in_one_table(majority, tmp_path)
     cell = out / "digits/large/count/training.learning_rate=0.0003/fold1-seed1"
     config = json.loads((cell / "config.json").read_text())
     assert config["plan"]["training"] | {"learning_rate": 3e-4, "seed": 1} == config["plan"]["training"]
-    assert config["method_options"] == {"of": "counts"}
+    assert config["run"]["method_options"] == {"of": "counts"}
 
     first = Comparison([json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]).differences()[0]
     assert first.name == "Instance accuracy minus that of count (learning_rate 0.0003)"
@@ -110,16 +109,14 @@ def test_labelled_vectors_are_a_source(majority, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("digits", "--seeds", "a"), "--seeds a"),
+        (("digits", "--seeds", "a"), "seeds: a: write"),
         (("digits", "--vary", "training.learning_rate=1e-3"), "two different values"),
-        (("digits", "--vary", "training.speed=1,2"), "no setting 'training.speed'"),
-        (("digits", "--vary", "training.seed=1,2"), "--seed"),
+        (("digits", "--vary", "training.speed=1,2"), "no setting training.speed"),
+        (("digits", "--vary", "training.seed=1,2"), "seed"),
         (("digits", "--vary", RATES, "--learning-rate", "0.1"), "give it once"),
         (("digits", "--methods", "count,vote", "--option", "of=counts"), "vote has no option"),
-        (("OWN", "--bag-size", "4"), "--bag-size"),
-        (("digits", "--preset", "difficulty", "--seeds", "0-1"), "--seeds"),
-        (("digits", "--preset", "difficulty", "--methods", "magic"), "magic"),
-        (("digits", "--methods", "count,vote", "--reference", "naive"), "--reference naive"),
+        (("OWN", "--bag-size", "4"), "bag_size"),
+        (("digits", "--methods", "count,vote", "--reference", "naive"), "reference naive"),
     ],
 )
 def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, message):
@@ -129,16 +126,6 @@ def test_wrong_use_is_refused_before_anything_runs(majority, tmp_path, words, me
     assert code == 2
     assert message in err
     assert not list(tmp_path.rglob("config.json"))
-
-
-def test_a_preset_with_other_methods_and_folds(tmp_path):
-    from majority.run.study import difficulty
-
-    cells = [experiment for _, experiment in difficulty.cells("digits", tmp_path, ["soft-count"], [3])]
-    assert {(cell.method, cell.data.fold) for cell in cells} == {("soft-count", 3), ("supervised", 3)}
-    rows = [{"axis": "bags", "value": 25, "method": name, "instance_accuracy": 0.5, "instance_accuracy_sd": None}
-            for name in ("soft-count", "supervised")]  # fmt: skip
-    assert "soft-count" in difficulty.plot("bags", rows)
 
 
 def test_holms_correction_is_that_of_its_definition():
@@ -228,21 +215,21 @@ def test_train_takes_a_file_too(majority, tmp_path):
     words = ("--epochs", 1, "--set", "training.learning_rate=2e-3", "--device", "cpu", "--out", tmp_path / "run")
     assert majority("train", "--config", file, *words)[0] == 0
     config = json.loads((tmp_path / "run/config.json").read_text())
-    assert config["method_options"] == {"of": "counts"}
+    assert config["run"]["method_options"] == {"of": "counts"}
     assert (
         config["plan"]["training"] | {"epochs": 1, "weight_decay": 0.05, "learning_rate": 2e-3}
         == (config["plan"]["training"])
     )
-    assert config["data"]["bags"] == 8
+    assert config["run"]["bags"]["bags"] == 8
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("metods = 'count'", "did you mean methods?"),
-        ("zzz = 1", "the keys are"),
-        ("set = 3", "[set]"),
-        ("bags = {a = 1}", "is a table"),
+        ("zzz = 1", "no option zzz"),
+        ("set = 3", "settings is 3: give a table"),
+        ("bags = {a = 1}", "bags is {'a': 1}"),
         ("= 3", "not a TOML file"),
         (None, "cannot be read"),
     ],
@@ -258,11 +245,15 @@ def test_a_wrong_file_is_one_message(majority, tmp_path, content, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_values_of_vary():
-    assert parse_vary(["backbone=mlp,cnn", RATES]) == {
-        "backbone": ("mlp", "cnn"),
-        "training.learning_rate": (1e-3, 3e-4),
-    }
+def test_any_option_may_vary(majority, tmp_path):
+    out = tmp_path / "study"
+    words = ("--methods", "count", "--vary", "classes=3,4", "--vary", "option.of=counts,proportions", *SMALL)
+    code, _, err = majority("study", "digits", *words, "--out", out)
+    assert code == 0, err
+    rows = {f"count (classes {number}, option.of {of})" for number in (3, 4) for of in ("counts", "proportions")}
+    assert set(table_of(out)["method"]) == rows
+    assert table_of(out)["changed"].nunique() == 1
+    assert "missing" not in majority("report", out)[1]
 
 
 # ---------------------------------------------------------------- options of one method, trackers
@@ -273,7 +264,7 @@ def test_an_option_may_be_that_of_one_method(majority, tmp_path):
     words = ("--methods", "count,vote", "--option", "count.of=counts", *SMALL, "--out", out)
     assert majority("study", "digits", *words)[0] == 0
     options = {
-        method: json.loads((out / f"digits/large/{method}/fold0/config.json").read_text())["method_options"]
+        method: json.loads((out / f"digits/large/{method}/fold0/config.json").read_text())["run"]["method_options"]
         for method in ("count", "vote")
     }
     assert options == {"count": {"of": "counts"}, "vote": {}}
@@ -318,6 +309,6 @@ def test_scenarios_are_refused_for_bags_of_your_own(majority, tmp_path):
     own, out = write_bags(tmp_path / "own.csv"), tmp_path / "study"
     code, _, err = majority("study", own, "--methods", "vote", "--scenarios", "small", "--out", out)
     assert code == 2
-    assert "--scenarios" in err
+    assert "scenarios" in err
     assert "own.csv" in err
     assert not out.exists()

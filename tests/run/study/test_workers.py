@@ -3,42 +3,48 @@
 import csv
 import io
 import json
+import multiprocessing
 import os
-import runpy
 import signal
+import sys
 import time
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from rich.console import Console
 
-from majority.run.data import Data
-from majority.run.experiment import Experiment
+from majority.run.config import RunConfig
+from majority.run.experiment import How, run_experiment
 from majority.run.folder import run_lock
-from majority.run.study import FinishedCell, Study, aggregate, as_csv, live, run_cells, workers
-from majority.run.study.cells import CellTrainer, State
+from majority.run.study import Cell, FinishedCell, aggregate, as_csv, live, run_cells, workers
+from majority.run.study.cells import State, Trainer
+from majority.run.study.grid import study_cells
 from majority.run.study.live import finished_line, progress_table, seconds_left, show_cells
 from majority.run.study.workers import _worker_environments
+from majority.run.study_config import StudyConfig
 
 BAGS = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--device", "cpu"]
 OPTIONS = ["--methods", "log-mean,naive", "--scenarios", "large", "--folds", "0-1", *BAGS, "--epochs", "40"]
-TINY = Data("digits", "large", bags=20, bag_size=8)
+
+
+def cell_of(source="digits", **options):
+    tiny = {"scenario": "large", "bags": 20, "bag_size": 8, "recipe": "quick"}
+    return Cell(RunConfig.from_options(source, **(tiny | options)))
+
+
 WAIT = 180  # seconds: the machine may be busy
 
 
-FORKED = Path(__file__).parents[2] / "forked_process.py"
 COMMAND = """
-import os, runpy, signal, sys, types
+import multiprocessing, os, signal, sys
 os.setsid()
 os.environ["OMP_NUM_THREADS"] = {threads!r}
 signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored in a shell's background
 sys.stdout, sys.stderr = (open(f"{folder}/{{name}}", "w", buffering=1) for name in ("stdout", "stderr"))
 from majority.cli import main
 from majority.run.study import workers
-workers.subprocess = types.SimpleNamespace(Popen=runpy.run_path({forked!r})["ForkedWorker"], PIPE=None)
+workers.CONTEXT = multiprocessing.get_context("fork")  # a new process imports the package for seconds
 sys.argv = ["majority", *{words!r}]
 main()
 """
@@ -51,7 +57,7 @@ def start(processes, tmp_path):
 
     def start(*words):
         threads = str(torch.get_num_threads())  # the same order of sums in all processes
-        program = COMMAND.format(threads=threads, folder=tmp_path, forked=str(FORKED), words=[*map(str, words)])
+        program = COMMAND.format(threads=threads, folder=tmp_path, words=[*map(str, words)])
         started.append(processes.Process(target=exec, args=(program, {})))
         started[-1].start()
         return started[-1]
@@ -119,9 +125,10 @@ def test_a_killed_study_leaves_no_process_and_continues_to_the_same_tables(
     assert code == 0, err
     assert all((folder / "best.safetensors").stat().st_mtime_ns == stamp for folder, stamp in kept.items())
 
-    common = Experiment(replace(TINY, source=own), recipe="quick", settings={"training.epochs": 40})
-    cells = Study((own,), ("large",), ("log-mean", "naive"), (0, 1), common).cells(tmp_path / "whole")
-    results = [experiment.run(folder, "cpu") for folder, experiment in cells]  # in this process, undisturbed
+    options = {"bags": 20, "bag_size": 8, "recipe": "quick", "epochs": 40}
+    grid = {"scenarios": ("large",), "methods": ("log-mean", "naive"), "folds": (0, 1)}
+    cells = study_cells(StudyConfig(sources=(own,), **grid, options=options), tmp_path / "whole")
+    results = [run_experiment(cell.config, folder, How("cpu")) for folder, cell in cells]  # here, undisturbed
     (tmp_path / "table.csv").write_text(as_csv(aggregate(results)))
     assert rows_of(out) == rows_of(tmp_path)
     assert not (out / ".lock").exists()
@@ -165,68 +172,94 @@ def test_failed_cells_do_not_stop_the_rest_and_are_tried_again(majority, labelle
     assert len(rows_of(out)) == 4
 
 
-@pytest.mark.parametrize("options", [OPTIONS, ["--preset", "difficulty"]])
-def test_only_one_command_works_in_a_study(majority, tmp_path, options):
+def test_only_one_command_works_in_a_study(majority, tmp_path):
     (tmp_path / "failures.txt").write_text("of the running command")
     with run_lock(tmp_path):
         before = {file: file.read_text() for file in tmp_path.iterdir()}
-        code, printed, err = majority("study", "digits", *options, "--out", tmp_path)
+        code, printed, err = majority("study", "digits", *OPTIONS, "--out", tmp_path)
         assert (code, printed) == (2, "")
         assert f"another command is working in {tmp_path}" in err
         assert err.count("\n") == 1
         assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
+@pytest.fixture
+def forks(monkeypatch):
+    """Workers are copies of this process: a new one imports the package for seconds."""
+    monkeypatch.setattr(workers, "CONTEXT", multiprocessing.get_context("fork"))
+
+
+def do_in_the_process(monkeypatch, tmp_path, actions):
+    """What training does in place of a cell, by the name of its folder; processes are listed in a file."""
+    plain = Trainer.train
+
+    def train(self, experiment, folder, device, trackers):
+        with (tmp_path / "processes").open("a") as file:
+            print(os.getpid(), file=file)
+        action = next((action for name, action in actions.items() if name in str(folder)), None)
+        if action:
+            action()
+        plain(self, experiment, folder, device, trackers)
+
+    monkeypatch.setattr(Trainer, "train", train)
+
+
+def processes_of(tmp_path):
+    return len(set((tmp_path / "processes").read_text().split()))
+
+
+def fail():
+    raise ZeroDivisionError("of this test")
+
+
+@pytest.mark.usefixtures("forks")
 def test_after_an_unexpected_error_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path, monkeypatch):
-    started, start = [], runpy.run_path(str(FORKED))["ForkedWorker"]
-
-    def start_process(*given, **more):
-        started.append(start(*given, **more))
-        return started[-1]
-
-    def train(self, experiment, order):
-        if "failing" in order["folder"]:
-            raise ZeroDivisionError("of this test")
-        plain(self, experiment, order)
-
-    plain = CellTrainer.train
-    monkeypatch.setattr(CellTrainer, "train", train)
-    monkeypatch.setattr(workers, "subprocess", SimpleNamespace(Popen=start_process, PIPE=None))
-    names = ("refused", "wrong", "failing", "right")
-    refused, wrong, failing, right = (tmp_path / name / "fold0" for name in names)
-    data = replace(TINY, source=labelled_set())
-    unexpected = replace(data)
-    object.__setattr__(unexpected, "data_seed", "many")  # past the check of its fields
-    cells = [
-        (refused, Experiment(replace(data, fold=99), recipe="quick")),
-        (wrong, Experiment(unexpected, recipe="quick")),
-        (failing, Experiment(data, recipe="quick")),
-        (right, Experiment(data, recipe="quick", settings={"training.epochs": 1})),
-    ]
-    ended = run_cells(cells, tmp_path, "cpu", jobs=1)
-    assert [cell.folder for cell in ended] == [refused, wrong, failing, right]
-    assert "fold 99" in ended[0].failure
+    do_in_the_process(monkeypatch, tmp_path, {"failing": fail, "leaving": sys.exit})
+    folders = [tmp_path / name / "fold0" for name in ("refused", "failing", "leaving", "right")]
+    source = labelled_set()
+    experiments = [cell_of(source, classes=99), *[cell_of(source)] * 2, cell_of(source, epochs=1)]
+    ended = run_cells(list(zip(folders, experiments, strict=True)), tmp_path, "cpu", jobs=1)
+    assert [cell.folder for cell in ended] == folders
+    assert "99 of the 3 classes" in ended[0].failure
     assert "Traceback" not in ended[0].details
-    assert "data_seed" in ended[1].failure
+    assert ended[1].failure == "ZeroDivisionError: of this test"
+    assert "Traceback" in ended[1].details
     assert "Traceback" in (tmp_path / "failures.txt").read_text()
-    assert ended[2].failure == "ZeroDivisionError: of this test"
-    assert "Traceback" in ended[2].details
+    assert ended[2].failure.startswith("SystemExit")
     assert ended[3].result["epochs"] == 1
-    assert [process.wait() for process in started] == [1, 1, -signal.SIGKILL], "two ended by themselves"
+    assert processes_of(tmp_path) == 3
 
 
-def test_after_a_kill_the_next_cell_gets_a_fresh_process(tmp_path, monkeypatch):
-    """The program stands for the worker's, whose imports take seconds."""
-    started = tmp_path / "started"
-    note = f"print(os.getpid(), file=open({str(started)!r}, 'a'), flush=True)"
-    program = f"import os, sys; {note}; sys.stdin.readline(); os.kill(os.getpid(), 9)"
-    monkeypatch.setattr(workers, "PROGRAM", program)
-    cells = [(tmp_path / name / "fold0", Experiment(TINY)) for name in ("one", "two")]
-    for cell in run_cells(cells, tmp_path, "cpu", jobs=1):
-        assert "killed (signal 9)" in cell.failure
+@pytest.mark.usefixtures("forks")
+def test_after_a_kill_the_next_cell_gets_a_fresh_process(labelled_set, tmp_path, monkeypatch):
+    def be_killed():
+        os.write(2, b"3 of 9 epochs")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    do_in_the_process(monkeypatch, tmp_path, {"one": be_killed, "two": be_killed})
+    experiment = cell_of(labelled_set(), epochs=1)
+    cells = [(tmp_path / name / "fold0", experiment) for name in ("one", "two", "right")]
+    *killed, right = run_cells(cells, tmp_path, "cpu", jobs=1)
+    for cell in killed:
+        assert "killed" in cell.failure
         assert "memory" in cell.failure
         assert "--jobs" in cell.failure
-    assert len(set(started.read_text().split())) == 2
+        assert cell.details == "3 of 9 epochs", "of its own cell"
+    assert right.result["epochs"] == 1
+    assert processes_of(tmp_path) == 3
+
+
+def test_a_new_process_has_its_environment_and_its_own_output(labelled_set, tmp_path, monkeypatch, capfd):
+    """As users get it: a process that imports the package."""
+    experiment = cell_of(labelled_set(), epochs=1)
+    worker = workers._Worker({"OMP_NUM_THREADS": "3"}, "cpu")
+    worker.start_cell(tmp_path / "fold0", experiment)
+    assert worker.end_cell().result["epochs"] == 1
+    found = worker.pool.submit(os.getenv, "OMP_NUM_THREADS").result()
+    worker.kill()
+    assert found == "3"
+    assert os.environ["OMP_NUM_THREADS"] != "3"
+    assert capfd.readouterr() == ("", "")
 
 
 def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):
@@ -257,7 +290,7 @@ def test_each_process_gets_its_threads_and_its_gpu(monkeypatch):
 def state(tmp_path):
     """Five folds of two methods: two done, one failed, one at epoch 10 of 40, six waiting."""
     names = [(method, fold) for method in ("count", "vote") for fold in range(5)]
-    cells = {tmp_path / f"digits/large/{method}/fold{fold}": Experiment(TINY, method) for method, fold in names}
+    cells = {tmp_path / f"digits/large/{method}/fold{fold}": cell_of(method=method) for method, fold in names}
     state = State(cells, tmp_path, workers=1, seconds=[40.0, 40.0])
     first, second, third, fourth, *_ = cells
     for folder, accuracy in ((first, 0.5), (second, 0.75)):
@@ -345,22 +378,3 @@ def test_a_terminal_gets_the_table(state, monkeypatch, capsys):
     assert captured.err.count("3 of 10 cells were already finished") == 1
     assert "cells done" in captured.err
     assert captured.out == ""
-
-
-def test_the_progress_of_a_dead_process_is_not_its_failure(tmp_path, monkeypatch):
-    program = "import sys; print('digits: 3 of 9 epochs', file=sys.stderr); sys.exit(3)"
-    monkeypatch.setattr(workers, "PROGRAM", program)
-    (cell,) = run_cells([(tmp_path / "fold0", Experiment(TINY))], tmp_path, "cpu", 1)
-    assert cell.failure == "the process ended with exit code 3"
-    assert cell.details == "digits: 3 of 9 epochs"
-
-
-def test_the_details_of_a_failure_belong_to_its_own_cell(tmp_path, monkeypatch):
-    refuses = 'print("a long warning", file=sys.stderr), print(\'{"failure": "refused"}\', flush=True)'
-    program = f"import sys; sys.stdin.readline(); {refuses}; sys.stdin.readline(); sys.exit('dies')"
-    monkeypatch.setattr(workers, "PROGRAM", program)
-    worker = workers._Worker({}, "cpu")
-    for failure, details in (("refused", ""), ("the process ended with exit code 1", "dies")):
-        worker.start_cell(tmp_path, Experiment(TINY))
-        assert worker.end_cell() == FinishedCell(tmp_path, failure=failure, details=details)
-    worker.kill()

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import json
 import os
-import tempfile
 from pathlib import Path
-from typing import Any
 
 from ...errors import InputError
-from ...files import cache_folder, read_json
+from ...files import cache_folder
 from .published import PUBLISHED
 
 DATA_VARIABLE = "MAJORITY_DATA"
-NOTES = "verified.json"  # in the cache: files whose checksum was correct, so that it is computed only once
 
 
 def data_folders() -> list[Path]:
@@ -50,10 +45,6 @@ def check_content(path: Path, name: str) -> None:
     published = PUBLISHED[name]
     algorithm, expected = published.checksum
     try:
-        status = path.stat()
-        stamp = [status.st_size, status.st_mtime_ns, expected]
-        if _read_notes().get(str(path.resolve())) == stamp:
-            return
         with path.open("rb") as file:
             found = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
     except OSError as error:
@@ -63,21 +54,3 @@ def check_content(path: Path, name: str) -> None:
             f"{path} is damaged or is not the published file ({algorithm} {found}, published {expected}): "
             f"delete it and run again to download it from {published.url}"
         )
-    _write_notes(_read_notes() | {str(path.resolve()): stamp})
-
-
-def _read_notes() -> dict[str, Any]:
-    try:
-        return read_json(cache_folder() / NOTES)
-    except InputError:  # it does not exist, or is damaged
-        return {}
-
-
-def _write_notes(notes: dict[str, Any]) -> None:
-    folder = cache_folder()
-    with contextlib.suppress(OSError):  # without the note, the checksum is computed again next time
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".notes-") as unfinished:
-            draft = Path(unfinished) / NOTES
-            draft.write_text(json.dumps(notes, indent=1), encoding="utf-8")
-            draft.replace(folder / NOTES)

@@ -1,4 +1,4 @@
-"""Arrays of numbers in .mat files of MATLAB 5 to 7. SciPy's reader is not used: a damaged file can crash it.
+"""Arrays of numbers in .mat files of MATLAB 5 to 7. SciPy's reader is not used: one changed byte can crash the process.
 
 A file is a header of 128 bytes and a list of elements. An element is a tag (its type and its number of bytes) and its
 content. A variable is an element of type MATRIX, or one that is compressed by zlib. It consists of elements itself: its

@@ -129,42 +129,29 @@ def _warn_of_missing_labels(bags: pd.DataFrame, findings: Findings) -> None:
 
 
 def _warn_of_spellings(bags: pd.DataFrame, findings: Findings) -> None:
-    """Warn of names that differ only in capitals, spaces, Unicode form or .0: usually the same name is meant."""
+    """Warn of names that are probably two spellings of one."""
     for column in ("bag", "label", "group"):
         spellings = defaultdict(list)
         named = named_classes(bags) if column == "label" else bags.get(column, ())
         for name in dict.fromkeys(map(str, named)):
-            spellings[_without_point_zero(_without_case(_without_unicode_form(name)))].append(name)
+            spellings[_usual_spelling(name)].append(name)
         pairs = [names for names in spellings.values() if len(names) > 1]
         if pairs:
-            difference, cure = _difference(*pairs[0][:2])
+            one, other = pairs[0][:2]
             more = f" (and {count_noun(len(pairs) - 1, 'more pair')})" if len(pairs) > 1 else ""
-            findings.warn(f"{column}s {difference}{more}: if they mean the same, spell them the same way{cure}")
+            findings.warn(
+                f"{column}s {one!a} and {other!a} differ only in capitals, spaces, Unicode form or .0{more}: "
+                "if they mean the same, spell them the same way"
+            )
 
 
-def _difference(one: str, other: str) -> tuple[str, str]:
-    """What two names differ in, and a hint at the cure if it is not obvious."""
-    if _without_point_zero(one) == _without_point_zero(other):
-        return f"{one!r} and {other!r} differ only in .0", ""
-    if _without_case(one) == _without_case(other):
-        return f"{one!r} and {other!r} differ only in capitals or spaces", ""
-    more = "" if _without_unicode_form(one) == _without_unicode_form(other) else ", capitals or spaces"
-    return (
-        f"{one!a} and {other!a} differ only in their Unicode form{more}",
-        ", e.g. by unicodedata.normalize('NFKC', name)",
-    )
-
-
-def _without_case(name: str) -> str:
-    return " ".join(name.casefold().split())
-
-
-def _without_point_zero(name: str) -> str:
-    return name.removesuffix(".0") if name.removesuffix(".0").isdigit() else name
-
-
-def _without_unicode_form(name: str) -> str:
-    return unicodedata.normalize("NFKC", name)
+def _usual_spelling(name: str) -> str:
+    """
+    >>> _usual_spelling(" Tumour  cells"), _usual_spelling("7.0"), _usual_spelling("v1.0")
+    ('tumour cells', '7', 'v1.0')
+    """
+    usual = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    return usual.removesuffix(".0") if usual.removesuffix(".0").isdigit() else usual
 
 
 def _warn_of_missing_names(bags: pd.DataFrame, findings: Findings) -> None:

@@ -15,7 +15,7 @@ from .findings import Findings, UnreadableError
 from .look_alikes import check_feature_names, warn_of_look_alikes
 from .names import MAX_NAMES, abbreviate_names, closest_name, did_you_mean, features_option
 from .read_options import ReadOptions
-from .tables import LEADING_ZEROS, as_numbers, describe_content, find_separators
+from .tables import LEADING_ZEROS, as_numbers, describe_content, without_separators
 
 TEXT = ("bag", "bag_label", "second_label", "path", "split", "group", "label")
 RESERVED = (*TEXT, "x", "y", "weight")
@@ -193,10 +193,11 @@ def _id_reason(numbers: np.ndarray) -> str | None:
 def _read_numbers(frame: pd.DataFrame, name: str, path: Path, findings: Findings) -> np.ndarray:
     """The numbers of a column. Separators in them are a problem, but are read, so that other problems are found too."""
     column = frame[name]
-    found = find_separators(column)
-    if found:
-        findings.add_problem(path, 1, f"column {name} has {found.what}", found.cure)
-    return as_numbers(found.without if found else column)
+    plain = without_separators(column)
+    if plain is not None:
+        cure = "write points for decimals and nothing for thousands: 1234.5, not 1,234.5, 1.234,5 or 1234,5"
+        findings.add_problem(path, 1, f"column {name} has decimal commas or thousands separators", cure)
+    return as_numbers(column if plain is None else plain)
 
 
 def _has_numbers(numbers: np.ndarray) -> bool:

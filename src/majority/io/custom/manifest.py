@@ -161,7 +161,7 @@ def _without_labels(frame: pd.DataFrame, options: ReadOptions) -> tuple[pd.DataF
 def _missing_column_cure(column: str, options: ReadOptions) -> str:
     cure = (
         "a manifest needs the columns bag and bag_label, and path or numeric columns; columns of other names are given "
-        "by --bag-column and --label-column (bag_column=, label_column=)"
+        "by --bag-column and --label-column"
     )
     if column == "bag":
         return cure

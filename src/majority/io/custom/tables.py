@@ -6,7 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,7 @@ from .read_options import Block
 MISSING = ("NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A")  # in columns of numbers
 
 DATES = ("date", "datetime", "datetime64", "period", "time", "timedelta", "timedelta64")  # inferred types of pandas
-THOUSANDS_BY_COMMAS = r"[-+]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?"
-THOUSANDS_BY_POINTS = r"[-+]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?"
-CERTAIN_THOUSANDS = ("thousands separators", "write 1234.5, not 1,234.5 or 1.234,5")
+GROUPED_NUMBER = r"[-+]?(\d{1,3}([.,]\d{3})+|\d+)([.,]\d+)?"  # 1,234.5 or 1.234,5
 LEADING_ZEROS = "leading_zeros"  # attribute of a table: the columns of whole numbers with leading zeros
 LEADING_ZEROS_ROWS = 100  # the first rows, in which leading zeros are searched for
 LISTS = "lists (write one column per number)"
@@ -131,38 +129,20 @@ def _as_float(cell: Any) -> float:
         return np.nan
 
 
-class Separators(NamedTuple):
-    """Commas or points in the numbers of a text column, because of which they cannot be read as numbers."""
+def without_separators(column: pd.Series) -> pd.Series | None:
+    """A text column of numbers with points; None if none of its numbers has commas, or points for thousands.
 
-    what: str
-    cure: str
-    without: pd.Series
-
-
-def find_separators(column: pd.Series) -> Separators | None:
-    """The separators in a text column in which all cells are numbers, some with a comma or with points for thousands.
-
-    >>> find_separators(pd.Series(["875", "1,001"])).cure
-    'write 1001 if it is a thousand, 1.001 if not'
+    >>> without_separators(pd.Series(["875", "1.234,5", "1,001"])).tolist()
+    ['875', '1234.5', '1.001']
     """
     if pd.api.types.is_numeric_dtype(column) or describe_content(column) == BYTES:
         return None
     filled = column.dropna().astype(str).str.strip()
-    points, commas = filled.str.contains(".", regex=False), filled.str.contains(",", regex=False)
-    several = filled.str.count("[.,]") > 1
-    if commas.any() and filled.str.fullmatch(THOUSANDS_BY_COMMAS).all():
-        without = _replace_text(column, ",", "")
-        if points.any() or several.any():
-            return Separators(*CERTAIN_THOUSANDS, without)
-        cell = filled[commas].iloc[0]
-        what = f"thousands separators or decimal commas, as in {cell}"
-        cure = f"write {cell.replace(',', '')} if it is a thousand, {cell.replace(',', '.')} if not"
-        return Separators(what, cure, without)
-    if points.any() and (commas | several).any() and filled.str.fullmatch(THOUSANDS_BY_POINTS).all():
-        return Separators(*CERTAIN_THOUSANDS, commas_to_points(_replace_text(column, ".", "")))
-    if has_decimal_commas(column):
-        return Separators("decimal commas", "write points: 1.5, not 1,5", commas_to_points(column))
-    return None
+    has_separators = filled.str.contains(",", regex=False) | (filled.str.count(r"\.") > 1)
+    if not has_separators.any() or not (filled.str.fullmatch(GROUPED_NUMBER).all() or has_decimal_commas(column)):
+        return None
+    last_only = filled.str.replace(r"[.,](?=.*[.,])", "", regex=True)
+    return commas_to_points(last_only).reindex(column.index)
 
 
 def has_decimal_commas(column: pd.Series) -> bool:
@@ -176,11 +156,7 @@ def has_decimal_commas(column: pd.Series) -> bool:
 
 
 def commas_to_points(column: pd.Series) -> pd.Series:
-    return _replace_text(column, ",", ".")
-
-
-def _replace_text(column: pd.Series, old: str, new: str) -> pd.Series:
-    return column.astype(object).map(lambda cell: cell.replace(old, new) if isinstance(cell, str) else cell)
+    return column.astype(object).map(lambda cell: cell.replace(",", ".") if isinstance(cell, str) else cell)
 
 
 def describe_content(column: pd.Series) -> str:

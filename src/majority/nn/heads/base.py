@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from ...data.background import Background
 from ...data.labels import SEVERAL, WINNER
 from ...data.segments import Segments
 from ...data.targets import Target
+from ...errors import InputError
 from ...losses import BagLoss, BagOutput, VotingLoss
+from ...losses.base import in_float32
 from ...losses.functional import winner_log_probs
 
 
@@ -40,7 +43,14 @@ class Head(nn.Module):
 
         `bags` are ids (n,) in any order, or `Segments`. Without the number of bags, the device is waited for.
         """
-        return self.aggregate(features, bags if isinstance(bags, Segments) else Segments.of_ids(bags, n_bags))
+        if not isinstance(bags, Segments):
+            if bags.shape != features.shape[:1] or bags.is_floating_point():
+                raise InputError(
+                    f"bag ids have shape {tuple(bags.shape)}: give {len(features)} whole numbers, one per row"
+                )
+            bags = Segments.of_ids(bags, n_bags)
+        with in_float32(features):
+            return self.aggregate(features.to(torch.promote_types(features.dtype, torch.float32)), bags)
 
     def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
         raise NotImplementedError

@@ -36,23 +36,11 @@ def p_norm(features: Tensor, segments: Segments, p: float = SHARPNESS) -> Tensor
     return torch.where(some, powers, 1.0) ** (1 / p) * top
 
 
-def _mean(features: Tensor, segments: Segments, p: float) -> Tensor:
-    return segments.mean(features)
-
-
-def _max(features: Tensor, segments: Segments, p: float) -> Tensor:
-    return segments.max(features)
-
-
-def _logsumexp(features: Tensor, segments: Segments, p: float) -> Tensor:
-    return segments.logsumexp(p * features)
-
-
 POOLS: dict[str, Callable[[Tensor, Segments, float], Tensor]] = {
-    "mean": _mean,
-    "max": _max,
+    "mean": lambda features, segments, _: segments.mean(features),
+    "max": lambda features, segments, _: segments.max(features),
     "pnorm": p_norm,
-    "lse": _logsumexp,
+    "lse": lambda features, segments, p: segments.logsumexp(p * features),
 }
 
 

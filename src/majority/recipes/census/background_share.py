@@ -9,7 +9,7 @@ not win.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,12 +38,11 @@ def with_share(model: Model, share: float) -> Model:
     return model
 
 
-def find_share(models_with: Callable[[float], Sequence[Model]], val: Bags, device: str, log: Log) -> dict[str, Any]:
-    """Train models with each share, and return the one that the validation bags choose, with its figures."""
+def find_share(trials: Mapping[float, Sequence[Model]], val: Bags, device: str, log: Log) -> dict[str, Any]:
+    """The share that the validation bags choose, with its figures, from models that were trained with each share."""
     right: dict[float, float] = {}
     winner_shares = []
-    for share in SHARES:
-        models = models_with(share)
+    for share, models in trials.items():
         figures = [evaluate(model, val, device).summary() for model in models]
         right[share] = float(np.mean([of_model["bag_accuracy"] for of_model in figures]))
         winner_shares += [_winner_share(model, val, device) for model in models]
@@ -56,6 +55,17 @@ def find_share(models_with: Callable[[float], Sequence[Model]], val: Bags, devic
         found["warning"] = f"background {name}: {found['warning']}"
         log(f"warning: {found['warning']}")
     return found
+
+
+def describe_share(found: Mapping[str, Any]) -> str:
+    """
+    >>> tried = [{"share": 0.06, "bag_accuracy": 0.9}, {"share": 0.25, "bag_accuracy": 0.8}]
+    >>> describe_share({"share": 0.06, "prior": 0.1, "tried": tried, "validation_bags": 50})
+    '0.06, estimated (of 50 validation bags, right by count with each share: 0.06 90 %, 0.25 80 %)'
+    """
+    tried = ", ".join(f"{one['share']:g} {100 * one['bag_accuracy']:.0f} %" for one in found["tried"])
+    bags = f"of {found['validation_bags']} validation bags, right by count with each share"
+    return f"{found['share']:g}, estimated ({bags}: {tried})"
 
 
 def expected_share(winner_share: float, classes: int) -> float:

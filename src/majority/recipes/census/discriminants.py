@@ -18,14 +18,6 @@ SMALLEST_VARIANCE = 1e-6  # relative to the largest: directions that vary less a
 MAX_SCALE = 100  # features whose deviations differ by more than this factor are in different units
 
 
-def is_applicable(bags: Bags, width: int | None) -> bool:
-    """Whether the features are vectors of moderate width, every class but a background is a label, and some label has
-    two bags."""
-    counts = bags.bag_labels.counts[bags.voting_classes]
-    is_narrow = width is not None and width <= MAX_FEATURES
-    return bool(is_narrow and counts.min() > 0 and counts.sum() > len(counts))
-
-
 @torch.no_grad()
 def discriminants(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (C, d) float32
     """One weight vector per label, for features as the model normalises them: how the mean of its bags differs from

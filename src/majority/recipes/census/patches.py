@@ -1,4 +1,4 @@
-"""Images as vectors, for a CPU: features of patches, found without labels, and a run of census for heads on them.
+"""Images as vectors, for a CPU: features of patches, found without labels.
 
 After Coates, Lee and Ng (AISTATS 2011): patches are whitened and compared with typical patches, which k-means finds
 among the training images; the similarities are averaged over the four quarters of the image, and their principal
@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,12 +19,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...data.bags import Bags
+from ...data.joining import join
 from ...data.stores import iterate_chunks
 from ...log import Log, no_log
-from ...nn.backbones import Linear, reduce_images
-from ...nn.model import Model, Normalise, standardisation
+from ...nn.backbones import reduce_images
+from ...nn.model import Model, ModelSpec, Normalise, standardisation
+from ...nn.weights import Weights
+from ...training.distributed import from_first
 from ..features import bags_of_features
-from ..stages import Run
+from ..stages import Run, Stage
 
 PATCHES = "patches"  # the stage that finds the features
 PATCH = 6  # side, in pixels
@@ -72,29 +74,60 @@ class PatchFeatures(nn.Module):
         return (found - self.mean) @ self.components.T
 
 
-def on_patches(run: Run) -> Run:
-    """The same run on vectors: features of the patches of its images. Its models have no layers of their own."""
+def learned_bags(run: Run) -> Bags:
+    """The training bags and, with `validation_instances`, the validation bags without their labels."""
+    same_store = run.val is not run.train and run.val.store is run.train.store
+    if not run.plan.own.validation_instances or run.epochs is not None or not same_store:  # of all bags, none is left
+        return run.train
+    no_label = run.val.bag_labels.masked(np.zeros(len(run.val), bool))
+    val = run.val._with(bag_labels=no_label, training_labels=None)
+    bags: Bags = run.once("learned bags", lambda: join([run.train, val]))
+    return bags
+
+
+def stage_of_patches() -> Stage:
+    return Stage(PATCHES, start=_untrained, train=_find, once=True)
+
+
+def _untrained(run: Run) -> Model:
     whole = run.fresh_model()
-    features = PatchFeatures(whole.spec.backbone_shape[0])
-    find = partial(find_patches, features, whole.normalise, run.train, run.plan.training.seed, run.log)
-    run.compute_once(PATCHES, features, find)
-    run.log(f"stage {PATCHES}: {features.out_features} features of each image, found without labels")
     with torch.random.fork_rng(devices=[]):
-        embed = Model(replace(whole.spec, backbone=None), whole.normalise, features)
-    train, val = (bags_of_features(embed, bags, run.device) for bags in (run.train, run.val))
-    normalise, shape = Normalise(*standardisation(train)), train.store.shape[1:]
+        features = PatchFeatures(whole.spec.backbone_shape[0])
+        return Model(replace(whole.spec, backbone=None), whole.normalise, features)
 
-    def fresh_model(number: int = 0, **method: str) -> Model:
-        made = run.fresh_model(number, **method)
-        spec = replace(made.spec, backbone="linear", instance_shape=shape, channels=None)
-        with torch.random.fork_rng(devices=[]):
-            return Model(spec, deepcopy(normalise), Linear(shape))
 
-    return replace(run, train=train, val=val, fresh_model=fresh_model)
+def _find(run: Run, model: Model) -> None:
+    features = model.backbone
+
+    def find() -> Weights:
+        find_patches(features, model.normalise, learned_bags(run), run.plan.training.seed, run.log)
+        return features.state_dict()
+
+    features.load_state_dict(from_first(find))
+    run.log(f"stage {PATCHES}: {features.out_features} features of each image, found without labels")
+
+
+def feature_bags(run: Run) -> tuple[Bags, Bags]:
+    """Training and validation bags as heads on discriminants take them: with features of patches in place of images."""
+    bags = (learned_bags(run), run.val)
+    if PATCHES not in run.results:
+        return bags
+    model = run.network(PATCHES)
+    parts = run.once("features", lambda: [bags_of_features(model, part, run.device) for part in bags])
+    return parts[0], parts[1]
+
+
+def spec_on_features(run: Run, model: Model) -> tuple[ModelSpec, Normalise]:
+    """What a model like this one has on these bags."""
+    if PATCHES not in run.results:
+        return model.spec, model.normalise
+    train = feature_bags(run)[0]
+    normalise = run.once("normalise", lambda: Normalise(*standardisation(train)))
+    return replace(model.spec, instance_shape=train.store.shape[1:], channels=None), normalise
 
 
 @torch.no_grad()
-def find_patches(features: PatchFeatures, normalise: Normalise, bags: Bags, seed: int, log: Log = no_log) -> None:
+def find_patches(features: Any, normalise: Normalise, bags: Bags, seed: int, log: Log = no_log) -> None:
     """Fill the buffers of `features` from the images of these bags. Labels are not used."""
     used = np.unique(bags.index)
     log(f"looking for typical patches of {len(used):,} images, without labels")

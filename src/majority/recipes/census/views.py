@@ -7,15 +7,13 @@ classes apart explain the bag labels worse, so no instance label and no name of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
-from ...io.benchmarks.catalogue import SOURCES
-from ...log import Log
 from ...training.augment import AugmentStep
-from ..label_preserving import label_preserving
-from ..plan import Plan
+from ..plan import Plan, TaskInfo
+from ..stages import Run
 
 ORIENTATIONS: dict[str, tuple[AugmentStep, ...]] = {"flip": ("flip",), "turn": ("flip", "rotate90")}
 COLOURS: dict[str, tuple[AugmentStep, ...]] = {
@@ -28,17 +26,21 @@ MIXED_SHARE, MIXED_EPOCHS = 0.5, 2  # largest share of another instance; pretrai
 MIXED_TOLERANCE = 0.005  # mixing is kept if its loss is at most so much higher: it gains most in a long pretraining
 
 
-def views_of(source: str) -> tuple[str, ...]:
-    """The additions for images of a known source: those whose augmentations all keep its classes.
+def views_of(task: TaskInfo) -> tuple[str, ...]:
+    """The additions for images of a known kind: those whose augmentations all keep its classes.
 
-    >>> views_of("cifar10"), views_of("svhn"), views_of("pathmnist")
-    (('colour', 'grey', 'flip', 'mix'), ('colour', 'grey'), ('colour', 'turn'))
+    >>> views_of(TaskInfo(label_preserving=("flip", "rotate90", "colour", "hue")))
+    ('colour', 'turn')
     """
-    allowed, steps = {*label_preserving(source)}, ORIENTATIONS | COLOURS
-    found = {name for name in steps if _names(steps[name]) <= allowed} | (
-        {MIX} if SOURCES[source].mixed_views else set()
-    )
+    steps = ORIENTATIONS | COLOURS
+    found = {name for name in steps if {*task.allowed(*_names(steps[name]))} == _names(steps[name])}
+    found |= {MIX} if task.mixed_views else set()
     return tuple(name for name in ADDITIONS if name in found and not (name == "flip" and "turn" in found))
+
+
+def plan_of(run: Run) -> Plan:
+    """The plan of a run, with the views that its bags have chosen, if they have."""
+    return with_views(run.plan, run.chosen("views")["views"]["chosen"]) if "views" in run.results else run.plan
 
 
 def with_views(plan: Plan, additions: Collection[str]) -> Plan:
@@ -73,26 +75,30 @@ def _names(augment: Iterable[Any]) -> set[str]:
     return {step if isinstance(step, str) else step[0] for step in augment}
 
 
-def search_views(
-    additions: Collection[str], loss_of: Callable[[tuple[str, ...]], float], log: Log
-) -> tuple[tuple[str, ...], list[Any]]:
-    """Those of the additions that lower the loss, one after the other, and all that were tried with their losses.
+def candidate(chosen: Collection[str], addition: str | None) -> tuple[str, ...]:
+    """
+    >>> candidate(("colour", "flip"), "turn"), candidate((), None)
+    (('colour', 'turn'), ())
+    """
+    kept = tuple(name for name in chosen if addition != "turn" or name != "flip")  # a turn includes the flip
+    return kept if addition is None else (*kept, addition)
 
-    >>> losses = {(): 1.8, ("colour",): 1.7, ("colour", "flip"): 1.6}
-    >>> search_views(["colour", "flip", "turn", "mix"], lambda additions: losses.get(additions, 1.9), print)[0]
-    views: crops 1.8000, colour 1.7000, colour + flip 1.6000, colour + turn 1.9000, colour + flip + mix 1.9000
+
+def choose_views(losses: Iterable[tuple[str | None, float]]) -> tuple[tuple[str, ...], dict[tuple[str, ...], float]]:
+    """Those of the additions that lower the loss, one after the other, and all that were tried with their losses. The
+    first loss is without any.
+
+    >>> choose_views([(None, 1.8), ("colour", 1.7), ("flip", 1.6), ("turn", 1.9), ("mix", 1.9)])[0]
     ('colour', 'flip')
     """
     chosen: tuple[str, ...] = ()
-    tried = {chosen: loss_of(chosen)}
-    for addition in additions:
-        kept = tuple(name for name in chosen if addition != "turn" or name != "flip")  # a turn includes the flip
-        candidate = (*kept, addition)
-        tried[candidate] = loss_of(candidate)
-        if tried[candidate] < tried[chosen] + (MIXED_TOLERANCE if addition == MIX else 0):
-            chosen = candidate
-    log("views: " + ", ".join(f"{describe(views)} {loss:.4f}" for views, loss in tried.items()))
-    return chosen, [{"views": list(views), "val_loss": loss} for views, loss in tried.items()]
+    tried: dict[tuple[str, ...], float] = {}
+    for addition, loss in losses:
+        views = candidate(chosen, addition)
+        tried[views] = loss
+        if loss < tried[chosen] + (MIXED_TOLERANCE if addition == MIX else 0):
+            chosen = views
+    return chosen, tried
 
 
 def describe(additions: Collection[str]) -> str:

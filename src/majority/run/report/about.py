@@ -7,28 +7,29 @@ from typing import Any
 
 from ...errors import count_noun
 from ...predict.classifier import Classifier
+from ..record import RunRecord
 
 
 def about_run(
-    config: dict[str, Any], result: dict[str, Any], classifier: Classifier, described: dict[str, str]
+    record: RunRecord, result: dict[str, Any], classifier: Classifier, described: dict[str, str]
 ) -> dict[str, str]:
     """The lines by their titles. `described` are those of the recipe, which replace no other line."""
-    data, plan, environment = config["data"], config["plan"], config["environment"]
-    spec, share = classifier.model.spec, config.get("background_share")
+    data, environment, embedding = record.run.facts_of_bags(), record.environment, record.embedding
+    spec, share = classifier.model.spec, record.run.labels.background_share
     shape = "×".join(map(str, spec.instance_shape))
     task = {
         "source": data["source"],
         "scenario": data.get("scenario"),
         "fold": data.get("fold"),
         "instances": f"images of {shape}" if spec.images else f"vectors of {shape} features",
-        "embedded by": config.get("embedding") and Path(config["embedding"]["model"]).name,
+        "embedded by": embedding and Path(embedding.model).name,
         "classes": len(classifier.classes),
         "corrected labels": corrected_labels(data),
-        "method": config["method"],
+        "method": record.method,
     }
     training = {
         **({} if share is None else {"background share": f"{share:g}, given"}),
-        "recipe": plan["recipe"],
+        "recipe": record.plan.recipe,
         "trained again": _refit(result),
         "instance labels": _instance_labels(result),
         "backbone": spec.backbone or "custom module",
@@ -36,8 +37,8 @@ def about_run(
         "stages": "; ".join(f"{name}: {_kept_epoch(stage)}" for name, stage in result.get("stages", {}).items())
         or None,
         "training time": format_seconds(result["seconds"]),
-        "seeds": f"{plan['training']['seed']} (weights, order), {data.get('data_seed', '–')} (data)",
-        "made with": f"majority {environment['majority']}, torch {environment['torch']}, {environment['device']}",
+        "seeds": f"{record.run.seed} (weights, order), {data.get('data_seed', '–')} (data)",
+        "made with": f"majority {environment.majority}, torch {environment.torch}, {environment.device}",
     }
     about = task | {title: text for title, text in described.items() if title not in task | training} | training
     return {title: str(value) for title, value in about.items() if value is not None}

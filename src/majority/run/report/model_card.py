@@ -15,7 +15,7 @@ from ...files import write_text
 from ...nn.methods import AUTO
 from ...predict.classifier import Classifier
 from ...predict.metrics import coverage_note
-from ...recipes import describe_result
+from ..record import RunRecord
 from .about import corrected_labels
 
 MODEL_CARD = "model-card.md"
@@ -35,9 +35,9 @@ LIMITS = (
 )
 
 
-def card_facts(config: dict[str, Any], result: dict[str, Any], classifier: Classifier) -> dict[str, Any]:
+def card_facts(record: RunRecord, result: dict[str, Any], classifier: Classifier) -> dict[str, Any]:
     """Data, method and figures of a finished run; no paths of this machine."""
-    spec, data, embedding = classifier.model.spec, config["data"], config.get("embedding")
+    spec, data, embedding = classifier.model.spec, record.run.facts_of_bags(), record.embedding
     part = "test" if result.get("test") else "val"
     figures = result.get(part) or {}
     return {
@@ -46,15 +46,15 @@ def card_facts(config: dict[str, Any], result: dict[str, Any], classifier: Class
         "instances": {"kind": "images" if spec.images else "vectors", "shape": list(spec.instance_shape)},
         "classes": list(spec.classes),
         "background": None if spec.background is None else spec.classes[spec.background.index],
-        "method": config["method"],
-        "recipe": config["plan"]["recipe"],
+        "method": record.method,
+        "recipe": record.plan.recipe,
         "sees_instance_labels": result.get("sees_instance_labels", False),
         "used_instance_labels": result.get("used_instance_labels", 0),
         "refit_bags": result.get("refit_bags", 0),
         "bag_losses": result.get("losses", {}).get("weights"),
         "corrected_labels": corrected_labels(data),
-        "seed": config["plan"]["training"]["seed"],
-        "embedding": None if embedding is None else embedding | _without_folders(embedding),
+        "seed": record.run.seed,
+        "embedding": None if embedding is None else embedding._asdict() | _without_folders(embedding._asdict()),
         "figures": {
             "bags": {"test": "test", "val": "validation"}[part],
             "n_bags": figures.get("bags"),
@@ -62,7 +62,7 @@ def card_facts(config: dict[str, Any], result: dict[str, Any], classifier: Class
             "n_known_instances": _count_known(figures),
         }
         | {name: figures[name] for name in FIGURES if figures.get(name) is not None},
-        "majority": config["environment"]["majority"],
+        "majority": record.environment.majority,
     }
 
 
@@ -74,18 +74,17 @@ def _count_known(figures: dict[str, Any]) -> int:
 
 
 def write_model_card(
-    folder: Path, config: dict[str, Any], result: dict[str, Any], classifier: Classifier, parts: Mapping[str, Bags]
+    folder: Path, record: RunRecord, result: dict[str, Any], classifier: Classifier, parts: Mapping[str, Bags]
 ) -> Path:
-    facts = card_facts(config, result, classifier)
+    facts = card_facts(record, result, classifier)
     figures = result.get("test") or result.get("val") or {}
-    described = describe_result(result)
-    warnings = (*figures.get("warnings", ()), *described.warnings)
+    warnings = (*figures.get("warnings", ()), *result.get("warnings", ()))
     notes = [note for note in (*warnings, coverage_note(figures)) if note]
     sections = {
         "Use": _use(facts),
         "Data": _data(facts, parts),
         "Labels": _labels(facts, parts),
-        "Method": _method(facts, described.lines),
+        "Method": _method(facts, result.get("lines", {})),
         "Figures": _figures(facts),
         "Limits": [f"- {line}" for line in (*LIMITS, *notes)],
     }

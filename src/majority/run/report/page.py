@@ -18,9 +18,9 @@ from ...io import Source, names
 from ...io.metrics import summary_with_intervals
 from ...predict.classifier import Classifier
 from ...predict.metrics import coverage_note
-from ...recipes import describe_result
 from ..classified_bags import ClassifiedBags, classify_bags
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
+from ..record import RunRecord
 from ..suspicious import review_labels
 from . import sections
 from .about import about_run
@@ -71,7 +71,7 @@ PART_NAMES = {"train": "training", "val": "validation", "test": "test"}
 class RunFacts(NamedTuple):
     """The contents of a run folder."""
 
-    config: dict[str, Any]
+    record: RunRecord
     result: dict[str, Any]
     history: list[dict[str, Any]]  # one record per epoch
     trained_on: bool  # whether the run was trained on bags of the reported source
@@ -98,10 +98,20 @@ def write_page(
     content["suspicious"] = sections.suspicious(review_labels({part: classified}))
     content["audit"] = audit_section(folder) if source is None else None
     content["part_names"] = PART_NAMES | ({} if source is None else {part: content["part"]})
-    page = fill("template.html.jinja", content | _script(), filters=FILTERS)
+    page = fill("template.html.jinja", "run", content | _script(), _sections(content), filters=FILTERS)
     path = folder / REPORT if source is None else _page_path(folder, source)
     write_text(path, page)
     return path
+
+
+def _sections(content: dict[str, Any]) -> dict[str, str]:
+    """The anchors and names of the sections that the page has."""
+    audit = {"audit": "Audit"} if content["audit"] else {}
+    always = audit | {"run": "Run", "curves": "Curves"}
+    classes = {"classes": "Classes"} if content["labelled"] or content["known"] else {}
+    labels = {"suspicious": "Labels"} if content["suspicious"].total else {}
+    pictures = [name for name in ("mosaics", "maps", "gallery") if content[name]]
+    return always | classes | {"bags": "Bags"} | labels | {name: name.capitalize() for name in pictures}
 
 
 def _script() -> dict[str, Any]:
@@ -121,12 +131,11 @@ def _content(
     classified: ClassifiedBags,
     source: str | None,
 ) -> dict[str, Any]:
-    config, result = facts.config, facts.result
-    described = describe_result(result)
+    record, result = facts.record, facts.result
     bags, classes = classified.bags, classified.classes
     part_name, part_names = PART_NAMES[part], PART_NAMES
     figures = result.get(part) or {}
-    title = [Path(config["data"]["source"]).name, config["method"]]
+    title = [Path(record.run.bags.source).name, record.method]
     if source is not None:
         part_name = str(Path(*_absolute(source).parts[-2:]))
         part_names = {part: f"{part_name} (this page)"}
@@ -140,14 +149,14 @@ def _content(
         "trained_on": facts.trained_on,
         "refit_bags": result.get("refit_bags") if source is None else None,
         "background": None if classified.background is None else classes[classified.background],
-        "about": about_run(config, result, classifier, described.lines),
-        "command": train_command(config),
-        "settings": _all_settings(config),
+        "about": about_run(record, result, classifier, result.get("lines", {})),
+        "command": train_command(record),
+        "settings": _all_settings(record),
         "parts": [*_rows_of_the_run(result, source), *part_rows(parts, part_names)],
         "figures": _figures(figures),
         "coverage": coverage_note(figures),
         "weighted": bags.weights is not None,
-        "warnings": [*figures.get("warnings", []), *described.warnings],
+        "warnings": [*figures.get("warnings", []), *result.get("warnings", ())],
         "curves": _curves(facts.history, result["best_epoch"]),
         "kept": _why_kept(result),
         "classes": sections.class_keys(classes),
@@ -266,13 +275,15 @@ def _count(figures: dict[str, Any], name: str) -> str:
     return f"{round(figures[name] * total):,} of {total:,} "
 
 
-def _all_settings(config: dict[str, Any]) -> dict[str, str]:
+def _all_settings(record: RunRecord) -> dict[str, str]:
     """Every setting of a run, without hashes and paths of the data."""
-    paths = ("fingerprint", "source_path", "embedding.model", "embedding.weights")
-    corrections = config["data"].get("corrections")
-    shown = config | {"data": config["data"] | {"corrections": corrections and len(corrections)}}
-    settings = {name: value for name, value in flatten(shown).items() if not name.endswith(paths)}
-    return {name: "–" if value is None else str(value) for name, value in settings.items()}
+    left_out = ("fingerprint", "source_path", "embedding.model", "embedding.weights")
+    options = record.run.options()
+    if "corrections" in options:
+        options["corrections"] = len(options["corrections"])
+    settings = flatten(record.as_json() | {"run": options})
+    names = [name for name in settings if not name.endswith(left_out)]
+    return {name: "–" if settings[name] is None else str(settings[name]) for name in names}
 
 
 # ---------------------------------------------------------------------- drawings

@@ -30,11 +30,17 @@ def _environment(package: str) -> Environment:
 
 def fill(
     template: str,
+    kind: str,
     content: dict[str, Any],
+    sections: Mapping[str, str],
     package: str = "majority.run.report",
     filters: Mapping[str, Callable[..., str]] | None = None,
 ) -> str:
-    """The page made from a template of `package` or of this package, with filters by name."""
+    """The page made from a template of `package` or of this package, with filters by name.
+
+    `kind` is what the page is about, `sections` are the anchors and names of its sections.
+    """
     environment = _environment(package)
     environment.filters |= filters or {}
-    return environment.get_template(template).render(content)
+    facts = {"kind": kind, "sections": sections, "script_hash": None, "source_hash": None}
+    return environment.get_template(template).render(facts | content)

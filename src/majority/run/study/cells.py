@@ -5,18 +5,25 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...errors import InputError, TrainingError
 from ...files import retry_while_busy
 from ...io import Source
-from ...recipes.plan import lists_as_tuples
 from ...registry import load_plugins
-from ..data import Data
-from ..experiment import Experiment
+from ..config import Reading, RunConfig
+from ..data import open_source
+from ..experiment import How, run_experiment
+from ..folder import read_result
 from ..trackers import create_trackers
+
+
+@dataclass(frozen=True)
+class Cell:
+    config: RunConfig
+    varied: dict[str, Any] = field(default_factory=dict)  # the options by which a study tells its cells apart
 
 
 @dataclass(frozen=True)
@@ -33,7 +40,7 @@ class FinishedCell:
 class State:
     """The progress of a list of cells."""
 
-    cells: dict[Path, Experiment]
+    cells: dict[Path, Cell]
     out: Path
     finished: dict[Path, FinishedCell] = field(default_factory=dict)
     running: dict[Path, float] = field(default_factory=dict)  # folder -> when it started
@@ -42,49 +49,52 @@ class State:
     started: float = field(default_factory=time.monotonic)
 
 
-def cell_order(folder: Path, experiment: Experiment, device: str, trackers: Sequence[str]) -> dict[str, Any]:
-    """A cell as JSON."""
-    chosen = {"folder": str(folder), "device": device, "trackers": list(trackers)}
-    return chosen | {"experiment": asdict(experiment)}
-
-
-def read_order(order: dict[str, Any]) -> Experiment:
-    fields = dict(order["experiment"])
-    return Experiment(Data(**_from_json(fields.pop("data"))), **_from_json(fields))
-
-
-class CellTrainer:
+class Trainer:
     """Trains cells one after another; the source of the last one stays open for the next."""
 
     def __init__(self) -> None:
         self.opened: object = None
         self.source: Source | None = None
 
-    def train(self, experiment: Experiment, order: dict[str, Any]) -> None:
-        data = experiment.data
-        if self.opened != (wanted := (data.source, data.image_size, data.features)):
+    def train(self, cell: Cell, folder: Path, device: str, trackers: Sequence[str]) -> None:
+        bags = cell.config.bags
+        if self.opened != (wanted := bags.model_dump(include=Reading.model_fields.keys() | {"source"})):
             self.opened, self.source = None, None  # free the memory of one source before the next is read
-            self.opened, self.source = wanted, data.open()
-        callbacks = create_trackers(order["trackers"])
-        experiment.run(order["folder"], order["device"], source=self.source, callbacks=callbacks)
+            self.opened, self.source = wanted, open_source(bags)
+        how = How(device, callbacks=create_trackers(trackers))
+        run_experiment(cell.config, folder, how, self.source, cell.varied)
 
 
-def train_on_node(order: dict[str, Any]) -> tuple[str | None, str]:
-    """On a node of a cluster: the reason if the cell failed, and the traceback of an unexpected error."""
-    load_plugins()
+_TRAINER = Trainer()  # of this process
+
+
+def train_cell(
+    cell: Cell, folder: Path, device: str, trackers: Sequence[str] = (), keep_trying: bool = False
+) -> tuple[str | None, str]:
+    """In a process that trains many cells: the reason if the cell failed, and the traceback of an unexpected error.
+
+    With `keep_trying`, a folder in which another process works is waited for: on a cluster, the node of an earlier
+    attempt may be unreachable, but its process still alive for a while.
+    """
+
+    def train() -> None:
+        _TRAINER.train(cell, folder, device, trackers)
+
     try:
-        experiment = read_order(order)
-        # The node of an earlier attempt may be unreachable, but its process still alive for a while.
-        retry_while_busy(lambda: _TRAINER.train(experiment, order))
-        return None, ""
+        load_plugins()
+        if keep_trying:
+            retry_while_busy(train)
+        else:
+            train()
     except (InputError, TrainingError) as error:
         return str(error), ""
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}".splitlines()[0], traceback.format_exc()
+    return None, ""
 
 
-_TRAINER = CellTrainer()
-
-
-def _from_json(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: lists_as_tuples(value) for name, value in fields.items()}
+def finished_cell(folder: Path, failure: str | None, details: str) -> FinishedCell:
+    """What `train_cell` said of the cell in this folder."""
+    if failure:
+        return FinishedCell(folder, failure=failure, details=details)
+    return FinishedCell(folder, read_result(folder))

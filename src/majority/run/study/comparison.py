@@ -1,20 +1,17 @@
-"""The tables of the paper from the results of a study, with the printed figures, and paired differences."""
+"""The tables of a study, as in the paper, and paired differences between methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from statistics import fmean
 
 from ...errors import InputError
 from ...nn.methods import METHODS
 from ...predict.metrics import coverage_note
-from .paper_values import SETS, STAND_INS, printed_accuracy, printed_consistency, printed_set
 from .results import Result, Setting
 from .statistics import held_out_ratio, holm, mean_by_fold, paired_difference, spread
 from .tables import RowKey, group_results
 
-AVERAGE = "average"
 CRITERION = "bag_accuracy"  # of validation bags: methods are chosen by it
 DIFFERENCES = {"instance_accuracy": "Instance accuracy", CRITERION: "Bag accuracy"}
 REFERENCES = ("count", "log-mean")
@@ -30,42 +27,20 @@ class Figure:
     method: str
     mean: float | None = None
     sd: float | None = None
-    n: int = 0  # folds; of an average, the smallest number of folds of its sets
+    n: int = 0  # folds
     runs: int = 0
-    printed: float | None = None
-    n_sets: int | None = None  # of an average: how many of the paper's four sets it covers
-    comparable: bool = True  # whether the printed figure is of the same sets
 
     @property
     def interval(self) -> tuple[float, float] | None:
         return None
 
     @property
-    def difference(self) -> float | None:
-        if self.mean is None or self.printed is None or not self.comparable:
-            return None
-        return self.mean - self.printed
-
-    @property
     def measured(self) -> str:
         if self.mean is None:
             return "-"
         sd = "" if self.sd is None else f" ± {self.sd:.3f}"
-        return f"{self.mean:.3f}{sd} ({self._count})"
-
-    @property
-    def _count(self) -> str:
-        if self.n_sets is not None:
-            return f"{self.n_sets} of {len(SETS)} sets"
-        return f"n={self.n}" if self.runs == self.n else f"n={self.n}, {self.runs} runs"
-
-    @property
-    def reference(self) -> str:
-        """The printed figure, and the difference of ours from it."""
-        if self.printed is None:
-            return ""
-        difference = "" if self.difference is None else f", {signed(self.difference)}"
-        return f"printed {self.printed:.3f}{difference}"
+        runs = "" if self.runs == self.n else f", {self.runs} runs"
+        return f"{self.mean:.3f}{sd} (n={self.n}{runs})"
 
 
 @dataclass(frozen=True)
@@ -81,8 +56,6 @@ class Gap:
     n: int = 0
     p: float | None = None
     p_holm: float | None = None  # corrected for all differences of the table
-
-    reference, printed, difference, n_sets = "", None, None, None  # attributes that entries of other tables have
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -132,7 +105,7 @@ class Comparison:
     def __init__(self, results: list[Result], reference: str | None = None):
         self.groups = dict(sorted(group_results(results).items(), key=lambda group: _order(group[0])))
         self.settings = list(dict.fromkeys(key.setting for key in self.groups))
-        self.sources = list(dict.fromkeys(sorted((key.source for key in self.groups), key=_order_of_source)))
+        self.sources = list(dict.fromkeys(sorted(key.source for key in self.groups)))
         self.scenarios = list(dict.fromkeys(sorted((key.scenario for key in self.groups), key=_order_of_scenario)))
         self.methods = list(dict.fromkeys(sorted((key.method for key in self.groups), key=_order_of_method)))
         if reference is not None and reference not in self.methods:
@@ -163,25 +136,28 @@ class Comparison:
         return list(dict.fromkeys(notes))
 
     def accuracy(self) -> list[Table]:
-        return self._by_method("Table 1: instance accuracy", self._accuracies)
+        return self._by_method("Table 1: instance accuracy", "instance_accuracy")
 
     def bag_accuracy(self) -> list[Table]:
         """The accuracy on test bags if no test instance has a label; empty if any has."""
-        return [] if self.accuracy() else self._by_method("Test bag accuracy", self._bag_accuracies)
+        return [] if self.accuracy() else self._by_method("Test bag accuracy", CRITERION)
 
     def consistency(self) -> list[Table]:
-        return self._by_method("Table 3: consistency rate", self._consistency_rates)
+        return self._by_method("Table 3: consistency rate", "consistency_rate")
 
     def validation(self) -> list[Table]:
         """The criterion by which methods are chosen: it needs no instance label."""
-        return self._by_method("Validation bag accuracy", self._criteria)
+        return self._by_method("Validation bag accuracy", CRITERION, part="val")
 
     def temperatures(self) -> list[Table]:
         """The two temperatures of the counting formula, with and without each."""
         tables = []
         for setting, scenario, sources in self._blocks():
             names = [method for pair in TEMPERATURES.values() for method in pair]
-            figures = {name: self._accuracies(setting, scenario, name, sources) for name in names}
+            figures = {
+                name: [self._figure("instance_accuracy", RowKey(s, scenario, name, setting)) for s in sources]
+                for name in names
+            }
             rows = [
                 ((of_source[0].source, t1), tuple(figures[method][i] for method in pair))
                 for i, of_source in enumerate(zip(*figures.values(), strict=True))
@@ -217,68 +193,30 @@ class Comparison:
                 if found:
                     yield setting, scenario, [source for source in self.sources if source in found]
 
-    def _by_method(
-        self, name: str, figures_of: Callable[[Setting, str | None, str, list[str]], list[Figure]]
-    ) -> list[Table]:
+    def _by_method(self, name: str, figure: str, part: str = "test") -> list[Table]:
         """One table per setting and scenario, with one row per method and one column per source."""
         tables = []
         for setting, scenario, sources in self._blocks():
-            rows = _not_empty(
-                [((method,), tuple(figures_of(setting, scenario, method, sources))) for method in self.methods]
-            )
-            has_average = any(len(figures) > len(sources) for _, figures in rows)
-            columns = (*sources, *([AVERAGE] if has_average else []))
-            tables.append(Table(name, setting, scenario, ("method",), columns, rows))
+            rows: list[Row] = []
+            for method in self.methods:
+                keys = [RowKey(source, scenario, method, setting) for source in sources]
+                rows.append(((method,), tuple(self._figure(figure, key, part) for key in keys)))
+            tables.append(Table(name, setting, scenario, ("method",), tuple(sources), _not_empty(rows)))
         return [table for table in tables if table.rows]
 
-    def _accuracies(self, setting: Setting, scenario: str | None, method: str, sources: list[str]) -> list[Figure]:
-        figures = [
-            self._figure(
-                "instance_accuracy", RowKey(s, scenario, method, setting), printed_accuracy(method, scenario, s)
-            )
-            for s in sources
-        ]
-        measured = measured_sets(figures)
-        printed = [figure.printed for figure in measured if figure.printed is not None]
-        mean = fmean(printed) if printed and len(printed) == len(measured) else None
-        return [*figures, *_average(sources, method, measured, mean, comparable=True)]
-
-    def _consistency_rates(
-        self, setting: Setting, scenario: str | None, method: str, sources: list[str]
-    ) -> list[Figure]:
-        figures = [self._figure("consistency_rate", RowKey(s, scenario, method, setting)) for s in sources]
-        measured, printed = measured_sets(figures), printed_consistency(method, scenario)
-        return [*figures, *_average(sources, method, measured, printed, comparable=len(measured) == len(SETS))]
-
-    def _bag_accuracies(self, setting: Setting, scenario: str | None, method: str, sources: list[str]) -> list[Figure]:
-        return [self._figure(CRITERION, RowKey(s, scenario, method, setting)) for s in sources]
-
-    def _criteria(self, setting: Setting, scenario: str | None, method: str, sources: list[str]) -> list[Figure]:
-        return [self._figure(CRITERION, RowKey(s, scenario, method, setting), part="val") for s in sources]
-
-    def _figure(self, name: str, key: RowKey, printed: float | None = None, part: str = "test") -> Figure:
+    def _figure(self, name: str, key: RowKey, part: str = "test") -> Figure:
         runs = self.groups.get(key, [])
         found = spread([*mean_by_fold(runs, name, part).values()])
         if found is None:
-            return Figure(key.source, key.method, printed=printed)
+            return Figure(key.source, key.method)
         defined = sum((run.get(part) or {}).get(name) is not None for run in runs)
-        return Figure(key.source, key.method, *found, runs=defined, printed=printed)
+        return Figure(key.source, key.method, *found, runs=defined)
 
     def _gap(self, setting: Setting, scenario: str | None, source: str, method: str, reference: str) -> Gap:
         ours, theirs = (self.groups.get(RowKey(source, scenario, name, setting), []) for name in (method, reference))
         accuracies = [mean_by_fold(runs, self.compared) for runs in (ours, theirs)]
         found = paired_difference(accuracies[0], accuracies[1], held_out_ratio(ours))
         return Gap(source, method, *found) if found else Gap(source, method)
-
-
-def measured_sets(figures: list[Figure]) -> list[Figure]:
-    """One figure for each of the paper's four sets that was measured; a stand-in only if the set itself was not."""
-    of_set: dict[str, Figure] = {}
-    for figure in sorted(figures, key=lambda figure: figure.source in STAND_INS):
-        name = printed_set(figure.source)
-        if name and figure.mean is not None:
-            of_set.setdefault(name, figure)
-    return list(of_set.values())
 
 
 def signed(value: float) -> str:
@@ -304,27 +242,9 @@ def _correct(rows: tuple[Row, ...]) -> tuple[Row, ...]:
     return tuple((names, tuple(map(with_p, gaps))) for names, gaps in rows)
 
 
-def _average(
-    sources: list[str], method: str, measured: list[Figure], printed: float | None, comparable: bool
-) -> list[Figure]:
-    """The column after the sources, if any of them is one of the four sets."""
-    if not any(map(printed_set, sources)):
-        return []
-    if not measured:
-        return [Figure(AVERAGE, method)]
-    mean = fmean(figure.mean for figure in measured if figure.mean is not None)
-    n, runs = (min(getattr(figure, count) for figure in measured) for count in ("n", "runs"))
-    return [Figure(AVERAGE, method, mean, None, n, runs, printed, len(measured), comparable)]
-
-
 def _order(key: RowKey) -> tuple[object, ...]:
-    of_names = (_order_of_scenario(key.scenario), _order_of_source(key.source), _order_of_method(key.method))
+    of_names = (_order_of_scenario(key.scenario), key.source, _order_of_method(key.method))
     return (key.setting, *of_names)
-
-
-def _order_of_source(source: str) -> tuple[int, str]:
-    known = printed_set(source)
-    return (SETS.index(known) if known else len(SETS), source)
 
 
 def _order_of_scenario(scenario: str | None) -> tuple[int, str]:

@@ -14,11 +14,10 @@ from .comparison import Gap
 from .results import thin_out
 
 MAX_POINTS = 50  # per curve
-LOSS, BAGS, METHOD = "loss", "bag accuracy", "bags right by the method"
+LOSS, BAGS = "loss", "bag accuracy"
 PLOTS = {
     LOSS: ("train_loss", "val_loss"),
     BAGS: ("train_bag_accuracy", "val_bag_accuracy"),
-    METHOD: ("train_method_bag_accuracy", "val_method_bag_accuracy"),  # results of older versions have these instead
 }
 
 
@@ -48,17 +47,12 @@ def interval_plot(gaps: Sequence[Gap], label: str) -> str:
 
 
 def small_curves(method: str, runs: Sequence[dict[str, Any]]) -> str:
-    """Loss and bag accuracy by epoch, for training and validation bags; the curves of all runs overlap.
-
-    Runs of older versions have the accuracy of the method's own prediction: it is shown if no run has the other.
-    """
+    """Loss and bag accuracy by epoch, for training and validation bags; the curves of all runs overlap."""
     width, height, left, gap = 640, 250, 60, 60
     plot_width = (width - left - 20 - gap) / 2
     last = max(run["curve"]["epoch"][-1] for run in runs)
     parts = [text(method, x=8, y=24, font_size=26, font_weight=600, fill=INK)]
-    by_count = any(name in run["curve"] for run in runs for name in PLOTS[BAGS])
-    for number, title in enumerate((LOSS, BAGS if by_count else METHOD)):
-        names = PLOTS[title]
+    for number, (title, names) in enumerate(PLOTS.items()):
         shown = [run for run in runs if all(name in run["curve"] for name in names)]
         values = [value for run in shown for name in names for value in run["curve"][name]]
         ends = (0.0, 1.0) if number else (min(0.0, *values), max(values) or 1.0)

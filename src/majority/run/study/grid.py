@@ -1,10 +1,9 @@
-"""The cells of a study: sources x scenarios x folds x methods, each in its own run folder."""
+"""The cells of a study: sources x scenarios x folds x seeds x methods x variants, each in its own run folder."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -17,161 +16,117 @@ from ...files import remove_leftovers, write_shared_json
 from ...io import CustomBags, is_custom_source, load, names
 from ...io.benchmarks.labelled import N_FOLDS
 from ...log import Log, no_log
-from ...nn.methods import sees_instance_labels
+from ...nn.methods import METHODS, sees_instance_labels
 from ..cluster import LOCAL, check_on
-from ..data import Data
-from ..experiment import Experiment
-from ..folder import CONFIG, has_started, read_config, run_lock
+from ..config import OPTIONS, BenchmarkBags, OwnBags, RunConfig, Shorthands, plan_setting
+from ..data import make_parts, open_source
+from ..experiment import finished_result
+from ..folder import has_started, read_config, run_lock
+from ..plan import check_config
+from ..record import CONFIG
 from ..shards import Shard
+from ..study_config import StudyConfig, StudyMachine
 from ..trackers import create_trackers
-from .cells import FinishedCell
+from .cells import Cell, FinishedCell
 from .live import show_cells
 from .results import row_name
 from .tables import write_tables
 from .workers import run_cells, shard_lock
 
 STUDY = "study.json"
+METHOD_OPTION = "option."  # before the name of a method's option that varies
 
 
-@dataclass(frozen=True)
-class Study:
-    sources: tuple[str, ...]
-    scenarios: tuple[str, ...]
-    methods: tuple[str, ...]
-    folds: tuple[int, ...]
-    common: Experiment  # what all cells share; its source, scenario, fold, method and seed are replaced
-    seeds: tuple[int, ...] = (0,)
-    vary: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # by setting: the values to compare
-    reference: str | None = None  # the row that others are compared with in the report
-    method_options: dict[str, Any] = field(default_factory=dict)  # OPTION: of all methods; METHOD.OPTION: of one
+def run_study(config: StudyConfig, machine: StudyMachine, log: Log = no_log) -> list[FinishedCell]:
+    """Train every cell that is not finished and write the tables; return how each cell ended, in their order.
 
-    def cells(self, out: Path) -> Iterator[tuple[Path, Experiment]]:
-        for source in self.sources:
-            for data in self._data_of(source):
-                for seed, method, variant in product(self.seeds, self.methods, self._variants()):
-                    experiment = replace(
-                        self.common,
-                        data=data,
-                        method=method,
-                        method_options=self._options_of(method),
-                        seed=seed,
-                        settings=self.common.settings | variant,
-                        refit=False,  # cells are compared by their test bags
-                        varied=tuple(variant),
-                    )
-                    yield out / _place_of(experiment), experiment
+    With a shard, only its cells are trained and no table is written, so that shards can run side by side in one
+    folder or in several. Wrong names and settings are refused before any cell is trained.
+    """
+    out, shard = Path(machine.out), None if machine.shard is None else Shard.parse(machine.shard)
+    check_on(machine.on)
+    if machine.on == LOCAL:
+        choose_device(machine.device)
+    create_trackers(machine.log)  # raises if one cannot be used
+    cells = _checked_cells(config, out)
+    if (out / CONFIG).exists():
+        raise InputError(f"{out} holds a run: choose another folder with --out")
+    cells = cells if shard is None else shard.take(cells)
+    for folder, cell in cells:
+        finished_result(cell.config, folder)  # raises if the folder holds a run of other settings
+    _check_data(cells)
+    with run_lock(out, shard_lock(shard)):
+        write_shared_json(out / STUDY, config.model_dump(mode="json", exclude_defaults=True))
+        with show_cells(log) as watch:
+            finished = run_cells(cells, out, machine.device, machine.jobs, watch, shard, machine.on, machine.log)
+        _check_data(cells)
+        if shard is None:
+            write_tables([cell.result for cell in finished if cell.result], out)
+            remove_leftovers(out)
+    return finished
 
-    def _data_of(self, source: str) -> Iterator[Data]:
-        """The bags of each scenario and fold. Bags of your own have no scenarios, and five folds if nothing divides
-        them."""
-        if is_custom_source(source):
-            data = Data(source, data_seed=self.common.data.data_seed, folds=None if _is_divided(source) else N_FOLDS)
-            for fold in self.folds if data.folds else (0,):
-                yield replace(data, fold=fold)
-            return
-        for scenario, fold in product(self.scenarios, self.folds):
-            yield replace(self.common.data, source=source, scenario=scenario, fold=fold)
 
-    def _options_of(self, method: str) -> dict[str, Any]:
-        named = [(*name.rpartition("."), value) for name, value in self.method_options.items()]
-        of_all = {name: value for of, _, name, value in named if not of}
-        return self.common.method_options | of_all | {name: value for of, _, name, value in named if of == method}
+# ---------------------------------------------------------------------- the cells
 
-    def _variants(self) -> list[dict[str, Any]]:
-        """Every combination of the values that vary; one without any if none does."""
-        return [dict(zip(self.vary, values, strict=True)) for values in product(*self.vary.values())]
 
-    def run(
-        self,
-        out: Path,
-        device: str = "auto",
-        jobs: int | None = None,
-        log: Log = no_log,
-        shard: Shard | None = None,
-        on: str = LOCAL,
-        trackers: Sequence[str] = (),
-    ) -> list[FinishedCell]:
-        """Train every cell that is not finished and write the tables; return how each cell ended, in their order.
+def methods_of(config: StudyConfig) -> tuple[str, ...]:
+    return tuple(METHODS) if config.methods == ("all",) else config.methods
 
-        With a shard, only its cells are trained and no table is written, so that shards can run side by side in one
-        folder or in several. Wrong names and settings are refused before any cell is trained.
-        """
-        check_on(on)
-        if on == LOCAL:
-            choose_device(device)
-        create_trackers(trackers)  # raises if one cannot be used
-        self._check_names()
-        if (out / CONFIG).exists():
-            raise InputError(f"{out} holds a run: choose another folder with --out")
-        cells: Sequence[tuple[Path, Experiment]] = list(self.cells(out))
-        _check_folders(cells)
-        cells = cells if shard is None else shard.take(cells)
-        _check_cells(cells)
-        with run_lock(out, shard_lock(shard)):
-            write_shared_json(out / STUDY, self.request())
-            with show_cells(log) as watch:
-                finished = run_cells(cells, out, device, jobs, watch, shard, on, trackers)
-            _check_data(cells)
-            if shard is None:
-                write_tables([cell.result for cell in finished if cell.result], out)
-                remove_leftovers(out)
-        return finished
 
-    def request(self) -> dict[str, Any]:
-        """The content of study.json: the grid, the recipe, and every setting that is not the default."""
-        plain = Experiment(Data(self.common.data.source), self.common.method, recipe=self.common.recipe)
-        settings, defaults = ({**asdict(one), **asdict(one.data)} for one in (self.common, plain))
-        settings["method_options"] = self.common.method_options | self.method_options
-        changes = {name: value for name, value in settings.items() if name != "data" and value != defaults[name]}
-        grid = {name: list(getattr(self, name)) for name in ("sources", "scenarios", "methods", "folds", "seeds")}
-        vary = {name: list(values) for name, values in self.vary.items()}
-        chosen = {"vary": vary, "reference": self.reference}
-        return (
-            grid
-            | {name: value for name, value in chosen.items() if value}
-            | {
-                "recipe": self.common.recipe,
-                "changes": changes,
-            }
-        )
+def variants_of(config: StudyConfig) -> list[dict[str, Any]]:
+    """Every combination of the values that vary; one without any if none does."""
+    return [dict(zip(config.vary, values, strict=True)) for values in product(*config.vary.values())]
 
-    def _check_names(self) -> None:
-        for scenario in set(self.scenarios) - set(SCENARIOS):
-            majority_range(scenario, n_classes=1_000, size=1_000)
-        for fold in set(self.folds) - set(range(N_FOLDS)):
-            raise InputError(f"there is no fold {fold}: folds are numbered from 0 to {N_FOLDS - 1}")
-        for name in self.vary.keys() & self.common.settings.keys():
-            raise InputError(f"--vary {name} and --set {name} (or its short form) are the same setting: give it once")
-        for name in self.method_options:
-            method = name.rpartition(".")[0]
-            if method and method not in self.methods:
-                known = ", ".join(self.methods)
-                raise InputError(f"--option {name}: this study has no method {method}: it has {known}")
-        for method, variant in product(self.methods, self._variants()):
-            settings, options = self.common.settings | variant, self._options_of(method)
-            replace(self.common, method=method, method_options=options, settings=settings)  # raises if these are wrong
-        rows = [
-            row_name({"method": name, "varied": variant}) for name, variant in product(self.methods, self._variants())
-        ]
-        if self.reference is not None and self.reference not in rows:
-            cure = f"give one of {'; '.join(rows)}, or give it to `majority report`"
-            raise InputError(f"--reference {self.reference}: this study has no such row: {cure}")
-        custom = [source for source in self.sources if is_custom_source(source)]
-        if len(custom) == len(self.sources):
-            self._refuse_benchmark_options(custom[0])
-        for source in custom:
-            data = next(self._data_of(source))
-            data.parts(data.open())  # raises with every problem
-        for source in set(self.sources) - set(names()):
-            if not Path(source).expanduser().is_file():
-                load(source)  # raises with the reason
 
-    def _refuse_benchmark_options(self, source: str) -> None:
-        plain = Data(self.common.data.source, data_seed=self.common.data.data_seed)
-        given = [name for name, value in asdict(self.common.data).items() if value != getattr(plain, name)]
-        if given:
-            option = f"--{given[0].replace('_', '-')}"
-            raise InputError(f"{option} makes bags from labelled sets, and {source} has its own bags: leave it out")
+def study_cells(config: StudyConfig, out: Path) -> Iterator[tuple[Path, Cell]]:
+    for source in config.sources:
+        places = _places_of(config, source)
+        common = _options_for(config, source)
+        for place, seed, method, variant in product(places, config.seeds, methods_of(config), variants_of(config)):
+            run = RunConfig.from_options(
+                source,
+                **common | place,
+                method=method,
+                method_options=_options_of(config, method),
+                seed=seed,
+                refit=False if is_custom_source(source) else None,  # cells are compared by their test bags
+            )
+            cell = Cell(vary(run, variant), variant)
+            yield out / _place_of(cell), cell
+
+
+def _places_of(config: StudyConfig, source: str) -> list[dict[str, Any]]:
+    """The scenario and fold of each cell. Bags of your own have no scenarios, and five folds if nothing divides
+    them."""
+    if not is_custom_source(source):
+        return [{"scenario": scenario, "fold": fold} for scenario, fold in product(config.scenarios, config.folds)]
+    return [{}] if _is_divided(source) else [{"folds": N_FOLDS, "fold": fold} for fold in config.folds]
+
+
+def _options_for(config: StudyConfig, source: str) -> dict[str, Any]:
+    """The options of all runs that this source has: bags of your own are not made by a scenario, and other options are
+    for them alone."""
+    other = BenchmarkBags if is_custom_source(source) else OwnBags
+    given = {name: value for name, value in config.options.items() if name != "method_options"}
+    return {name: value for name, value in given.items() if name not in OPTIONS or OPTIONS[name].parts != (other,)}
+
+
+def _options_of(config: StudyConfig, method: str) -> dict[str, Any]:
+    """OPTION: of all methods; METHOD.OPTION: of one."""
+    named = [(*name.rpartition("."), value) for name, value in config.options.get("method_options", {}).items()]
+    of_all = {name: value for of, _, name, value in named if not of}
+    return of_all | {name: value for of, _, name, value in named if of == method}
+
+
+def vary(config: RunConfig, variant: dict[str, Any]) -> RunConfig:
+    """The run with other options, by name, settings, or options of the method, as in option.of."""
+    of_method = {name.removeprefix(METHOD_OPTION): name for name in variant if name.startswith(METHOD_OPTION)}
+    options = {name: value for name, value in variant.items() if name in OPTIONS}
+    others = {name: value for name, value in variant.items() if name not in {*options, *of_method.values()}}
+    changes = options | ({"settings": others} if others else {})
+    if of_method:
+        changes["method_options"] = {name: variant[full] for name, full in of_method.items()}
+    return config.with_options(**changes) if changes else config
 
 
 @cache
@@ -181,26 +136,70 @@ def _is_divided(source: str) -> bool:
     return isinstance(opened, CustomBags) and opened.split is not None
 
 
-def _place_of(experiment: Experiment) -> Path:
+def _place_of(cell: Cell) -> Path:
     """The folder of a cell in that of the study."""
-    data = experiment.data
-    variant = [f"{name}={experiment.settings[name]}" for name in experiment.varied]
-    safe = [re.sub(r"[^\w.=+-]+", "-", part) for part in variant]
-    seed = f"-seed{experiment.seed}" if experiment.seed else ""
-    scenario = (data.scenario or "bags").replace(",", "-")
-    return Path(Path(data.source).stem, scenario, experiment.method, *safe, f"fold{data.fold}{seed}")
+    config, bags = cell.config, cell.config.bags
+    safe = [re.sub(r"[^\w.=+-]+", "-", f"{name}={value}") for name, value in cell.varied.items()]
+    seed = f"-seed{config.seed}" if config.seed else ""
+    scenario = bags.scenario.replace(",", "-") if isinstance(bags, BenchmarkBags) else "bags"
+    return Path(Path(bags.source).stem, scenario, config.method, *safe, f"fold{bags.fold}{seed}")
 
 
-def join_ranges(scenarios: Sequence[str]) -> tuple[str, ...]:
-    """The scenarios of a list that was split at its commas: two numbers in a row are joined to a range.
-
-    >>> join_ranges(["small", "0.3", "0.5", "large"])
-    ('small', '0.3,0.5', 'large')
-    """
-    return tuple(re.findall(r"[\d.]+,[\d.]+|[^,]+", ",".join(scenarios)))
+# ---------------------------------------------------------------------- checks
 
 
-def _check_folders(cells: Sequence[tuple[Path, Experiment]]) -> None:
+def _checked_cells(config: StudyConfig, out: Path) -> Sequence[tuple[Path, Cell]]:
+    """All cells. Wrong names and settings are refused."""
+    for scenario in set(config.scenarios) - set(SCENARIOS):
+        majority_range(scenario, n_classes=1_000, size=1_000)
+    for fold in set(config.folds) - set(range(N_FOLDS)):
+        raise InputError(f"there is no fold {fold}: folds are numbered from 0 to {N_FOLDS - 1}")
+    _check_options(config)
+    for source in set(config.sources) - set(names()):
+        if not is_custom_source(source) and not Path(source).expanduser().is_file():
+            load(source)  # raises with the reason
+    cells = list(study_cells(config, out))
+    checked: set[tuple[str, str]] = set()
+    for _, cell in cells:
+        key = (cell.config.method, str(sorted(cell.varied.items(), key=str)))
+        if key not in checked:
+            check_config(cell.config)
+            checked.add(key)
+    _check_folders(cells)
+    for source in filter(is_custom_source, config.sources):
+        first = next(cell.config for _, cell in cells if cell.config.bags.source == source)
+        make_parts(first, open_source(first.bags))  # raises with every problem
+    return cells
+
+
+def _check_options(config: StudyConfig) -> None:
+    custom = [source for source in config.sources if is_custom_source(source)]
+    kinds = {OwnBags} if len(custom) == len(config.sources) else {BenchmarkBags} if not custom else None
+    if kinds == {OwnBags} and "scenarios" in config.model_fields_set:
+        raise InputError(f"scenarios makes bags from labelled sets, and {custom[0]} has its own bags: leave it out")
+    if kinds is not None:  # each option is for one of the sources
+        options = {name: value for name, value in config.options.items() if name != "method_options"}
+        RunConfig.from_options(config.sources[0], **options)
+    fixed = full_names({**config.options, **config.options.get("settings", {})})
+    for name in sorted(full_names(config.vary) & fixed):
+        raise InputError(f"vary {name}: {name} is also given for all runs: give it once")
+    methods = methods_of(config)
+    for name in config.options.get("method_options", {}):
+        method = name.rpartition(".")[0]
+        if method and method not in methods:
+            raise InputError(f"option {name}: this study has no method {method}: it has {', '.join(methods)}")
+    rows = [row_name({"method": name, "varied": variant}) for name, variant in product(methods, variants_of(config))]
+    if config.reference is not None and config.reference not in rows:
+        cure = f"give one of {'; '.join(rows)}, or give it to `majority report`"
+        raise InputError(f"reference {config.reference}: this study has no such row: {cure}")
+
+
+def full_names(names: Iterable[str]) -> set[str]:
+    """Settings without their short names."""
+    return {plan_setting(name) if name in Shorthands.model_fields else name for name in names}
+
+
+def _check_folders(cells: Sequence[tuple[Path, Cell]]) -> None:
     seen = set()
     for folder, _ in cells:
         if folder in seen:
@@ -211,22 +210,17 @@ def _check_folders(cells: Sequence[tuple[Path, Experiment]]) -> None:
         seen.add(folder)
 
 
-def _check_cells(cells: Sequence[tuple[Path, Experiment]]) -> None:
-    for folder, experiment in cells:
-        experiment.finished(folder)  # raises if the folder holds a run of other settings
-    _check_data(cells)
-
-
-def _check_data(cells: Sequence[tuple[Path, Experiment]]) -> None:
+def _check_data(cells: Sequence[tuple[Path, Cell]]) -> None:
     """Methods are compared on the same bags: the files of a source must not change between cells."""
-    seen: dict[tuple[Data, bool], tuple[object, Path]] = {}
-    for folder, experiment in cells:
+    seen: dict[tuple[str, bool], tuple[object, Path]] = {}
+    for folder, cell in cells:
         if has_started(folder):
-            key = (experiment.data, sees_instance_labels(experiment.method))
-            fingerprint = read_config(folder)["data"]["fingerprint"]
+            bags = cell.config.model_dump_json(include={"bags", "labels"})
+            fingerprint = read_config(folder).fingerprint
+            key = (bags, sees_instance_labels(cell.config.method))
             first, first_folder = seen.setdefault(key, (fingerprint, folder))
             if fingerprint != first:
                 raise InputError(
-                    f"{first_folder} and {folder} were trained on different data: {experiment.data.source} has "
+                    f"{first_folder} and {folder} were trained on different data: {cell.config.bags.source} has "
                     "changed. Remove the folders with the old data and repeat the command, or choose another --out"
                 )

@@ -17,7 +17,7 @@ from ...recipes.stages import STAGES
 from ...records import Planned
 from ...training.progress import SECONDS_APART
 from ...training.run_files import METRICS
-from ..folder import CONFIG
+from ..record import CONFIG
 from .cells import FinishedCell, State
 from .workers import Watch
 

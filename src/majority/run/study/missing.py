@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from ...descriptions import DEFAULT_RECIPE
 from ...errors import InputError
+from ...files import read_json
 from ...io import is_custom_source
 from ...nn.methods import AUTO, DEFAULT_METHOD
-from ...parsing import read_record
 from ...recipes import RECIPES
-from ...records import StudyRequest
-from .grid import STUDY
+from ..config_errors import damaged
+from ..study_config import StudyConfig
+from .grid import STUDY, methods_of, variants_of
 from .results import Result, row_name, source_name
 
 MAX_CELLS = 1_000_000
-GRID = ("sources", "scenarios", "methods", "folds", "seeds")
+CURE = "repeat the `majority study` command of this folder, which writes it again"
 
 
 def missing_cells(study: Path, results: list[Result]) -> dict[tuple[str, str, str], list[int]]:
@@ -30,13 +33,13 @@ def missing_cells(study: Path, results: list[Result]) -> dict[tuple[str, str, st
     """
     if not (study / STUDY).is_file():
         return {}
-    request = _read_request(study)
+    config = read_study(study)
     finished = {_key(result) for result in results}
     divided = {source_name(result) for result in results if (result.get("data") or {}).get("folds", 0) is None}
     missing: dict[tuple[str, str, str], list[int]] = {}
-    recipe = RECIPES.get(request["recipe"])
+    recipe = RECIPES.get(config.options.get("recipe", DEFAULT_RECIPE))
     auto = recipe.resolve_method(AUTO) if recipe else DEFAULT_METHOD
-    for cell in _cells(request, divided):
+    for cell in _cells(config, divided):
         unweighed = cell | ({"method": auto} if cell["method"] == AUTO else {})  # if the recipe takes one
         if not {_key(cell), _key(unweighed)} & finished:
             source, scenario, row, fold, _ = _key(cell)
@@ -44,15 +47,15 @@ def missing_cells(study: Path, results: list[Result]) -> dict[tuple[str, str, st
     return missing
 
 
-def _cells(request: StudyRequest, divided: set[str]) -> Iterator[dict[str, Any]]:
-    """What each requested cell has in its result. Bags of your own have no scenario, and one fold if divided."""
-    variants = [dict(zip(_varied(request), values, strict=True)) for values in product(*_varied(request).values())]
-    for source in request["sources"]:
+def _cells(config: StudyConfig, divided: set[str]) -> Iterator[dict[str, Any]]:
+    """What each cell has in its result. Bags of your own have no scenario, and one fold if divided."""
+    for source in config.sources:
         custom = is_custom_source(source)
-        scenarios: list[Any] = [None] if custom else request["scenarios"]
-        folds = [0] if custom and Path(source).stem in divided else request["folds"]
-        grid = product(scenarios, request["methods"], folds, request.get("seeds", [0]), variants)
-        for scenario, method, fold, seed, varied in grid:
+        scenarios = (None,) if custom else config.scenarios
+        folds = (0,) if custom and Path(source).stem in divided else config.folds
+        for scenario, method, fold, seed, varied in product(
+            scenarios, methods_of(config), folds, config.seeds, variants_of(config)
+        ):
             names = {"source": source, "scenario": scenario, "method": method}
             yield names | {"fold": fold, "seed": seed, "varied": varied}
 
@@ -61,45 +64,24 @@ def _key(result: Result) -> tuple[str, str | None, str, int, int]:
     return source_name(result), result.get("scenario"), row_name(result), result.get("fold", 0), result.get("seed", 0)
 
 
-def _varied(request: StudyRequest) -> dict[str, tuple[Any, ...]]:
-    return {name: tuple(values) for name, values in request.get("vary", {}).items()}
-
-
 def requested_reference(study: Path) -> str | None:
     """The row that the study names as the one to compare with."""
-    return _read_request(study).get("reference") if (study / STUDY).is_file() else None
+    return read_study(study).reference if (study / STUDY).is_file() else None
 
 
-def _read_request(study: Path) -> StudyRequest:
-    path, cure = study / STUDY, "repeat the `majority study` command of this folder, which writes it again"
-    request = read_record(StudyRequest, path, cure)
-    sizes: dict[str, Any] = {name: request.get(name, [0]) for name in GRID} | _varied(request)
-    cells = prod(map(len, sizes.values()))
+def read_study(study: Path) -> StudyConfig:
+    path = study / STUDY
+    try:
+        config = StudyConfig.model_validate_json(json.dumps(read_json(path, CURE)))
+    except ValidationError as error:
+        damaged(path, error, StudyConfig.model_fields, CURE)
+    axes = (config.sources, config.scenarios, config.methods, config.folds, config.seeds, *config.vary.values())
+    cells = prod(map(len, axes))
     if not 0 < cells <= MAX_CELLS:
-        raise InputError(f"{path} is damaged (a grid of {cells:,} cells, 1 to {MAX_CELLS:,} are read): {cure}")
-    return request
+        raise InputError(f"{path} is damaged (a grid of {cells:,} cells, 1 to {MAX_CELLS:,} are read): {CURE}")
+    return config
 
 
 def study_command(study: Path) -> str:
     """The `majority study` command of this folder. Repeated, it trains the missing cells."""
-    request = _read_request(study)
-    words = ["majority", "study", *request["sources"]]
-    grid: dict[str, Any] = {name: request.get(name) for name in (*GRID[1:], "recipe", "reference")}
-    grid = {name: value for name, value in grid.items() if value and (name, value) != ("seeds", [0])}
-    if all(map(is_custom_source, request["sources"])):
-        grid.pop("scenarios", None)
-    changes: dict[str, Any] = dict(request.get("changes", {}))
-    for name, value in changes.pop("settings", {}).items():
-        words += ["--set", f"{name}={json.dumps(value)}"]
-    for name, value in changes.pop("method_options", {}).items():
-        words += ["--option", f"{name}={value}"]
-    for name, values in request.get("vary", {}).items():
-        words += ["--vary", f"{name}={','.join(map(_plain, values))}"]
-    for name, value in (grid | changes).items():
-        shown = ",".join(map(str, value)) if isinstance(value, list) else str(value)
-        words += [f"--{name.replace('_', '-')}", *([] if value is True else [shown])]
-    return shlex.join([*words, "--out", str(study)])
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return read_study(study).as_command(str(study))

@@ -1,4 +1,4 @@
-"""STUDY/report.html and its tables: the results of a study, compared with the printed figures."""
+"""STUDY/report.html and its tables: the results of a study."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from .choosing import RULE, choices
 from .comparison import Comparison, Gap, Table
 from .figures import interval_plot, small_curves
 from .missing import missing_cells, requested_reference, study_command
-from .paper_values import printed_notes
 from .results import Result, Setting, read_results
 from .table_formats import fold_ranges
 
@@ -27,7 +26,7 @@ QUANTILES = "overestimation_quantiles"
 
 
 def write_study(study: Path, log: Log = no_log, reference: str | None = None) -> list[Path]:
-    """Write report.html, tables.md, tables.csv, tables.tex and summary.csv into the study's folder.
+    """Write report.html, tables.md, tables.csv and tables.tex into the study's folder.
 
     `study` may also be a .jsonl file of results: the files are then written into its folder. `reference` is the row
     that others are compared with; without it, the one that the study has named, if any.
@@ -36,14 +35,14 @@ def write_study(study: Path, log: Log = no_log, reference: str | None = None) ->
     if missing := sum(map(len, missing_cells(study, results).values())):
         log(f"note: {count_noun(missing, 'cell')} of this study missing; to train them: {study_command(study)}")
     comparison = Comparison(results, reference or requested_reference(study))
-    tables, made, all_notes = comparison.tables(), choices(comparison), _notes(comparison)
+    tables, made, all_notes = comparison.tables(), choices(comparison), comparison.coverage_notes()
     folder = study.parent if study.is_file() else study
+    content = _content(study, results, comparison)
     texts = {
-        REPORT: fill("page.html.jinja", _content(study, results, comparison), package="majority.run.study"),
+        REPORT: fill("page.html.jinja", "study", content, _sections(content), package="majority.run.study"),
         "tables.md": f"# {_title(study)}\n\n" + table_formats.markdown(tables, made, all_notes),
         "tables.csv": table_formats.long_csv(tables),
         "tables.tex": table_formats.latex(tables, made, all_notes),
-        "summary.csv": table_formats.summary_csv(comparison),
     }
     for name, text in texts.items():
         write_text(folder / name, text)
@@ -59,7 +58,7 @@ def _content(study: Path, results: list[Result], comparison: Comparison) -> dict
         "about": _about(results, comparison),
         "settings": comparison.settings,
         "legend": table_formats.LEGEND,
-        "notes": _notes(comparison),
+        "notes": comparison.coverage_notes(),
         "bags": comparison.bag_accuracy(),
         "accuracy": comparison.accuracy(),
         "temperatures": comparison.temperatures(),
@@ -81,8 +80,15 @@ def _content(study: Path, results: list[Result], comparison: Comparison) -> dict
     }
 
 
-def _notes(comparison: Comparison) -> list[str]:
-    return [*comparison.coverage_notes(), *printed_notes(comparison.sources)]
+def _sections(content: dict[str, Any]) -> dict[str, str]:
+    """The anchors and names of the sections that the page has."""
+    if not content["accuracy"]:
+        sections = {"study": "Study", "bags": "Bags", "table3": "Table 3", "differences": "Differences"}
+        sections |= {"choosing": "Choosing", "curves": "Curves"}
+        return {name: title for name, title in sections.items() if name not in ("bags", "differences") or content[name]}
+    tables = {f"table{number}": f"Table {number}" for number in (1, 2, 3)}
+    more = {"differences": "Differences", "choosing": "Choosing", "boxes": "Overestimation", "curves": "Curves"}
+    return {"study": "Study"} | tables | more
 
 
 def _title(study: Path) -> str:

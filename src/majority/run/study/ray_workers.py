@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ..cluster import Cluster, LostTaskError, Share, connect
-from ..experiment import Experiment
-from ..folder import read_result
-from .cells import FinishedCell, State, cell_order, train_on_node
+from ..data import path_of
+from .cells import Cell, FinishedCell, State, finished_cell, train_cell
 
 
 @contextmanager
@@ -24,7 +23,7 @@ def ray_workers(state: State, waiting: Sequence[Path], device: str, jobs: int | 
     with connect() as cluster:
         share, chosen_device = cluster.share(device, jobs)
         state.out.mkdir(parents=True, exist_ok=True)
-        sources = {state.cells[folder].data.path for folder in waiting}
+        sources = {path_of(state.cells[folder].config.bags) for folder in waiting}
         cluster.check_nodes(Path(os.path.abspath(state.out)), sorted(Path(path) for path in sources if path))
         slots = cluster.slots(share)
         number = slots if share.gpus else jobs or slots
@@ -43,21 +42,18 @@ class RayWorker:
         self.cluster, self.share, self.device = cluster, share, device
         self.folder: Path | None = None  # of the cell in training
 
-    def start_cell(self, folder: Path, experiment: Experiment, trackers: Sequence[str] = ()) -> None:
-        order = cell_order(Path(os.path.abspath(folder)), experiment, self.device, trackers)
+    def start_cell(self, folder: Path, cell: Cell, trackers: Sequence[str] = ()) -> None:
         self.folder = folder
-        self.answer: Future[Any] = self.cluster.start(train_on_node, order, share=self.share)
+        order = (cell, Path(os.path.abspath(folder)), self.device, trackers, True)
+        self.answer: Future[Any] = self.cluster.start(train_cell, *order, share=self.share)
 
     def end_cell(self) -> FinishedCell:
         assert self.folder is not None
         folder, self.folder = self.folder, None
         try:
-            failure, details = self.cluster.result(self.answer)
+            return finished_cell(folder, *self.cluster.result(self.answer))
         except LostTaskError as error:
             return FinishedCell(folder, failure=str(error))
-        if failure:
-            return FinishedCell(folder, failure=failure, details=details)
-        return FinishedCell(folder, read_result(folder))
 
     def kill(self) -> None:
         if self.folder is not None:

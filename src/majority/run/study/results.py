@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...errors import InputError, count_noun
 from ...files import read_lines, write_lines
+from ...io.benchmarks.known_images import known_of, known_sources
 from ...parsing import parse_record, read_records
 from ...recipes import RECIPES, TaskInfo
-from ...recipes.label_preserving import known_sources
 from ...recipes.plan import settings_by_name
 from ...records import Curve, Epoch, ResultLine
 from ...training.run_files import METRICS
+from ..config import plan_setting
 from ..folder import RESULT, read_result
 
 Result = dict[str, Any]  # the content of one result.json
@@ -23,88 +23,8 @@ Result = dict[str, Any]  # the content of one result.json
 RESULTS = "results.jsonl"
 MAX_CURVE_POINTS = 100  # per learning curve
 CURVE_NAMES = ("train_loss", "val_loss", "train_bag_accuracy", "val_bag_accuracy")
-BAG_FIGURES = {"bag_accuracy": "method_bag_accuracy", "bag_accuracy_by_count": "bag_accuracy"}  # of older versions
 NOT_COMPARED = ("recipe", "seed", "compile")  # settings that change results no more than chance does
 CELL_KEYS = ("source", "scenario", "fold")  # these tell cells of one setting apart
-
-RENAMED = {  # in lines of older versions: key, setting or stage -> its name today
-    "material": "task",
-    "start": "pretrain",
-    "readers": "teachers",
-    "reader_epochs": "teacher_epochs",
-    "mixed": "mixup",
-    "reader": "teacher",
-    "taught": "distilled",
-    "last": "student",
-    "whole_steps": "drop_last",
-}
-
-
-def with_current_names(line: Result) -> Result:
-    """The line with the names that its settings and stages have today.
-
-    >>> old = {"plan": {"ratios": [0.5], "census": None}, "stages": {"taught-reader-2": {}, "last": {}}}
-    >>> with_current_names(old)
-    {'plan': {'mpem': {'ratios': [0.5]}}, 'stages': {'distilled-teacher-2': {}, 'student': {}}}
-    """
-    line = _with_bag_accuracy_by_count({RENAMED.get(key, key): value for key, value in line.items()})
-    if isinstance(line.get("plan"), dict):
-        plan = dict(line["plan"])
-        ratios, census = plan.pop("ratios", None), plan.pop("census", None)
-        if ratios:
-            plan["mpem"] = {"ratios": ratios}
-        if isinstance(plan.get("training"), dict):
-            plan["training"] = _rename_settings(plan["training"])
-        if isinstance(census, dict) and census:  # what was done before there were settings for it
-            added = {"mixed_views": 0.0, "search_epochs": 0, "validation_instances": False}
-            added["patches"] = _starts_from_patches(line)
-            plan["census"] = added | _rename_settings(census)
-        line["plan"] = plan
-    if isinstance(line.get("stages"), dict):
-        words = re.compile("[a-z]+")
-        names = {name: words.sub(lambda word: RENAMED.get(word[0], word[0]), name) for name in line["stages"]}
-        line["stages"] = {names[name]: stage for name, stage in line["stages"].items()}
-    return line
-
-
-def _starts_from_patches(line: Result) -> bool:
-    """Before there was a setting for it: of images, the network is distilled from heads on features of patches."""
-    task, stages = line.get("task"), line.get("stages")
-    shape = task.get("shape") if isinstance(task, dict) else None
-    return isinstance(shape, list) and len(shape) > 1 and isinstance(stages, dict) and "distilled" in stages
-
-
-def _with_bag_accuracy_by_count(line: Result) -> Result:
-    """In older versions, `bag_accuracy` was that of the method's own prediction, also in learning curves.
-
-    >>> _with_bag_accuracy_by_count({"test": {"bag_accuracy": 0.9, "bag_accuracy_by_count": 0.8}})
-    {'test': {'method_bag_accuracy': 0.9, 'bag_accuracy': 0.8}}
-    """
-    parts = [figures for part in ("test", "val") if isinstance(figures := line.get(part), dict)]
-    if not any("bag_accuracy_by_count" in figures for figures in parts):
-        return line
-    line = dict(line)
-    for part in ("test", "val"):
-        if isinstance(line.get(part), dict):
-            figures = _rename(line[part], BAG_FIGURES)
-            intervals = figures.get("intervals")
-            line[part] = figures | ({"intervals": _rename(intervals, BAG_FIGURES)} if intervals else {})
-    if isinstance(line.get("curve"), dict):
-        line["curve"] = _rename(
-            line["curve"], {f"{part}_bag_accuracy": f"{part}_method_bag_accuracy" for part in ("train", "val")}
-        )
-    return line
-
-
-def _rename(record: Result, names: dict[str, str]) -> Result:
-    return {names.get(name, name): value for name, value in record.items()}
-
-
-def _rename_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    return {
-        RENAMED.get(name, name): _rename_settings(value) if isinstance(value, dict) else value
-        for name, value in settings.items()
-    }
 
 
 def read_results(study: str | Path) -> list[Result]:
@@ -182,9 +102,11 @@ def setting_of(result: Result) -> Setting:
     '150 of 1,500 epochs, patience 100, bag size 8'
     """
     data = result.get("data") or {"data_seed": result.get("data_seed")}
-    options = {name: value for name, value in data.items() if name not in CELL_KEYS and value}
+    varied = result.get("varied") or {}
+    options = {name: value for name, value in data.items() if name not in (*CELL_KEYS, *varied) and value}
     of_bags = [_format_setting(name, value) for name, value in options.items() if (name, value) != ("ties", "lowest")]
-    of_method = [_format_setting(name, value) for name, value in (result.get("method_options") or {}).items()]
+    given = result.get("method_options") or {}
+    of_method = [_format_setting(name, value) for name, value in given.items() if f"option.{name}" not in varied]
     if result.get("background_share") is not None:
         of_method.append(_format_setting("background_share", result["background_share"]))
     kind = (result.get("task") or {}).get("source")
@@ -200,17 +122,20 @@ def _changes_of_plan(result: Result) -> list[str]:
         epochs = result.get("epochs")
         return ["settings not recorded", *([f"{epochs:,} epochs run"] if epochs else [])]
     noted = result.get("task", {"source": source_name(result)})
+    noted = known_of(noted["source"]) | noted
     task = TaskInfo(**{name: noted[name] for name in TaskInfo._fields if name in noted})
     planned: dict[str, Any] = {}
     changes = []
     if recipe is not None:
-        usual = recipe.plan(task)
+        usual = recipe.plan_for(task)
         planned = settings_by_name(usual.as_dict())
-        changes += [] if usual == recipe.plan(task._replace(on_gpu=True)) else ["on a CPU"]
+        changes += [] if usual == recipe.plan_for(task._replace(on_gpu=True)) else ["on a CPU"]
+    varied = {full for name in result.get("varied") or {} for full in (name, plan_setting(name))}
     for name, value in settings_by_name(plan).items():
         before = planned.get(name)
         left_out = value is None and any(other.startswith(f"{name}.") for other in planned)  # a stage
-        if name in (result.get("varied") or {}):
+        absent = name not in planned and name.startswith(f"{result['recipe']}.") and recipe is not None
+        if name in varied or (absent and not left_out):  # instances of another kind have it
             continue
         if name.rpartition(".")[2] in NOT_COMPARED or (value == before and not left_out):
             continue
@@ -244,7 +169,7 @@ def _read_file(file: Path) -> list[Result]:
     results = []
     for number, line in enumerate(read_lines(file, cure), start=1):
         name = f"{file}, line {number}"
-        result: Result = dict(parse_record(ResultLine, with_current_names(line), name, cure))
+        result: Result = dict(parse_record(ResultLine, line, name, cure))
         curve = result.get("curve") or {}
         lengths = {len(curve[points]) for points in Curve.__annotations__ if points in curve}
         if len(lengths) > 1 or ("curve" in result and "best_epoch" not in result):

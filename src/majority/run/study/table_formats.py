@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ...errors import count_noun
 from .choosing import RULE, Choice, mean_cost
-from .comparison import Comparison, Gap, Table
-from .paper_values import SETS
+from .comparison import Gap, Table
 from .tables import csv_text, markdown_table
 
 LEGEND = (
@@ -30,10 +29,7 @@ LATEX |= {letter: rf"\{letter}" for letter in "_%&#${}"}
 def markdown(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
     parts = [LEGEND, INTERVALS, *(["\n".join(f"- {note}" for note in notes)] if notes else [])]
     for table in tables:
-        rows = [
-            [*head, *("<br>".join(filter(None, [f.measured, f.reference])) for f in figures)]
-            for head, figures in table.rows
-        ]
+        rows = [[*head, *(figure.measured for figure in figures)] for head, figures in table.rows]
         parts.append(f"## {table.title}\n\n" + markdown_table([*table.heads, *table.columns], rows))
     if made:
         lines = "".join("- {}`{}`{}\n".format(*recommendation(choice)) for choice in made)
@@ -46,11 +42,7 @@ def latex(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
     """Tables to include with \\input; they need no package."""
     parts = ["".join(f"% {_ascii(note)}\n" for note in (LEGEND, INTERVALS, *notes))]
     for table in tables:
-        rows = []
-        for head, figures in table.rows:
-            rows.append([*head, *(figure.measured for figure in figures)])
-            if any(figure.reference for figure in figures):
-                rows.append([*[""] * len(head), *(figure.reference for figure in figures)])
+        rows = [[*head, *(figure.measured for figure in figures)] for head, figures in table.rows]
         parts.append(_latex_table(table.title, [*table.heads, *table.columns], rows))
     if made:
         title = f"Choosing without instance labels. {cost_summary(made)}"
@@ -60,29 +52,15 @@ def latex(tables: list[Table], made: list[Choice], notes: list[str]) -> str:
 
 def long_csv(tables: list[Table]) -> str:
     """One row per figure of every table."""
-    head = ["table", "source", "scenario", "method", "recipe", "changed", "n", "mean", "sd", "printed", "difference"]
+    head = ["table", "source", "scenario", "method", "recipe", "changed", "n", "mean", "sd"]
     rows = []
     for table in tables:
         for figure in table.figures:
-            average = "" if figure.n_sets is None else f" of {figure.n_sets} of {len(SETS)} sets"
-            names = [table.name, figure.source + average, table.scenario, figure.method, *table.setting, figure.n]
-            values = (figure.mean, figure.sd, figure.printed, figure.difference, *(figure.interval or (None, None)))
+            names = [table.name, figure.source, table.scenario, figure.method, *table.setting, figure.n]
+            values = (figure.mean, figure.sd, *(figure.interval or (None, None)))
             p_values = (figure.p, figure.p_holm) if isinstance(figure, Gap) else (None, None)
             rows.append([*names, *map(_rounded, (*values, *p_values))])
     return csv_text([*head, "low", "high", "p", "p_holm"], rows)
-
-
-def summary_csv(comparison: Comparison) -> str:
-    """Instance accuracy: one row per source, scenario, method and setting."""
-    rows = []
-    for table in comparison.accuracy():
-        for figure in table.figures:
-            if figure.n_sets is None:
-                runs = comparison.runs_by_method(table.setting, table.scenario, figure.source)[figure.method]
-                folds = fold_ranges(sorted({run.get("fold", 0) for run in runs}))
-                values = map(_rounded, (figure.mean, figure.sd, figure.printed))
-                rows.append([figure.source, table.scenario, figure.method, table.setting, folds, *values])
-    return csv_text(["source", "scenario", "method", "recipe", "folds", "mean", "std", "printed"], rows)
 
 
 def choice_table(made: list[Choice]) -> tuple[list[str], list[list[str]]]:

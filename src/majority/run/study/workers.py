@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
-import queue
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager, suppress
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from ...cores import usable_cores
 from ...data.device import choose_device
-from ...errors import InputError, TrainingError
+from ...errors import InputError
 from ...files import append
 from ...io import describe, load
-from ...registry import load_plugins
 from ..cluster import LOCAL
-from ..experiment import Experiment
-from ..folder import LOCK, read_result
+from ..experiment import finished_result
+from ..folder import LOCK
 from ..shards import Shard
-from .cells import CellTrainer, FinishedCell, State, cell_order, read_order
+from .cells import Cell, FinishedCell, State, finished_cell, train_cell
 from .ray_workers import ray_workers
 
 WORKERS_PER_GPU = 2  # one run starts and evaluates while the other trains
 MAX_JOBS = 1_024
 POLL_SECONDS = 0.5
-KILLED = 9  # signal.SIGKILL, which Windows does not have
-PROGRAM = "from majority.run.study.workers import run_worker; run_worker()"
-
+CONTEXT = multiprocessing.get_context("spawn")
+DIED = "its process was killed, perhaps because memory ran out: use fewer --jobs"
 
 Watch = Callable[[State, FinishedCell | None], None]  # called at every poll, and with each cell that ends
 
@@ -49,7 +43,7 @@ def no_watch(state: State, cell: FinishedCell | None) -> None:
 
 
 def run_cells(
-    cells: Sequence[tuple[Path, Experiment]],
+    cells: Sequence[tuple[Path, Cell]],
     out: Path,
     device: str = "auto",
     jobs: int | None = None,
@@ -66,8 +60,8 @@ def run_cells(
     """
     check_jobs(jobs)
     state = State(dict(cells), out)
-    for folder, experiment in cells:
-        if result := experiment.finished(folder):
+    for folder, each in cells:
+        if result := finished_result(each.config, folder):
             state.finished[folder] = FinishedCell(folder, result)
     waiting = deque(folder for folder in state.cells if folder not in state.finished)
     failures = out / failures_name(shard)
@@ -103,7 +97,7 @@ def _local_workers(state: State, waiting: Sequence[Path], device: str, jobs: int
     chosen_device = choose_device(device)
     on_gpu = chosen_device.type == "cuda"
     environments = _worker_environments(on_gpu, jobs, len(state.cells), chosen_device.index)
-    _download({state.cells[folder].data.source for folder in waiting})
+    _download({state.cells[folder].config.bags.source for folder in waiting})
     workers = [_Worker(environment, "cuda" if on_gpu else device) for environment in environments[: len(waiting)]]
     try:
         yield workers
@@ -113,100 +107,74 @@ def _local_workers(state: State, waiting: Sequence[Path], device: str, jobs: int
 
 
 class _Worker:
-    """The parent's side of a process. It gets each cell as a line of JSON and answers with a line when it has ended."""
+    """A process that trains one cell after another; a pool of its own, so that its death is the failure of its cell."""
 
     def __init__(self, environment: dict[str, str], device: str):
-        self.environment = os.environ | environment
-        self.device = device
+        self.environment, self.device = environment, device
         self.folder: Path | None = None  # of the cell in training
-        self._start_process()
+        self.pool: ProcessPoolExecutor | None = None
+        self.printed = tempfile.NamedTemporaryFile()  # noqa: SIM115 (what the process prints; removed with this object)
 
-    def _start_process(self) -> None:
-        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `kill`)
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", PROGRAM],
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.stderr,
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.stdin, self.stdout = self.process.stdin, self.process.stdout
-
-    def start_cell(self, folder: Path, experiment: Experiment, trackers: Sequence[str] = ()) -> None:
-        if self.process.poll() is not None:  # it died, with the last cell or without one
-            self.kill()
-            self._start_process()
-        self.stderr.seek(0)  # the process shares this position: details belong to one cell
-        self.stderr.truncate()
-        order = cell_order(folder, experiment, self.device, trackers)
-        with suppress(BrokenPipeError):  # `end_cell` reports it
-            self.stdin.write(json.dumps(order).encode() + b"\n")
-            self.stdin.flush()
+    def start_cell(self, folder: Path, cell: Cell, trackers: Sequence[str] = ()) -> None:
         self.folder = folder
-        self.answer: Future[bytes] = Future()
-        threading.Thread(target=self._read_answer, args=(self.answer,), daemon=True).start()
-
-    def _read_answer(self, answer: Future[bytes]) -> None:
-        """Run in a thread: Windows has no select() for pipes."""
-        answer.set_result(self.stdout.readline())
+        self.printed.seek(0)
+        self.printed.truncate()  # details belong to one cell
+        if self.pool is None:
+            self.pool = ProcessPoolExecutor(1, CONTEXT, _prepare_process, (self.printed.name,))
+        try:
+            with _variables(self.environment):  # those with which the process starts
+                self.answer = self.pool.submit(train_cell, cell, folder, self.device, trackers)
+        except BrokenProcessPool:  # it died without a cell
+            self.kill()
+            self.start_cell(folder, cell, trackers)
 
     def end_cell(self) -> FinishedCell:
         assert self.folder is not None
         folder, self.folder = self.folder, None
-        answer = self.answer.result()
-        if answer.endswith(b"\n"):
-            failure = json.loads(answer)["failure"]
-            return FinishedCell(folder, failure=failure) if failure else FinishedCell(folder, read_result(folder))
-        code = self.process.wait()
-        self.stderr.seek(0)
-        details = self.stderr.read().decode(errors="replace").strip()
-        if code == -KILLED:
-            failure = "the process was killed (signal 9), perhaps because memory ran out: use fewer --jobs"
-        elif code < 0:
-            failure = f"the process was killed ({signal.Signals(-code).name})"
-        else:
-            failure = details.splitlines()[-1] if "Traceback" in details else f"the process ended with exit code {code}"
-        return FinishedCell(folder, failure=failure, details=details)
+        if self.answer.exception() is None:
+            failure, details = self.answer.result()
+            if details:  # the next cell gets a fresh process
+                self.kill()
+            return finished_cell(folder, failure, details)
+        self.kill()
+        details = self.printed.read().decode(errors="replace").strip()
+        return FinishedCell(folder, failure=DIED, details=details)
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.stdin, self.stdout, self.stderr):
-            with suppress(BrokenPipeError):  # an order that was never read
-                pipe.close()
+        """End the process, also in the middle of a cell; the next cell starts another."""
+        if self.pool is not None:
+            for process in [*(self.pool._processes or {}).values()]:  # `kill_workers`, from Python 3.14 on
+                process.kill()
+            self.pool.shutdown(cancel_futures=True)
+            self.pool = None
 
 
-def run_worker() -> None:
-    """The process itself: reads cells from standard input and answers each on standard output, until input ends.
+def _prepare_process(printed: str) -> None:
+    """In the process: it ends with its parent, which also handles Ctrl-C; what libraries print goes to a file."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    file = os.open(printed, os.O_WRONLY | os.O_APPEND)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
-    An unexpected error ends the process, and the next cell gets a fresh one.
-    """
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print must not mix with the answers
-    orders: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-    threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
-    trainer = CellTrainer()
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)  # releases the run folder at once, even in the middle of an epoch
+
+
+@contextmanager
+def _variables(values: dict[str, str]) -> Iterator[None]:
+    """The environment variables have these values for a while."""
+    before = dict(os.environ)
+    os.environ.update(values)
     try:
-        load_plugins()
-        while order := orders.get():
-            experiment, failure = read_order(order), None
-            try:
-                trainer.train(experiment, order)
-            except (InputError, TrainingError) as error:
-                failure = str(error)
-            print(json.dumps({"failure": failure}), file=answers, flush=True)
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)  # does not wait for threads
-
-
-def _read_orders(orders: queue.SimpleQueue[dict[str, Any]]) -> None:
-    for line in sys.stdin:
-        orders.put(json.loads(line))
-    os._exit(1)  # the parent was killed: release the run folder at once, even in the middle of an epoch
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _worker_environments(on_gpu: bool, jobs: int | None, cells: int, gpu: int | None = None) -> list[dict[str, str]]:

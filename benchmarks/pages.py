@@ -1,0 +1,104 @@
+"""What is made from raw files: tables and plots in results/ and docs/figures, and the figures in tables of pages.
+
+python benchmarks/pages.py            writes them again
+python benchmarks/pages.py --check    fails if one of them is not that of its raw files
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import census
+import difficulty
+import paper_tables
+import paper_values
+from helpers import read_raw
+from page_figures import PAGES
+
+from majority.run.study import table_formats
+from majority.run.study.choosing import choices
+from majority.run.study.comparison import Comparison
+
+ROOT = Path(__file__).parents[1]
+RESULTS, FIGURES = ROOT / "results", ROOT / "docs/figures"
+
+
+def made_from_raw_files(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Write every such file into the folder; yield it, and where it belongs."""
+    for name in ("census", "census-unmixed"):
+        out = folder / name
+        out.mkdir()
+        census.write_tables(read_raw(RESULTS / name / "runs.jsonl"), out)
+        yield from ((file, RESULTS / name / file.name) for file in out.iterdir())
+    out = folder / "difficulty"
+    out.mkdir()
+    difficulty.write(read_raw(RESULTS / "difficulty/results.jsonl"), out)
+    yield out / "difficulty.csv", RESULTS / "difficulty/difficulty.csv"
+    yield from ((file, FIGURES / file.name) for file in out.glob("*.svg"))
+    out = folder / "paper"
+    shutil.copytree(RESULTS / "paper", out, ignore=shutil.ignore_patterns("*.md", "*.csv", "*.svg"))
+    paper_tables.write_overestimation(out / "paper-1500-epochs.jsonl")
+    paper_values.write_tables(out)
+    yield from ((file, RESULTS / "paper" / file.name) for file in out.iterdir() if file.suffix != ".jsonl")
+    comparison = Comparison(read_raw(RESULTS / "digits/results.jsonl"))
+    text = table_formats.markdown(comparison.tables(), choices(comparison), comparison.coverage_notes())
+    (folder / "digits.md").write_text("# Every method but additive-transmil on digits\n\n" + text)
+    yield folder / "digits.md", RESULTS / "digits/tables.md"
+
+
+def with_figures(text: str, head: str, rows: list[list[str | None]]) -> str:
+    """The page with these figures in the last columns of a table.
+
+    The head is the start of the table's first line, and after # the number of the table, if several start like this.
+    Links and bold letters around a figure stay.
+    """
+    head, _, number = head.partition("#")
+    starts = [found.start() for found in re.finditer(rf"^{re.escape(head)}", text, re.MULTILINE)]
+    start = starts[int(number or 0)]
+    end = text.find("\n\n", start)
+    end = len(text) if end == -1 else end
+    title, rule, *lines = text[start:end].rstrip("\n").split("\n")
+    for i, (line, row) in enumerate(zip(lines, rows, strict=True)):
+        cells = line.split(" | ")
+        for place, figure in enumerate(row, start=len(cells) - len(row)):
+            if figure is not None:
+                around = re.fullmatch(r"(\[?(?:\*\*)?)(.*?)((?:\*\*)?(?:\]\(.*\))?(?: \|)?)", cells[place])
+                cells[place] = around[1] + figure + around[3]
+        lines[i] = " | ".join(cells)
+    return text[:start] + "\n".join([title, rule, *lines]) + text[end:]
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Every page with tables from raw files, and its text with their figures."""
+    for name, tables in PAGES.items():
+        text = (ROOT / name).read_text()
+        for head, rows in tables():
+            text = with_figures(text, head, rows)
+        yield ROOT / name, text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for made, place in made_from_raw_files(Path(folder)):
+            if options.check and (not place.exists() or made.read_text() != place.read_text()):
+                raise SystemExit(f"{place.relative_to(ROOT)} is not that of its raw files: run benchmarks/pages.py")
+            if not options.check:
+                shutil.copy(made, place)
+    for place, text in pages():
+        if options.check and text != place.read_text():
+            changed = (a for a, b in zip(text.splitlines(), place.read_text().splitlines(), strict=True) if a != b)
+            raise SystemExit(f"{place.relative_to(ROOT)}: a table is not that of its raw files: {next(changed)}")
+        if not options.check:
+            place.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""The trainings of census, each of one network: how it starts, what is trained, on what, with which objective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ...data.bags import Bags
+from ...data.device import choose_device
+from ...nn.model import Model, ModelSpec, Normalise
+from ...predict.evaluate import all_batches, outputs
+from ...training.augment import Augment
+from ...training.distributed import gather_pass
+from ...training.objectives import Averaged, Contrastive, Distill
+from ...training.settings import Settings
+from ...training.state import Fitted
+from ...training.validation import takes_views
+from ..features import bags_of_features
+from ..stages import Run
+from .background_share import with_share
+from .class_offsets import SMALLEST_PROBABILITY, with_offsets
+from .discriminants import discriminants
+from .patches import feature_bags, learned_bags, spec_on_features
+from .views import plan_of
+
+# ---------------------------------------------------------------------- how a network starts
+
+
+def fresh(run: Run, number: int = 0, method: str | None = None) -> Model:
+    """Random weights, with the share of the background if that was chosen."""
+    model = run.fresh_model(number, method)
+    return with_share(model, run.chosen("background")["background"]["share"]) if "background" in run.results else model
+
+
+def pretrained(run: Run, method: str | None = None) -> Model:
+    """The network of `pretrain`, with a fresh head."""
+    model = fresh(run, method=method)
+    model.backbone = deepcopy(run.network("pretrain").backbone)
+    return model
+
+
+def copy_of(run: Run, stage: str, method: str | None = None) -> Model:
+    """The network of an earlier stage; for another method, with that method's statistics of the labels."""
+    found = run.network(stage)
+    if method in (None, found.spec.method):
+        return deepcopy(found)
+    model = fresh(run, method=method)
+    model.backbone.load_state_dict(found.backbone.state_dict())
+    model.head.load_state_dict(dict(found.head.named_parameters()), strict=False)
+    return model
+
+
+def linear_model(run: Run, method: str | None = None) -> Model:
+    """A model whose backbone is one linear layer, with one output per class, for vectors or features of patches."""
+    spec, normalise = spec_on_features(run, fresh(run, method=method))
+    spec = replace(spec, backbone=None)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(run.plan.own.head.seed)
+        layer = nn.Linear(spec.instance_shape[0], len(spec.classes), bias=False)
+        linear = Model(spec, deepcopy(normalise), layer)
+    linear.see_labels(run.train.bag_labels)
+    return linear
+
+
+# ---------------------------------------------------------------------- trainings
+
+
+def pretrain(run: Run, model: Model) -> Fitted:
+    own = plan_of(run).own
+    return contrast(run, model, learned_bags(run), own.pretrain, own)
+
+
+def contrast(run: Run, model: Model, bags: Bags, settings: Settings, own: Any) -> Fitted:
+    """Train the network to recognise two views of an instance among all others; no label is used."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(run.plan.training.seed)
+        objective = Contrastive(model.n_features, own.temperature, own.mixed_views)
+    if not takes_views(model, settings.augment):
+        run.log(f"note: backbone {model.spec.backbone} takes images of one size only: views keep that size")
+        steps = Augment(settings.augment).plan
+        views = [(name, {key: more[key] for key in more if key != "side"}) for name, more in steps]
+        settings = replace(settings, augment=tuple(views))
+    return run.fit(model, (bags.one_per_instance(), None), settings, objective)
+
+
+def train_head(run: Run, model: Model) -> Fitted:
+    """Train the model's head on the features of its network, which stays as it is."""
+    train, val = feature_bags(run) if isinstance(model.backbone, nn.Linear) else (run.train, run.val)
+    features, val = (bags_of_features(model, bags, run.device) for bags in (train.with_labels(), val))
+    alone = head_alone(model, features)
+    fitted = run.fit(alone, (features, val))
+    model.head.load_state_dict(alone.head.state_dict())
+    return fitted
+
+
+def train_on_discriminants(run: Run, model: Model) -> Fitted:
+    model.backbone.load_state_dict({"weight": discriminants(model, feature_bags(run)[0], run.device)})
+    return train_head(run, model)
+
+
+def train_teacher(run: Run, model: Model) -> Fitted:
+    return run.fit(model, settings=_with_views(run), objective=Averaged(model, run.plan.own.momentum))
+
+
+def distill(run: Run, model: Model, members: Sequence[str], group: str) -> Fitted:
+    """Train the model on the mean probabilities of the networks of these stages: see `mean_probabilities`."""
+    own = run.plan.own
+    log_probs = soft_labels(run, members, group).clamp(min=SMALLEST_PROBABILITY).log()
+    sharpened = (own.sharpness * log_probs).softmax(dim=1).cpu().numpy()
+    bags = learned_bags(run)
+    if bags.training_labels is not None:
+        known = bags.training_labels >= 0
+        sharpened[known] = np.eye(sharpened.shape[1], dtype=sharpened.dtype)[bags.training_labels[known]]
+    objective = Distill(model, own.momentum, own.mixup)
+    return run.fit(model, (bags, run.val), _with_views(run), objective, soft_labels=sharpened)
+
+
+def _with_views(run: Run) -> Settings:
+    return replace(run.settings, augment=plan_of(run).training.augment)
+
+
+# ---------------------------------------------------------------------- soft labels
+
+
+def soft_labels(run: Run, members: Sequence[str], group: str) -> Tensor:  # (n, C)
+    """The members' mean probabilities, with the offsets of the classes if these were found."""
+    mean = run.shared.pop("soft labels", None)  # of the stage that found the offsets
+    mean = mean_probabilities(run, members, group) if mean is None else mean
+    if "class-offsets" not in run.results:
+        return mean
+    offsets = run.chosen("class-offsets")["losses"]["class_offsets"]
+    return with_offsets(mean, torch.tensor([*offsets.values()], dtype=torch.float64))
+
+
+def mean_probabilities(run: Run, members: Sequence[str], group: str) -> Tensor:  # (n, C)
+    """The mean probabilities, for each instance that is learned from, of the networks of these stages, by the weights
+    that the stage `group` has found. Without such a stage, all have the same weight."""
+    found = run.chosen(group)["losses"][group] if group in run.results else {}
+    weights = {name: found[name]["weight"] if found else 1.0 for name in members}
+    total = sum(weights.values())
+    mean: Any = sum(
+        instance_probabilities(run.network(name), bags_of(run, name)[0], run.device) / (total / weight)
+        for name, weight in weights.items()
+        if weight > 0
+    )
+    return mean
+
+
+def bags_of(run: Run, stage: str) -> tuple[Bags, Bags]:
+    """Training and validation bags as the network of this stage takes them."""
+    return feature_bags(run) if stage.startswith("head") else (learned_bags(run), run.val)
+
+
+def head_alone(model: Model, features: Bags) -> Model:
+    """A model that takes this one's features as instances, with a copy of its head."""
+    spec, width = model.spec, features.store.shape[1]
+    identity = Normalise(torch.zeros(width), torch.ones(width))
+    options = (spec.method_options, spec.background)
+    alone = Model(ModelSpec(spec.method, "linear", spec.classes, (width,), None, *options), identity, nn.Identity())
+    alone.head = deepcopy(model.head)
+    return alone
+
+
+def instance_probabilities(model: Model, bags: Bags, device: str = "auto") -> Tensor:  # (n, C)
+    """Probability of each class for each instance, in the order of the bags."""
+    chosen = choose_device(device)
+
+    def probabilities_of(part: Bags) -> Tensor:
+        batches = all_batches(part, chosen)
+        return torch.cat([output.instance_log_probs.exp() for _, output in outputs(model.to(chosen), batches)])
+
+    return gather_pass(bags, probabilities_of)

@@ -1,0 +1,241 @@
+"""How a list of stages is run. A finished stage is never trained again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import torch
+
+from ..errors import InputError
+from ..files import read_json, write_json
+from ..nn.model import Model
+from ..nn.weights import Weights, check_weights, read_weights, write_weights
+from ..parsing import parse_record, read_records
+from ..records import Epoch, Outcome
+from ..training.distributed import from_first
+from ..training.progress import Progress, show_stages
+from ..training.run_files import CHECKPOINT, METRICS
+from ..training.state import Fitted
+from .stages import REFIT, REMOVE_FILE, REMOVE_FOLDER, ROBUST, STAGES, Result, Run, Stage, kept_stage
+
+OUTCOME, WEIGHTS = "outcome.json", "weights.safetensors"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The result of a recipe: a network, how it was trained, and what led to it."""
+
+    model: Model
+    fitted: Fitted  # the training of this model
+    stages: Sequence[Stage] = ()
+    results: Mapping[str, Result] = field(default_factory=dict)  # of all stages that were run
+    about: dict[str, Any] = field(default_factory=dict)  # what was chosen: entries of result.json
+    first: Trained | None = None  # the training that showed which labels are wrong
+
+    @property
+    def trainings(self) -> dict[str, Fitted]:
+        """How each stage was trained."""
+        return {name: result.fitted for name, result in self.results.items() if result.fitted is not None}
+
+    def summary(self) -> dict[str, Any]:
+        """Best epoch and epochs of the model; seconds of all stages."""
+        before = [] if self.first is None else [*self.first.trainings.values()]
+        new = [one for one in self.trainings.values() if all(one is not other for other in before)]
+        summary: dict[str, Any] = {
+            "best_epoch": self.fitted.best_epoch,
+            "epochs": self.fitted.epochs,
+            "seconds": round(sum(fitted.seconds for fitted in before + new), 3),
+            "capture_seconds": round(sum(fitted.capture_seconds for fitted in before + new), 3),
+        }
+        if len(self.stages) > 1:
+            summary["stages"] = {
+                name: {"best_epoch": fitted.best_epoch, "epochs": fitted.epochs, fitted.loss_name: fitted.best_loss}
+                for name, fitted in self.trainings.items()
+            }
+        return summary | self.about
+
+
+# ---------------------------------------------------------------------- a list of stages
+
+
+def run_stages(stages: Sequence[Stage], run: Run, given: Mapping[str, Result] | None = None) -> Trained:
+    """Run them in their order, or go on in the folder. Of the stages whose results are `given`, and of those that only
+    led to these, none is run."""
+    _check(stages)
+    results = dict(given or {})
+    needed = needed_stages(stages, results)
+    alone = len(stages) == 1
+    with show_stages(run.title, sum(stage.epochs for stage in needed)) as progress:
+        for number, stage in enumerate(needed, start=1):
+            _free_networks(results, needed[number - 1 :], [stage.name for stage in stages if stage.once])
+            folder = run.folder if run.folder is None or alone else run.folder / STAGES / stage.name
+            title = run.title if run.title is None or alone else f"{run.title}, stage {number} of {len(needed)}"
+            title = title if title is None or alone else f"{title}: {stage.name}"
+            callbacks = [*filter(None, [progress]), *run.callbacks]
+            own = replace(run, stage=stage, folder=folder, title=title, callbacks=callbacks, results=results)
+            results[stage.name] = _run_alone(own) if alone else _run_stage(own)
+            if progress is not None:
+                progress.before += stage.epochs
+    names = [stage.name for stage in stages if stage.name in results]
+    about = merge(results[name].about for name in names)
+    about.pop("kept", None)
+    kept = results[kept_stage(results, names[-1])]
+    if kept.fitted is None:
+        raise InputError(f"stage {names[-1]} trains no network: let the last stage do so, or give one as `kept`")
+    return Trained(kept.model, kept.fitted, stages, {name: results[name] for name in names}, about)
+
+
+def run_again(trained: Trained, run: Run) -> Trained:
+    """Train the same stages on other bags, for as many epochs and with the choices that validation bags have made."""
+    given = {stage.name: trained.results[stage.name] for stage in trained.stages if stage.choose and not stage.again}
+    epochs = {name: fitted.best_epoch + 1 for name, fitted in trained.trainings.items()}
+    return run_stages(trained.stages, replace(run, epochs=epochs, phase=REFIT), given)
+
+
+def needed_stages(stages: Sequence[Stage], given: Mapping[str, Result]) -> list[Stage]:
+    """Those that have to be run for the last one, if the results of some are given."""
+    if not given:
+        return list(stages)
+    by_name = {stage.name: stage for stage in stages}
+    needed, open_names = set[str](), [stages[-1].name]
+    while open_names:
+        name = open_names.pop()
+        if name not in needed:
+            needed.add(name)
+            kept = given[name].about.get("kept") if name in given else None
+            open_names += by_name[name].inputs if name not in given else [kept] if kept else []
+    return [stage for stage in stages if stage.name in needed and stage.name not in given]
+
+
+def _free_networks(results: dict[str, Result], stages: Sequence[Stage], kept: Sequence[str]) -> None:
+    """Those that none of these stages uses, and that are not kept."""
+    used = {name for stage in stages for name in stage.inputs} | {*kept}
+    used |= {result.about["kept"] for result in results.values() if "kept" in result.about}
+    results.update({name: replace(result, model=None) for name, result in results.items() if name not in used})
+
+
+def _check(stages: Sequence[Stage]) -> None:
+    names: set[str] = set()
+    for stage in stages:
+        if missing := {*stage.inputs} - names:
+            raise InputError(f"stage {stage.name} uses {missing.pop()}, which is no earlier stage: correct the list")
+        if stage.name in names:
+            raise InputError(f"two stages are called {stage.name}: give each its own name")
+        names.add(stage.name)
+
+
+def merge(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Entries of result.json from several stages.
+
+    >>> merge([{"losses": {"heads": 1}}, {"losses": {"teachers": 2}, "warnings": ["a"]}, {"warnings": ["b"]}])
+    {'losses': {'heads': 1, 'teachers': 2}, 'warnings': ['a', 'b']}
+    """
+    merged: dict[str, Any] = {}
+    for about in entries:
+        for name, value in about.items():
+            before = merged.get(name)
+            if isinstance(before, dict) and isinstance(value, dict):
+                value = before | value
+            merged[name] = before + value if isinstance(before, list) and isinstance(value, list) else value
+    return merged
+
+
+# ---------------------------------------------------------------------- one stage
+
+
+def _run_alone(run: Run) -> Result:
+    """The stage of a recipe that has no other, in the run folder itself. For callbacks, a further training is one."""
+    return _train(run, run.stage.start(run), run.phase)
+
+
+def _run_stage(run: Run) -> Result:
+    stage, folder = run.stage, run.folder
+    saved = from_first(lambda: _read(stage, folder))
+    if stage.choose is not None:
+        return saved[0] if saved is not None else _choose(run, stage.choose)
+    model = stage.start(run)
+    if saved is None:
+        result = _train(run, model, f"{run.phase}/{stage.name}" if run.phase else stage.name)
+        from_first(lambda: _write(folder, result))
+    else:
+        result = replace(saved[0], model=model)
+        check_weights(saved[1], model.state_dict(), (folder or Path()) / WEIGHTS, REMOVE_FILE)
+        model.load_state_dict(saved[1])
+    model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
+    if result.fitted is not None:
+        loss = "validation loss" if result.fitted.loss_name == "val_loss" else "training loss"
+        kept = f"kept epoch {result.fitted.best_epoch + 1} of {result.fitted.epochs}"
+        run.log(f"stage {stage.name}: {kept}, {loss} {result.fitted.best_loss:.4f}")
+    return result
+
+
+def _choose(run: Run, choose: Callable[[Run], dict[str, Any]]) -> Result:
+    found = json.loads(json.dumps(choose(run)))  # as it would read back; by all processes together
+    result = Result(about=from_first(lambda: found))
+    from_first(lambda: _write(run.folder, result))
+    return result
+
+
+def _train(run: Run, model: Model, shown: str) -> Result:
+    """Train; `shown` is the stage's name for callbacks, which are not told of one without a name or a training."""
+    callbacks = [one for one in run.callbacks if not isinstance(one, Progress)] if shown and run.stage.settings else []
+    for callback in callbacks:
+        callback.on_stage_start(shown)
+    fitted: Any = run.stage.train(run, model)
+    for callback in callbacks:
+        callback.on_stage_end(shown, fitted)
+    return Result(model, fitted)
+
+
+def _write(folder: Path | None, result: Result) -> None:
+    if folder is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    if result.model is None:
+        write_json(folder / OUTCOME, {"chosen": result.about, "checksum": _checksum(result.about)})
+        return
+    write_weights(folder / WEIGHTS, result.model.state_dict())
+    if result.fitted is not None:
+        write_json(folder / OUTCOME, result.fitted.outcome)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _read(stage: Stage, folder: Path | None) -> tuple[Result, Weights] | None:
+    """The result of a finished stage, without its network, and its weights."""
+    needed = ([] if stage.choose else [WEIGHTS]) + ([OUTCOME] if stage.choose or stage.settings else [])
+    if folder is None or not all((folder / name).exists() for name in needed):
+        return None
+    if stage.choose is not None:
+        saved = read_json(folder / OUTCOME, REMOVE_FILE)
+        chosen = saved.get("chosen")
+        if not isinstance(chosen, dict) or saved.get("checksum") != _checksum(chosen):
+            raise InputError(f"{folder / OUTCOME} is damaged (it was changed): {REMOVE_FILE}")
+        return Result(about=chosen), {}
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    fitted = _read_fitted(folder) if stage.settings else None
+    return Result(fitted=fitted), read_weights(folder / WEIGHTS, REMOVE_FILE)[0]
+
+
+def _checksum(chosen: Mapping[str, Any]) -> int:
+    return crc32(json.dumps(chosen, sort_keys=True).encode())
+
+
+def _read_fitted(folder: Path) -> Fitted:
+    outcome = read_json(folder / OUTCOME, REMOVE_FILE)
+    fitted = Fitted.from_outcome(parse_record(Outcome, outcome, folder / OUTCOME, REMOVE_FILE))
+    fitted.history = [dict(record) for record in read_records(Epoch, folder / METRICS, REMOVE_FOLDER)]
+    if fitted.best_epoch >= fitted.epochs:
+        found = f"best epoch {fitted.best_epoch}, but {fitted.epochs} epochs in {METRICS}"
+        raise InputError(f"{folder} is damaged ({found}): {REMOVE_FOLDER}")
+    return fitted
+
+
+def temporary_files(folder: Path) -> list[Path]:
+    """Files that a run folder holds only until the run is finished: its checkpoint, and the weights of its stages."""
+    places = (folder, folder / ROBUST, folder / REFIT)
+    return [file for place in places for name in (CHECKPOINT, f"{STAGES}/*/*.safetensors") for file in place.glob(name)]

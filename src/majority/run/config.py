@@ -1,0 +1,325 @@
+"""RunConfig: what describes a run. Every option is a field here, with its type, bounds, default and one line on it.
+
+The command line, `majority.train`, `--config FILE.toml`, config.json, the settings page and the axes of a study are
+derived from these fields. All of them use the names of the fields without the parts that the fields are in.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from ..descriptions import DEFAULT_RECIPE
+from ..errors import InputError
+from ..nn.methods import AUTO
+from .config_errors import problems_of, refuse, unknown_option
+from .config_options import USUAL, P, Part, options_of
+from .config_text import as_words, plain, split_names
+
+SEED = "training.seed"
+IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
+
+Count = Annotated[int, Ge(1), Le(10**8)]
+Seed = Annotated[int, Ge(0), Lt(2**62)]  # torch accepts twice as many; the stages of a run use larger seeds
+Share = Annotated[float, Ge(0), Le(1)]
+Name = Annotated[str, Field(min_length=1)]
+
+
+Trackers = Annotated[tuple[Literal["tensorboard"], ...], BeforeValidator(split_names)]
+Names = Annotated[tuple[Name, ...], Field(min_length=1), BeforeValidator(split_names)]
+
+
+# ---------------------------------------------------------------------- the bags
+
+
+class Columns(Part):
+    """The names of columns in a table of your own, None for the usual ones."""
+
+    title: ClassVar[str] = "Columns of your table"
+    bag_column: Annotated[Name | None, USUAL] = None
+    """The column that names the bag (default: bag)."""
+    label_column: Annotated[Name | None, USUAL] = None
+    """The column with the label of the bag (default: bag_label; label in a labels.csv)."""
+    path_column: Name | None = None
+    """The column that names the image (default: path)."""
+
+    def columns(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in Columns.model_fields}
+
+
+class Reading(Columns):
+    """How bags of your own are read."""
+
+    title: ClassVar[str] = "Your own bags"
+    image_size: Annotated[Annotated[int, Ge(1), Le(1024)] | None, USUAL] = None
+    """Resize the images of a table to this many pixels per side."""
+    features: Annotated[Names | None, USUAL] = None
+    """Feature columns of a table, as in a,b or "height, cm",b."""
+
+
+class OwnBags(Reading):
+    """Bags of your own, from a table, a folder of feature files or a folder of images per bag."""
+
+    hidden: ClassVar[tuple[str, ...]] = ("kind", "source", "corrections")
+    kind: Literal["own"] = "own"
+    source: Name
+    """A table (.csv, .tsv, .parquet), a folder of feature files, or a folder of images per bag."""
+    folds: Annotated[Annotated[int, Ge(3), Le(10**6)] | None, USUAL] = None
+    """Cross-validate with this number of folds, e.g. 5; in the command without a fold, all of them are trained."""
+    fold: Annotated[int, Ge(0), Le(10**6), USUAL] = 0
+    """The fold whose bags are the test bags: 0 to 4; for your own bags 0 to folds - 1."""
+    data_seed: Seed = 0
+    """Seed of folds and bags."""
+    labels: Name | None = None
+    """Of your own bags: a file of `majority review` with corrected labels."""
+    corrections: Annotated[dict[str, str] | None, Field(repr=False)] = None  # the content of that file: label by bag
+
+
+class BenchmarkBags(Part):
+    """Bags that are made from a labelled set, the same for every method, so that comparisons are paired."""
+
+    title: ClassVar[str] = "Benchmark bags"
+    hidden: ClassVar[tuple[str, ...]] = ("kind", "source")
+    kind: Literal["benchmark"] = "benchmark"
+    source: Name
+    """A name from `majority list`, or a .npz (MedMNIST's layout) or .mat (SVHN's layout) file."""
+    scenario: Name = "various"
+    """Majority proportions: small, various, large, or LOW,HIGH."""
+    fold: Annotated[int, Ge(0), Le(4)] = 0
+    """The fold whose bags are the test bags: 0 to 4; for your own bags 0 to folds - 1."""
+    bags: Annotated[int, Ge(4), Le(10**8)] | None = None
+    """Training bags; a quarter as many for validation and testing (default: the source's)."""
+    bag_size: Count | None = None
+    """Instances per bag (default: the source's)."""
+    ties: Literal["lowest", "resample", "error"] = "lowest"
+    """If classes share the top count: the class with the lowest number becomes the label, or draw again, or stop."""
+    with_replacement: bool = False
+    """Allow an instance more than once in a bag."""
+    classes: Annotated[int, Ge(2), Le(10**6)] | None = None
+    """Use only the first classes of the labelled set (default: all)."""
+    winner_ratio: Annotated[float, Gt(0), Le(10**6)] | None = None
+    """How many times as often the first class is the bag label as the last class (default: 1)."""
+    wrong_labels: Annotated[float, Ge(0), Lt(1)] | None = None
+    """Give this share of the training and validation bags a wrong label (default: 0)."""
+    labels: Literal["winner", "top2"] = "winner"
+    """Of benchmark bags: what their labels say; top2: also the runner-up."""
+    data_seed: Seed = 0
+    """Seed of folds and bags."""
+
+
+class Labels(Part):
+    """What training sees of the labels."""
+
+    title: ClassVar[str] = "Labels"
+    background: Annotated[Name | None, USUAL] = None
+    """A class that is not counted for the majority and is never a bag label."""
+    background_share: Share | None = None
+    """Its share of all instances, if it is known."""
+    use_instance_labels: bool = False
+    """Also train on known instance labels of training bags (column label); metrics exclude these instances."""
+    instance_labels: Count | None = None
+    """With use_instance_labels: use at most so many labels per class (default: all)."""
+
+    @property
+    def learns_instances(self) -> bool:
+        return self.use_instance_labels
+
+    @model_validator(mode="after")
+    def _belong_together(self) -> Self:
+        if self.background_share is not None and self.background is None:
+            raise InputError("background_share: name the background too (background)")
+        if self.instance_labels is not None and not self.use_instance_labels:
+            raise InputError("instance_labels: training uses labels of instances only with use_instance_labels")
+        return self
+
+
+# ---------------------------------------------------------------------- the training
+
+
+class Shorthands(Part):
+    """Options that are short for one setting of the recipe; see `settings`."""
+
+    title: ClassVar[str] = "Method and recipe"
+    epochs: Annotated[int | None, USUAL] = None
+    """Number of epochs (default: the recipe's)."""
+    backbone: Name | None = None
+    """Network; see `majority list`."""
+    learning_rate: float | None = None
+    """Learning rate (default: the recipe's)."""
+    batch_bags: int | None = None
+    """Bags per step."""
+    patience: int | None = None
+    """Stop after this many epochs without a lower validation loss."""
+    max_instances: int | None = None
+    """Use a random subset of this size of each larger bag per step."""
+    compile: bool | None = None
+    """On a GPU, compile the network even for a short run (long runs do so by themselves)."""
+
+    def as_settings(self) -> dict[str, Any]:
+        """
+        >>> Shorthands(epochs=3, backbone="mlp").as_settings()
+        {'training.epochs': 3, 'backbone': 'mlp'}
+        """
+        return {plan_setting(name): value for name, value in self.given().items()}
+
+
+def plan_setting(shorthand: str) -> str:
+    return shorthand if shorthand == "backbone" else f"training.{shorthand}"
+
+
+def _is_valid(shorthand: str, value: Any) -> bool:
+    try:
+        Shorthands.model_validate({shorthand: value})
+    except ValidationError:
+        return False
+    return True
+
+
+def with_shorthands(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, in which settings that have a short name have it."""
+    options = dict(options)
+    settings = dict(options.pop("settings", {}))
+    values = {name: settings.get(plan_setting(name)) for name in Shorthands.model_fields}
+    names = [name for name, value in values.items() if value not in (None, False) and _is_valid(name, value)]
+    short = {name: settings.pop(plan_setting(name)) for name in names}
+    return {**options, **short, "settings": settings}
+
+
+class RunConfig(Part):
+    title: ClassVar[str] = "Method and recipe"
+    hidden: ClassVar[tuple[str, ...]] = ("bags", "labels")
+    bags: Annotated[OwnBags | BenchmarkBags, Field(discriminator="kind")]
+    labels: Labels = Labels()
+    method: Annotated[Name, USUAL] = AUTO
+    """See `majority list`; auto: several, weighted by the bags (census), or adjusted-mean."""
+    recipe: Annotated[Name, USUAL] = DEFAULT_RECIPE
+    """How to train; see `majority list`."""
+    method_options: dict[str, Any] = Field(default_factory=dict)
+    """An option of the method, e.g. of=counts."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """A setting of the recipe's plan by its name in config.json, e.g. training.weight_decay=0.05."""
+    like: Name | None = None
+    """A known source with similar images; augmentations that preserve its labels are used."""
+    refit: bool | None = None
+    """Then train once more, on all labelled bags (default: your own bags, recipe census, without folds)."""
+    seed: Annotated[Seed, USUAL] = 0
+    """Seed of weights and order of bags."""
+
+    @classmethod
+    def from_options(cls, source: str, *, own: bool | None = None, **options: Any) -> RunConfig:
+        """The run that options describe, all wrong ones in one error. `own`: whether the source has its own bags, if it
+        is in memory."""
+        given = {name: plain(value) for name, value in options.items() if value is not None}
+        kind = bags_class(source, own)
+        problems = [_misplaced(name, source, kind) for name in given if kind not in KINDS_WITH.get(name, KINDS)]
+        problems += [unknown_option(name, KINDS_WITH) for name in given if name not in KINDS_WITH]
+        parts: dict[str, Any] = {"bags": _made(kind, given | {"source": source}, problems)}
+        parts["labels"] = _made(Labels, given, problems)
+        short, settings = _made(Shorthands, given, problems).as_settings(), given.get("settings", {})
+        if isinstance(settings, Mapping):
+            twice = sorted(short.keys() & settings.keys())
+            problems += [f"{name} is given twice, also by its short name: give it once" for name in twice]
+            parts["settings"] = {**settings, **short}
+        config = _made(cls, given | parts, problems)
+        refuse(problems)
+        return config
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if SEED in self.settings:
+            raise InputError(f"{SEED} cannot be set: use seed, which sets the seed of every stage")
+        labels, bags = self.labels, self.bags
+        if isinstance(bags, BenchmarkBags):
+            if self.refit:
+                raise InputError(
+                    "refit is for your own bags; a benchmark needs bags that were not trained on: leave it out"
+                )
+            if labels.use_instance_labels and labels.instance_labels is None:
+                what = "use_instance_labels: every instance of a benchmark set has a label"
+                raise InputError(f"{what}: say how many per class to use, e.g. instance_labels 5")
+        elif self.refit and bags.folds is not None:
+            raise InputError(
+                "refit with folds: `majority predict` averages the classifiers of all folds: leave out refit"
+            )
+        return self
+
+    def options(self) -> dict[str, Any]:
+        """The options, flat, that are not the default: `from_options` makes the same run of them."""
+        rest = self.model_dump(exclude_defaults=True, exclude={"bags", "labels"})
+        return rest | self.bags.given() | self.labels.given()
+
+    def facts_of_bags(self) -> dict[str, Any]:
+        """The options that say which bags there are and what training sees of them, also those that are the default."""
+        facts = self.bags.model_dump(exclude={"kind"}) | self.labels.model_dump(exclude={"background_share"})
+        return facts | ({"labels": None} if facts["labels"] == "winner" else {})
+
+    def with_options(self, **changes: Any) -> RunConfig:
+        """This run with other options; None is the default. `settings` and `method_options` replace single ones."""
+        options = self.options()
+        replaced = {plan_setting(name) for name in changes if name in Shorthands.model_fields}
+        kept = {name: value for name, value in self.settings.items() if name not in replaced}
+        options |= {"settings": kept}
+        for name in ("settings", "method_options"):
+            if name in changes:
+                changes[name] = options.get(name, {}) | changes[name]
+        own = isinstance(self.bags, OwnBags) if "source" not in changes else None
+        return RunConfig.from_options(**(options | changes), own=own)
+
+    def as_command(self) -> str | None:
+        """The `majority train` command of this run; None if its bags were given from Python.
+
+        >>> RunConfig.from_options("my bags.csv", method="count", epochs=3).as_command()
+        "majority train 'my bags.csv' --method count --epochs 3"
+        """
+        options = with_shorthands(self.options())
+        options.pop("corrections", None)  # they are in the file of --labels
+        source = options.pop("source")
+        return None if source == IN_MEMORY else shlex.join(["majority", "train", source, *as_words(options)])
+
+
+class Machine(Part):
+    """How a run is done, which does not change its result."""
+
+    title: ClassVar[str] = "Machine"
+    device: Annotated[Name, USUAL] = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+    eager: bool = False
+    """On a GPU, launch every step from Python (for debugging)."""
+    log: Trackers = ()
+    """Also log to tensorboard."""
+    out: Annotated[Name | None, USUAL] = None
+    """Run folder (default: runs/SOURCE-SCENARIO-METHOD-foldF)."""
+
+
+OPTIONS = options_of(RunConfig, Shorthands, OwnBags, BenchmarkBags, Labels)  # of a run
+MACHINE = options_of(Machine)
+KINDS = {OwnBags, BenchmarkBags}
+KINDS_WITH = {name: KINDS & {*option.parts} or KINDS for name, option in OPTIONS.items()} | {"corrections": {OwnBags}}
+
+
+def _made(part: type[P], given: Mapping[str, Any], problems: list[str]) -> P:
+    """The part made of its fields among those given. What is wrong is added to the problems."""
+    values = {name: given[name] for name in part.model_fields if name in given}
+    try:
+        return part.model_validate(values)
+    except ValidationError as error:
+        problems += problems_of(error, part.model_fields)
+        return part.model_construct(None, **({"source": given["source"]} if "source" in values else {}))
+
+
+def bags_class(source: str, own: bool | None = None) -> type[OwnBags] | type[BenchmarkBags]:
+    from ..io import is_custom_source
+
+    return OwnBags if (is_custom_source(source) if own is None else own) else BenchmarkBags
+
+
+def _misplaced(name: str, source: str, kind: type[Part]) -> str:
+    if kind is OwnBags:
+        return f"{name} makes bags from labelled sets, and {source} has its own bags: leave it out"
+    if name == "folds":
+        return "folds: benchmark sets always have five folds; choose one with fold"
+    return f"{name} is for bags of your own, and {source} is a labelled set: leave it out"

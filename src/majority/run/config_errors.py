@@ -1,0 +1,90 @@
+"""What is wrong with a configuration: one sentence per field, with its name, its value and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple
+from pathlib import Path
+from reprlib import repr as short_repr
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, get_args, get_origin
+
+from pydantic import ValidationError
+
+from ..errors import InputError, closest
+from ..fields import BOUNDS, NEEDED
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+KINDS: dict[Any, str] = {
+    **NEEDED,
+    str: "text",
+    tuple: "one value or more, with commas between them",
+    dict: "a table of names and values",
+}
+KINDS_OF_BAGS = ("own", "benchmark")  # in the path of a field
+LARGEST, LARGEST_IN_HELP = 10**12, 10**5  # a bound above it is not shown
+
+
+def allowed(field: FieldInfo, largest: int = LARGEST) -> str:
+    """What a field takes, in words.
+
+    >>> from majority.run.config import BenchmarkBags
+    >>> [allowed(BenchmarkBags.model_fields[name]) for name in ("bags", "ties")]
+    ['a whole number from 4 to 100,000,000', 'lowest or resample or error']
+    """
+    return " or ".join(dict.fromkeys(_kinds(field.annotation, field.metadata, largest)))
+
+
+def _bounds(metadata: Iterable[Any], largest: int) -> str:
+    limits = {BOUNDS[type(item)][0]: astuple(item)[0] for item in metadata if type(item) in BOUNDS}
+    return "".join(f" {word} {value:,}" for word, value in limits.items() if value < largest)
+
+
+def _kinds(annotation: Any, metadata: Iterable[Any], largest: int) -> list[str]:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return [str(value) for value in arguments]
+    if hasattr(annotation, "__metadata__"):
+        return _kinds(arguments[0], annotation.__metadata__, largest)
+    if origin is None or origin in KINDS:
+        kind = KINDS.get(origin or annotation, "a value")
+        return [] if annotation is NoneType else [kind + _bounds(metadata, largest)]
+    return [kind for argument in arguments for kind in _kinds(argument, metadata, largest)]
+
+
+def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo]) -> list[str]:
+    """One sentence per error."""
+    return [_sentence(dict(each), fields) for each in error.errors(include_url=False)]
+
+
+def _sentence(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
+    path = [str(step) for step in error["loc"] if step not in KINDS_OF_BAGS]
+    name = ".".join(path) or "the content"
+    cause = error.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        return f"{name}: {cause}" if path else str(cause)
+    if error["type"] == "missing":
+        return f"{name} is missing"
+    if error["type"] == "extra_forbidden":
+        return unknown_option(path[-1], fields)
+    needed = allowed(fields[path[-1]]) if path and path[-1] in fields else ""
+    needed = needed or str(error["msg"]).removeprefix("Input should be ").replace("Input should", "it should")
+    return f"{name} is {short_repr(error['input'])}: give {needed}"
+
+
+def unknown_option(name: str, known: Iterable[str]) -> str:
+    similar = closest(name, known)
+    return f"there is no option {name}: " + (f"did you mean {similar}?" if similar else "--help all lists them")
+
+
+def refuse(problems: list[str]) -> None:
+    """Raise an error with all of them, if there are any."""
+    if problems:
+        raise InputError("\n".join(dict.fromkeys(problems)))
+
+
+def damaged(path: Path, error: ValidationError, fields: Mapping[str, FieldInfo], cure: str) -> NoReturn:
+    """A file that this program wrote, and that has changed since."""
+    raise InputError(f"{path} is damaged ({'; '.join(problems_of(error, fields))}): {cure}") from None

@@ -1,0 +1,80 @@
+"""A configuration as text: the TOML that --config takes, and the JSON schema of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ConfigDict, create_model
+
+from .config import MACHINE, OPTIONS, Machine, RunConfig
+from .config_errors import allowed
+from .config_options import Option
+from .config_text import IN_COMMAND, NULL
+
+
+def as_toml(config: RunConfig, machine: Machine) -> str:
+    """Every option of the run; those without a value are comments."""
+    return "\n".join(_lines(config, machine))
+
+
+def _lines(config: RunConfig, machine: Machine) -> Iterator[str]:
+    yield f"source = {json.dumps(config.bags.source)}"
+    tables: dict[str, dict[str, Any]] = {}
+    title = ""
+    for name, option in (OPTIONS | MACHINE).items():
+        places = (config.bags, config.labels, config, machine)
+        place = next((place for place in places if type(place) in option.parts), None)
+        if place is None:
+            continue
+        value, key = getattr(place, name), option.in_command.replace("-", "_")
+        if option.title != title:
+            title = option.title
+            yield f"\n# {title}"
+        if isinstance(value, dict):
+            tables[key] = value
+        elif value in (None, ()):
+            yield f"# {key}: {option.about}"
+        else:
+            yield f"{key} = {json.dumps(value)}"
+    for key, values in tables.items():
+        yield f"\n[{key}]"
+        yield from (
+            f"{json.dumps(name)} = {json.dumps(NULL if value is None else value)}" for name, value in values.items()
+        )
+
+
+def json_schema(options: Mapping[str, Option]) -> dict[str, Any]:
+    """The JSON schema of a file for --config."""
+    fields: dict[str, Any] = {"source": (str, ...)}
+    for name, option in options.items():
+        field = option.field
+        fields[IN_COMMAND.get(name, name)] = (field.rebuild_annotation() | None, None)
+    model = create_model("config", __config__=ConfigDict(extra="forbid"), **fields)
+    schema = model.model_json_schema()
+    for name, option in options.items():
+        of_field = schema["properties"][IN_COMMAND.get(name, name)]
+        of_field["description"] = option.about
+    return schema
+
+
+def settings_page() -> str:
+    """The tables of all options, for the documentation."""
+    lines: list[str] = []
+    title = ""
+    for option in sorted((OPTIONS | MACHINE).values(), key=lambda option: list(TITLES).index(option.title)):
+        if option.title != title:
+            title = option.title
+            lines += ["", f"### {title}", "", "| Option | Takes | Default | Meaning |", "|---|---|---|---|"]
+        lines.append(_row(option))
+    return "\n".join(lines[1:])
+
+
+def _row(option: Option) -> str:
+    field = option.field
+    default = "" if option.default in (None, "", (), {}) else f"`{json.dumps(option.default)}`".replace('"', "")
+    return f"| `--{option.in_command}` | {allowed(field)} | {default} | {option.about} |"
+
+
+TITLES = dict.fromkeys(option.title for option in (OPTIONS | MACHINE).values())

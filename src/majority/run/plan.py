@@ -1,0 +1,167 @@
+"""What a run does with its bags: the plan of its recipe, checked, and the content of its config.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ..data.bags import Bags
+from ..data.device import choose_device, keep_freed_memory
+from ..data.training_labels import used_instances
+from ..errors import InputError, count_noun, unknown_name
+from ..io.benchmarks.known_images import known_of, known_sources
+from ..log import Log
+from ..nn.backbones import check_backbone
+from ..nn.methods import check_options
+from ..nn.model import Model
+from ..parsing import parse_record
+from ..recipes import DEFAULT, RECIPES, Plan, TaskInfo, choose_plan, find_recipe, model_builder
+from ..recipes.stages import Stage
+from ..training.memory import memory_warning
+from ..training.validation import check_all_known, check_bags_per_process, check_label_kinds, check_weights
+from .config import BenchmarkBags, RunConfig
+from .data import Data, fingerprints, log_left_out, path_of
+from .folder import environment
+from .record import CONFIG, Environment, PlanRecord, RunRecord, Task
+from .refit import resolve_refit
+
+REFERENCE_RECIPE = "census"  # its plan has every setting that a recipe chosen by default may have
+
+
+class Planned(NamedTuple):
+    """Everything that training needs, checked."""
+
+    config: RunConfig  # with its corrected labels
+    plan: Plan
+    task: TaskInfo
+    stages: list[Stage]
+    record: RunRecord  # as it is written to config.json
+    reason: str  # why this recipe
+    build: Callable[..., Model]  # a fresh network by its seed
+
+
+def builder(plan: Plan, config: RunConfig, train: Bags) -> Callable[..., Model]:
+    """A function that makes a fresh network for these bags by its seed."""
+    given: dict[str, Any] = {"pixels": plan.pixels, "background_share": config.labels.background_share}
+    return model_builder(plan, config.method, train, **given, **config.method_options)
+
+
+def task_of(record: RunRecord) -> TaskInfo:
+    return parse_record(TaskInfo, record.task.model_dump(), CONFIG, field="task")
+
+
+def adapt(plan: Plan, config: RunConfig) -> Plan:
+    """The plan with this run's seed and settings."""
+    find_recipe(plan.recipe).check_method(config.method)
+    return plan.with_seed(config.seed).with_settings(config.settings)
+
+
+def check_config(config: RunConfig) -> None:
+    """Refuse what cannot be right before any data are read; the plan for the data is checked again later."""
+    check_options(config.method, config.method_options)
+    reference = find_recipe(REFERENCE_RECIPE if config.recipe == DEFAULT else config.recipe)
+    reference.check_method(config.method)
+    plan = reference.check_settings(config.settings, config.seed)
+    if plan.backbone != "auto":
+        check_backbone(plan.backbone)
+    if config.labels.learns_instances:
+        reference.check_instance_labels(config.method)
+    if config.like is not None and config.like not in known_sources():
+        raise unknown_name("known source", config.like, known_sources(), option="like")
+    if config.like is not None and config.bags.source in known_sources():
+        raise InputError(f"like {config.like}: {config.bags.source} is a known source itself: leave it out")
+
+
+def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: str, log: Log) -> Planned:
+    """The plan for these bags on this device; what cannot be trained is refused. A run that has started (`before`),
+    perhaps on another machine, continues by its own plan."""
+    on_gpu = choose_device(device).type == "cuda" if before is None else before.task.on_gpu
+    train = data.parts.train
+    kind = config.like or data.source.kind
+    task = TaskInfo.of(train, kind, on_gpu, **known_of(kind))
+    if not task.vectors and not on_gpu:
+        keep_freed_memory()
+    if config.like is not None and task.vectors:
+        raise InputError(f"like {config.like}: it is for images, and these instances are vectors: leave it out")
+    plan, reason = choose_plan(config.recipe, task)
+    plan = adapt(plan, config)
+    recipe = RECIPES[plan.recipe]
+    method = recipe.resolve_method(config.method)
+    build = builder(plan, config, train)
+    stages = recipe.stages_for(task, plan, method, build)
+    for stage in stages:
+        if stage.settings is not None:
+            check_bags_per_process(train, stage.settings)
+    refit = resolve_refit(config, before, recipe, data.source)
+    record = RunRecord(
+        run=config,
+        method=method,
+        refit=refit,
+        fingerprint=fingerprints(data.parts, method),
+        plan=PlanRecord.model_validate(plan.as_dict()),
+        task=Task(**task._asdict()),
+        planned_epochs=sum(stage.epochs for stage in stages),
+        source_path=path_of(config.bags),
+        columns=data.source.columns,
+        images=data.source.image_files,
+        embedding=data.source.embedding,
+        environment=Environment(**environment(device)),
+    )
+    planned = Planned(config, plan, task, stages, record, reason, build)
+    planned = _check_bags(planned, data, before, log)
+    log_left_out(data.left_out, planned.record.refit, log)
+    return planned
+
+
+def _check_bags(planned: Planned, data: Data, before: RunRecord | None, log: Log) -> Planned:
+    """Refuse bags that the model cannot be trained on: a run that is refused leaves nothing behind."""
+    model, parts, record = planned.build(), data.parts, planned.record
+    if before is None:
+        check_parts(model, planned.config.method, parts.train, parts.val)
+    if record.refit and parts.test is not None and (before is None or not before.refit):
+        try:
+            check_parts(model, planned.config.method, parts.test)
+        except InputError as error:
+            if planned.config.refit:
+                raise
+            log(f"note: there is no second training, on all bags, because of the test bags: {error}")
+            return planned._replace(record=record.model_copy(update={"refit": False}))
+    return planned
+
+
+def check_parts(model: Model, method: str, *parts: Bags) -> None:
+    for part in parts:
+        check_label_kinds(model, part)
+        check_weights(model, part)
+        if model.head.sees_instance_labels:
+            check_all_known(method, part)
+
+
+def log_start(planned: Planned, data: Data, device: str, log: Log) -> None:
+    """What is worth knowing before the training."""
+    config, plan, task, train = planned.config, planned.plan, planned.task, data.parts.train
+    log(f"{planned.reason}; {train}")
+    if config.labels.learns_instances:
+        used = count_noun(len(used_instances(train)), "instance")
+        log(f"training also learns the labels of {used} of training bags; metrics exclude these instances")
+    on_gpu_now = choose_device(device).type == "cuda"
+    if task.on_gpu != on_gpu_now:
+        where = "a GPU" if task.on_gpu else "a CPU"
+        log(f"note: this run was started on {where} and continues with the plan for it")
+    if config.like is not None and not any(stage.settings and stage.settings.augment for stage in planned.stages):
+        log(
+            f"note: recipe {plan.recipe} does not augment these images, so like has no effect"
+            "; augmented and census do, census on a CPU where mirroring or turning an image keeps its class"
+        )
+    if not (task.on_gpu or task.vectors or task.tiny):
+        log("note: on a CPU, features of a pretrained network are more accurate than images: see `majority embed`")
+    warning = None if on_gpu_now else memory_warning(planned.build(), train, plan.training)
+    if warning:
+        log(f"warning: {warning}")
+
+
+def title_of(planned: Planned) -> str:
+    """Of the progress."""
+    bags = planned.config.bags
+    scenario = bags.scenario if isinstance(bags, BenchmarkBags) else None
+    return " ".join(filter(None, [bags.source, scenario, planned.record.method, f"fold {bags.fold}"]))

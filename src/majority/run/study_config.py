@@ -1,0 +1,128 @@
+"""StudyConfig: what describes a study. Its axes are fields of RunConfig."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Le
+from pydantic import BeforeValidator, Field
+
+from ..errors import InputError
+from .config import OPTIONS, Name, Names, Trackers, with_shorthands
+from .config_options import USUAL, Part, options_of
+from .config_text import as_words, read_item, split_names
+
+MAX_RANGE = 1_000
+OF_A_CELL = ("method", "scenario", "fold", "folds", "seed", "refit")  # that the study sets itself
+DEFAULT_METHODS, DEFAULT_SCENARIOS = ("count", "log-mean", "vote", "naive"), ("small", "various", "large")
+
+
+def read_numbers(value: object) -> object:
+    """
+    >>> read_numbers("0-2,5"), read_numbers(3), read_numbers([0, 1])
+    ((0, 1, 2, 5), (3,), (0, 1))
+    """
+    if isinstance(value, int):
+        return (value,)
+    if not isinstance(value, str):
+        return tuple(value) if isinstance(value, list) else value
+    numbers: list[int] = []
+    try:
+        for piece in value.split(","):
+            first, _, last = piece.partition("-")
+            chosen = range(int(first), int(last or first) + 1)
+            if not 0 < len(chosen) <= MAX_RANGE:
+                raise ValueError("an empty or endless range, such as 3-1 or 0-1000000000")
+            numbers += chosen
+    except (ValueError, OverflowError):
+        raise InputError(f"{value}: write 0, 0-4 or 0,2, with at most {MAX_RANGE} in a range") from None
+    return tuple(numbers)
+
+
+def join_ranges(value: object) -> object:
+    """The scenarios of a list that was split at its commas: two numbers in a row are joined to a range.
+
+    >>> join_ranges("small,0.3,0.5,large")
+    ('small', '0.3,0.5', 'large')
+    """
+    names = split_names(value)
+    return tuple(re.findall(r"[\d.]+,[\d.]+|[^,]+", ",".join(names))) if isinstance(names, tuple) else names
+
+
+Numbers = Annotated[tuple[Annotated[int, Ge(0), Le(10**6)], ...], Field(min_length=1), BeforeValidator(read_numbers)]
+Scenarios = Annotated[tuple[Name, ...], Field(min_length=1), BeforeValidator(join_ranges)]
+
+
+def read_values(value: object) -> object:
+    """The values of each option that varies: lists, or text with commas between them."""
+    if not isinstance(value, Mapping):
+        return value
+    found = {}
+    for name, of_name in value.items():
+        items = [read_item(item) for item in of_name.split(",")] if isinstance(of_name, str) else of_name
+        if not isinstance(items, list | tuple) or len(set(map(str, items))) < max(len(items), 2):
+            raise InputError(f"{name}={of_name}: give at least two different values, with commas between them")
+        found[name] = tuple(items)
+    return found
+
+
+class StudyConfig(Part):
+    title: ClassVar[str] = "Study"
+    hidden: ClassVar[tuple[str, ...]] = ("sources", "options")
+    sources: tuple[Name, ...]
+    methods: Annotated[Names, USUAL] = DEFAULT_METHODS
+    """Names separated by commas, or all."""
+    scenarios: Annotated[Scenarios, USUAL] = DEFAULT_SCENARIOS
+    """Names or LOW,HIGH, separated by commas."""
+    folds: Annotated[Numbers, USUAL] = (0,)
+    """Numbers of the folds to train: 0, 0-4 or 0,2 (of 0 to 4)."""
+    seeds: Annotated[Numbers, USUAL] = (0,)
+    """Seeds of weights and order of bags: 0, 0-2 or 0,2."""
+    vary: Annotated[dict[str, tuple[Any, ...]], BeforeValidator(read_values), USUAL] = Field(default_factory=dict)
+    """Values of an option or a setting to compare, as rows of one table, e.g. training.learning_rate=1e-3,3e-4."""
+    reference: Name | None = None
+    """The method, as its row is named, that others are compared with in the report."""
+    options: dict[str, Any] = Field(default_factory=dict)  # of all runs, by name; see RunConfig
+
+    def as_command(self, out: str) -> str:
+        """The `majority study` command of this study. Repeated, it trains the missing cells."""
+        given = self.given()
+        sources, options = given.pop("sources"), with_shorthands(given.pop("options", {}))
+        vary = {name: join_values(values) for name, values in given.pop("vary", {}).items()}
+        for name in ("folds", "seeds"):
+            if name in given:
+                given[name] = ",".join(map(str, given[name]))
+        words = as_words({"methods": self.methods} | given | {"vary": vary} | options | {"out": out})
+        return shlex.join(["majority", "study", *sources, *words])
+
+
+def join_values(values: tuple[Any, ...]) -> str:
+    return ",".join(value if isinstance(value, str) else json.dumps(value) for value in values)
+
+
+class StudyMachine(Part):
+    """How a study is done, which does not change its results."""
+
+    title: ClassVar[str] = "Machine"
+    device: Annotated[Name, USUAL] = "auto"
+    """auto, cpu, cuda, cuda:N or mps."""
+    jobs: Annotated[Annotated[int, Ge(1), Le(1024)] | None, USUAL] = None
+    """Number of parallel runs, or of parallel runs per GPU (default: one per core, two per GPU)."""
+    shard: str | None = None
+    """Do only part I of N parts, I/N, e.g. 2/8: for job arrays of a scheduler."""
+    on: Name = "local"
+    """local (this machine), or ray: the Ray cluster at RAY_ADDRESS."""
+    log: Trackers = ()
+    """Also log to tensorboard."""
+    out: Annotated[Name, USUAL] = "runs/study"
+    """Folder of the runs, table.md and table.csv."""
+
+
+STUDY_MACHINE = options_of(StudyMachine)
+OF_RUNS = {name: option for name, option in OPTIONS.items() if name not in OF_A_CELL}
+OF_STUDY = options_of(StudyConfig)
+STUDY_OPTIONS = OF_RUNS | OF_STUDY | STUDY_MACHINE

@@ -1,0 +1,1 @@
+collect_ignore = ["fuzz.py", "fuzzing", "kills.py"]  # scripts, which tests run

@@ -1,0 +1,163 @@
+"""RunConfig: one description of a run behind every door, and what is derived from it."""
+
+import json
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import majority
+from majority.errors import InputError
+from majority.run.config import MACHINE, OPTIONS, BenchmarkBags, OwnBags, RunConfig
+from majority.run.config_file import json_schema
+
+ROOT = Path(__file__).parents[2]
+NAMES = st.text("abcé, '_", min_size=1, max_size=8).map(str.strip).filter(bool)
+SETTINGS = st.dictionaries(
+    st.sampled_from(["training.weight_decay", "training.optimizer", "assumed_wrong", "training.patience"]),
+    st.one_of(st.none(), st.booleans(), st.integers(0, 9), st.floats(0, 1), st.sampled_from(["muon", "a=b"])),
+    max_size=3,
+)
+COMMON = {
+    "method": NAMES,
+    "recipe": NAMES,
+    "seed": st.integers(0, 2**61),
+    "data_seed": st.integers(0, 2**61),
+    "fold": st.integers(0, 4),
+    "epochs": st.integers(1, 99),
+    "learning_rate": st.floats(1e-9, 1),
+    "background": NAMES,
+    "settings": SETTINGS,
+    "method_options": st.dictionaries(st.sampled_from(["of", "x"]), st.sampled_from(["counts", 0.5, None]), max_size=2),
+}
+OWN = {"bag_column": NAMES, "image_size": st.integers(1, 1024), "refit": st.booleans(), "labels": NAMES}
+OWN["features"] = st.lists(NAMES, min_size=1, max_size=3).map(tuple)
+BENCHMARK = {
+    "bags": st.integers(4, 10**6),
+    "bag_size": st.integers(1, 10**6),
+    "ties": st.sampled_from(["lowest", "resample", "error"]),
+    "with_replacement": st.booleans(),
+    "winner_ratio": st.floats(0.1, 100),
+    "labels": st.sampled_from(["winner", "top2"]),
+}
+CONFIGS = st.one_of(
+    st.fixed_dictionaries({"source": st.just("bags of mine.csv")}, optional=COMMON | OWN),
+    st.fixed_dictionaries({"source": st.just("digits")}, optional=COMMON | BENCHMARK),
+)
+
+
+@pytest.fixture(scope="module")
+def described(majority):
+    """The TOML that `majority config` prints for the words of a command."""
+
+    def run(*words):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("majority.run.plan.check_config", lambda config: None)  # the names are made up
+            code, printed, error = majority("config", *words)
+        assert code == 0, error
+        return printed
+
+    return run
+
+
+SCHEMA = json_schema(OPTIONS | MACHINE)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(CONFIGS)
+def test_every_form_of_a_run_describes_the_same_run(described, tmp_path_factory, options):
+    config = RunConfig.from_options(**options)
+    assert RunConfig.from_options(**config.options()) == config
+    assert RunConfig.model_validate_json(config.model_dump_json()) == config
+    words = shlex.split(config.as_command())
+    assert words[:2] == ["majority", "train"]
+    text = described(*words[2:])
+    file = tmp_path_factory.mktemp("config") / "run.toml"
+    file.write_text(text)
+    assert described("--config", file) == text
+    of_file = tomllib.loads(text)
+    jsonschema.validate(of_file, SCHEMA)
+
+
+WRONG = [
+    ({"seed": -1}, ["seed is -1", "from 0"]),
+    ({"epochs": "many"}, ["epochs is 'many'", "whole number"]),
+    ({"bagsize": 3}, ["no option bagsize", "bag_size"]),
+    ({"ties": "lowset"}, ["ties is 'lowset'", "lowest or resample or error"]),
+    ({"folds": 5}, ["five folds"]),
+    ({"bag_column": "x"}, ["bag_column is for bags of your own", "digits"]),
+    ({"background_share": 0.3}, ["background_share", "name the background"]),
+]
+
+
+@pytest.mark.parametrize(("options", "facts"), WRONG)
+def test_a_wrong_value_is_one_message_behind_every_door(majority, tmp_path, options, facts):
+    file, out = tmp_path / "run.toml", tmp_path / "run"
+    file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in options.items()))
+    with pytest.raises(InputError) as in_python:
+        majority_train("digits", **options, out=out)
+    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", value)]
+    doors = [str(in_python.value), majority("train", "digits", "--config", file, "--out", out)[2]]
+    if "bagsize" not in options:  # the parser of the command finds the nearest option itself
+        doors.append(majority("train", "digits", *words, "--out", out)[2])
+    for message in doors:
+        assert all(fact in message for fact in facts), message
+    assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
+
+
+majority_train = majority.train
+
+
+def test_all_errors_of_a_file_are_reported_at_once(majority, tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('seed = -1\nbags = 2\nties = "no"\nbackground_share = 2\nlike = 3\n')
+    code, _, error = majority("train", "digits", "--config", file, "--out", tmp_path / "run")
+    assert code == 2
+    assert [line.split()[0] for line in error.removeprefix("majority: ").splitlines()] == [
+        "bags", "ties", "background_share", "like", "seed",
+    ]  # fmt: skip
+
+
+def test_a_damaged_config_json_names_the_field(majority, tmp_path):
+    options = {"recipe": "quick", "epochs": 1, "bags": 8, "bag_size": 4, "verbose": False}
+    majority_train("digits", **options, out=tmp_path / "run")
+    config = tmp_path / "run/config.json"
+    whole = json.loads(config.read_text())
+    for change, fact in (({"fold": 9}, "run.bags.fold is 9: give"), ({"folt": 1}, "folt: did you mean fold?")):
+        damaged = whole | {"run": whole["run"] | {"bags": whole["run"]["bags"] | change}}
+        config.write_text(json.dumps(damaged))
+        code, _, error = majority("evaluate", tmp_path / "run")
+        assert code == 2
+        assert "config.json is damaged" in error
+        assert fact in error
+
+
+def test_the_kinds_of_bags_have_no_option_of_the_other():
+    only_own = set(OwnBags.model_fields) - set(BenchmarkBags.model_fields)
+    assert {"folds", "features", "bag_column"} <= only_own
+    assert {name for name, option in OPTIONS.items() if option.parts == (BenchmarkBags,)}.isdisjoint(
+        OwnBags.model_fields
+    )
+
+
+def test_the_page_of_settings_is_generated_from_the_fields():
+    done = subprocess.run(
+        [sys.executable, ROOT / "scripts/settings_page.py", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_help_fits_80_columns_and_shows_every_option_on_request(majority, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ("train", "study"):
+        short, whole = majority(command, "--help")[1], majority(command, "--help", "all")[1]
+        assert max(map(len, whole.splitlines())) <= 80
+        assert "…" not in whole
+        assert short.count(" --") < 20 < whole.count("│ --")
+    assert all(f"--{option.in_command}" in majority("train", "--help", "all")[1] for option in OPTIONS.values())
