@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy.special import log_softmax
 from scipy.stats import norm
 
@@ -26,7 +27,7 @@ TEMPERATURES = {"count": (0.1, 0.1), "soft-count": (1.0, 0.1), "count-only": (0.
 VOTING = [*TEMPERATURES, "vote"]
 SIZES = {"ragged": [3, 1, 7, 2], "equal": [4, 4, 4], "single instances": [1, 1]}
 every_voting = pytest.mark.parametrize("name", VOTING)
-every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+every_size = each(sizes=SIZES.values())
 
 
 def make_head(name, background, **options):
@@ -68,7 +69,7 @@ def reference(name, logits, label, background, of="proportions"):
 
 @every_size
 @pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in VOTING), ("count", {"of": "counts"})])
-@pytest.mark.parametrize("background", [Background(0), Background(2, phantom=0.0), Background(4, phantom=1.0)])
+@each(background=[Background(0), Background(2, phantom=0.0), Background(4, phantom=1.0)])
 def test_head_equals_its_reference(name, options, background, sizes):
     head, features, segments = make_head(name, background, **options), make_features(sum(sizes)), Segments(sizes)
     voters = [c for c in range(K) if c != background.index]
@@ -115,10 +116,7 @@ def test_bags_are_sets_and_independent_of_each_other(name):
         torch.testing.assert_close(packed[i : i + 1], alone)
 
 
-@pytest.mark.parametrize("sizes", [[1], [3, 1, 2], [4, 4]], ids=str)
-@pytest.mark.parametrize("bias", [0.0, 1e4, -1e4], ids=["even", "all background", "no background"])
-@pytest.mark.parametrize("share", [None, 0.3])
-@pytest.mark.parametrize("phantom", [0.0, 0.25])
+@each(sizes=[[1], [3, 1, 2], [4, 4]], bias=[0.0, 1e4, -1e4], share=[None, 0.3], phantom=[0.0, 0.25])
 @every_voting
 def test_losses_and_gradients_are_finite(name, sizes, bias, share, phantom):
     torch.manual_seed(0)

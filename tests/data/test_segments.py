@@ -1,6 +1,7 @@
 """Segments: every operation against a loop over the bags, on both paths."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -26,8 +27,7 @@ SIZES = {
     "one bag": [5],
     "one instance": [1],
 }
-every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
-both_paths = pytest.mark.parametrize("scattered", [False, True])
+PATHS = [(sizes, scattered) for sizes in SIZES.values() for scattered in (False, True)]
 
 
 def make_segments(sizes, scattered):
@@ -53,24 +53,22 @@ every_case = pytest.mark.parametrize(("name", "shape"), cases, ids=lambda value:
 
 
 @every_case
-@every_size
-@both_paths
-def test_operation_and_gradient_equal_those_of_a_loop(name, shape, sizes, scattered):
-    values = random_values(sizes, shape).requires_grad_()
-    out, expected = getattr(make_segments(sizes, scattered), name)(values), loop(name, values, sizes)
-    torch.testing.assert_close(out, expected)
-    weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    (gradient,) = torch.autograd.grad(out, values, weights)
-    (expected_gradient,) = torch.autograd.grad(expected, values, weights)
-    torch.testing.assert_close(gradient, expected_gradient)
+def test_operation_and_gradient_equal_those_of_a_loop(name, shape):
+    for sizes, scattered in PATHS:
+        values = random_values(sizes, shape).requires_grad_()
+        out, expected = getattr(make_segments(sizes, scattered), name)(values), loop(name, values, sizes)
+        torch.testing.assert_close(out, expected)
+        weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        (gradient,) = torch.autograd.grad(out, values, weights)
+        (expected_gradient,) = torch.autograd.grad(expected, values, weights)
+        torch.testing.assert_close(gradient, expected_gradient)
 
 
 @every_case
-@both_paths
-@pytest.mark.parametrize("sizes", [[2, 1, 3], [2, 2]])
-def test_gradients_pass_gradcheck(name, shape, sizes, scattered):
-    values = random_values(sizes, shape).requires_grad_()
-    assert torch.autograd.gradcheck(getattr(make_segments(sizes, scattered), name), values)
+def test_gradients_pass_gradcheck(name, shape):
+    for sizes, scattered in product([[2, 1, 3], [2, 2]], (False, True)):
+        values = random_values(sizes, shape).requires_grad_()
+        assert torch.autograd.gradcheck(getattr(make_segments(sizes, scattered), name), values)
 
 
 def some_rows(sizes, seed=0):
@@ -81,35 +79,34 @@ def some_rows(sizes, seed=0):
 
 
 @every_case
-@every_size
-@both_paths
-def test_rows_that_are_not_kept_change_nothing(name, shape, sizes, scattered):
+def test_rows_that_are_not_kept_change_nothing(name, shape):
     """Neither the results nor the gradients, even if these rows hold huge values."""
-    keep = some_rows(sizes)
-    values = random_values(sizes, shape)
-    values[~keep] = 1e200
-    values.requires_grad_()
-    segments = make_segments(sizes, scattered)
-    segments.keep = keep
-    out = getattr(segments, name)(values)
-    expected = getattr(make_segments(segments.kept_sizes.tolist(), scattered), name)(values[keep])
-    torch.testing.assert_close(out[keep] if name == "softmax" else out, expected)
-    assert name != "softmax" or not out[~keep].any()
-    out.square().sum().backward()
-    assert values.grad.isfinite().all()
-    assert not values.grad[~keep].any()
+    for sizes, scattered in PATHS:
+        keep = some_rows(sizes)
+        values = random_values(sizes, shape)
+        values[~keep] = 1e200
+        values.requires_grad_()
+        segments = make_segments(sizes, scattered)
+        segments.keep = keep
+        out = getattr(segments, name)(values)
+        expected = getattr(make_segments(segments.kept_sizes.tolist(), scattered), name)(values[keep])
+        torch.testing.assert_close(out[keep] if name == "softmax" else out, expected)
+        assert name != "softmax" or not out[~keep].any()
+        out.square().sum().backward()
+        assert values.grad.isfinite().all()
+        assert not values.grad[~keep].any()
 
 
-@both_paths
-def test_keep_does_not_change_the_sizes_of_bags(scattered):
-    segments = Segments([2, 2], keep=torch.tensor([True, False, True, True]))
-    segments.size = None if scattered else segments.size
-    assert segments.kept_sizes.tolist() == [1, 2]
-    assert segments.sizes.tolist() == [2, 2]
-    assert segments.spread(torch.tensor([5, 6])).tolist() == [5, 5, 6, 6]
-    assert segments.sum(torch.tensor([1, 2, 3, 4])).tolist() == [1, 7]
-    with pytest.raises(ValueError, match="3 rows do not fit segments of 4 rows"):
-        Segments([2, 2], keep=torch.ones(3, dtype=bool))
+def test_keep_does_not_change_the_sizes_of_bags():
+    for scattered in (False, True):
+        segments = Segments([2, 2], keep=torch.tensor([True, False, True, True]))
+        segments.size = None if scattered else segments.size
+        assert segments.kept_sizes.tolist() == [1, 2]
+        assert segments.sizes.tolist() == [2, 2]
+        assert segments.spread(torch.tensor([5, 6])).tolist() == [5, 5, 6, 6]
+        assert segments.sum(torch.tensor([1, 2, 3, 4])).tolist() == [1, 7]
+        with pytest.raises(ValueError, match="3 rows do not fit segments of 4 rows"):
+            Segments([2, 2], keep=torch.ones(3, dtype=bool))
 
 
 @settings(max_examples=40, deadline=None)
@@ -120,18 +117,17 @@ def test_any_sizes_equal_a_loop(sizes, seed):
         torch.testing.assert_close(getattr(Segments(sizes), name)(values), loop(name, values, sizes))
 
 
-@every_size
-@both_paths
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
-def test_ids_and_spread_repeat_each_bag(sizes, scattered, shape):
-    segments = make_segments(sizes, scattered)
-    assert segments.ids.tolist() == [i for i, size in enumerate(sizes) for _ in range(size)]
-    assert (len(segments), segments.n, segments.sizes.tolist()) == (len(sizes), sum(sizes), sizes)
-    values = random_values([len(sizes)], shape).requires_grad_()
-    spread = segments.spread(values)
-    assert torch.equal(spread, torch.stack([values[i] for i in segments.ids]))
-    spread.sum().backward()
-    assert torch.equal(values.grad, torch.tensor(sizes).view(-1, *[1] * len(shape)).expand_as(values).double())
+def test_ids_and_spread_repeat_each_bag(shape):
+    for sizes, scattered in PATHS:
+        segments = make_segments(sizes, scattered)
+        assert segments.ids.tolist() == [i for i, size in enumerate(sizes) for _ in range(size)]
+        assert (len(segments), segments.n, segments.sizes.tolist()) == (len(sizes), sum(sizes), sizes)
+        values = random_values([len(sizes)], shape).requires_grad_()
+        spread = segments.spread(values)
+        assert torch.equal(spread, torch.stack([values[i] for i in segments.ids]))
+        spread.sum().backward()
+        assert torch.equal(values.grad, torch.tensor(sizes).view(-1, *[1] * len(shape)).expand_as(values).double())
 
 
 def test_by_size_groups_equal_bags_and_keeps_the_order_of_rows():
@@ -152,57 +148,57 @@ def test_equal_sizes_use_a_view():
     assert Segments([4, 4, 3]).size is None
 
 
-@both_paths
-def test_integers_are_summed_as_integers(scattered):
-    total = make_segments([2, 2], scattered).sum(torch.tensor([[1, 2], [3, 4], [5, 6], [7, 8]]))
-    assert total.dtype == torch.int64
-    assert total.tolist() == [[4, 6], [12, 14]]
+def test_integers_are_summed_as_integers():
+    for scattered in (False, True):
+        total = make_segments([2, 2], scattered).sum(torch.tensor([[1, 2], [3, 4], [5, 6], [7, 8]]))
+        assert total.dtype == torch.int64
+        assert total.tolist() == [[4, 6], [12, 14]]
 
 
-@both_paths
-def test_equal_maxima_share_the_gradient(scattered):
-    values = torch.tensor([1.0, 1.0, 0.0, 2.0], requires_grad=True)
-    make_segments([2, 2], scattered).max(values).sum().backward()
-    assert values.grad.tolist() == [0.5, 0.5, 0.0, 1.0]
+def test_equal_maxima_share_the_gradient():
+    for scattered in (False, True):
+        values = torch.tensor([1.0, 1.0, 0.0, 2.0], requires_grad=True)
+        make_segments([2, 2], scattered).max(values).sum().backward()
+        assert values.grad.tolist() == [0.5, 0.5, 0.0, 1.0]
 
 
-@both_paths
-def test_logsumexp_of_minus_infinity(scattered):
-    low = -torch.inf
-    values = torch.tensor([[low, low], [low, 0.0], [1.0, low], [2.0, 3.0]])
-    out = make_segments([2, 2], scattered).logsumexp(values)
-    torch.testing.assert_close(out, torch.tensor([[low, 0.0], [float(np.logaddexp(1, 2)), 3.0]]))
+def test_logsumexp_of_minus_infinity():
+    for scattered in (False, True):
+        low = -torch.inf
+        values = torch.tensor([[low, low], [low, 0.0], [1.0, low], [2.0, 3.0]])
+        out = make_segments([2, 2], scattered).logsumexp(values)
+        torch.testing.assert_close(out, torch.tensor([[low, 0.0], [float(np.logaddexp(1, 2)), 3.0]]))
 
-    values = torch.tensor([low, 0.0, 1.0, 2.0], requires_grad=True)
-    make_segments([2, 2], scattered).logsumexp(values).sum().backward()
-    torch.testing.assert_close(values.grad, torch.tensor([0.0, 1.0, *torch.tensor([1.0, 2.0]).softmax(0)]))
+        values = torch.tensor([low, 0.0, 1.0, 2.0], requires_grad=True)
+        make_segments([2, 2], scattered).logsumexp(values).sum().backward()
+        torch.testing.assert_close(values.grad, torch.tensor([0.0, 1.0, *torch.tensor([1.0, 2.0]).softmax(0)]))
 
 
-@both_paths
 @pytest.mark.parametrize("name", ["logsumexp", "softmax"])
 @pytest.mark.parametrize("size", [1e4, 1e30])
-def test_huge_values_stay_finite(scattered, name, size):
-    values = torch.tensor([size, -size, -size, -size, 0.0, size], requires_grad=True)
-    out = getattr(make_segments([2, 2, 2], scattered), name)(values)
-    expected = {"logsumexp": [size, math.log(2) - size, size], "softmax": [1.0, 0.0, 0.5, 0.5, 0.0, 1.0]}[name]
-    torch.testing.assert_close(out, torch.tensor(expected))
-    out.sum().backward()
-    assert values.grad.isfinite().all()
+def test_huge_values_stay_finite(name, size):
+    for scattered in (False, True):
+        values = torch.tensor([size, -size, -size, -size, 0.0, size], requires_grad=True)
+        out = getattr(make_segments([2, 2, 2], scattered), name)(values)
+        expected = {"logsumexp": [size, math.log(2) - size, size], "softmax": [1.0, 0.0, 0.5, 0.5, 0.0, 1.0]}[name]
+        torch.testing.assert_close(out, torch.tensor(expected))
+        out.sum().backward()
+        assert values.grad.isfinite().all()
 
 
-@both_paths
 @pytest.mark.parametrize("name", REFERENCES)
 @pytest.mark.parametrize("rows", [3, 5, 8])
-def test_a_wrong_number_of_rows_is_an_error(scattered, name, rows):
-    with pytest.raises(ValueError, match=f"^{rows} rows do not fit segments of 4 rows"):
-        getattr(make_segments([2, 2], scattered), name)(torch.zeros(rows, 2))
+def test_a_wrong_number_of_rows_is_an_error(name, rows):
+    for scattered in (False, True):
+        with pytest.raises(ValueError, match=f"^{rows} rows do not fit segments of 4 rows"):
+            getattr(make_segments([2, 2], scattered), name)(torch.zeros(rows, 2))
 
 
-@both_paths
 @pytest.mark.parametrize("bags", [1, 3])
-def test_a_wrong_number_of_bags_is_an_error(scattered, bags):
-    with pytest.raises(ValueError, match=f"^{bags} values do not fit 2 segments"):
-        make_segments([2, 2], scattered).spread(torch.zeros(bags, 2))
+def test_a_wrong_number_of_bags_is_an_error(bags):
+    for scattered in (False, True):
+        with pytest.raises(ValueError, match=f"^{bags} values do not fit 2 segments"):
+            make_segments([2, 2], scattered).spread(torch.zeros(bags, 2))
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [3, 0, 2], [2, -1], [[2, 2]]])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
@@ -17,7 +18,7 @@ from majority.losses.functional import count_log_probs, mean_log_probs, right_la
 from majority.predict.label_likelihood import wrong_rates
 
 SIZES = {"ragged": [3, 1, 40, 2], "equal": [4, 4, 4], "single instances": [1, 1], "one instance": [1]}
-every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+every_size = each(sizes=SIZES.values())
 
 
 def random_log_probs(sizes, n_classes=5, scale=3.0, seed=0):
@@ -70,8 +71,7 @@ KINDS = {
 
 
 @every_formula
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
-@pytest.mark.parametrize("sizes", [[1], [1, 1], [3, 1, 8], [30_000], [30_000, 1]], ids=str)
+@each(kind=KINDS.values(), sizes=[[1], [1, 1], [3, 1, 8], [30_000], [30_000, 1]])
 def test_values_and_gradients_are_finite(formula, kind, sizes):
     logits = kind(sum(sizes)).clone().requires_grad_()
     out = formula(logits.log_softmax(dim=1), Segments(sizes))
@@ -92,7 +92,7 @@ def test_float32_is_close_to_float64_on_large_bags(formula):
 
 
 @every_formula
-@pytest.mark.parametrize("sizes", [[2, 1, 3], [2, 2]], ids=str)
+@each(sizes=[[2, 1, 3], [2, 2]])
 def test_gradients_pass_gradcheck(formula, sizes):
     log_probs = torch.from_numpy(random_log_probs(sizes, n_classes=3, scale=0.5)).requires_grad_()
     assert torch.autograd.gradcheck(lambda x: formula(x, Segments(sizes)), log_probs)

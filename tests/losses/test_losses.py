@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy.special import log_softmax
 from scipy.stats import norm
 
@@ -21,7 +22,7 @@ D, C = 6, 5
 HEADS = ("count", "soft-count", "count-only", "log-mean", "vote", "naive", "proportion", "supervised")
 SIZES = {"ragged": [3, 1, 7, 2], "equal": [4, 4, 4], "single instances": [1, 1], "one instance": [1]}
 every_head = pytest.mark.parametrize("name", HEADS)
-every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+every_size = each(sizes=SIZES.values())
 LABEL_METHODS = [name for name, method in METHODS.items() if not method.kind.sees_instance_labels]
 
 
@@ -143,8 +144,7 @@ COLD = {"instance_temperature": 1e-3, "bag_temperature": 1e-3}
         ("count-only", {"instance_temperature": 1e-3}),
     ],
 )
-@pytest.mark.parametrize("sizes", [[1], [3, 1, 7, 2], [20_000, 1]], ids=str)
-@pytest.mark.parametrize("scale", [0.0, 1.0, 1e6])
+@each(sizes=[[1], [3, 1, 7, 2], [20_000, 1]], scale=[0.0, 1.0, 1e6])
 def test_outputs_losses_and_gradients_are_finite(name, options, sizes, scale):
     torch.manual_seed(0)
     head = create_head(name, D, C, **options)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import each
 from scipy.special import log_softmax
 from scipy.stats import norm
 
@@ -52,9 +53,8 @@ def make_head(name, **options):
     return head
 
 
-@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
 @pytest.mark.parametrize("name", ABLE)
-@pytest.mark.parametrize("dropped", [False, True])
+@each(sizes=SIZES.values(), dropped=(False, True))
 def test_weighted_bags_against_a_reference(name, sizes, dropped):
     rng, head = np.random.default_rng(0), make_head(name)
     weights = np.exp(2 * rng.normal(size=sum(sizes)))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from cases import each
 
 from majority.data.background import Background
 from majority.data.segments import Segments
@@ -14,7 +15,7 @@ D, C = 6, 5
 BETWEEN_INSTANCES = {"additive-transmil"}
 EXACT = [name for name in METHODS if name not in BETWEEN_INSTANCES]
 SIZES = {"ragged": [3, 1, 7, 2], "equal": [4, 4, 4]}
-every_size = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+every_size = each(sizes=SIZES.values())
 
 
 def make_case(name, sizes, **options):

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from cases import each
 from torch import nn
 
 from majority import Bags, build_model
@@ -22,7 +23,7 @@ HEADS = (
 SIZES = {"ragged": [3, 1, 5, 3, 2], "equal": [4, 4, 4], "single instances": [1, 1], "one instance": [1]}
 D, C = 6, 5
 
-ragged_and_equal = pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())
+ragged_and_equal = each(sizes=SIZES.values())
 every_head = pytest.mark.parametrize("name", HEADS)
 both_attentions = pytest.mark.parametrize("attention", ["exact", "published"])
 
