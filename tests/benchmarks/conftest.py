@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from majority.run.experiment import How, run_experiment
 from majority.run.study import FinishedCell
 
 
@@ -19,8 +20,8 @@ def one_process(helpers, monkeypatch):
 
     def run_cells(cells, out, device, jobs, watch):
         found = []
-        for folder, experiment in cells:
-            found.append(FinishedCell(folder, experiment.run(folder, device)))
+        for folder, cell in cells:
+            found.append(FinishedCell(folder, run_experiment(cell.config, folder, How(device))))
             watch(None, found[-1])
         return found
 

@@ -84,7 +84,7 @@ def test_census_writes_its_lines_and_tables_and_continues(run, tmp_path):
 def test_difficulty_varies_one_property_at_a_time(helpers, monkeypatch, tmp_path):
     difficulty = importlib.import_module("difficulty")
     planned = difficulty.cells("digits")
-    asked = [(one.data, one.method) for one in planned.values()]
+    asked = [one.model_dump_json() for one in planned.values()]
     assert len(set(asked)) == len(asked), "a point that axes share is run once"
     assert {one.settings["training.epochs"] * one.bags.bags for one in planned.values()} == {difficulty.BAGS_SEEN}
     for axis in difficulty.AXES.values():
