@@ -52,9 +52,6 @@ def test_fit_needs_a_folder_for_tensorboard(tmp_path):
         fit(build_model(train, "count"), train, val, callbacks=[TensorBoardLog()], **options)
 
 
-# ---------------------------------------------------------------- MLflow
-
-
 def test_a_tracker_that_is_not_installed_is_one_message(majority, tmp_path, monkeypatch):
     monkeypatch.setattr("majority.run.trackers.find_spec", lambda name: None)
     code, _, err = majority("train", "digits", "--log", "tensorboard", "--out", tmp_path / "run")
