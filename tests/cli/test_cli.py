@@ -27,6 +27,11 @@ def test_help_imports_nothing_heavy():
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0, "help must answer at once"
 
 
+def test_a_reader_that_has_seen_enough_gets_no_message():
+    command = f"{sys.executable} -m majority list | true"
+    assert subprocess.run(command, shell=True, capture_output=True, text=True).stderr == ""
+
+
 def test_version(majority):
     assert majority("--version") == (0, f"{__version__}\n", "")
 

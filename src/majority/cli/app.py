@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 import io
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -64,6 +65,9 @@ def main() -> None:
     gc.set_threshold(NEW_OBJECTS)
     try:
         _run([word for word in sys.argv[1:] if word != "--debug"])
+    except BrokenPipeError:  # who reads the output has seen enough, such as `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python's own last flush would fail
+        sys.exit(141)
     except (InputError, TrainingError, OSError, MemoryError) as error:
         if "--debug" in sys.argv:
             raise
