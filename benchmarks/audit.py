@@ -22,7 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from provenance import commit
+from helpers import commit
 
 from majority.predict.audit import Design, Sample, class_shares, expected_right, fit_temperature, with_temperature
 from majority.predict.audit_interval import error_interval

@@ -5,7 +5,7 @@
 DATA holds tables.npz, crops.csv, brain.csv, traps.npz and nuclei.npz; those that are missing are left out. Digits,
 pathmnist and cifar10 are read as everywhere (MAJORITY_DATA). Cells of the three labelled sets are those of
 `results/losses/matrix.csv`; tables give bags of 32 in scenario various with winners 4:1, files of bags are divided in
-five folds. One network per cell, recipe quick, 30 epochs. Images are k-means patch features (`losses.py`).
+five folds. One network per cell, recipe quick, 30 epochs. Images are k-means patch features (`matrix_bags.py`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from losses import as_vectors, combinations, make_parts, patch_features
+from matrix_bags import as_vectors, combinations, make_parts, patch_features
 
 from majority import Bags, Classifier, build_model, fit
 from majority.data.device import choose_device
@@ -33,7 +33,7 @@ Cells = Iterator[tuple[str, Parts]]
 
 def labelled_cells(name: str) -> Cells:
     labelled = as_vectors(load(name))
-    for scenario, ratio, sizes in combinations(name):
+    for scenario, ratio, sizes in combinations():
         yield f"{name}-{scenario}-{ratio}-{sizes}", make_parts(labelled, scenario, float(ratio), sizes, 2)
 
 
@@ -88,7 +88,7 @@ def _tiles(image: np.ndarray, xy: np.ndarray) -> np.ndarray:
 
 def predictions(parts: Parts) -> dict[str, np.ndarray]:
     """What an audit of the test bags knows, and the true classes."""
-    plan = RECIPES["quick"].plan(TaskInfo("", parts.train.store.shape[1:], on_gpu=False))
+    plan = RECIPES["quick"].plan_for(TaskInfo("", parts.train.store.shape[1:], on_gpu=False))
     model = build_model(parts.train, "soft-count", plan.backbone, seed=0)
     settings = replace(plan.training, epochs=EPOCHS, seed=0)
     fit(model, parts.train, parts.val, settings, device="cpu", title=None)

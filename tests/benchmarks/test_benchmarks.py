@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-WITHOUT_COMMAND = {"helpers.py", "page_figures.py"}
+WITHOUT_COMMAND = {"helpers.py", "matrix_bags.py", "page_figures.py"}
 
 
 @pytest.fixture

@@ -50,7 +50,9 @@ def join_ranges(value: object) -> object:
     ('small', '0.3,0.5', 'large')
     """
     names = split_names(value)
-    return tuple(re.findall(r"[\d.]+,[\d.]+|[^,]+", ",".join(names))) if isinstance(names, tuple) else names
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        return names  # what is wrong with it is said where its type is checked
+    return tuple(re.findall(r"[\d.]+,[\d.]+|[^,]+", ",".join(names)))
 
 
 Numbers = Annotated[tuple[Annotated[int, Ge(0), Le(10**6)], ...], Field(min_length=1), BeforeValidator(read_numbers)]

@@ -213,7 +213,7 @@ def test_real_svhn28_by_path(real):
 
 
 def test_a_benchmark_set_refuses_options_of_custom_bags(majority, tmp_path):
-    for words, facts in [(("--folds", 4), ("five folds", "--fold")), (("--image-size", 8), ("digits", "leave it out"))]:
+    for words, facts in [(("--folds", 4), ("five folds", "fold")), (("--image-size", 8), ("digits", "leave it out"))]:
         code, _, err = majority("train", "digits", *words, "--out", tmp_path / "run")
         assert code == 2
         assert [fact for fact in facts if fact not in err] == []

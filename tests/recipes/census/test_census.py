@@ -130,7 +130,7 @@ def test_the_command_trains_vectors(majority, tmp_path):
         ("training=null", ["training is null"]),
         ("census=5", ["recipe census has no setting census"]),
         ("backbone=null", ["backbone is null", "a name"]),
-        ("training.epochs", ["--set training.epochs: write KEY=VALUE, as in training.weight_decay=0.05"]),
+        ("training.epochs", ["--set training.epochs: write NAME=VALUE"]),
         ('training.augment=[["crop",{"pad":-1}]]', ["augmentation crop cannot take {'pad': -1}"]),
     ],
 )
