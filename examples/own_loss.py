@@ -4,7 +4,7 @@
 
 The command knows it if the environment variable MAJORITY_PLUGINS names this file:
 
-    export MAJORITY_PLUGINS=examples/own_loss.py
+    export MAJORITY_PLUGINS=$PWD/examples/own_loss.py
     majority train digits --method entropy --recipe quick --out run
     majority predict run --out classes.csv
 

@@ -4,7 +4,7 @@
 
 The command knows the recipe if the environment variable MAJORITY_PLUGINS names this file:
 
-    export MAJORITY_PLUGINS=examples/own_recipe.py
+    export MAJORITY_PLUGINS=$PWD/examples/own_recipe.py
     majority train digits --recipe slow-start --set slow-start.first.epochs=5 --out run
 
 The recipe `slow-start` trains a network with frequent small steps, continues it with large ones at a low learning rate,

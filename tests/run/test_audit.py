@@ -195,6 +195,17 @@ def test_answers_of_another_run_are_refused(trained, majority, place):
     assert errors.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("--calibrate",), ("--seed", -1), ("--more", 5, "--seed", 3), ("--answers", "answers.csv", "--labels", 30)],
+)
+def test_options_that_would_have_no_effect_are_refused(majority, place, words):
+    where = () if "--answers" in words else ("--out", place / ("audit" if "--more" in words else "new"))
+    code, _, errors = majority("audit", place / "run", *words, *where, "--device", "cpu")
+    assert (code, errors.count("majority: ")) == (2, 1), errors
+    assert not (place / "new").exists()
+
+
 def test_an_audit_is_not_overwritten(place):
     from majority.run.audit import write_audit
 

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -112,6 +113,34 @@ def test_a_wrong_value_is_one_message_behind_every_door(majority, tmp_path, opti
 
 
 majority_train = majority.train
+
+
+def test_a_printed_file_is_the_same_run_and_the_command_wins(majority, tmp_path):
+    """With folds, all of them; a setting in the file gives way to its short name in the command."""
+    table, file = tmp_path / "bags😀.csv", tmp_path / "run.toml"
+    rows = [f"{bag},{'ab'[bag % 2]},{bag % 2 + i}.5" for bag in range(30) for i in range(3)]
+    table.write_text("\n".join(["bag,bag_label,one", *rows]))
+    quick = ["--recipe", "quick", "--epochs", 1, "--device", "cpu"]
+    code, printed, _ = majority("config", table, *quick, "--folds", 3)
+    file.write_text(printed)
+    assert (code, tomllib.loads(printed)["source"]) == (0, str(table))
+    code, _, err = majority("train", "--config", file, "--epochs", 2, "--out", tmp_path / "runs")
+    assert code == 0, err
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["fold0", "fold1", "fold2"]
+    assert json.loads((tmp_path / "runs/fold1/result.json").read_text())["epochs"] == 2
+
+
+@pytest.mark.parametrize("source", ["3", "true", '["digits"]', "{a = 1}"])
+def test_a_source_in_a_file_is_text(majority, tmp_path, source):
+    (tmp_path / "run.toml").write_text(f"source = {source}")
+    code, _, err = majority("train", "--config", tmp_path / "run.toml")
+    assert (code, "source is" in err) == (2, True)
+
+
+def test_numbers_of_numpy_may_be_settings():
+    config = RunConfig.from_options("digits", recipe="quick", settings={"training.weight_decay": np.float64(0.25)})
+    assert config.settings == {"training.weight_decay": 0.25}
+    json.dumps(config.options())
 
 
 def test_all_errors_of_a_file_are_reported_at_once(majority, tmp_path):

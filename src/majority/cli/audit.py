@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from ..errors import InputError
 from .app import command
 from .arguments import Device, OtherSource, RunFolder, column_names, of_columns
 from .printing import log, note_trained_on
@@ -18,7 +19,7 @@ def audit(
     source: OtherSource = None,
     /,
     *,
-    labels: Annotated[int, Parameter(help="Instances to label.")] = 50,
+    labels: Annotated[int | None, Parameter(help="Instances to label (default: 50).")] = None,
     out: Annotated[Path, Parameter(help="A folder; it gets label.html, to-label.csv and audit.json.")] = Path("audit"),
     more: Annotated[int | None, Parameter(help="Draw so many further instances for the audit in --out.")] = None,
     answers: Annotated[Path | None, Parameter(help="Labelled instances: print what they say.")] = None,
@@ -28,7 +29,7 @@ def audit(
     show_predictions: Annotated[
         bool, Parameter(help="Show predictions on the page.", negative="", show_default=False)
     ] = False,
-    seed: Annotated[int, Parameter(help="Seed of the draw.")] = 0,
+    seed: Annotated[int | None, Parameter(help="Seed of the draw (default: 0).")] = None,
     device: Device = "auto",
     **columns: Any,
 ) -> None:
@@ -38,6 +39,12 @@ def audit(
     """
     from ..run.audit import report_audit, write_audit
 
+    given = {"SOURCE": source, "--labels": labels, "--more": more, "--seed": seed, "a column": columns or None}
+    drawn_by = [name for name, value in given.items() if value is not None]
+    if answers is not None and drawn_by:
+        raise InputError(f"--answers reads the audit that the answers are of: leave out {', '.join(drawn_by)}")
+    if answers is None and calibrate:
+        raise InputError("--calibrate needs the answers of an audit: give --answers")
     if answers is not None:
         report_audit(run, answers, with_temperature=calibrate, device=device, log=log)
         return

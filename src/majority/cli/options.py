@@ -45,7 +45,8 @@ def with_options(
             *arguments, **{name: given.pop(name) for name in [*given] if name not in options}
         )
         values = {name: read_value(options[name], value) for name, value in given.items() if value is not None}
-        for name, value in ({} if config is None else _read(config, options)).items():
+        places = {"source", "sources"} & signature.parameters.keys()
+        for name, value in ({} if config is None else _not_given(_read(config, options, places), values)).items():
             if name in signature.parameters:
                 bound.arguments[name] = bound.arguments.get(name) or value
             elif isinstance(value, dict) and isinstance(values.get(name), dict):
@@ -142,8 +143,19 @@ def read_pairs(option: Option, pairs: Iterable[str]) -> dict[str, Any]:
     return values
 
 
-def _read(path: Path, options: Mapping[str, Option]) -> dict[str, Any]:
-    """The options of a TOML file."""
+def _not_given(in_file: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a file without the settings that the command gives by their short names, and the reverse."""
+    from ..run.config import Shorthands, plan_setting
+
+    short = {name: plan_setting(name) for name in Shorthands.model_fields}
+    settings, replaced = in_file.get("settings"), {short[name] for name in given if name in short}
+    if isinstance(settings, dict):
+        in_file["settings"] = {name: value for name, value in settings.items() if name not in replaced}
+    return {name: value for name, value in in_file.items() if short.get(name) not in (given.get("settings") or {})}
+
+
+def _read(path: Path, options: Mapping[str, Option], places: set[str]) -> dict[str, Any]:
+    """The options of a TOML file, and the sources under these names."""
     try:
         check_regular(path)
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -155,9 +167,16 @@ def _read(path: Path, options: Mapping[str, Option]) -> dict[str, Any]:
         raise InputError(f"--config {path} is not a TOML file ({error}): correct it") from None
     full = {short: name for name, short in IN_COMMAND.items()}
     found = {full.get(key, key).replace("-", "_"): value for key, value in content.items()}
-    places = {"source", "sources"}
-    refuse([unknown_option(name, options) for name in found if name not in {*options, *places}])
+    refuse([unknown_option(name, [*options, *places]) for name in found if name not in {*options, *places}])
+    for name in places & found.keys():
+        value = found[name]
+        if not isinstance(value, str) and not (name == "sources" and _are_texts(value)):
+            raise InputError(f"--config {path}: {name} is {value!r}: give text")
     return {name: _table(value) if isinstance(value, dict) else value for name, value in found.items()}
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _table(content: dict[str, Any]) -> dict[str, Any]:

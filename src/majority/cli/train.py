@@ -115,6 +115,7 @@ def show_config(
     """Print the description of a run, with every option, as a file for --config; nothing is trained."""
     import json
 
+    from ..run.config import OwnBags
     from ..run.config_file import as_toml, json_schema
     from ..run.plan import check_config
 
@@ -123,4 +124,5 @@ def show_config(
         return
     machine, config = _read_options(source, options)
     check_config(config)
-    log(as_toml(config, machine))
+    trains_all_folds = isinstance(config.bags, OwnBags) and config.bags.folds is not None and "fold" not in options
+    log(as_toml(config, machine, {"fold"} if trains_all_folds else ()))

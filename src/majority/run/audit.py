@@ -28,6 +28,7 @@ from .audit_files import (
 )
 from .audit_page import write_audit_page
 from .audit_population import Population, classifier_of, file_of, hash_of, make_record, make_table
+from .folder import classifier_file
 from .run_report import report_run
 from .train import TrainedRun
 
@@ -93,9 +94,9 @@ def write_audit(
     out: Path,
     source: str | None = None,
     *,
-    labels: int = 50,
+    labels: int | None = None,
     more: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
     show_predictions: bool = False,
     names: ColumnNames | None = None,
     device: str = "auto",
@@ -104,7 +105,10 @@ def write_audit(
     """Write the design, the table and the page of an audit; or `more` labels of the audit in this folder."""
     before = _to_continue(out, more)
     if before is not None:
+        if labels is not None or seed is not None or (source is not None and str(source) != before.source):
+            raise InputError(f"--more continues the audit in {out}, with its SOURCE and seed: leave out the others")
         source, seed, labels = before.source, before.seed, len(before.bags) + (more or 0)
+    labels, seed = 50 if labels is None else labels, seed or 0
     population = Population.open(run, source, seed, names, device, log)
     found = _drawn(population, labels)
     if before is not None and before.audit != found.record.audit:
@@ -122,13 +126,15 @@ def write_audit(
     write_record(out, found.record)
     which = f"{count_noun(labels, 'instance')} of {len(population.design.stratum):,}"
     log(f"{which}: label them on {out / PAGE}, or in {out / TO_LABEL}")
+    log(f"then: majority audit {run} --answers {out / ANSWERS}")
     return found
 
 
 def _to_continue(out: Path, more: int | None) -> AuditRecord | None:
     if more is None:
         if (out / DESIGN).exists():
-            raise InputError(f"{out} holds an audit: continue it with --more, or choose another --out")
+            cure = "read its answers with --answers, draw further labels with --more, or choose another --out"
+            raise InputError(f"{out} holds an audit: {cure}")
         return None
     if more < 1:
         raise InputError(f"--more {more}: give 1 or more")
@@ -165,7 +171,9 @@ def report_audit(
         log(line)
     write_json(answers.parent / FIGURES, figures)
     if with_temperature:
-        log(f"probabilities are divided by temperature {calibrate(run, found):.2f} from now on")
+        log(f"log-probabilities of this classifier are divided by {calibrate(run, found):.2f} from now on")
+        if found.record.source is None and classifier_file(run) != file_of(run, None):
+            log("not those of the classifier trained on all bags, for other bags: to calibrate it, audit a SOURCE")
     if found.record.source is None:
         write_json(run / FIGURES, figures)
         log(str(report_run(run, device)))
@@ -174,7 +182,7 @@ def report_audit(
 
 def _drawn(population: Population, labels: int) -> Audit:
     total = len(population.design.stratum)
-    if not LEAST_LABELS <= labels <= total:
+    if not isinstance(labels, int) or not LEAST_LABELS <= labels <= total:
         raise InputError(
             f"{labels} labels: give {LEAST_LABELS} to {total:,}, the number of instances (--labels, labels=)"
         )

@@ -85,6 +85,8 @@ class Population:
             probabilities[bags.positions(numbers)] = found
         probabilities /= probabilities.sum(axis=1, keepdims=True)
         labels = bags.labels if bags.classes == tuple(classifier.classes) else None
+        if not isinstance(seed, int) or seed < 0:
+            raise InputError(f"seed is {seed!r}: give a whole number from 0")
         design = Design.of(expected_right(probabilities, bags.ids, labels), seed)
         return cls(classifier, bags, opened, name, probabilities, design)
 

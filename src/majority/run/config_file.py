@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pydantic import ConfigDict, create_model
@@ -14,13 +14,17 @@ from .config_options import Option
 from .config_text import IN_COMMAND, NULL
 
 
-def as_toml(config: RunConfig, machine: Machine) -> str:
-    """Every option of the run; those without a value are comments."""
-    return "\n".join(_lines(config, machine))
+def as_toml(config: RunConfig, machine: Machine, without: Collection[str] = ()) -> str:
+    """Every option of the run; those without a value, and those to be left out, are comments."""
+    return "\n".join(_lines(config, machine, without))
 
 
-def _lines(config: RunConfig, machine: Machine) -> Iterator[str]:
-    yield f"source = {json.dumps(config.bags.source)}"
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _lines(config: RunConfig, machine: Machine, without: Collection[str]) -> Iterator[str]:
+    yield f"source = {_text(config.bags.source)}"
     tables: dict[str, dict[str, Any]] = {}
     title = ""
     for name, option in (OPTIONS | MACHINE).items():
@@ -34,15 +38,13 @@ def _lines(config: RunConfig, machine: Machine) -> Iterator[str]:
             yield f"\n# {title}"
         if isinstance(value, dict):
             tables[key] = value
-        elif value in (None, ()):
+        elif value in (None, ()) or name in without:
             yield f"# {key}: {option.about}"
         else:
-            yield f"{key} = {json.dumps(value)}"
+            yield f"{key} = {_text(value)}"
     for key, values in tables.items():
         yield f"\n[{key}]"
-        yield from (
-            f"{json.dumps(name)} = {json.dumps(NULL if value is None else value)}" for name, value in values.items()
-        )
+        yield from (f"{_text(name)} = {_text(NULL if value is None else value)}" for name, value in values.items())
 
 
 def json_schema(options: Mapping[str, Option]) -> dict[str, Any]:

@@ -42,6 +42,10 @@ def plain(value: Any) -> Any:
     """Numbers of numpy, and paths, as Python's own types."""
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return value.item()
+    if isinstance(value, dict):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 

@@ -93,7 +93,10 @@ class StudyConfig(Part):
     def as_command(self, out: str) -> str:
         """The `majority study` command of this study. Repeated, it trains the missing cells."""
         given = self.given()
-        sources, options = given.pop("sources"), with_shorthands(given.pop("options", {}))
+        options = given.pop("options", {})
+        defaults = {name: option.default for name, option in OPTIONS.items()}
+        changed = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
+        sources, options = given.pop("sources"), with_shorthands(changed)
         vary = {name: join_values(values) for name, values in given.pop("vary", {}).items()}
         for name in ("folds", "seeds"):
             if name in given:
