@@ -49,7 +49,7 @@ def test_list_and_check_do_not_import_torch(imported, command, others):
     assert not {"torch", "scipy", "sklearn", "jinja2", *others} & imported[command]
 
 
-@pytest.mark.skipif(torch.__version__ < (2, 13), reason="older versions of PyTorch and Typer import more themselves")
+@pytest.mark.skipif(torch.__version__ < (2, 13), reason="older versions of PyTorch import more themselves")
 def test_predict_imports_neither_training_nor_the_compiler(imported):
     assert "torch" in imported["predict"]
     unneeded = {"torch._dynamo", "torch.onnx", "sympy", "scipy", "sklearn", "onnx", "PIL", "jinja2", "rich.table"}

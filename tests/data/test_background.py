@@ -205,9 +205,9 @@ def test_files_keep_the_background(tmp_path):
     classifier = Classifier(build_model(bags, "vote", "mlp", background_share=0.3), "cpu")
     loaded = Classifier.load(classifier.save(tmp_path / "best.safetensors"), "cpu")
     assert loaded.model.spec == classifier.model.spec
-    assert loaded.model.head.background == Background(2, 0.3)
+    assert loaded.model.head.loss.background == Background(2, 0.3)
     plain = Classifier(build_model(unmarked, "vote", "mlp"), "cpu").save(tmp_path / "plain.safetensors")
-    assert Classifier.load(plain, "cpu").model.head.background is None
+    assert Classifier.load(plain, "cpu").model.head.loss.background is None
 
 
 # ---------------------------------------------------------------- bags

@@ -69,7 +69,7 @@ def test_with_a_background_shares_are_shares_of_the_votes():
     f = np.array([10, 5, 3]) / 18
     expected = 0.25 * f + 0.75 * (1 - f) / 2
     for bag, row in zip(bags, output.bag_log_probs.detach().numpy(), strict=True):
-        votes = bag[:, voters].sum(axis=0) + head.background.phantom * len(bag) / 3
+        votes = bag[:, voters].sum(axis=0) + head.loss.background.phantom * len(bag) / 3
         score = votes / votes.sum() * f / expected
         np.testing.assert_allclose(row[voters], np.log(score / score.sum()), rtol=1e-4, atol=1e-5)
         assert row[2] == -np.inf

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ...data.background import Background
 from ...data.labels import SEVERAL, WINNER
 from ...data.segments import Segments
 from ...data.targets import Target
 from ...errors import InputError
-from ...losses import BagLoss, BagOutput, VotingLoss
+from ...losses import BagLoss, BagOutput
 from ...losses.base import in_float32
 from ...losses.functional import winner_log_probs
 
@@ -69,15 +68,6 @@ class InstanceHead(Head):
         self.loss = loss
         self.sees_instance_labels, self.uses_weights = loss.sees_instance_labels, loss.uses_weights  # type: ignore[misc]
         self.label_kinds = loss.label_kinds  # type: ignore[misc]
-
-    @property
-    def background(self) -> Background | None:
-        return self.loss.background if isinstance(self.loss, VotingLoss) else None
-
-    @background.setter
-    def background(self, background: Background | None) -> None:
-        assert isinstance(self.loss, VotingLoss)
-        self.loss.background = background
 
     def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
         self.loss.see_labels(counts, seconds)

@@ -18,6 +18,8 @@ import numpy as np
 from ...data.background import Background
 from ...data.bags import Bags
 from ...log import Log
+from ...losses import VotingLoss
+from ...nn.heads import InstanceHead
 from ...nn.model import Model
 from ...predict.evaluate import evaluate
 from ..losses import predicted_shares
@@ -34,7 +36,9 @@ def with_share(model: Model, share: float) -> Model:
     assert model.spec.background is not None
     background = Background(model.spec.background.index, share)
     model.spec = replace(model.spec, background=background)
-    model.head.background = background  # type: ignore[assignment]  # a head that votes has one
+    assert isinstance(model.head, InstanceHead)  # only such a head has a loss that votes
+    assert isinstance(model.head.loss, VotingLoss)
+    model.head.loss.background = background
     return model
 
 
