@@ -11,12 +11,12 @@ from ..errors import InputError, count_noun
 from ..files import write_atomically, write_json
 from ..io.custom import ColumnNames
 from ..log import Log, no_log
-from ..predict.audit import LEAST_LABELS, AuditFigures, estimate
+from ..predict.audit import LEAST_LABELS, AuditFigures, Estimate, estimate
 from ..predict.classifier import Classifier
-from .audit_figures import FIGURES, describe, figures_of
 from .audit_files import (
     ANSWERS,
     DESIGN,
+    OTHER,
     PAGE,
     TO_LABEL,
     Answers,
@@ -29,6 +29,7 @@ from .audit_files import (
 from .audit_page import write_audit_page
 from .audit_population import Population, classifier_of, file_of, hash_of, make_record, make_table
 from .folder import classifier_file
+from .report.page import AUDIT_FIGURES
 from .run_report import report_run
 from .train import TrainedRun
 
@@ -169,13 +170,13 @@ def report_audit(
     figures = figures_of(found.record, found.answers, found.figures)
     for line in describe(figures):
         log(line)
-    write_json(answers.parent / FIGURES, figures)
+    write_json(answers.parent / AUDIT_FIGURES, figures)
     if with_temperature:
         log(f"log-probabilities of this classifier are divided by {calibrate(run, found):.2f} from now on")
         if found.record.source is None and classifier_file(run) != file_of(run, None):
             log("not those of the classifier trained on all bags, for other bags: to calibrate it, audit a SOURCE")
     if found.record.source is None:
-        write_json(run / FIGURES, figures)
+        write_json(run / AUDIT_FIGURES, figures)
         log(str(report_run(run, device)))
     return found
 
@@ -188,3 +189,66 @@ def _drawn(population: Population, labels: int) -> Audit:
         )
     record, drawn = make_record(population, labels), population.design.draw(labels)
     return Audit(record, make_table(record, population, drawn))
+
+
+# ---------------------------------------------------------------------- figures by the names of the classes
+
+
+def figures_of(record: AuditRecord, answers: Answers, figures: AuditFigures) -> dict[str, Any]:
+    """All figures as plain values."""
+    classes = record.classes
+    per_class = {"recall": figures.recall, "precision": figures.precision, "share": figures.shares}
+    return {
+        "audit": record.audit,
+        "source": record.source,
+        "answers": figures.answers,
+        "cannot_tell": answers.cannot_tell,
+        "without_answer": answers.missing,
+        "accuracy": _plain(figures.accuracy),
+        "overconfidence": _plain(figures.overconfidence),
+        "temperature": figures.temperature,
+        "further_labels": figures.further_labels,
+        "classes": [
+            {"class": name, "naive_share": figures.naive_shares[c]}
+            | {key: _plain(of[c]) for key, of in per_class.items()}
+            for c, name in enumerate(classes)
+        ],
+        "other_share": _plain(figures.shares[-1]),
+        "confusions": [
+            {"true": [*classes, OTHER][true], "predicted": classes[predicted], "share": _plain(share)}
+            for true, predicted, share in figures.confusions
+        ],
+    }
+
+
+def _plain(found: Estimate | None) -> dict[str, float] | None:
+    return None if found is None else found._asdict()
+
+
+def shown(found: dict[str, float] | None) -> str:
+    """
+    >>> shown({"value": 0.9, "low": 0.85, "high": 0.934, "labels": 50})
+    '0.900 (0.850 to 0.934)'
+    """
+    return "-" if found is None else f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+
+
+def describe(figures: dict[str, Any]) -> list[str]:
+    """The figures as lines of text, with 95 % intervals."""
+    lines = [f"instance accuracy {shown(figures['accuracy'])}, from {count_noun(figures['answers'], 'answer')}"]
+    if figures["cannot_tell"]:
+        lines.append(f"cannot tell: {count_noun(figures['cannot_tell'], 'instance')}, left out of all figures")
+    if figures["without_answer"]:
+        lines.append(f"without an answer: {count_noun(figures['without_answer'], 'instance')}, left out of all figures")
+    if figures["further_labels"]:
+        lines.append(f"about {figures['further_labels']:,} more answers bring the interval to +-0.03 (--more)")
+    lines.append(f"mean confidence minus accuracy {shown(figures['overconfidence'])}")
+    lines.append(f"temperature that fits the answers: {figures['temperature']:.2f} (--calibrate keeps it)")
+    for of in figures["classes"]:
+        rates = f"recall {shown(of['recall'])}, precision {shown(of['precision'])}"
+        lines.append(f"{of['class']}: share {shown(of['share'])}, {of['naive_share']:.3f} by count; {rates}")
+    if figures["other_share"]["value"] > 0:
+        lines.append(f"{OTHER}: share {shown(figures['other_share'])}")
+    for one in figures["confusions"]:
+        lines.append(f"{one['true']} taken for {one['predicted']}: {shown(one['share'])} of all instances")
+    return lines

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import InputError
 from ..files import read_json, write_json
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DESIGN, TO_LABEL, PAGE, ANSWERS = "audit.json", "to-label.csv", "label.html", "answers.csv"
-FORMAT = "majority-audit-1"
 CANNOT_TELL, OTHER = "cannot tell", "another class"
 SHOWN = 5  # names in a message
 
 
-@dataclass(frozen=True)
-class AuditRecord:
+class AuditRecord(BaseModel):
     """What is needed to compute figures from answers: no classifier and no bags."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    format: Literal["majority-audit-1"] = "majority-audit-1"
     audit: str  # identifies the classifier, its bags and the seed
     classifier: str  # a hash of its weights
     seed: int
@@ -47,9 +48,9 @@ class AuditRecord:
     def ids(self) -> list[str]:
         return [f"{self.audit}-{number:04d}" for number in range(1, len(self.bags) + 1)]
 
-    def as_dict(self) -> dict[str, Any]:
-        content = {"format": FORMAT, **vars(self)}
-        return json.loads(json.dumps(content)) | {"checksum": _checksum(content)}
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
     def sample(self, positions: np.ndarray, true: np.ndarray) -> Sample:
         """The answers for the drawn instances at these positions."""
@@ -65,12 +66,8 @@ class AuditRecord:
         )
 
 
-def _checksum(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
 def write_record(folder: Path, record: AuditRecord) -> None:
-    write_json(folder / DESIGN, record.as_dict())
+    write_json(folder / DESIGN, record.model_dump(mode="json") | {"checksum": record.checksum})
 
 
 def read_record(folder: Path) -> AuditRecord:
@@ -80,12 +77,14 @@ def read_record(folder: Path) -> AuditRecord:
         raise InputError(f"{folder} holds no {DESIGN}: keep the answers in the folder that `majority audit` made")
     content = read_json(path, f"restore the file, or audit again with another --out than {folder}")
     checksum = content.pop("checksum", None)
-    if content.get("format") != FORMAT or checksum != _checksum(content):
+    try:
+        record = AuditRecord.model_validate(content)
+    except ValidationError:
+        record = None
+    if record is None or record.checksum != checksum:
         what = f"{path} was edited or is of another version, so its figures could be wrong"
         raise InputError(f"{what}: put the original back, or audit again with another --out")
-    content.pop("format")
-    lists = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
-    return AuditRecord(**lists | {"probabilities": tuple(map(tuple, content["probabilities"]))})
+    return record
 
 
 # ---------------------------------------------------------------------- answers
@@ -97,10 +96,6 @@ class Answers:
     true: np.ndarray  # (m,) class; C: another class
     cannot_tell: int
     missing: int  # without an answer
-
-    @property
-    def without_class(self) -> int:
-        return self.cannot_tell + self.missing
 
 
 def read_table(path: Path) -> pd.DataFrame:

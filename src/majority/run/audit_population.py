@@ -111,30 +111,25 @@ def make_record(population: Population, labels: int) -> AuditRecord:
     design, bags, probabilities = population.design, population.bags, population.probabilities
     drawn, classifier = design.draw(labels), hash_of(population.classifier)
     identity = hashlib.sha256(f"{classifier} {design.seed}".encode() + design.stratum.astype("<i4").tobytes())
-    owners = [bags.bag_of(int(i)) for i in drawn]
+    bag_names = range(len(bags)) if bags.names is None else bags.names
     classes, predicted = population.classifier.classes, probabilities.argmax(axis=1)
+    kind, numbers = instance_ids(bags, drawn, population.source)  # as predictions number them
     return AuditRecord(
-        identity.hexdigest()[:8],
-        classifier,
-        design.seed,
-        population.name,
-        tuple(map(str, classes)),
-        tuple(design.sizes.tolist()),
-        tuple(design.expected.tolist()),
-        tuple((np.bincount(predicted, minlength=len(classes)) / len(predicted)).tolist()),
-        tuple(probabilities.mean(axis=0).tolist()),
-        float(probabilities.max(axis=1).mean()),
-        tuple(str(b if bags.names is None else bags.names[b]) for b in owners),
-        tuple(map(str, _numbers(population, drawn))),
-        tuple(design.stratum[drawn].tolist()),
-        tuple(map(tuple, probabilities[drawn].tolist())),
+        audit=identity.hexdigest()[:8],
+        classifier=classifier,
+        seed=design.seed,
+        source=population.name,
+        classes=tuple(map(str, classes)),
+        sizes=tuple(design.sizes.tolist()),
+        expected=tuple(design.expected.tolist()),
+        predicted_shares=tuple((np.bincount(predicted, minlength=len(classes)) / len(predicted)).tolist()),
+        mean_probabilities=tuple(probabilities.mean(axis=0).tolist()),
+        mean_confidence=float(probabilities.max(axis=1).mean()),
+        bags=tuple(str(bag_names[bags.bag_of(int(i))]) for i in drawn),
+        instances=tuple(map(str, bags.index[drawn] if kind == "path" else numbers)),
+        strata=tuple(design.stratum[drawn].tolist()),
+        probabilities=tuple(map(tuple, probabilities[drawn].tolist())),
     )
-
-
-def _numbers(population: Population, drawn: np.ndarray) -> np.ndarray:
-    """As predictions number them."""
-    kind, numbers = instance_ids(population.bags, drawn, population.source)
-    return population.bags.index[drawn] if kind == "path" else numbers
 
 
 def make_table(record: AuditRecord, population: Population, drawn: np.ndarray) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...data.bags import Bags
-from ...files import flatten, write_text
+from ...files import flatten, read_json, write_text
 from ...io import Source, names
 from ...io.metrics import summary_with_intervals
 from ...predict.classifier import Classifier
@@ -24,11 +24,11 @@ from ..record import RunRecord
 from ..suspicious import review_labels
 from . import sections
 from .about import about_run
-from .audit_section import audit_section, percent_with_interval
 from .command import train_command
 from .templates import fill
 
 REPORT = "report.html"
+AUDIT_FIGURES = "audit-figures.json"  # in a run folder, after an audit of its own bags
 MAX_MATRIX_CLASSES = 150  # with more classes, no confusion matrix is drawn
 SURPLUS = "predicted minus true number of instances of the bag's class"
 FIGURES = {  # of a result: title, format, explanation
@@ -96,7 +96,9 @@ def write_page(
     classified = classified or classify_bags(classifier, parts[part], opened)
     content = _content(facts, classifier, parts, part, classified, source)
     content["suspicious"] = sections.suspicious(review_labels({part: classified}))
-    content["audit"] = audit_section(folder) if source is None else None
+    audit = folder / AUDIT_FIGURES
+    audited = source is None and audit.is_file()
+    content["audit"] = read_json(audit, "repeat `majority audit --answers`") if audited else None
     content["part_names"] = PART_NAMES | ({} if source is None else {part: content["part"]})
     page = fill("template.html.jinja", "run", content | _script(), _sections(content), filters=FILTERS)
     path = folder / REPORT if source is None else _page_path(folder, source)
@@ -330,6 +332,17 @@ def _percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
+def _percent_with_interval(found: dict[str, float] | None) -> str:
+    """
+    >>> _percent_with_interval({"value": 0.9, "low": 0.85, "high": 0.934}), _percent_with_interval(None)
+    ('90.0 % (85.0 % to 93.4 %)', '–')
+    """
+    if found is None:
+        return "–"
+    value, low, high = (f"{100 * found[name]:.1f} %" for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"
+
+
 def _signed(value: float | None) -> str:
     """
     >>> _signed(1.25), _signed(-0.5)
@@ -350,5 +363,5 @@ FILTERS: dict[str, Callable[..., str]] = {
     "percent": _percent,
     "signed": _signed,
     "number": _number,
-    "estimate": percent_with_interval,
+    "estimate": _percent_with_interval,
 }
