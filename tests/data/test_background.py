@@ -1,7 +1,6 @@
 """A background class does not vote: formulas against references, metrics, files, bags, the command, errors."""
 
 import itertools
-import json
 import math
 
 import numpy as np
@@ -104,16 +103,6 @@ def test_the_prior_is_added_to_every_bag(name):
     expected = plain.losses(output, segments, target) + penalty
     torch.testing.assert_close(weighed.losses(weighed(features, segments), segments, target), expected)
     assert penalty > 1e-3
-
-
-@every_voting
-def test_bags_are_sets_and_independent_of_each_other(name):
-    sizes, head = [3, 1, 5], make_head(name, Background(1))
-    features = make_features(9)
-    packed = head(features, Segments(sizes)).bag_log_probs
-    for i, bag in enumerate(features.split(sizes)):
-        alone = head(bag.flip(0), Segments([len(bag)])).bag_log_probs
-        torch.testing.assert_close(packed[i : i + 1], alone)
 
 
 @each(sizes=[[1], [3, 1, 2], [4, 4]], bias=[0.0, 1e4, -1e4], share=[None, 0.3], phantom=[0.0, 0.25])
@@ -238,12 +227,6 @@ def test_drawn_bags_have_a_share_of_background_and_the_label_of_their_voters():
     assert set(blobs(60, seed=1, winner_prior=[1, 0, 1], ties="resample", size=32).labels) == {0, 3}
 
 
-def test_a_bag_without_votes_has_a_majority_proportion_of_zero():
-    truth = [["a", "c"], ["c", "c"]]
-    bags = Bags.from_lists([np.ones((2, 3))] * 2, ["a", "b"], instance_labels=truth).with_background("c")
-    assert bags.majority_proportions().tolist() == [1.0, 0.0]
-
-
 def test_training_finds_the_background_without_its_share():
     train, val, test = (blobs(n, seed) for seed, n in enumerate((60, 20, 40)))
     model = build_model(train, "log-mean", "mlp")
@@ -254,40 +237,6 @@ def test_training_finds_the_background_without_its_share():
 
 
 # ---------------------------------------------------------------- the command
-
-
-def test_digits_with_a_background_from_the_command(majority, tmp_path):
-    run = tmp_path / "run"
-    train = [
-        "train",
-        "digits",
-        "--method",
-        "log-mean",
-        "--recipe",
-        "quick",
-        "--bags",
-        60,
-        "--bag-size",
-        16,
-        "--epochs",
-        15,
-    ]
-    train += ["--device", "cpu", "--out", run, "--background", "3"]
-    code, out, err = majority(*train, "--background-share", 0.3)
-    assert code == 0, err
-    assert "background precision" in out
-    config, result = (json.loads((run / name).read_text()) for name in ("config.json", "result.json"))
-    assert config["run"]["labels"] | {"background": "3", "background_share": 0.3} == config["run"]["labels"]
-    assert result["test"]["background_recall"] > 0.6
-    code, out, err = majority("evaluate", run, "--device", "cpu")
-    assert code == 0, err
-    assert f"{result['test']['background_recall']:.4f}" in out
-    code, _, err = majority(*train, "--background-share", 0.4)
-    assert code == 2
-    assert "background_share is 0.3, not 0.4" in err
-    code, _, err = majority(*train[:-1], "4", "--background-share", 0.3)
-    assert code == 2
-    assert "background is 3, not 4" in err
 
 
 # ---------------------------------------------------------------- errors

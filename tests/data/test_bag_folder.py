@@ -15,11 +15,6 @@ def bags_of(name: str) -> Bags:
     return Bags.from_lists([np.full((2, 3), len(name), np.float32)], [name])
 
 
-def test_groups_of_dtype_object_are_loaded_as_text(tmp_path):
-    folder = bags_of("mine")._with(groups=np.array([7], object)).save(tmp_path / "bags")
-    assert Bags.load(folder).groups.tolist() == ["7"]
-
-
 def test_a_second_save_to_the_same_folder_is_refused(tmp_path, monkeypatch):
     folder, write = tmp_path / "bags", bag_folder.write_npy
 
@@ -60,11 +55,3 @@ def test_a_full_disk_is_one_message_and_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="No space left on device"):
         bags_of("mine").save(tmp_path / "bags")
     assert not list(tmp_path.iterdir())
-
-
-def test_other_files_in_the_folder_are_not_read(tmp_path):
-    bags = Bags.from_lists([np.ones((2, 3))] * 2, labels=["a", "b"])
-    folder = bags.save(tmp_path / "bags")
-    (folder / "._store.npy").write_bytes(b"of another file system")
-    (folder / "mine.npy").write_bytes(b"no array")
-    assert Bags.load(folder).fingerprint() == bags.fingerprint()

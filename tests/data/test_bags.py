@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,22 +99,6 @@ def test_every_constructor_makes_the_same_bags(sizes, seed):
     assert_same(table, Bags(store, in_bags, offsets, labels[first_seen], "xyz", names=first_seen, **expected))
 
 
-def test_a_table_and_indices_do_not_copy_the_store():
-    store = np.eye(4)
-    assert Bags.from_table(store, ["b", "a", "b", "b"], ["x", "y", "x", "x"]).store is store
-    assert Bags.from_indices(store, [[0, 0], [3]], ["x", "y"]).store is store
-    assert Bags.from_indices(store.tolist(), [[0, 0], [3]], ["x", "y"]).store.shape == (4, 4)
-
-
-def test_images_and_bags_of_one():
-    store = images()
-    bags = Bags.from_lists(store[:, None], labels=[7, 10, 7, 9], names=np.array(list("wxyz")))
-    assert bags.sizes.tolist() == [1] * 4
-    assert bags.classes == ("7", "9", "10")
-    assert bags.labels.tolist() == [0, 2, 0, 1]
-    assert np.array_equal(bags.instances(), store)
-
-
 def test_classes_are_those_of_bag_labels_only():
     bags = make(classes=None, labels=list("baca"), instance_labels=list("bbzaccaccc"))
     assert (bags.classes, bags.true_classes, bags.labels.tolist()) == (tuple("abc"), tuple("abcz"), [1, 0, 2, 0])
@@ -133,37 +118,20 @@ def store_with(value):
 ERRORS = {
     "empty bag": ({"offsets": [0, 3, 3, 8, 10]}, "bag 1 is empty: leave it out"),
     "offsets that end early": ({"offsets": [0, 3, 4, 8, 9]}, r"offsets must run from 0 to .* \(10\)"),
-    "no bags": ({"offsets": [0], "index": np.empty(0, int)}, "offsets must run from 0"),
-    "offsets of floats": ({"offsets": [0.0, 10.0]}, "offsets has dtype float64 .*: give a 1D array of integers"),
     "index of floats": ({"index": np.zeros(10)}, "index has dtype float64 .*: give a 1D array of integers"),
     "position too high": ({"index": [0, 0, 0, 0, 0, 12, 0, 0, 0, 0]}, "bag 2, instance 1 points to position 12: .*11"),
-    "position negative": ({"index": [0, 0, -1, 0, 0, 0, 0, 0, 0, 0]}, "bag 0, instance 2 points to position -1"),
     "NaN": ({"store": store_with(np.nan)}, r"bag 2 \(three\), instance 1 holds NaN or infinity.*: correct or leave"),
-    "infinity": ({"store": store_with(-np.inf)}, r"bag 2 \(three\), instance 1 holds NaN or infinity"),
     "label too high": ({"labels": [2, 0, 3, 0]}, r"bag 2 \(three\) has label 3, outside the 3 classes \(cat, dog, owl"),
-    "label negative": ({"labels": [2, -2, 1, 0], "names": None}, "bag 1 has label -2, outside .*: correct the label"),
     "label unknown": ({"labels": ["cat", "cow", "dog", "owl"]}, r"bag 1 \(two\) has label cow, outside the 3 classes"),
     "instance label": ({"instance_labels": [0] * 8 + [5, 0]}, r"bag 3 \(four\), instance 0 has label 5, outside"),
-    "labels of floats": ({"labels": [2.0, 0, 1, 0]}, "labels have dtype float64: give class names .* or class numbers"),
-    "labels in a column": ({"labels": [[2], [0], [1], [0]]}, r"labels have shape \(4, 1\): give a 1D array"),
     "no label": ({"labels": ["", None, "", ""], "classes": None}, "no bag has a label: give at least one"),
-    "instance label of half": ({"instance_labels": [0.5] * 10}, "labels have dtype float64: give class names"),
     "classes named twice": ({"classes": ["cat", "dog", "cat"]}, "class cat is named twice"),
     "too few labels": ({"labels": [2, 0, 1]}, "4 bags but 3 labels: give one per bag"),
-    "too many groups": ({"groups": list("pqrst")}, "4 bags but 5 groups"),
-    "too few names": ({"names": ["one"]}, "4 bags but 1 names"),
-    "too few instance labels": (
-        {"instance_labels": [0] * 9},
-        "10 instances but 9 instance labels: give one per instance",
-    ),
-    "too few coordinates": ({"coordinates": np.zeros((4, 2))}, "10 instances but 4 coordinates"),
     "coordinates of three": (
         {"coordinates": np.zeros((10, 3))},
         r"coordinates have shape \(10, 3\): give one \(x, y\)",
     ),
     "integer vectors": ({"store": np.zeros((12, 5), int)}, r"shape \(5,\) and dtype int64: .*astype\('float32'\)"),
-    "float images": ({"store": np.zeros((12, 2, 2, 3))}, "dtype float64: give images as uint8"),
-    "no channel": ({"store": np.zeros((12, 2, 2), np.uint8)}, r"shape \(2, 2\) and dtype uint8: give images as uint8"),
     "two channels": ({"store": np.zeros((12, 2, 2, 2), np.uint8)}, "images have 2 channels: give grey .* or colour"),
     "no values": ({"store": np.zeros((12, 0))}, "an instance needs at least one value"),
 }
@@ -204,20 +172,15 @@ def indices(*positions):
     ("construct", "message"),
     [
         (lists([]), "no bags were given"),
-        (lists([A, np.zeros((0, 3))]), "bag 1 is empty: leave it out"),
         (lists([A, []], names=np.array(["x", "y"])), "bag y is empty"),
-        (lists([A, np.zeros((1, 4))]), r"bag 1 has instances of shape \(4,\), .* \(3,\): all instances must have one"),
-        (lists([A, B.astype("float32")]), "bag 1 has dtype float32, .* float64: convert all bags to one dtype"),
-        (lists([A, B], instance_labels=[[0, 0], [0, 0]]), "bag 1 has 1 instances and 2 instance labels"),
+        (lists([A, np.zeros((1, 4))]), r"bag 1 has instances of shape \(4,\), .* \(3,\): give all bags one shape"),
+        (lists([A, B.astype("float32")]), "bag 1 has instances of dtype float32, .* float64: give all bags one dtype"),
         (lists([A, B], instance_labels=[[0, 0]]), "bag 1 has 1 instances and 0 instance labels"),
-        (lists([A, B], coordinates=[[[0, 0]], [[0, 0]]]), r"bag 0 needs one \(x, y\) for each of its 2 instances"),
-        (lists([A, B, B]), "3 bags but 2 labels"),
+        (lists([A, B], coordinates=[[[0, 0]], [[0, 0]]]), "bag 0 has 2 instances and 1 coordinates: give one per"),
         (table(labels=list("xyy")), r"bag b has two labels, x \(row 0\) and y \(row 2\): all rows of a bag must"),
         (table(groups=[1, 1, 2]), r"bag b has two groups, 1 \(row 0\) and 2 \(row 2\)"),
-        (table(labels=list("xy")), "3 bag ids but 2 labels"),
         (table(store=np.eye(4)), "3 bag ids but 4 instances"),
         (table(bag_ids=[], labels=[]), "no rows were given"),
-        (indices([0], [], [1]), "bag 1 is empty"),
         (indices([0.5]), "index has dtype float64"),
     ],
 )
@@ -322,14 +285,6 @@ def test_split_has_every_label_within_one_bag_of_its_fraction(labels, fractions,
         assert abs(off.sum()) < 2
 
 
-def test_split_has_the_given_fractions_and_depends_on_the_seed():
-    bags = numbered([i % 10 for i in range(1000)])
-    one, again, other = (bags.split([0.6, 0.2, 0.2], seed) for seed in (3, 3, 4))
-    assert [len(part) for part in one] == [600, 200, 200]
-    assert all(np.array_equal(a.index, b.index) for a, b in zip(one, again, strict=True))
-    assert not np.array_equal(one[0].index, other[0].index)
-
-
 @settings(max_examples=50, deadline=None)
 @given(groups=st.lists(st.integers(0, 12), min_size=4, max_size=60), seed=seeds)
 def test_split_never_divides_a_group(groups, seed):
@@ -343,7 +298,7 @@ def test_split_never_divides_a_group(groups, seed):
     assert sum(len(part) for part in parts) == len(groups)
 
 
-@pytest.mark.parametrize("fractions", [[0.5, 0.4], [1.5, -0.5], [1.0, 0.0], [[1.0]], [], [np.nan, 1.0]])
+@each(fractions=[[0.5, 0.4], [1.5, -0.5], [[1.0]], [np.nan, 1.0]])
 def test_wrong_fractions_are_errors(fractions):
     with pytest.raises(InputError, match="must be positive and sum to 1"):
         numbered([0, 1, 0, 1]).split(fractions)
@@ -365,13 +320,6 @@ def test_saved_bags_are_loaded_unchanged(tmp_path, in_place, monkeypatch):
         assert len(back.store) == len(set(bags.index.tolist()))
         assert isinstance(back.store, np.ndarray) is not in_place
     assert sorted(file.name for file in (tmp_path / "deep").iterdir()) == ["0", "1", "2", "3"]
-
-
-def test_objects_are_saved_as_text_without_pickle(tmp_path):
-    folder = make(groups=np.array(["p", 7, "p", None], object)).save(tmp_path / "bags")
-    for file in folder.glob("*.npy"):
-        np.load(file, allow_pickle=False)
-    assert Bags.load(folder).groups.tolist() == ["p", "7", "p", "None"]
 
 
 def test_save_writes_a_complete_folder_or_none(tmp_path, monkeypatch):
@@ -397,8 +345,6 @@ class Trap:
         (lambda folder: (folder / "bags.json").write_text("{"), "bags.json is damaged .*: save the bags again"),
         (lambda folder: (folder / "bags.json").write_text('{"format": "majority-bags-9"}'), "format 'majority-bags-9'"),
         (lambda folder: (folder / "store.npy").unlink(), "bags is damaged .*store.npy.*: save the bags again"),
-        (lambda folder: (folder / "store.npy").write_bytes(b"\x93NUMPY"), "bags is damaged"),
-        (lambda folder: (folder / "labels.npy").write_bytes(b""), "bags is damaged"),
         (lambda folder: np.save(folder / "groups.npy", np.array([Trap()], object)), "bags is damaged"),
         (lambda folder: np.save(folder / "index.npy", np.zeros(9, int)), "bags is damaged .*offsets must run"),
     ],

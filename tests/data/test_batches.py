@@ -101,15 +101,6 @@ def test_large_bags_are_sampled_and_small_ones_complete(sizes, limit, seed):
         assert set(found[bag]) <= set(numbers)
 
 
-def test_parts_and_order_are_new_in_every_epoch_and_depend_on_the_seed():
-    bags, rng = resident(SIZES), np.random.default_rng(0)
-    first, second = (contents(bags.shuffled(3, rng, max_instances=4)) for _ in range(2))
-    assert list(first) != list(second)
-    assert set(first[6]) != set(second[6])
-    again = contents(bags.shuffled(3, np.random.default_rng(0), max_instances=4))
-    assert list(again.items()) == list(first.items())
-
-
 def test_every_instance_of_a_large_bag_is_drawn_equally_often():
     bags, rng = resident([20]), np.random.default_rng(0)
     drawn = np.bincount(np.concatenate([contents(bags.shuffled(1, rng, 5))[0] for _ in range(2000)]), minlength=20)
@@ -133,14 +124,6 @@ def test_filled_batches_keep_the_same_instances(sizes, batch_bags, seed):
         assert torch.equal(other.target.instance_labels[:n], one.target.instance_labels)
 
 
-def test_batches_are_filled_with_every_training_instance_equally_often():
-    bags, rng = resident([33, 1, 2, 9]), np.random.default_rng(0)
-    drawn = [other.index[~other.segments.keep] for _ in range(1000) for other in bags.shuffled(4, rng, fill=True)]
-    counts = np.bincount(torch.cat(drawn), minlength=45)
-    assert len(drawn[0]) == filled_size(45) - 45 > 0
-    assert abs(counts / counts.mean() - 1).max() < 0.5
-
-
 def test_batches_of_ragged_bags_have_about_equally_many_instances():
     sizes = np.random.default_rng(0).integers(1, 128, 408)
     batches = list(resident(sizes).shuffled(16, np.random.default_rng(0)))
@@ -150,21 +133,6 @@ def test_batches_of_ragged_bags_have_about_equally_many_instances():
     together = [set(batch.bags.tolist()) for batch in batches]
     again = [set(batch.bags.tolist()) for batch in resident(sizes).shuffled(16, np.random.default_rng(1))]
     assert not any(one == other for one in together for other in again)
-
-
-def test_every_pair_of_unlike_bags_can_be_in_a_batch():
-    bags, rng = resident([1, 2, 3, 4]), np.random.default_rng(0)
-    pairs = {tuple(sorted(batch.bags.tolist())) for _ in range(100) for batch in bags.shuffled(2, rng)}
-    assert pairs == {(0, 2), (0, 3), (1, 2), (1, 3)}
-
-
-def test_bags_without_instance_labels_give_none():
-    assert all(batch.target.instance_labels is None for batch in resident(SIZES, known=False).in_order(10))
-
-
-def test_a_store_is_not_copied_on_a_cpu():
-    bags = numbered(SIZES)
-    assert ResidentLoader(bags, CPU).store.data_ptr() == bags.store.ctypes.data
 
 
 @pytest.mark.parametrize("kind", ["read-only", "read-only view", "part of a map", "images of a map"])
@@ -226,12 +194,3 @@ def test_the_parts_of_a_batch_together_are_the_batch(sizes, batch_bags, n_parts,
             for some in (counted, [whole])
         )
         assert found == expected
-
-
-def test_the_parts_of_a_batch_of_ragged_bags_are_about_equally_large():
-    sizes = np.random.default_rng(0).integers(1, 100, 64).tolist()
-    instances = np.zeros(4)
-    for part in range(4):
-        for batch in resident(sizes).shuffled(16, np.random.default_rng(0), part=part, n_parts=4):
-            instances[part] += batch.segments.n
-    assert instances.max() < 1.1 * instances.mean()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader
 
 from majority import BagDataset, Bags, InputError, collate_bags
 from majority.data.stores import FeatureFiles
@@ -46,17 +46,6 @@ def test_stores_on_disk_are_read_by_workers(kind, context, tmp_path):
             np.save(path, bags.bag(bag))
         on_disk = bags._with(store=FeatureFiles(paths))
     assert check_batches(on_disk, num_workers=1, multiprocessing_context=context) == [0, 1, 2, 3, 4]
-
-
-def test_processes_share_the_bags():
-    dataset = BagDataset(vectors())
-    parts = []
-    for rank in range(2):
-        sampler = DistributedSampler(dataset, num_replicas=2, rank=rank, shuffle=False, drop_last=True)
-        loader = DataLoader(dataset, batch_size=2, sampler=sampler, collate_fn=collate_bags)
-        parts.append({bag for batch in loader for bag in batch.instances[:, 0].tolist()})
-    assert [len(part) for part in parts] == [2, 2]
-    assert not parts[0] & parts[1]
 
 
 def test_images_come_as_asked():

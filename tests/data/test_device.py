@@ -6,18 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from majority.data import device as device_module
 from majority.data.bags import Bags
 from majority.data.batches import ResidentLoader
 from majority.data.device import (
     as_supported,
     choose_device,
     default_generator,
-    instances_per_pass,
     is_out_of_memory,
-    make_current,
     seed_generators,
-    to_device,
     widest_float,
 )
 from majority.data.streaming import StreamedLoader, stream_loader
@@ -107,34 +103,11 @@ def test_only_the_generators_of_the_cpu_and_of_the_device_are_seeded():
         assert torch.equal(torch.rand(2), first)
 
 
-def test_the_generator_of_mps_is_seeded(monkeypatch):
-    generator = torch.Generator()
-    monkeypatch.setattr(torch.mps, "_get_default_mps_generator", lambda: generator)
-    with torch.random.fork_rng(devices=[]):
-        seed_generators(MPS, 7)
-    assert generator.initial_seed() == 7
-
-
-def test_the_chosen_gpu_is_current_and_its_generator_is_seeded(gpu):
-    device = torch.device("cuda", torch.cuda.device_count() - 1)
-    with make_current(device):
-        assert torch.cuda.current_device() == device.index
-        seed_generators(device, 7)
-        assert default_generator(device).initial_seed() == 7
-    assert to_device(np.arange(3), device).tolist() == [0, 1, 2]
-
-
 @pytest.mark.parametrize("message", ["MPS backend out of memory (MPS allocated: 9 GB)", "not enough memory: you tried"])
 def test_errors_about_memory_are_recognised(message):
     assert is_out_of_memory(RuntimeError(message))
     assert is_out_of_memory(torch.OutOfMemoryError())
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
-
-
-def test_fewer_large_images_go_through_the_network_together(monkeypatch):
-    assert instances_per_pass((256, 256, 3), on_gpu=False) == 16
-    monkeypatch.setattr(device_module, "BATCH_PIXELS", 10)
-    assert instances_per_pass((256, 256, 3)) == 1
 
 
 TOUCH_TWICE = """

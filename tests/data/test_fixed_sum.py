@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.interpolate import BSpline
 from scipy.stats import ks_2samp, kstest
 
-from majority.data import proportions
 from majority.data.proportions import sample_proportions
 from majority.errors import InputError
 
@@ -65,23 +64,6 @@ def test_sampler_has_the_exact_marginal_distribution(n, s):
         assert kstest(points[:, column], lambda u: np.interp(u, grid, cumulated / cumulated[-1])).pvalue > 1e-3
 
 
-def test_sampler_keeps_rows_of_different_majorities_apart():
-    majorities = np.tile([0.11, 0.3, 0.9], 4000)
-    mixed = sample_proportions(majorities, 10, np.random.default_rng(0))
-    for m in (0.11, 0.3, 0.9):
-        alone = sample_proportions(np.full(4000, m), 10, np.random.default_rng(1))
-        for statistic in STATISTICS.values():
-            assert ks_2samp(statistic(mixed[majorities == m][:, 1:]), statistic(alone[:, 1:])).pvalue > 1e-3
-
-
-def test_sampler_distribution_does_not_depend_on_the_chunks(monkeypatch):
-    whole = sample_proportions(np.full(3000, 0.2), 10, np.random.default_rng(0))
-    monkeypatch.setattr(proportions, "TABLE_ENTRIES", 1000)
-    pieces = sample_proportions(np.full(3000, 0.2), 10, np.random.default_rng(1))
-    assert ks_2samp(whole[:, 1:].max(axis=1), pieces[:, 1:].max(axis=1)).pvalue > 1e-3
-    assert len(np.unique(pieces[:, 1])) == 3000
-
-
 edges = st.one_of(st.floats(0, 1), st.floats(0, 1e-6), st.floats(0, 1e-300), st.just(0.0), st.just(1.0))
 
 
@@ -107,11 +89,6 @@ def test_proportions_at_integer_sums(n_classes):
     np.testing.assert_allclose(proportions.sum(axis=1), 1, atol=1e-11)
     assert (proportions[:20, 1:] == 0).all()
     np.testing.assert_allclose(proportions[-20:], 1 / n_classes)
-
-
-def test_two_classes_and_no_rows():
-    assert sample_proportions(np.array([0.75]), 2, np.random.default_rng(0)).tolist() == [[0.75, 0.25]]
-    assert sample_proportions(np.empty(0), 7, np.random.default_rng(0)).shape == (0, 7)
 
 
 @pytest.mark.parametrize("majority", [0.09, 1.01, np.nan])

@@ -74,20 +74,6 @@ def test_an_instance_without_a_number_is_unknown(given):
     assert by_name.classes == by_name.true_classes == ("0", "1")
 
 
-def test_minus_one_is_a_class_if_it_is_a_bag_label():
-    bags = Bags.from_table(np.eye(3), list("xxy"), [-1, -1, 1], instance_labels=[-1, 1, 1])
-    assert (bags.classes, bags.instance_labels.tolist()) == (("-1", "1"), [0, 1, 1])
-
-
-def test_lists_of_which_some_are_unknown():
-    lists = [["dog", "cat"], [np.nan], [None]]
-    bags = Bags.from_lists([np.eye(2), np.ones((1, 2)), np.ones((1, 2))], ["dog", "cat", "cat"], instance_labels=lists)
-    assert bags.instance_labels.tolist() == [1, 0, -1, -1]
-    lists = [np.array([1, 0]), np.array([np.nan]), [None]]
-    bags = Bags.from_lists([np.eye(2), np.ones((1, 2)), np.ones((1, 2))], [1, 0, 0], instance_labels=lists)
-    assert bags.instance_labels.tolist() == [1, 0, -1, -1]
-
-
 def test_instance_labels_are_none_if_all_are_unknown():
     assert bags_of([None] * sum(SIZES)).instance_labels is None
     some = bags_of(partly_known(lambda i: i < 5))

@@ -8,7 +8,6 @@ import torch
 from majority import Bags, InputError, MajorityLabelClassifier, build_model, evaluate
 from majority.data.labels import RUNNER_UP, SEVERAL, BagLabels
 from majority.io.in_memory import as_source
-from majority.recipes import RECIPES, TaskInfo, model_builder, train_by_plan
 from majority.training.loop import fit
 from majority.training.objectives import Distill
 from majority.training.settings import Settings
@@ -42,13 +41,6 @@ def test_every_kind_of_label():
     assert "1 bag without a label" in repr(bags)
 
 
-def test_runners_up_are_counted():
-    bags = bags_of(["a", "b", "c", "a"], second_labels=["b", "", "b", "c"])
-    assert bags.bag_labels.counts.tolist() == [2, 1, 1]
-    assert bags.bag_labels.second_counts.tolist() == [0, 2, 1]
-    assert bags_of(["a", "b", "c"]).bag_labels.second_counts.tolist() == [0, 0, 0]
-
-
 def test_plain_labels_have_no_more_arrays_and_the_same_fingerprint():
     plain = bags_of(["a", "b", "a"])
     assert plain.bag_labels.kinds == set()
@@ -71,10 +63,6 @@ def test_ways_to_write_no_label(missing):
         assert (ranked.winners.tolist(), ranked.seconds.tolist()) == ([0, 1, -1], [1, -1, -1])
         assert bags_of([0, 1], second_labels=[missing] * 2, classes=["1", "0"]).bag_labels.runner_up is None
     assert bags_of(pd.Series([7, None, 9])).classes == ("7", "9")
-
-
-def test_a_class_may_have_the_separator_in_its_name():
-    assert bags_of(["a|b", "c"], classes=["a|b", "c"]).labels.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -140,14 +128,6 @@ def test_a_class_that_is_only_named_with_others_is_refused():
     assert len(as_source(bags_of([*labels, "c", "c", "c", "c", "c"])).make_parts().train) > 30
 
 
-def test_a_split_divides_every_kind_evenly():
-    labels = ["a", "b"] * 20 + [""] * 20 + ["a|b"] * 10
-    first, second = bags_of(labels).split([0.5, 0.5])
-    for part in (first, second):
-        assert len(part) == 35
-        assert (~part.bag_labels.known).sum() == 10
-
-
 def test_unlabelled_bags_are_for_training_and_never_leave_their_group():
     labels, groups = ["a", "b"] * 10 + [""] * 5, [*range(20), 0, 1, 2, 3, 99]
     for choices in ({}, {"folds": 5, "fold": 2}):
@@ -200,16 +180,6 @@ def test_bags_without_a_label_change_no_loss(method):
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
 
 
-def test_every_kind_of_label_is_learned():
-    train, val, test = some_bags(0, 60, 60), some_bags(1, 20, 20), some_bags(2, 20, 20)
-    for method in ("soft-count", "adjusted-mean", "vote"):
-        model = build_model(train, method)
-        fit(model, train, val, Settings(epochs=15, batch_bags=10), device="cpu", title=None)
-        figures = evaluate(model, test, "cpu").summary()
-        assert figures["instance_accuracy"] > 0.8
-        assert figures["runner_up_accuracy"] > 0.5
-
-
 def test_soft_labels_of_unlabelled_bags_are_learned():
     bags = some_bags(0, 12, 4)
     model = build_model(bags, "log-mean")
@@ -222,22 +192,6 @@ def test_soft_labels_of_unlabelled_bags_are_learned():
     assert evaluate(model, bags, "cpu").summary()["instance_accuracy"] > 0.8
 
 
-def test_census_learns_from_the_instances_of_unlabelled_bags(tmp_path):
-    """Pretraining, discriminants and soft labels see them; heads and teachers do not."""
-    train, val = some_bags(0, 30, 20), some_bags(1, 10, 10)
-    recipe = RECIPES["census"]
-    plan = recipe.plan_for(TaskInfo("", (3,), on_gpu=False)).with_settings(
-        {"training.epochs": 2, "census.head.epochs": 2, "census.teachers": 1}
-    )
-    stages = {}
-    for name, bags in {"with": train, "without": train.with_labels()}.items():
-        build = model_builder(plan, "log-mean", bags)
-        trained = train_by_plan(plan, "log-mean", bags, val, build, tmp_path / name, device="cpu")
-        stages[name] = {stage: fitted.history[-1]["train_loss"] for stage, fitted in trained.trainings.items()}
-    assert stages["with"].keys() == stages["without"].keys()
-    assert stages["with"]["student"] != stages["without"]["student"]
-
-
 def test_figures_of_bags_are_over_labelled_bags():
     bags = some_bags(0, 30, 20)
     model = build_model(bags, "log-mean")
@@ -245,12 +199,6 @@ def test_figures_of_bags_are_over_labelled_bags():
     assert (figures["bags"], figures["labelled_bags"], labelled["bags"]) == (30, 20, 20)
     for name in ("method_bag_accuracy", "bag_accuracy", "runner_up_accuracy", "most_frequent_label"):
         assert figures[name] == labelled[name]
-
-
-def test_only_hides_the_other_labels():
-    labels = BagLabels(np.array([[1, 0], [0, 1], [1, 1]], bool))
-    assert labels.masked(np.array([True, False, True])).texts("ab") == ["a", "", "a|b"]
-    assert labels.masked(np.array([True, True, False])).kinds == set()
 
 
 def test_other_labels_of_some_bags_leave_all_others_as_they_are():

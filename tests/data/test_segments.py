@@ -1,13 +1,10 @@
 """Segments: every operation against a loop over the bags, on both paths."""
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from majority.data.segments import Segments
 
@@ -64,13 +61,6 @@ def test_operation_and_gradient_equal_those_of_a_loop(name, shape):
         torch.testing.assert_close(gradient, expected_gradient)
 
 
-@every_case
-def test_gradients_pass_gradcheck(name, shape):
-    for sizes, scattered in product([[2, 1, 3], [2, 2]], (False, True)):
-        values = random_values(sizes, shape).requires_grad_()
-        assert torch.autograd.gradcheck(getattr(make_segments(sizes, scattered), name), values)
-
-
 def some_rows(sizes, seed=0):
     """A mask that leaves at least one row of each bag."""
     rng = np.random.default_rng(seed)
@@ -109,14 +99,6 @@ def test_keep_does_not_change_the_sizes_of_bags():
             Segments([2, 2], keep=torch.ones(3, dtype=bool))
 
 
-@settings(max_examples=40, deadline=None)
-@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=9), seed=st.integers(0, 2**32 - 1))
-def test_any_sizes_equal_a_loop(sizes, seed):
-    values = random_values(sizes, (3,), seed)
-    for name in REFERENCES:
-        torch.testing.assert_close(getattr(Segments(sizes), name)(values), loop(name, values, sizes))
-
-
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
 def test_ids_and_spread_repeat_each_bag(shape):
     for sizes, scattered in PATHS:
@@ -137,22 +119,6 @@ def test_by_size_groups_equal_bags_and_keeps_the_order_of_rows():
     assert groups == [(40, 2), (40, 3)]
     bags = sorted(range(len(sizes)), key=lambda i: (sizes[i], i))
     assert order.tolist() == [row for i in bags for row in range(starts[i], starts[i] + sizes[i])]
-
-
-def test_equal_sizes_use_a_view():
-    values = torch.randn(12, 5)
-    grouped = Segments([4, 4, 4])._grouped(values, 4)
-    assert grouped.shape == (3, 4, 5)
-    assert grouped.untyped_storage().data_ptr() == values.untyped_storage().data_ptr()
-    assert Segments([4, 4, 4]).size == 4
-    assert Segments([4, 4, 3]).size is None
-
-
-def test_integers_are_summed_as_integers():
-    for scattered in (False, True):
-        total = make_segments([2, 2], scattered).sum(torch.tensor([[1, 2], [3, 4], [5, 6], [7, 8]]))
-        assert total.dtype == torch.int64
-        assert total.tolist() == [[4, 6], [12, 14]]
 
 
 def test_equal_maxima_share_the_gradient():
@@ -192,13 +158,6 @@ def test_a_wrong_number_of_rows_is_an_error(name, rows):
     for scattered in (False, True):
         with pytest.raises(ValueError, match=f"^{rows} rows do not fit segments of 4 rows"):
             getattr(make_segments([2, 2], scattered), name)(torch.zeros(rows, 2))
-
-
-@pytest.mark.parametrize("bags", [1, 3])
-def test_a_wrong_number_of_bags_is_an_error(bags):
-    for scattered in (False, True):
-        with pytest.raises(ValueError, match=f"^{bags} values do not fit 2 segments"):
-            make_segments([2, 2], scattered).spread(torch.zeros(bags, 2))
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [3, 0, 2], [2, -1], [[2, 2]]])

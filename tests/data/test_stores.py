@@ -2,7 +2,6 @@
 
 import os
 import pickle
-import sys
 import threading
 
 import h5py
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from majority import Bags, InputError, build_model
 from majority.data import stores as store_module
-from majority.data.feature_files import FeatureFileError, check_compatible, inspect_feature_file
+from majority.data.feature_files import check_compatible, inspect_feature_file
 from majority.data.stores import FeatureFiles, MappedRows, RowsOnDisk, wrap_memmap
 from majority.nn.model import standardisation
 
@@ -87,12 +86,6 @@ def test_any_rows_in_any_order_with_any_read_size(mixed, which, ascending, gap, 
         assert np.array_equal(files[which], rows[np.array(which, int)])
 
 
-@pytest.mark.parametrize("outside", [[-1, 0], [0, sum(SIZES)]])
-def test_positions_outside_are_errors(mixed, outside):
-    with pytest.raises(IndexError, match="of a store of 145 rows"):
-        mixed[0][outside]
-
-
 class Counting(FeatureFiles):
     """Records each read as (file, first row, rows)."""
 
@@ -151,10 +144,6 @@ def read_in_threads(files, rows, times=60):
     assert not wrong
 
 
-def test_threads_read_at_the_same_time(mixed):
-    read_in_threads(*mixed)
-
-
 @pytest.mark.parametrize("missing", [["preadv"], ["preadv", "pread"]], ids=["macOS", "Windows"])
 def test_files_are_read_on_systems_without_preadv(tmp_path, monkeypatch, missing):
     paths, rows = write_all(tmp_path, (".npy",))
@@ -188,13 +177,6 @@ def test_coordinates_are_given_in_all_files_or_none(tmp_path):
     assert FeatureFiles([bare]).coordinates() is None
     with pytest.raises(InputError, match=r"bare\.npy has no coords, other files do"):
         FeatureFiles([*paths, bare]).coordinates()
-
-
-def test_small_stores_are_loaded_into_memory_on_request(mixed, monkeypatch):
-    files, rows = mixed
-    assert np.array_equal(files.load_if_small(), rows)
-    monkeypatch.setattr(store_module, "IN_MEMORY_BYTES", rows.nbytes - 1)
-    assert files.load_if_small() is files
 
 
 # ---------------------------------------------------------------- errors
@@ -233,13 +215,6 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, make, message):
         inspect_feature_file(make(tmp_path))
 
 
-def test_an_h5_file_without_features_names_what_it_holds(tmp_path):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file["embeddings"] = GOOD
-    with pytest.raises(InputError, match=r"a\.h5 holds embeddings: name its array of features 'features'"):
-        inspect_feature_file(tmp_path / "a.h5")
-
-
 def test_incompatible_files_are_errors(tmp_path):
     one = inspect_feature_file(write(tmp_path / "one.npy", GOOD))
     assert (one.rows, one.width, one.dtype) == (40, 6, np.float16)
@@ -264,13 +239,6 @@ def test_a_file_that_changes_while_in_use_is_an_error(tmp_path, kind):
     path.unlink()
     with pytest.raises(InputError, match=rf"a\{kind}"):
         files[:]
-
-
-def test_without_h5py_the_message_says_what_to_install(tmp_path, monkeypatch):
-    path = write(tmp_path / "a.h5", GOOD)
-    monkeypatch.setitem(sys.modules, "h5py", None)
-    with pytest.raises(InputError, match=r"needs the package h5py, .*pip install h5py"):
-        inspect_feature_file(path)
 
 
 # ---------------------------------------------------------------- mapped files, and bags on such stores
@@ -301,13 +269,6 @@ def test_rows_of_a_mapped_file_outlive_the_file(tmp_path):
     assert np.array_equal(rows[[5, 0, 3]], images[[5, 0, 3]])
     np.save(tmp_path / "images.npy", images[::-1].copy())  # another file of that name
     assert np.array_equal(rows[:], images)
-
-
-def test_an_error_about_a_file_has_its_cure_as_an_attribute(tmp_path):
-    with pytest.raises(FeatureFileError) as raised:
-        inspect_feature_file(write(tmp_path / "a: b.npy", GOOD[0]))
-    assert (raised.value.what, raised.value.cure) == ("has features of shape (6,)", "save one row per instance, (n, d)")
-    assert str(raised.value) == f"{tmp_path / 'a: b.npy'} {raised.value.what}: {raised.value.cure}"
 
 
 @pytest.mark.parametrize("kind", ["files", "mapped"])

@@ -10,9 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from majority import Bags, Classifier, InputError, Settings, build_model, evaluate, fit
+from majority import Bags, Classifier, Settings, build_model, evaluate, fit
 from majority.data import batches
-from majority.data.batches import ResidentLoader
 from majority.data.stores import FeatureFiles
 from majority.data.streaming import StreamedLoader, make_loader, prefetch
 
@@ -67,15 +66,6 @@ def test_a_shared_store_is_copied_to_the_device_once(both, monkeypatch):
 
 
 # ---------------------------------------------------------------- as in memory
-
-
-def test_stores_on_disk_are_streamed_and_others_not(both, tmp_path):
-    on_disk, in_memory = both
-    assert isinstance(make_loader(on_disk, CPU), StreamedLoader)
-    assert isinstance(make_loader(in_memory, CPU), ResidentLoader)
-    folder = in_memory.save(tmp_path / "bags")
-    assert isinstance(make_loader(Bags.load(folder, in_place=True), CPU), StreamedLoader)
-    assert isinstance(make_loader(Bags.load(folder), CPU), ResidentLoader)
 
 
 @settings(max_examples=25, deadline=None)
@@ -161,14 +151,6 @@ def test_a_large_bag_is_read_in_pieces_and_only_the_next_batch_in_advance(both, 
     assert len(reads) == 6
 
 
-def test_a_batch_that_is_not_used_does_not_shift_the_next(both):
-    for skipped in range(3):
-        ours, theirs = (iter(make_loader(bags, CPU).in_order(64)) for bags in both)
-        for _ in range(skipped):
-            next(ours), next(theirs)
-        assert torch.equal(next(ours).instances, next(theirs).instances)
-
-
 def test_the_next_job_is_done_while_the_current_result_is_in_use():
     done = []
     results = prefetch(lambda job: done.append(job) or threading.current_thread().name, range(3))
@@ -180,18 +162,6 @@ def test_the_next_job_is_done_while_the_current_result_is_in_use():
     results.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("majority-read")]
     assert list(prefetch(str, [])) == []
-
-
-def test_a_file_lost_during_training_is_an_error_and_leaves_no_thread(paths, tmp_path):
-    copies = [tmp_path / path.name for path in paths]
-    for path, copy in zip(paths, copies, strict=True):
-        copy.write_bytes(path.read_bytes())
-    bags = bags_on(FeatureFiles(copies))
-    model = build_model(bags, "log-mean")
-    copies[5].unlink()
-    with pytest.raises(InputError, match=r"05\.npy cannot be read"):
-        fit(model, bags, bags, Settings(epochs=1), device="cpu")
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("majority-read")]
 
 
 GROWTH = """

@@ -35,13 +35,6 @@ def test_class_names_may_mix_text_and_numbers():
     assert numbers.classes == ("2", "9", "10")
 
 
-def test_names_of_bags_and_groups_may_mix_text_and_numbers():
-    ids, groups = np.repeat(np.array(["p", 1, "q", 2], object), 2), np.repeat(np.array([1, 1, "g", "g"], object), 2)
-    bags = Bags.from_table(np.ones((8, 2)), ids, ["a", "a", "b", "b"] * 2, groups=groups)
-    assert bags.names.tolist() == ["p", "1", "q", "2"]
-    assert [set(part.groups) for part in bags.split([0.5, 0.5])] in ([{"1"}, {"g"}], [{"g"}, {"1"}])
-
-
 @pytest.mark.parametrize(
     "ids",
     [
@@ -56,18 +49,6 @@ def test_rows_without_a_bag_id_are_errors(ids):
         Bags.from_table(np.eye(5), ids, ["a", "a", "b", "b", "b"])
 
 
-def test_a_group_that_is_none_is_an_error():
-    with pytest.raises(InputError, match=r"bag q has no group \(row 1\)"):
-        Bags.from_table(np.eye(3), ["p", "q", "q"], ["a", "b", "b"], groups=["g", None, None])
-
-
 def test_numbers_beyond_the_range_are_errors():
     with pytest.raises(InputError, match=r"bag 1 \(q\), instance 0 holds NaN .*beyond ±1e\+30"):
         Bags.from_table(np.diag([1.0, 1e30, -1e38]), ["p", "p", "q"], ["a", "a", "b"])
-
-
-def test_fingerprints_distinguish_classes_of_bags_from_classes_of_instances():
-    truth = [np.array(["a", "c"])]
-    bags = [Bags.from_lists([np.ones((2, 1))], ["a"], names, instance_labels=truth) for names in (None, ["a", "c"])]
-    assert bags[0].true_classes == bags[1].true_classes
-    assert len({some.fingerprint() for some in bags}) == 2, "a model of the one has another number of outputs"

@@ -5,7 +5,6 @@ import pytest
 
 from majority import Bags, InputError, make_bags
 from majority.data.joining import join
-from majority.data.winners import lead_of, majority_of, runner_up_of
 
 
 def fields(**changes):
@@ -44,19 +43,10 @@ def test_a_weight_that_is_no_positive_number_is_refused(wrong):
 
 
 def test_weights_of_wrong_shape_are_refused():
-    with pytest.raises(InputError, match="bag 1 needs one weight for each of its 2 instances"):
+    with pytest.raises(InputError, match="bag 1 has 2 instances and 1 weights"):
         fields(weights=[[1, 1, 1], [1]])
     with pytest.raises(InputError, match="give one number per instance"):
         Bags.from_table(np.eye(2), ["p", "q"], ["a", "b"], weights=["x", "y"])
-
-
-def test_counts_may_be_small_numbers():
-    sums = np.array([[0.002, 0.001, 0.0015], [0.0, 0.0, 0.0]])
-    assert majority_of(sums).tolist() == [0, 0]
-    assert runner_up_of(sums)[0] == 2
-    share, margin = lead_of(sums)
-    assert share.tolist() == pytest.approx([0.002 / 0.0045, 0])
-    assert margin.tolist() == pytest.approx([0.0005 / 0.0045, 0])
 
 
 @pytest.mark.parametrize("background", [None, "b"])

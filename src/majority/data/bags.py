@@ -19,10 +19,11 @@ from .instance_labels import (
     as_instance_label_array,
     concatenate_labels,
     encode_instance_labels,
+    find_known,
     none_if_unknown,
     renumber,
 )
-from .labels import BagLabels, encode_bag_labels, label_column
+from .labels import BagLabels, encode_bag_labels, text_or_numbers
 from .packing import check_bag_arrays, check_one_value_per_bag, group_rows, offsets_of
 from .splitting import group_split, indivisible, stratified_split
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
@@ -132,7 +133,8 @@ class Bags:
     ) -> Bags:
         """Make bags from one array, tensor or frame per bag; likewise for instance labels, coordinates and weights."""
         arrays = [as_array(bag) for bag in instances]
-        check_bag_arrays(arrays, names, instance_labels, coordinates, weights)
+        of_bags = {"instance labels": instance_labels, "coordinates": coordinates, "weights": weights}
+        check_bag_arrays(arrays, names, of_bags)
         offsets = offsets_of([len(array) for array in arrays])
         return cls(
             np.concatenate(arrays),
@@ -175,7 +177,8 @@ class Bags:
         columns = {"labels": labels, "second labels": second_labels, "instance labels": instance_labels}
         columns |= {"groups": groups, "coordinates": coordinates, "weights": weights}
         check_lengths({**columns, "instances": store}, len(ids), "bag id")
-        winners, seconds = label_column(labels), None if second_labels is None else label_column(second_labels)
+        winners = text_or_numbers(*find_known(labels))
+        seconds = None if second_labels is None else text_or_numbers(*find_known(second_labels))
         group_column = None if groups is None else as_array(groups)
         check_one_value_per_bag({"label": winners, "second label": seconds, "group": group_column}, ids, rows)
         return cls(
@@ -186,7 +189,7 @@ class Bags:
             classes,
             second_labels=_take(seconds, rows.first_rows),
             instance_labels=None if instance_labels is None else as_instance_label_array(instance_labels)[rows.index],
-            groups=None if group_column is None else group_column[rows.first_rows],
+            groups=_take(group_column, rows.first_rows),
             coordinates=None if coordinates is None else as_array(coordinates)[rows.index],
             names=rows.names,
             weights=None if weights is None else as_array(weights)[rows.index],

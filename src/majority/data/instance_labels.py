@@ -93,23 +93,17 @@ def renumber(codes: np.ndarray | None, before: tuple[str, ...], after: tuple[str
 def find_known(labels: Column) -> tuple[np.ndarray, np.ndarray]:
     """Return which labels are known (n,), and all labels as integers, text or objects (n,)."""
     column = as_instance_label_array(labels)
-    if column.ndim == 1 and column.dtype == object:
+    if column.ndim == 1 and column.dtype.kind in "Of":
         import pandas as pd
 
-        missing = pd.isna(column)
-        known = ~missing & (np.where(missing, "", column) != "")
-        kind = pd.api.types.infer_dtype(column[known], skipna=False)
-        if kind == "integer":
-            return known, np.where(known, column, UNKNOWN).astype(np.int64)
-        if kind in ("string", "empty"):
-            return known, column
-        if kind not in ("floating", "mixed-integer-float"):
-            as_label_column(column[known])  # raises if a label is neither text nor an integer
-            return known, column
-        column = np.where(known, column, np.nan).astype(float)
-    if column.ndim == 1 and column.dtype.kind == "f":  # pandas turns integers with missing values into floats
-        known = ~np.isnan(column)
-        if (column[known] % 1 == 0).all():
-            return known, np.where(known, column, UNKNOWN).astype(np.int64)
+        series = pd.Series(column)
+        known = (series.notna() & (series != "")).to_numpy()
+        found = series[known].convert_dtypes()  # pandas turns integers with missing values into floats
+        if not pd.api.types.is_integer_dtype(found):
+            as_label_column(found.to_numpy())  # raises if a label is neither text nor an integer
+            return known, column.astype(object)
+        column = np.full(len(series), UNKNOWN, np.int64)
+        column[known] = found.to_numpy(np.int64)
+        return known, column
     column = as_label_column(column)
     return (column != "") if column.dtype.kind == "U" else np.ones(len(column), bool), column

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from ..errors import InputError, count_noun
 from .instance_labels import UNKNOWN, find_known
-from .validation import Column, as_array, as_label_column, as_sortable, encode_labels
+from .validation import Column, as_sortable, encode_labels
 
 SEPARATOR = "|"  # between the names of classes one of which has won
 WINNER, SEVERAL, RUNNER_UP = "winner", "several", "runner-up"  # what a label may name
@@ -247,14 +247,8 @@ def find_wrong_label(text: str, second: str, size: int, classes: Iterable[str] =
     return None
 
 
-def label_column(labels: Column, numbers: bool = False) -> np.ndarray:
-    """Text or integers; a missing label is an empty text or, if integers are class `numbers`, UNKNOWN."""
-    column = as_array(labels)
-    if column.dtype.kind in "iu" or (column.dtype.kind == "f" and not np.isnan(column).any()):
-        return as_label_column(column)  # which refuses floating-point numbers
-    known, values = find_known(labels)
-    if numbers and (values.dtype.kind in "iu" or not known.any()):
-        return np.where(known, values, UNKNOWN).astype(np.int64)
+def text_or_numbers(known: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """What `find_known` gives as one column, in which a missing label is an empty text."""
     return values if known.all() else np.where(known, values.astype(object), "")
 
 
@@ -273,72 +267,49 @@ def encode_bag_labels(
     >>> classes, labels.winners.tolist(), labels.allowed.tolist()
     (('a', 'b'), [1, -1, -1], [[False, True], [False, False], [True, True]])
     """
+    found = [find_known(column) for column in (labels, second_labels) if column is not None]
     names = None if classes is None else tuple(str(name) for name in classes)
-    if names is not None:
-        column = label_column(labels, numbers=True)
-        seconds = None if second_labels is None else label_column(second_labels, numbers=True)
-        if column.dtype.kind in "iu" and (seconds is None or seconds.dtype.kind in "iu"):
-            return _encode_class_numbers(column, seconds, names, sizes, describe), names
-    column, seconds = label_column(labels), None if second_labels is None else label_column(second_labels)
-    return _encode_names(column, seconds, names, sizes, describe)
+    if names is not None and all(values.dtype.kind in "iu" or not known.any() for known, values in found):
+        encoded = BagLabels.of(_encode_numbers(*found[0], names, describe), len(names))
+        if second_labels is not None:
+            encoded = BagLabels.of(encoded.winners, len(names), _encode_numbers(*found[1], names, describe))
+            _check_texts(encoded.texts(names), encoded.second_texts(names), names, sizes, describe)
+        return encoded, names
+    return _encode_names([text_or_numbers(*column) for column in found], names, sizes, describe)
 
 
-def _encode_class_numbers(
-    column: np.ndarray,
-    seconds: np.ndarray | None,
-    classes: tuple[str, ...],
-    sizes: np.ndarray,
-    describe: Callable[[int], str],
-) -> BagLabels:
-    winners = _encode_numbers(column, classes, describe)
-    if seconds is None:
-        return BagLabels.of(winners, len(classes))
-    encoded = BagLabels.of(winners, len(classes), _encode_numbers(seconds, classes, describe))
-    _check_texts(encoded.texts(classes), encoded.second_texts(classes), classes, sizes, describe)
-    return encoded
+def _encode_numbers(
+    known: np.ndarray, values: np.ndarray, classes: tuple[str, ...], describe: Callable[[int], str]
+) -> np.ndarray:  # (b,) class numbers, UNKNOWN if missing
+    codes = np.where(known, values, UNKNOWN).astype(np.int64)
+    named = np.flatnonzero(codes != UNKNOWN)
+    encode_labels(codes[named], classes, lambda i: describe(int(named[i])))  # refuses others
+    return codes
 
 
 def _encode_names(
-    column: np.ndarray,
-    seconds: np.ndarray | None,
-    classes: tuple[str, ...] | None,
-    sizes: np.ndarray,
-    describe: Callable[[int], str],
+    columns: Sequence[np.ndarray], classes: tuple[str, ...] | None, sizes: np.ndarray, describe: Callable[[int], str]
 ) -> tuple[BagLabels, tuple[str, ...]]:
-    """The labels that are names, and the classes: if none are given, those that the labels name."""
-    texts = [str(label) for label in column.tolist()]
-    second_texts = [""] * len(texts) if seconds is None else [str(label) for label in seconds.tolist()]
-    has_several = any(SEPARATOR in text for text in texts)
-    if has_several or seconds is not None:
-        _check_texts(texts, second_texts, classes or (), sizes, describe)
+    """Labels that are names, and the runners-up if there is a second column; the classes are those that are named,
+    unless they are given."""
+    texts, *seconds = ([str(label) for label in column.tolist()] for column in columns)
+    if seconds or any(SEPARATOR in text for text in texts):
+        _check_texts(texts, seconds[0] if seconds else [""] * len(texts), classes or (), sizes, describe)
     if classes is None:
-        classes = _name_classes([column] if seconds is None else [column, seconds])
+        classes = _name_classes(columns)
     allowed = _encode_parts([split_label(text, classes) for text in texts], classes, describe)
-    if seconds is None:
-        return BagLabels(allowed), classes
-    runner_up = _encode_parts([(text,) if text else () for text in second_texts], classes, describe)
-    return BagLabels(allowed, runner_up)._reduced(), classes
+    runners_up = [_encode_parts([(text,) if text else () for text in of], classes, describe) for of in seconds]
+    return BagLabels(allowed, *runners_up)._reduced(), classes
 
 
 def _encode_parts(
     parts: Sequence[Sequence[str]], classes: tuple[str, ...], describe: Callable[[int], str]
 ) -> np.ndarray:  # (b, C) the classes that each label names
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    codes = _encode_texts([name for part in parts for name in part], classes, lambda i: describe(int(owner[i])))
+    names = np.array([name for part in parts for name in part], object)
     allowed = np.zeros((len(parts), len(classes)), bool)
-    allowed[owner, codes] = True
+    allowed[owner, encode_labels(names, classes, lambda i: describe(int(owner[i])))] = True
     return allowed
-
-
-def _encode_numbers(column: np.ndarray, classes: tuple[str, ...], describe: Callable[[int], str]) -> np.ndarray:
-    known = np.flatnonzero(column != UNKNOWN)
-    codes = np.full(len(column), UNKNOWN, np.int64)
-    codes[known] = encode_labels(column[known], classes, lambda i: describe(int(known[i])))
-    return codes
-
-
-def _encode_texts(texts: list[str], classes: tuple[str, ...], describe: Callable[[int], str]) -> np.ndarray:
-    return encode_labels(np.array(texts, object), classes, describe)
 
 
 def _check_texts(
@@ -354,7 +325,7 @@ def _check_texts(
             raise InputError(f"{describe(bag)}: {wrong[0]}: {wrong[1]}")
 
 
-def _name_classes(columns: list[np.ndarray]) -> tuple[str, ...]:
+def _name_classes(columns: Sequence[np.ndarray]) -> tuple[str, ...]:
     """The names in sorted order: by value if all are integers."""
     values = [value for column in columns for value in column.tolist() if value != ""]
     if any(isinstance(value, str) and SEPARATOR in value for value in values):

@@ -16,45 +16,33 @@ def offsets_of(sizes: Sequence[int] | np.ndarray) -> np.ndarray:  # (b,) -> (b +
 
 
 def check_bag_arrays(
-    arrays: Sequence[np.ndarray],
-    names: Column | None,
-    instance_labels: Sequence[Column] | None,
-    coordinates: Sequence[Column] | None,
-    weights: Sequence[Column] | None = None,
+    arrays: Sequence[np.ndarray], names: Column | None, of_bags: Mapping[str, Sequence[Column] | None]
 ) -> None:
-    """Check that the arrays of all bags have one shape and dtype, and as many labels, coordinates, weights as rows."""
+    """Check that the arrays of all bags have one shape and dtype, and that the columns `of_bags`, by what they hold,
+    have as many entries in each bag."""
     if not arrays:
         raise InputError("no bags were given: pass at least one array of instances")
-    per_bag = {"instance labels": instance_labels, "coordinates": coordinates, "weights": weights}
-    for what, columns in per_bag.items():
-        if columns is not None and not all(map(is_sized, columns)):
-            raise InputError(f"{what}: give one list or array per bag")
     if names is not None and not is_sized(names):
         raise InputError(f"names: {names!r} is not a list: give one name per bag")
-    shown_names = range(len(arrays)) if names is None else [*names, *range(len(names), len(arrays))]
-    for i, (name, array) in enumerate(zip(shown_names, arrays, strict=False)):
+    first = arrays[0]
+    for i, array in enumerate(arrays):
+        name = names[i] if names is not None and i < len(names) else i
         if array.ndim == 0 or len(array) == 0:
             raise InputError(f"bag {name} is empty: leave it out or give it at least one instance")
-        if array.shape[1:] != arrays[0].shape[1:]:
-            raise InputError(
-                f"bag {name} has instances of shape {array.shape[1:]}, the bags before it "
-                f"{arrays[0].shape[1:]}: all instances must have one shape"
-            )
-        if array.dtype != arrays[0].dtype:
-            raise InputError(
-                f"bag {name} has dtype {array.dtype}, the bags before it {arrays[0].dtype}: "
-                "convert all bags to one dtype"
-            )
-        if instance_labels is not None:
-            labels = len(instance_labels[i]) if len(instance_labels) > i else 0
-            if labels != len(array):
+        for what, one, other in (("shape", array.shape[1:], first.shape[1:]), ("dtype", array.dtype, first.dtype)):
+            if one != other:
                 raise InputError(
-                    f"bag {name} has {len(array)} instances and {labels} instance labels: give one label per instance"
+                    f"bag {name} has instances of {what} {one}, the bags before it {other}: give all bags one {what}"
                 )
-        if coordinates is not None and (len(coordinates) <= i or len(coordinates[i]) != len(array)):
-            raise InputError(f"bag {name} needs one (x, y) for each of its {len(array)} instances")
-        if weights is not None and (len(weights) <= i or len(weights[i]) != len(array)):
-            raise InputError(f"bag {name} needs one weight for each of its {len(array)} instances")
+    for what, columns in of_bags.items():
+        if columns is None:
+            continue
+        if not all(map(is_sized, columns)):
+            raise InputError(f"{what}: give one list or array per bag")
+        found = [len(column) for column in columns] + [0] * (len(arrays) - len(columns))
+        for i, (array, number) in enumerate(zip(arrays, found, strict=False)):
+            if number != len(array):
+                raise InputError(f"bag {i} has {len(array)} instances and {number} {what}: give one per instance")
 
 
 @dataclass(frozen=True, eq=False)
