@@ -101,7 +101,7 @@ def shares_row(design: Design, probabilities: np.ndarray, true: np.ndarray, labe
 
 
 def error_of(probabilities: np.ndarray, true: np.ndarray) -> float:
-    return calibration_error(calibration_table(probabilities.max(axis=1), probabilities.argmax(axis=1) == true))
+    return float(calibration_error(calibration_table(probabilities.max(axis=1), probabilities.argmax(axis=1) == true)))
 
 
 def cell_rows(path: Path, draws: int, kept: list[dict]) -> list[dict]:

@@ -11,7 +11,6 @@ from sklearn.metrics import precision_recall_fscore_support
 from majority import Bags
 from majority.data.labels import BagLabels
 from majority.io.metrics import describe_outcome, write_figures
-from majority.predict import intervals as module
 from majority.predict.evaluate import Predictions, compare
 from majority.predict.intervals import bootstrap
 
@@ -93,13 +92,6 @@ def test_the_intervals_of_classes_are_those_of_explicit_resampling():
         np.testing.assert_allclose(found[name], ends[:, i].T, rtol=1e-6)
 
 
-def test_many_classes_are_resampled_in_pieces_with_the_same_result(monkeypatch):
-    outcome = compare(*made_up(), None)
-    whole = bootstrap(outcome, resamples=50)
-    monkeypatch.setattr(module, "MAX_CELLS", 100)
-    assert bootstrap(outcome, resamples=50).figures == whole.figures
-
-
 def test_bags_are_resampled_and_not_instances():
     """In 10 bags of 50 equal instances each, the interval is as wide as that of 10 draws, not of 500."""
     right = np.repeat(np.arange(10) % 2, 50)
@@ -140,11 +132,6 @@ def test_a_share_of_0_or_1_has_the_exact_binomial_interval(n, right):
         exact = binomtest(units if right else 0, units).proportion_ci(0.95, method="exact")
         np.testing.assert_allclose(interval, [exact.low, exact.high], atol=1e-12)
     assert "macro_f1" not in found.figures, "it never changes, and it is no share"
-
-
-def test_one_bag_has_no_interval():
-    bags, predictions = made_up(n=1)
-    assert bootstrap(compare(bags, predictions, None)).figures == {}
 
 
 def test_a_class_without_instances_and_predictions_has_no_rates(tmp_path):

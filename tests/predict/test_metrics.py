@@ -6,6 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, jaccard_score
@@ -14,17 +15,13 @@ from majority import Bags, InputError, build_model, evaluate
 from majority.data import device
 from majority.data.labels import BagLabels
 from majority.data.segments import Segments
-from majority.predict.label_warnings import no_learning_warning
 from majority.predict.metrics import (
+    Margins,
     Outcome,
     calibration_error,
     calibration_table,
-    consistency_rate,
+    confusion_rates,
     coverage_note,
-    instance_accuracy,
-    macro_f1,
-    mean_iou,
-    overestimation,
 )
 
 CLASSES = tuple("abcd")
@@ -60,43 +57,29 @@ def expanded(confusion):
     return zip(*pairs, strict=True)
 
 
-CONFUSIONS = {
-    "all classes": [[5, 1, 0], [2, 7, 1], [0, 3, 4]],
-    "one never predicted": [[5, 1, 0], [2, 7, 0], [1, 3, 0]],
-    "one that does not occur": [[5, 1, 1], [2, 7, 1], [0, 0, 0]],
-    "one that neither occurs nor is predicted": [[5, 1, 0], [2, 7, 0], [0, 0, 0]],
-    "all wrong": [[0, 3], [2, 0]],
-    "all right": [[3, 0, 0], [0, 2, 0], [0, 0, 1]],
-    "one instance": [[0, 0], [0, 1]],
-}
+CONFUSIONS = [
+    [[5, 1, 0], [2, 7, 1], [0, 3, 4]],
+    [[5, 1, 0], [2, 7, 0], [1, 3, 0]],  # one class is never predicted
+    [[5, 1, 1], [2, 7, 1], [0, 0, 0]],  # one does not occur
+    [[5, 1, 0], [2, 7, 0], [0, 0, 0]],  # neither
+    [[0, 3], [2, 0]],
+    [[0, 0], [0, 1]],
+]
 
 
-@pytest.mark.parametrize("confusion", CONFUSIONS.values(), ids=CONFUSIONS.keys())
+@each(confusion=CONFUSIONS)
 def test_instance_figures_are_those_of_scikit_learn(confusion):
     truth, guess = expanded(confusion)
-    confusion = np.array(confusion)
-    assert instance_accuracy(confusion) == pytest.approx(accuracy_score(truth, guess))
-    assert macro_f1(confusion) == pytest.approx(f1_score(truth, guess, average="macro", zero_division=0))
-    assert mean_iou(confusion) == pytest.approx(jaccard_score(truth, guess, average="macro", zero_division=0))
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    rows=st.lists(st.tuples(*[st.integers(0, 2)] * 2, *[st.integers(0, 4)] * 6), min_size=1, max_size=12),
-)
-def test_consistency_and_overestimation_are_those_of_a_loop(rows):
-    labels, predicted, hard, true = np.split(np.array(rows), [1, 2, 5], axis=1)
-    labels, predicted = labels[:, 0], predicted[:, 0]
-    assert consistency_rate(BagLabels.of(labels, hard.shape[1]), predicted, hard) == reference_consistency(
-        labels, predicted, hard
-    )
-    assert overestimation(labels, hard, true).tolist() == [hard[i][y] - true[i][y] for i, y in enumerate(labels)]
+    found = confusion_rates(Margins.of(np.array(confusion)))
+    assert found["instance_accuracy"] == pytest.approx(accuracy_score(truth, guess))
+    assert found["macro_f1"] == pytest.approx(f1_score(truth, guess, average="macro", zero_division=0))
+    assert found["mean_iou"] == pytest.approx(jaccard_score(truth, guess, average="macro", zero_division=0))
 
 
 def test_consistency_of_ties_and_of_no_right_bag():
-    tied = np.array([[2, 2, 0], [2, 2, 0]])
-    assert consistency_rate(BagLabels.of([0, 1], 2), np.array([0, 1]), tied) == 0.5  # class 0 wins both ties
-    assert consistency_rate(BagLabels.of([0, 1], 2), np.array([1, 0]), tied) is None
+    tied = np.array([[2, 2], [2, 2]])
+    for predicted, expected in (([0, 1], 0.5), ([1, 0], None)):  # class 0 wins both ties
+        assert Outcome(BagLabels.of([0, 1], 2), np.array(predicted), tied).summary()["consistency_rate"] == expected
 
 
 @settings(max_examples=60, deadline=None)
@@ -200,45 +183,13 @@ def test_evaluation_is_the_same_as_one_bag_at_a_time(method, batch_instances, mo
     json.dumps(figures)
 
 
-def test_bags_without_instance_labels_have_no_instance_figures():
-    bags = make_bags()
-    model = sharp_model(bags, "log-mean")
-    with_labels, without = evaluate(model, bags, "cpu"), evaluate(model, bags.without_instance_labels(), "cpu")
-    assert without.confusion is without.true_counts is without.calibration is None
-    assert without.summary() == {name: with_labels.summary()[name] for name in without.summary()}
-    assert "instance_accuracy" not in without.summary()
-
-
-@pytest.mark.parametrize("classes", [tuple("abc"), tuple("abdc"), tuple("abcde")])
+@each(classes=[tuple("abc"), tuple("abdc")])
 def test_bags_of_other_classes_are_refused(classes):
     model = sharp_model(make_bags(), "log-mean")
     with pytest.raises(
         InputError, match=r"^the bags have classes .* and the model has .*: make the bags with the model's classes"
     ):
         evaluate(model, make_bags(classes=classes), "cpu")
-
-
-def test_no_warning_if_the_counts_show_learning():
-    figures = {"method_bag_accuracy": 0.53, "bag_accuracy": 0.93, "most_frequent_label": 0.5, "bags": 30}
-    assert no_learning_warning(figures) is None, "instances are classified well, although the method is wrong"
-    warning = no_learning_warning(figures | {"bag_accuracy": 0.67})
-    assert "67 % of 30 bags are predicted correctly, and 50 % by" in warning
-    assert "50 % of 30 bags are predicted correctly (53 % by the method itself)" in no_learning_warning(
-        figures | {"bag_accuracy": 0.5}
-    )
-    one = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 1}
-    assert "100 % of 1 bag is predicted correctly, and 100 % by" in no_learning_warning(one)
-
-
-def test_few_bags_are_no_reason_if_all_have_the_same_label():
-    same = {"bag_accuracy": 1.0, "most_frequent_label": 1.0, "bags": 5_000}
-    assert no_learning_warning(same).startswith("no evidence")
-    few = {"bag_accuracy": 1.0, "most_frequent_label": 0.9, "bags": 20}
-    assert no_learning_warning(few).startswith("too few bags")
-
-
-def test_figures_that_need_bag_labels_have_no_warning():
-    assert no_learning_warning({"bags": 5, "instances": 20}) is None
 
 
 def test_the_coverage_is_the_sum_over_parts():

@@ -6,7 +6,6 @@ import sys
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from majority import Bags, Classifier, InputError, build_model, load_source
 from majority.cli import main
@@ -117,39 +116,11 @@ def test_a_file_that_disagrees_is_not_written(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
 
 
-class TwoAtATime(nn.Module):
-    out_features = 4
-
-    def forward(self, x):
-        return x[:, :4] * (1 if bool(x.sum() > 0) else 2)  # a path that depends on the values
-
-
-def test_a_backbone_that_cannot_be_exported(tmp_path):
-    classifier, _ = make_classifier((5,), TwoAtATime())
-    with pytest.raises(InputError, match="backbone of your own cannot be written as ONNX"):
-        export_onnx(classifier, tmp_path / "model.onnx")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("method", ["additive", "additive-transmil"])
-def test_heads_that_need_the_bag_are_refused(method, tmp_path):
-    store = np.ones((2, 5), np.float32)
-    classifier = Classifier(build_model(Bags(store, [0, 1], [0, 1, 2], [0, 1], ["a", "b"]), method), "cpu")
-    with pytest.raises(InputError, match=f"method {method} classifies an instance only within its bag"):
-        export_onnx(classifier, tmp_path / "model.onnx")
-
-
 @pytest.mark.parametrize("missing", ["onnx", "onnxruntime", "onnxscript"])
 def test_a_missing_package_is_named_with_its_cure(missing, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(InputError, match=rf"package {missing}, .* pip install onnx onnxscript onnxruntime"):
         export_onnx(make_classifier((5,))[0], tmp_path / "model.onnx")
-
-
-@pytest.mark.parametrize("place", ["model.pb", "nowhere/model.onnx"])
-def test_a_wrong_place_is_refused(place, tmp_path):
-    with pytest.raises(InputError, match=r"ends in \.onnx, in a folder that exists"):
-        export_onnx(make_classifier((5,))[0], tmp_path / place)
 
 
 # ---------------------------------------------------------------- the command
@@ -177,10 +148,3 @@ def test_the_command_exports_a_run(command, tmp_path):
     (probabilities,) = session_of(out).run(None, {"instances": digits.store[:100]})
     classifier = Classifier.load(run / "best.safetensors", "cpu")
     np.testing.assert_allclose(probabilities, classifier.predict_proba(digits.store[:100]), atol=1e-4)
-
-
-def test_the_command_refuses_a_folder_without_a_run(command, tmp_path):
-    code, _, complaint = command("export", tmp_path, "--out", tmp_path / "model.onnx")
-    assert code == 2
-    assert "run folder" in complaint
-    assert "config.json" in complaint

@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import InputError
 from ..files import write_text
 from ..predict.intervals import CONFIDENCE, RESAMPLES, Intervals, bootstrap
-from ..predict.metrics import CALIBRATION_BINS, Outcome, class_rates, confusion_matrix
+from ..predict.metrics import CALIBRATION_BINS, Margins, Outcome, class_rates, confusion_matrix
 
 SUFFIXES = (".json", ".csv")
 BOOTSTRAP = {"unit": "bags", "resamples": RESAMPLES, "seed": 0, "confidence": CONFIDENCE}
@@ -73,7 +73,7 @@ def _of_figures(figures: Mapping[str, Any], intervals: Intervals) -> dict[str, l
 
 
 def _class_rows(matrix: np.ndarray, names: Sequence[str], intervals: Intervals) -> list[dict[str, Any]]:
-    rates, rows = class_rates(matrix), []
+    rates, rows = class_rates(Margins.of(matrix)), []
     for number, name in enumerate(names):
         row: dict[str, Any] = {"class": name, "n": int(matrix[number].sum()), "predicted": int(matrix[:, number].sum())}
         for rate, values in rates.items():

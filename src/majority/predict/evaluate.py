@@ -18,7 +18,7 @@ from ..data.streaming import stream_loader
 from ..errors import InputError
 from ..losses import BagOutput
 from ..nn.model import Model
-from .metrics import KnownInstances, Outcome, calibration_table, confusion_matrix
+from .metrics import KnownInstances, Outcome
 
 
 class Predictions(NamedTuple):
@@ -90,30 +90,23 @@ def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
 
 def compare(bags: Bags, predictions: Predictions, background: int | None) -> Outcome:
     """Predictions of bags against all labels that are known."""
-    labels, true = bags.bag_labels if bags.labelled else None, bags.instance_labels
-    if true is None:
-        return Outcome(
-            labels,
-            predictions.bags,
-            predictions.counts,
-            background=background,
-            classes=bags.classes,
-            weighted_counts=predictions.weighted_counts,
+    true, known = bags.instance_labels, None
+    if true is not None:
+        which = true != UNKNOWN
+        known = KnownInstances(
+            bags.ids[which],
+            true[which],
+            predictions.instances[which],
+            predictions.confidence[which],
+            None if bags.weights is None else bags.weights[which],
         )
-    n_true = max(len(bags.true_classes), predictions.counts.shape[1])
-    known = true != UNKNOWN
-    weights = None if bags.weights is None else bags.weights[known]
-    true, predicted, confidence = true[known], predictions.instances[known], predictions.confidence[known]
     return Outcome(
-        labels,
+        bags.bag_labels if bags.labelled else None,
         predictions.bags,
         predictions.counts,
-        true_counts=bags.class_counts(),
-        confusion=confusion_matrix(true, predicted, n_true),
-        calibration=calibration_table(confidence, predicted == true),
-        background=background,
-        classes=bags.classes,
-        known=KnownInstances(bags.ids[known], true, predicted, confidence),
-        weighted_counts=predictions.weighted_counts,
-        weighted_accuracy=None if weights is None else float(np.average(predicted == true, weights=weights)),
+        known,
+        max(len(bags.true_classes), predictions.counts.shape[1]),
+        background,
+        bags.classes,
+        predictions.weighted_counts,
     )

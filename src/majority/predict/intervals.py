@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from .metrics import CALIBRATION_BINS, Outcome, background_rates, calibration_errors, class_rates, confusion_rates
+from .metrics import CALIBRATION_BINS, Margins, Outcome, class_rates, confidence_bins
 
 CONFIDENCE = 0.95
 RESAMPLES = 1_000
-MAX_CELLS = 4_000_000  # of the confusion matrices of several resamples, in memory at a time
+MAX_CELLS = 4_000_000  # of the tables of several resamples, in memory at a time
 
 Interval = tuple[float, float]
 
@@ -44,8 +44,7 @@ def bootstrap(outcome: Outcome, resamples: int = RESAMPLES, seed: int = 0) -> In
 def _resample(outcome: Outcome, resamples: int, seed: int) -> Iterator[np.ndarray]:  # (some resamples, b)
     """How often each bag is in each resample."""
     rng, bags = np.random.default_rng(seed), len(outcome.hard_counts)
-    cells = bags if outcome.confusion is None else max(bags, outcome.confusion.size)
-    step = max(1, MAX_CELLS // cells)
+    step = max(1, MAX_CELLS // max(bags * 3 * CALIBRATION_BINS, outcome.n_true))
     for start in range(0, resamples, step):
         drawn = rng.integers(bags, size=(min(step, resamples - start), bags))
         rows = np.arange(len(drawn))[:, None]
@@ -57,60 +56,20 @@ def _figures_of(outcome: Outcome, weights: np.ndarray) -> dict[str, np.ndarray]:
 
     The share of the most frequent label is left out: it describes the bags, not the model.
     """
-    figures: dict[str, np.ndarray] = {}
-    counts = outcome.hard_counts
-    if outcome.labels is not None:
-        labelled, right = outcome.labels.known, outcome.labels.allows(outcome.predicted)
-        counted = outcome.counted
-        figures |= {
-            "bag_accuracy": _share(weights, outcome.labels.allows(counted), labelled),
-            "method_bag_accuracy": _share(weights, right, labelled),
-            "consistency_rate": _share(weights, counted == outcome.predicted, right),
-        }
-        if outcome.ranked is not None:
-            figures["runner_up_accuracy"] = _share(weights, outcome.runner_up_right, outcome.ranked)
-    if outcome.background is not None:
-        figures["background_share"] = _share(weights, counts[:, outcome.background], counts.sum(axis=1))
-    if outcome.known is None or outcome.confusion is None or outcome.true_counts is None:
-        return figures
-    known, n_true = outcome.known, len(outcome.confusion)
-    confusion = _sums(weights, known.bag, known.true * n_true + known.predicted, n_true**2)
-    confusion = confusion.reshape(-1, n_true, n_true)
-    figures |= confusion_rates(confusion)
-    figures["calibration_error"] = calibration_errors(_calibration_sums(weights, known))
-    if outcome.background is not None:
-        figures |= background_rates(confusion, outcome.background)
-    full = outcome.true_counts.sum(axis=1) == counts.sum(axis=1)
-    full = full if outcome.labels is None else full & outcome.labels.named
-    if outcome.labels is not None and full.any():
-        bags, labels = np.arange(len(counts)), outcome.labels.winners
-        surplus = counts[bags, labels] - outcome.true_counts[bags, labels]
-        figures["overestimation"] = _share(weights, surplus * full, full)
-    return figures | {f"class {name}": rates for name, rates in class_rates(confusion).items()}
+    if outcome.margins is None:
+        return outcome.figures(weights, None)
+    calibration = (weights[:, :, None, None] * _calibration_of_bags(outcome)).sum(axis=1)
+    rates = class_rates(Margins(*(weights @ of_bags for of_bags in outcome.margins)))
+    return outcome.figures(weights, calibration) | {f"class {name}": of_class for name, of_class in rates.items()}
 
 
-def _calibration_sums(weights: np.ndarray, known: Any) -> np.ndarray:  # (r, bins, 3)
-    columns = (None, known.confidence, (known.predicted == known.true).astype(np.float64))
-    return np.stack([_sums(weights, known.bag, known.bins, CALIBRATION_BINS, column) for column in columns], axis=2)
-
-
-def _sums(
-    weights: np.ndarray, bag: np.ndarray, cell: np.ndarray, n_cells: int, values: np.ndarray | None = None
-) -> np.ndarray:  # (r, cells)
-    """The sum of the values of the instances in each cell, where each instance counts as often as its bag."""
-    from scipy.sparse import csr_array
-
-    ones = np.ones(len(bag)) if values is None else values.astype(np.float64)
-    by_bag = csr_array((ones, (bag, cell)), shape=(weights.shape[1], n_cells))  # entries of the same place are added
-    return np.asarray((by_bag.T @ weights.T).T)
-
-
-def _share(weights: np.ndarray, part: np.ndarray, whole: np.ndarray | None = None) -> np.ndarray:
-    """(r, b), (b,), (b,) -> (r,): the sum of `part` per sum of `whole`, by default all bags; NaN if that is 0."""
-    whole = np.ones(weights.shape[1]) if whole is None else whole
-    part = part & whole if part.dtype == bool == whole.dtype else part
-    total = weights @ whole
-    return np.divide(weights @ part, total, out=np.full(len(total), np.nan), where=total > 0)
+def _calibration_of_bags(outcome: Outcome) -> np.ndarray:  # (b, bins, 3)
+    assert outcome.known is not None
+    bag, true, predicted, confidence, _ = outcome.known
+    cells, shape = bag * CALIBRATION_BINS + confidence_bins(confidence), (len(outcome.predicted), CALIBRATION_BINS)
+    columns = (np.ones(len(bag)), confidence, predicted == true)
+    tables = [np.bincount(cells, column, minlength=shape[0] * shape[1]).reshape(shape) for column in columns]
+    return np.stack(tables, axis=2)
 
 
 def _interval(values: np.ndarray) -> np.ndarray:  # (r, ...) -> (..., 2)
@@ -142,27 +101,13 @@ def exact_interval(share: np.ndarray, bags: np.ndarray) -> np.ndarray:  # (...),
 
 def _bags_of_shares(outcome: Outcome) -> dict[str, np.ndarray]:
     """How many bags each figure is over that is a share of bags or instances. Of classes: (T,)."""
-    bags: dict[str, Any] = {"background_share": len(outcome.hard_counts)}
-    if outcome.labels is not None:
-        labelled = outcome.labels.known.sum()
-        right = outcome.labels.allows(outcome.predicted).sum()
-        bags |= {"bag_accuracy": labelled, "method_bag_accuracy": labelled, "consistency_rate": right}
-        if outcome.ranked is not None:
-            bags["runner_up_accuracy"] = outcome.ranked.sum()
-    if outcome.known is not None and outcome.confusion is not None:
-        known, background, n_true = outcome.known, outcome.background, len(outcome.confusion)
-        of_class = {
-            "precision": _bags_per_class(known.bag, known.predicted, n_true),
-            "recall": _bags_per_class(known.bag, known.true, n_true),
-        }
+    bags = {name: (whole > 0).sum() for name, (_, whole) in outcome.shares.items()}
+    if outcome.margins is not None:
+        _, true, predicted = outcome.margins
+        of_class = {"precision": (predicted > 0).sum(axis=0), "recall": (true > 0).sum(axis=0)}
         bags |= {f"class {name}": counts for name, counts in of_class.items()}
-        bags["instance_accuracy"] = len(np.unique(known.bag))
-        if background is not None:
-            bags |= {f"background_{name}": counts[background] for name, counts in of_class.items()}
-            bags["voter_accuracy"] = len(np.unique(known.bag[known.true != background]))
+        bags["instance_accuracy"] = true.any(axis=1).sum()
+        if outcome.background is not None:
+            bags |= {f"background_{name}": counts[outcome.background] for name, counts in of_class.items()}
+            bags["voter_accuracy"] = np.delete(true, outcome.background, axis=1).any(axis=1).sum()
     return {name: np.asarray(count) for name, count in bags.items()}
-
-
-def _bags_per_class(bag: np.ndarray, of_class: np.ndarray, n_classes: int) -> np.ndarray:  # (n,), (n,) -> (T,)
-    """In how many bags each class occurs."""
-    return np.bincount(np.unique(bag * n_classes + of_class) % n_classes, minlength=n_classes)

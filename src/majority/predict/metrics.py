@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,14 +25,10 @@ class KnownInstances(NamedTuple):
     true: np.ndarray
     predicted: np.ndarray
     confidence: np.ndarray
-
-    @property
-    def bins(self) -> np.ndarray:
-        """The calibration bin of each instance."""
-        return confidence_bins(self.confidence)
+    weights: np.ndarray | None = None  # None: all count the same
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """What a model predicted for bags, next to their labels.
 
@@ -41,97 +39,139 @@ class Outcome:
     labels: BagLabels | None  # given labels; None: figures about bags are left out
     predicted: np.ndarray  # (b,) by the method's aggregation
     hard_counts: np.ndarray  # (b, C) instances predicted as each class
-    true_counts: np.ndarray | None = None  # (b, T)
-    confusion: np.ndarray | None = None  # (T, T) rows: true class, columns: predicted class
-    calibration: np.ndarray | None = None  # (bins, 3) instances, their summed confidence, how many were correct
+    known: KnownInstances | None = None
+    n_true: int = 0  # T
     background: int | None = None  # a class that does not vote
     classes: tuple[str, ...] = ()  # their names, for warnings
-    known: KnownInstances | None = None  # the instances themselves, for intervals
     weighted_counts: np.ndarray | None = None  # (b, C) sums of the weights of these instances; None: no weights
-    weighted_accuracy: float | None = None  # share of the weight of instances that are classified correctly
 
     @property
     def votes(self) -> np.ndarray:  # (b, C) by which the majority of a bag is found
         return self.hard_counts if self.weighted_counts is None else self.weighted_counts
 
-    def summary(self) -> dict[str, Any]:
-        """The figures by name. Figures about instances are left out if no instance labels are known."""
-        figures = {**self._bag_figures(), "bags": len(self.hard_counts), "instances": int(self.hard_counts.sum())}
-        if self.background is not None:
-            figures["background_share"] = float(self.hard_counts[:, self.background].sum() / self.hard_counts.sum())
-        if self.confusion is None or self.calibration is None or self.true_counts is None:
-            return figures
-        return {
-            "instance_accuracy": instance_accuracy(self.confusion),
-            **({} if self.weighted_accuracy is None else {"weighted_accuracy": self.weighted_accuracy}),
-            "macro_f1": macro_f1(self.confusion),
-            "mean_iou": mean_iou(self.confusion),
-            "calibration_error": calibration_error(self.calibration),
-            **self._overestimation(self.true_counts),
-            **figures,
-            **self._coverage(self.true_counts),
-            **({} if self.background is None else background_figures(self.confusion, self.background)),
-        }
-
-    @property
+    @cached_property
     def counted(self) -> np.ndarray:  # (b,) the class with the most predicted instances, by weight if they have weights
         return majority_of(self.votes, self.background)
 
-    def _bag_figures(self) -> dict[str, Any]:
-        if self.labels is None:
-            return {}
-        labels, known, named = self.labels, self.labels.known, self.labels.named
-        by_count = self.counted
-        figures: dict[str, Any] = {
-            "bag_accuracy": float(np.mean(labels.allows(by_count)[known])),
-            "method_bag_accuracy": float(np.mean(labels.allows(self.predicted)[known])),
-            "most_frequent_label": labels.most_frequent(),
-            "consistency_rate": consistency_rate(labels, self.predicted, self.votes, self.background),
-        }
-        compared = (labels.winners[named], by_count[named])
-        skewed = find_skewed_classes(*compared, self.classes, self.background) if self.classes else []
-        without_votes = int((by_count[known] == self.background).sum())
-        warnings = find_label_warnings(figures | {"bags": int(known.sum())}, skewed, without_votes)
-        ranked = self.ranked
-        if ranked is not None:
-            figures["runner_up_accuracy"] = float(np.mean(self.runner_up_right[ranked]))
-        if not known.all():
-            figures["labelled_bags"] = int(known.sum())
-        return figures | ({"warnings": warnings} if warnings else {})
+    @property
+    def confusion(self) -> np.ndarray | None:  # (T, T) rows: true class, columns: predicted class
+        known = self.known
+        return None if known is None else confusion_matrix(known.true, known.predicted, self.n_true)
 
     @property
-    def ranked(self) -> np.ndarray | None:  # (b,) whether the runner-up is given; None: nowhere
-        if self.labels is None or self.labels.runner_up is None:
+    def calibration(self) -> np.ndarray | None:  # (bins, 3) see `calibration_table`
+        known = self.known
+        return None if known is None else calibration_table(known.confidence, known.predicted == known.true)
+
+    @cached_property
+    def margins(self) -> Margins | None:  # (b, T) each
+        """Hits, true classes and predictions of the known instances of each bag."""
+        if self.known is None:
             return None
-        return self.labels.seconds != UNKNOWN
+        bag, true, predicted, *_ = self.known
+        hit = true == predicted
+        pairs = ((bag[hit], true[hit]), (bag, true), (bag, predicted))
+        shape = (len(self.predicted), self.n_true)
+        counts = (np.bincount(bags * self.n_true + of, minlength=math.prod(shape)).reshape(shape) for bags, of in pairs)
+        return Margins(*counts)
 
     @property
-    def runner_up_right(self) -> np.ndarray:  # (b,) whether winner and runner-up have the highest counts, in this order
+    def true_counts(self) -> np.ndarray | None:  # (b, T)
+        return None if self.margins is None else self.margins.true
+
+    def summary(self) -> dict[str, Any]:
+        """The figures by name. Figures about instances are left out if no instance labels are known."""
+        calibration = None if self.calibration is None else self.calibration[None]
+        found = self.figures(np.ones((1, len(self.predicted))), calibration)
+        figures: dict[str, Any] = {name: _number(value[0]) for name, value in found.items()}
+        if self.known is not None and self.known.weights is not None:
+            right = self.known.predicted == self.known.true
+            figures["weighted_accuracy"] = float(np.average(right, weights=self.known.weights))
+        if self.labels is not None:
+            figures |= self._about_labels(self.labels, figures)
+        figures |= {"bags": len(self.hard_counts), "instances": int(self.hard_counts.sum())}
+        if self.margins is None:
+            return figures
+        if "overestimation" in figures:
+            surplus = self.surplus[self.compared].astype(np.float64)
+            figures["overestimation_quantiles"] = np.quantile(surplus, [0, 0.25, 0.5, 0.75, 1]).tolist()
+        if not self.fully_known.all():
+            figures |= {"known_instances": int(self.margins.true.sum()), "known_bags": int(self.fully_known.sum())}
+        return figures
+
+    def _about_labels(self, labels: BagLabels, figures: Mapping[str, Any]) -> dict[str, Any]:
+        known, named = labels.known, labels.named
+        about: dict[str, Any] = {"most_frequent_label": labels.most_frequent()}
+        compared = (labels.winners[named], self.counted[named])
+        skewed = find_skewed_classes(*compared, self.classes, self.background) if self.classes else []
+        without_votes = int((self.counted[known] == self.background).sum())
+        warnings = find_label_warnings({**figures, **about, "bags": int(known.sum())}, skewed, without_votes)
+        about |= {} if known.all() else {"labelled_bags": int(known.sum())}
+        return about | ({"warnings": warnings} if warnings else {})
+
+    # ------------------------------------------------------------ figures of one or of many samples of the bags
+
+    def figures(self, weights: np.ndarray, calibration: np.ndarray | None) -> dict[str, np.ndarray]:
+        """(r, b) how often each bag counts, and (r, bins, 3) for these samples -> by name (r,); NaN: not defined."""
+        figures = {name: _ratio(weights @ part, weights @ whole) for name, (part, whole) in self.shares.items()}
+        if self.margins is None or calibration is None:
+            return figures
+        margins = Margins(*(weights @ of_bags for of_bags in self.margins))
+        figures = confusion_rates(margins) | {"calibration_error": calibration_error(calibration)} | figures
+        if self.background is not None:
+            figures |= background_rates(margins, self.background)
+        if self.compared.any():
+            figures["overestimation"] = _ratio(weights @ (self.surplus * self.compared), weights @ self.compared)
+        return figures
+
+    @property
+    def shares(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The figures that are shares of bags or of counts: (b,) the part and (b,) the whole in each bag."""
+        shares = {}
+        if self.labels is not None:
+            labels, known = self.labels, self.labels.known
+            right = labels.allows(self.predicted)
+            shares = {"bag_accuracy": (labels.allows(self.counted), known), "method_bag_accuracy": (right, known)}
+            shares["consistency_rate"] = (right & (self.counted == self.predicted), right)
+            if labels.runner_up is not None:
+                second = runner_up_of(self.votes, self.background)
+                ranked = labels.seconds != UNKNOWN
+                in_order = (self.counted == labels.winners) & (second == labels.seconds)
+                shares["runner_up_accuracy"] = (in_order & ranked, ranked)
+        if self.background is not None:
+            shares["background_share"] = (self.hard_counts[:, self.background], self.hard_counts.sum(axis=1))
+        return shares
+
+    @property
+    def fully_known(self) -> np.ndarray:  # (b,) whether all instances of the bag are known
+        assert self.margins is not None
+        return self.margins.true.sum(axis=1) == self.hard_counts.sum(axis=1)
+
+    @property
+    def compared(self) -> np.ndarray:  # (b,) bags whose overestimation is known: of one label, and fully known
+        return self.fully_known & (False if self.labels is None else self.labels.named)
+
+    @property
+    def surplus(self) -> np.ndarray:  # (b,) see `overestimation`
         assert self.labels is not None
-        second = runner_up_of(self.votes, self.background)
-        return (self.counted == self.labels.winners) & (second == self.labels.seconds)
-
-    def _fully_known(self, true_counts: np.ndarray) -> np.ndarray:  # (b,) whether all instances of the bag are known
-        return true_counts.sum(axis=1) == self.hard_counts.sum(axis=1)
-
-    def _overestimation(self, true_counts: np.ndarray) -> dict[str, Any]:
-        """Over the bags all of whose instances are known, if their label names one class."""
-        if self.labels is None:
-            return {}
-        full = self._fully_known(true_counts) & self.labels.named
-        if not full.any():
-            return {}
-        surplus = overestimation(self.labels.winners[full], self.hard_counts[full], true_counts[full])
-        quantiles = np.quantile(surplus, [0, 0.25, 0.5, 0.75, 1]).tolist()
-        return {"overestimation": float(surplus.mean()), "overestimation_quantiles": quantiles}
-
-    def _coverage(self, true_counts: np.ndarray) -> dict[str, Any]:
-        """How many instances are known, and how many bags in full, unless all are."""
-        full = self._fully_known(true_counts)
-        return {} if full.all() else {"known_instances": int(true_counts.sum()), "known_bags": int(full.sum())}
+        assert self.margins is not None
+        return overestimation(self.labels.winners, self.hard_counts, self.margins.true)
 
 
 # ---------------------------------------------------------------- tables of counts
+
+
+class Margins(NamedTuple):
+    """Of a confusion matrix, or of several: all that figures need of it."""
+
+    hits: np.ndarray  # (..., T) correct predictions of each class
+    true: np.ndarray  # (..., T) instances of each class
+    predicted: np.ndarray  # (..., T) predictions of each class
+
+    @classmethod
+    def of(cls, confusion: np.ndarray) -> Margins:
+        """(T, T) -> (T,)"""
+        return cls(np.diagonal(confusion), confusion.sum(axis=1), confusion.sum(axis=0))
 
 
 def confusion_matrix(true: np.ndarray, predicted: np.ndarray, n_classes: int) -> np.ndarray:
@@ -157,91 +197,53 @@ def confidence_bins(confidence: np.ndarray) -> np.ndarray:
     return np.clip(np.ceil(confidence * CALIBRATION_BINS).astype(np.int64), 1, CALIBRATION_BINS) - 1
 
 
-# ---------------------------------------------------------------- figures of one or of many confusion matrices
+# ---------------------------------------------------------------- figures; NaN where one is not defined
 
 
-def class_rates(confusion: np.ndarray) -> dict[str, np.ndarray]:
-    """(..., T, T) -> by name (..., T): precision, recall and F1 of each class; NaN where a figure is not defined.
+def class_rates(margins: Margins) -> dict[str, np.ndarray]:
+    """By name (..., T): precision, recall and F1 of each class.
 
-    >>> {name: rates.tolist() for name, rates in class_rates(np.array([[3, 1], [0, 4]])).items()}
+    >>> {name: rates.tolist() for name, rates in class_rates(Margins.of(np.array([[3, 1], [0, 4]]))).items()}
     {'precision': [1.0, 0.8], 'recall': [0.75, 1.0], 'f1': [0.857..., 0.888...]}
     """
-    hits, rows, columns = _margins(confusion)
+    hits, true, predicted = margins
     return {
-        "precision": _ratio(hits, columns),
-        "recall": _ratio(hits, rows),
-        "f1": _ratio(2 * hits, rows + columns),
+        "precision": _ratio(hits, predicted),
+        "recall": _ratio(hits, true),
+        "f1": _ratio(2 * hits, true + predicted),
     }
 
 
-def confusion_rates(confusion: np.ndarray) -> dict[str, np.ndarray]:
-    """(..., T, T) -> by name (...,): accuracy, and means over the classes that occur or are predicted."""
-    hits, rows, columns = _margins(confusion)
-    seen = (rows + columns > 0).sum(axis=-1)
-    return {
-        "instance_accuracy": _ratio(hits.sum(axis=-1), rows.sum(axis=-1)),
-        "macro_f1": _ratio(np.nan_to_num(_ratio(2 * hits, rows + columns)).sum(axis=-1), seen),
-        "mean_iou": _ratio(np.nan_to_num(_ratio(hits, rows + columns - hits)).sum(axis=-1), seen),
-    }
+def confusion_rates(margins: Margins) -> dict[str, np.ndarray]:
+    """By name (...,): accuracy, and means over the classes that occur or are predicted.
 
-
-def background_rates(confusion: np.ndarray, background: int) -> dict[str, np.ndarray]:
-    """(..., T, T) -> by name (...,): the figures of `background_figures`; NaN where one is not defined."""
-    hits, rows, columns = _margins(confusion)
-    others = np.delete(np.arange(confusion.shape[-1]), background)
-    return {
-        "background_precision": _ratio(hits[..., background], columns[..., background]),
-        "background_recall": _ratio(hits[..., background], rows[..., background]),
-        "voter_accuracy": _ratio(hits[..., others].sum(axis=-1), rows[..., others].sum(axis=-1)),
-    }
-
-
-def calibration_errors(calibration: np.ndarray) -> np.ndarray:
-    """(..., bins, 3) -> (...,): see `calibration_error`."""
-    instances, confidence, correct = np.moveaxis(calibration, -1, 0)
-    return _ratio(np.abs(confidence - correct).sum(axis=-1), instances.sum(axis=-1))
-
-
-def _margins(confusion: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # (..., T) each
-    """Correct predictions, instances and predictions of each class."""
-    return np.diagonal(confusion, axis1=-2, axis2=-1), confusion.sum(axis=-1), confusion.sum(axis=-2)
-
-
-def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
-    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
-
-
-# ---------------------------------------------------------------- figures
-
-
-def instance_accuracy(confusion: np.ndarray) -> float:
-    """
-    >>> instance_accuracy(np.array([[3, 1], [0, 4]]))
+    >>> float(confusion_rates(Margins.of(np.array([[3, 1], [0, 4]])))["instance_accuracy"])
     0.875
     """
-    return float(confusion_rates(confusion)["instance_accuracy"])
+    hits, true, predicted = margins
+    seen = (true + predicted > 0).sum(axis=-1)
+    return {
+        "instance_accuracy": _ratio(hits.sum(axis=-1), true.sum(axis=-1)),
+        "macro_f1": _ratio(np.nan_to_num(_ratio(2 * hits, true + predicted)).sum(axis=-1), seen),
+        "mean_iou": _ratio(np.nan_to_num(_ratio(hits, true + predicted - hits)).sum(axis=-1), seen),
+    }
 
 
-def macro_f1(confusion: np.ndarray) -> float:
-    """Mean F1 over the classes that occur or are predicted."""
-    return float(confusion_rates(confusion)["macro_f1"])
+def background_rates(margins: Margins, background: int) -> dict[str, np.ndarray]:
+    """By name (...,): how well the background is found, and the accuracy over all other instances."""
+    hits, true, predicted = margins
+    others = np.delete(np.arange(true.shape[-1]), background)
+    return {
+        "background_precision": _ratio(hits[..., background], predicted[..., background]),
+        "background_recall": _ratio(hits[..., background], true[..., background]),
+        "voter_accuracy": _ratio(hits[..., others].sum(axis=-1), true[..., others].sum(axis=-1)),
+    }
 
 
-def mean_iou(confusion: np.ndarray) -> float:
-    """Mean intersection over union over the classes that occur or are predicted."""
-    return float(confusion_rates(confusion)["mean_iou"])
-
-
-def consistency_rate(
-    labels: BagLabels | np.ndarray, predicted: np.ndarray, hard_counts: np.ndarray, background: int | None = None
-) -> float | None:
-    """Among bags that are predicted correctly, the share whose hard counts have the same majority (lowest class on
-    ties). None if no bag is predicted correctly."""
-    correct = labels.allows(predicted) if isinstance(labels, BagLabels) else labels == predicted
-    if not correct.any():
-        return None
-    return float(np.mean(majority_of(hard_counts[correct], background) == predicted[correct]))
+def calibration_error(calibration: np.ndarray) -> np.ndarray:
+    """(..., bins, 3) -> (...,): the mean gap between confidence and accuracy over bins of equal width."""
+    instances, confidence, correct = np.moveaxis(calibration, -1, 0)
+    return _ratio(np.abs(confidence - correct).sum(axis=-1), instances.sum(axis=-1))
 
 
 def overestimation(labels: np.ndarray, hard_counts: np.ndarray, true_counts: np.ndarray) -> np.ndarray:
@@ -250,18 +252,13 @@ def overestimation(labels: np.ndarray, hard_counts: np.ndarray, true_counts: np.
     return hard_counts[bags, labels] - true_counts[bags, labels]
 
 
-def calibration_error(calibration: np.ndarray) -> float:
-    """Expected calibration error: the mean gap between confidence and accuracy over bins of equal width."""
-    return float(calibration_errors(calibration))
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)
 
 
-def background_figures(confusion: np.ndarray, background: int) -> dict[str, float | None]:
-    """How well the background is found, and the accuracy over all other instances.
-
-    None if the background is never predicted (precision) or never occurs (recall).
-    """
-    rates = background_rates(confusion, background)
-    return {name: None if np.isnan(rate) else float(rate) for name, rate in rates.items()}
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
 
 
 # ---------------------------------------------------------------- what the figures do not show
