@@ -3,9 +3,9 @@
     nvidia-cuda-mps-control -d  # lets trainings share one GPU well
     python benchmarks/paper_tables.py --jobs 5 --minutes 30 --out results/paper/paper-1500-epochs.jsonl
 
-Cells run in the order of BLOCKS; `--blocks a,c` takes some of them, `--only REGEX` those of a name. Each is one training
-of 1,500 epochs, one seed per fold. On one H200 a cell takes 76 s alone, its start included (n = 1); six side by side
-took 51 s per cell (n = 31).
+Cells run in the order of BLOCKS; `--blocks a,c` takes some of them, `--only REGEX` those of a name. Each is one
+training of 1,500 epochs, one seed per fold. On one H200 a cell takes 76 s alone, its start included (n = 1);
+six side by side took 51 s per cell (n = 31).
 
 Each line of OUT is one finished cell: its result.json, its thinned learning curve, `train` (the same metrics on the
 training bags) and `overestimation_per_bag` (instances predicted as the bag's class minus their true number, training
