@@ -25,6 +25,8 @@ assert Path(majority.__file__).is_relative_to(sys.prefix), majority.__file__
 assert majority.Bags.from_lists([[[0.0], [1.0]]], ["a"], classes=["a", "b"]).classes == ("a", "b")
 for command in (
     "list",
+    "demo demo",
+    "check demo/insects.csv",
     "train bags.csv --recipe quick --epochs 2 --device cpu --out run",
     "predict run bags.csv --out predictions.csv",
     "report run",
