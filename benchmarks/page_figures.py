@@ -9,13 +9,13 @@ from itertools import product
 from pathlib import Path
 
 import pandas as pd
-from census import HEADS
 from helpers import SCENARIOS, mean_and_sd, read_raw
 from paper_values import printed_accuracy, printed_consistency
 
 RESULTS = Path(__file__).parents[1] / "results"
 FAIR = range(2, 5)  # folds that no choice was made on
 SETS = {"cifar10": "cifar10", "svhn28": "svhn", "pathmnist": "pathmnist"}  # and the set in the paper
+HEADS = ("count", "soft-count", "count-only", "log-mean", "adjusted-mean", "vote", "naive", "proportion", "supervised")
 MAIN = ("count", "soft-count", "output-mean", "log-mean")
 
 Rows = list[list[str | None]]  # the last columns of each row; None: not a figure of a raw file

@@ -1,4 +1,4 @@
-"""What is made from raw files: tables and plots in results/ and docs/figures, and the figures in tables of pages.
+"""What is made from raw files: tables and plots in results/, and the figures in tables of pages.
 
 python benchmarks/pages.py            writes them again
 python benchmarks/pages.py --check    fails if one of them is not that of its raw files
@@ -13,8 +13,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import census
-import difficulty
 import paper_tables
 import paper_values
 from helpers import read_raw
@@ -25,21 +23,11 @@ from majority.run.study.choosing import choices
 from majority.run.study.comparison import Comparison
 
 ROOT = Path(__file__).parents[1]
-RESULTS, FIGURES = ROOT / "results", ROOT / "docs/figures"
+RESULTS = ROOT / "results"
 
 
 def made_from_raw_files(folder: Path) -> Iterator[tuple[Path, Path]]:
     """Write every such file into the folder; yield it, and where it belongs."""
-    for name in ("census", "census-unmixed"):
-        out = folder / name
-        out.mkdir()
-        census.write_tables(read_raw(RESULTS / name / "runs.jsonl"), out)
-        yield from ((file, RESULTS / name / file.name) for file in out.iterdir())
-    out = folder / "difficulty"
-    out.mkdir()
-    difficulty.write(read_raw(RESULTS / "difficulty/results.jsonl"), out)
-    yield out / "difficulty.csv", RESULTS / "difficulty/difficulty.csv"
-    yield from ((file, FIGURES / file.name) for file in out.glob("*.svg"))
     out = folder / "paper"
     shutil.copytree(RESULTS / "paper", out, ignore=shutil.ignore_patterns("*.md", "*.csv", "*.svg"))
     paper_tables.write_overestimation(out / "paper-1500-epochs.jsonl")

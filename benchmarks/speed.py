@@ -11,8 +11,8 @@ floor      the network's forward and backward alone (and the validation images' 
            random float images on the device: no gather, no normalisation, no bag loss, no optimizer
 
 An epoch is the paper recipe's: 400 training bags of 64 in 7 steps, then 100 validation bags. Also
-measured: the shipped loop by number and size of bags; ragged bags beside equal ones, for every stage, as
-the ratio of seconds per instance; and the speed of predictions. The file is written after every case, so that
+measured: ragged bags beside equal ones, for every stage, as the ratio of seconds per instance; and the speed of
+predictions. The file is written after every case, so that
 an interrupted run keeps what it has measured. `--parts ragged` measures one part only.
 """
 
@@ -52,7 +52,7 @@ from majority.training.state import Fitted
 
 N_CLASSES = 10
 PRETRAIN = "census, pretrain"  # has no validation
-PARTS = ("loops", "ladder", "ragged", "prediction", "growth")
+PARTS = ("loops", "ragged", "prediction")
 
 
 def random_bags(sizes: np.ndarray, side: int, seed: int, stored: int = 60_000) -> Bags:
@@ -204,23 +204,6 @@ def four_loops(side: int, backbone: str, bags: int, size: int, epochs: int, devi
     return row
 
 
-def ladder(side: int, backbone: str, bags: int, size: int, epochs: int) -> dict:
-    """From the plain loop to the shipped one, one change at a time."""
-    train, val = (random_bags(np.full(n, size), side, seed) for seed, n in enumerate((bags, bags // 4)))
-    steps = {
-        "eager, float32": ({"precision": "float32", "compile": False}, True),
-        "eager, bf16": ({"compile": False}, True),
-        "captured, float32": ({"precision": "float32", "compile": False}, False),
-        "captured, bf16": ({"compile": False}, False),
-        "captured, bf16, compiled": ({"compile": True}, False),
-    }
-    rows = {}
-    for name, (changes, eager) in steps.items():
-        rows[name] = epoch_of_fit(train, val, backbone, paper_settings(epochs, **changes), eager)
-        print(f"{name}: {rows[name]['seconds']:.4f} s per epoch", flush=True)
-    return rows
-
-
 def prediction(images: int, side: int, backbone: str, device: torch.device) -> dict:
     """Images per second of `Classifier.stream` over bags in host memory, and of the forward pass alone."""
     bags = random_bags(np.full(images // 64, 64), side, 0, stored=images)
@@ -254,17 +237,6 @@ def _median_seconds(work: Callable[[], object], times: int) -> float:
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
     return statistics.median(seconds[1:])
-
-
-def grown(name: str, sizes: np.ndarray, side: int, backbone: str, epochs: int, bags_per_step: int) -> dict:
-    """The shipped loop over another number or size of bags."""
-    train, val = random_bags(sizes, side, 0), random_bags(sizes[: max(len(sizes) // 4, 1)], side, 1)
-    batch_bags = max(1, min(bags_per_step, 65_536 // int(sizes.max())))
-    row = epoch_of_fit(train, val, backbone, as_shipped(train, epochs, batch_bags=batch_bags), eager=False)
-    row |= {"case": name, "bags": len(sizes), "instances": int(sizes.sum()), "batch_bags": batch_bags}
-    row["images_per_second"] = (len(train.index) + len(val.index)) / row["seconds"]
-    print(f"{name}: {row['seconds']:.4f} s per epoch, {row['images_per_second']:.0f} images/s", flush=True)
-    return row
 
 
 def bag_sizes(tiny: bool) -> dict[str, np.ndarray]:
@@ -353,15 +325,6 @@ def ragged_beside_equal(side: int, tiny: bool) -> dict:
     return rows
 
 
-def growth_cases(tiny: bool) -> dict[str, np.ndarray]:
-    if tiny:
-        return {"8 bags of 4": np.full(8, 4), "ragged 1 to 6": np.arange(1, 7)}
-    cases = {f"{n} bags of 64": np.full(n, 64) for n in (100, 400, 1600, 6400)}
-    cases |= {f"{25_600 // size} bags of {size}": np.full(25_600 // size, size) for size in (1, 16, 256, 4096)}
-    cases["400 ragged bags of 1 to 127"] = np.random.default_rng(0).integers(1, 128, 400)
-    return cases
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
@@ -380,18 +343,14 @@ def main() -> None:
         "environment": environment(),
         "epoch_seconds": {},
         "loops": {},
-        "ladder": {},
         "ragged_over_equal": {},
         "prediction": {},
-        "growth": [],
     }
     networks = [(side, backbone) for side in sides for backbone in backbones]
     for side, backbone in networks if "loops" in options.parts else []:
         row = result["loops"][f"{side}x{side} {backbone}"] = four_loops(side, backbone, bags, size, epochs, device)
         result["epoch_seconds"] = result["epoch_seconds"] or {name: loop["seconds"] for name, loop in row.items()}
         write_json(options.out, result)
-    if "ladder" in options.parts:
-        result["ladder"] = ladder(sides[0], backbones[0], bags, size, max(epochs // 2, 2))
     if "ragged" in options.parts:
         result["ragged_over_equal"] = ragged_beside_equal(sides[0], options.tiny)
         write_json(options.out, result)
@@ -399,10 +358,6 @@ def main() -> None:
         rates = prediction(64 if options.tiny else 102_400, side, backbone, device)
         result["prediction"][f"{side}x{side} {backbone}"] = rates
         write_json(options.out, result)
-    for name, sizes in growth_cases(options.tiny).items() if "growth" in options.parts else []:
-        for bags_per_step in (64, 512) if sizes.max() == 1 else (64,):  # 64 as in the paper
-            result["growth"].append(grown(name, sizes, sides[0], backbones[0], max(epochs // 3, 2), bags_per_step))
-            write_json(options.out, result)
     print(json.dumps({name: round(seconds, 4) for name, seconds in result["epoch_seconds"].items()}))
 
 

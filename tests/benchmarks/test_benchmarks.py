@@ -1,6 +1,5 @@
 """The code of the benchmarks runs: small, on any machine. The measured values are not tested here."""
 
-import importlib
 import json
 import runpy
 import sys
@@ -42,7 +41,6 @@ def test_speed_runs_small(run, tmp_path):
     assert set(result["epoch_seconds"]) == {"published", "eager", "shipped", "floor"}
     assert all(seconds > 0 for seconds in result["epoch_seconds"].values())
     assert result["commit"] == "abc"
-    assert len(result["growth"]) == 2
     assert all(rates["stream"] > 0 and rates["forward"] > 0 for rates in result["prediction"].values())
 
 
@@ -64,47 +62,18 @@ def test_a_process_is_measured_with_its_children(helpers):
 
 
 @pytest.mark.usefixtures("one_process")
-def test_census_writes_its_lines_and_tables_and_continues(run, tmp_path):
+def test_the_default_is_measured_beside_other_rows_and_continues(run, tmp_path):
     out = tmp_path / "runs.jsonl"
     words = ["digits", "--folds", "0", "--scenarios", "large", "--tiny", "--device", "cpu", "--jobs", "1"]
     words += ["--work", tmp_path / "work", "--out", out, "--commit", "abc"]
-    run("census.py", *words, "--lines", "supervised")
+    run("default.py", *words, "--rows", "supervised")
     first = out.read_text()
-    run("census.py", *words, "--lines", "supervised,augmented")
+    run("default.py", *words, "--rows", "supervised,default")
     assert out.read_text().startswith(first), "a training that has a line is not run again"
     lines = lines_of(out)
-    assert [(line["line"], line["method"], line["commit"]) for line in lines] == [
-        ("supervised", "supervised", "abc"),
-        ("augmented", "log-mean", "abc"),
-    ]
-    assert {"heads.csv", "summary.csv", "worth-digits.svg"} <= {path.name for path in tmp_path.iterdir()}
-
-
-@pytest.mark.usefixtures("one_process")
-def test_difficulty_varies_one_property_at_a_time(helpers, monkeypatch, tmp_path):
-    difficulty = importlib.import_module("difficulty")
-    planned = difficulty.cells("digits")
-    asked = [one.model_dump_json() for one in planned.values()]
-    assert len(set(asked)) == len(asked), "a point that axes share is run once"
-    assert {one.settings["training.epochs"] * one.bags.bags for one in planned.values()} == {difficulty.BAGS_SEEN}
-    for axis in difficulty.AXES.values():
-        for point in axis.points():
-            others = {name: value for name, value in point.items() if name not in {axis.variable, *axis.fixed}}
-            assert others.items() <= difficulty.BASE.items()
-    monkeypatch.setattr(difficulty, "AXES", {"bags": difficulty.Axis("bags", (20,), "training bags")})
-    monkeypatch.setattr(difficulty, "BASE", difficulty.BASE | {"bags": 20, "bag_size": 8})
-    monkeypatch.setattr(difficulty, "BAGS_SEEN", 40)
-    out = tmp_path / "out" / "results.jsonl"
-    words = ["--methods", "log-mean", "--folds", "0", "--device", "cpu", "--jobs", "1", "--work", tmp_path / "work"]
-    monkeypatch.setattr(sys, "argv", ["difficulty.py", "digits", *map(str, words), "--out", str(out)])
-    difficulty.main()
-    assert [line["epochs"] for line in lines_of(out)] == [2, 2]
-    assert {path.name for path in out.parent.iterdir()} == {
-        "results.jsonl",
-        "difficulty.csv",
-        "difficulty.md",
-        "difficulty-bags.svg",
-    }
+    assert [(line["row"], line["commit"]) for line in lines] == [("supervised", "abc"), ("default", "abc")]
+    (row,) = (tmp_path / "table.md").read_text().splitlines()[2:]
+    assert f"{lines[1]['instance_accuracy']:.3f}" in row
 
 
 def test_files_that_are_made_from_raw_files_are_theirs(run):
