@@ -26,7 +26,7 @@ SMALL = "--scenario large --classes 3 --bags 16 --bag-size 8 --batch-bags 4 --ep
 LARGER = "--scenario large --classes 4 --bags 40 --bag-size 12"
 HEAD = "--set census.head.epochs=20"
 PRETRAIN = "--set pretrained.pretrain.epochs=2 --set pretrained.pretrain.batch_bags=64 --set pretrained.search_epochs=1"
-SOME_LABELS = "--wrong-labels 0.1 --use-instance-labels --instance-labels 3"
+SOME_LABELS = "--wrong-labels 0.1 --instance-labels 3"
 RUNS = {  # commands, without --device and --out
     "quick": "study digits --recipe quick --methods all --scenarios large --classes 4 --bags 40 --bag-size 12"
     " --batch-bags 8 --epochs 6 --jobs 1",

@@ -1,4 +1,4 @@
-"""--use-instance-labels: a few labelled instances beside the bags, only where the user asks."""
+"""--instance-labels: a few labelled instances beside the bags, only where the user asks."""
 
 import json
 
@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+import majority
 from majority import InputError, train
 from majority.run.config import RunConfig
 from majority.run.data import read_data
+from majority.run.instance_labels import trained_instances
 
 QUICK = ("--recipe", "quick", "--epochs", "2", "--device", "cpu")
 
@@ -43,17 +45,17 @@ def test_a_column_with_empty_cells_is_learned_only_if_the_user_asks(tmp_path):
     plain, ignored = train_quick(tmp_path / "none.csv"), train_quick(tmp_path / "some.csv")
     assert not differ(weights_of(plain), weights_of(ignored)), "without the flag nothing reads them"
     assert "used_instance_labels" not in ignored.result
-    used = train_quick(tmp_path / "some.csv", use_instance_labels=True)
+    used = train_quick(tmp_path / "some.csv", instance_labels="all")
     assert differ(weights_of(used), weights_of(plain))
     assert 0 < used.result["used_instance_labels"] < 20, "those of training bags"
     with pytest.raises(InputError, match="no instance of the training bags has a label"):
-        train_quick(tmp_path / "none.csv", use_instance_labels=True)
+        train_quick(tmp_path / "none.csv", instance_labels="all")
 
 
 def test_the_page_and_the_card_say_so_and_figures_leave_them_out(tmp_path, majority):
     out = tmp_path / "run"
     words = ("--scenario", "small", "--bags", "20", "--bag-size", "8", "--out", out)
-    code, shown, error = majority("train", "digits", "--use-instance-labels", "--instance-labels", "2", *words, *QUICK)
+    code, shown, error = majority("train", "digits", "--instance-labels", "2", *words, *QUICK)
     assert code == 0, error
     assert "labels of 20 instances" in shown
     result = json.loads((out / "result.json").read_text())
@@ -61,7 +63,7 @@ def test_the_page_and_the_card_say_so_and_figures_leave_them_out(tmp_path, major
     assert "known_instances" not in result["test"], "no instance of a benchmark is in two parts"
     page = (out / "report.html").read_text()
     assert "those of 20 instances of training bags were used in training" in page
-    assert "--use-instance-labels --instance-labels 2" in page
+    assert "--instance-labels 2" in page
     card = (out / "model-card.md").read_text()
     assert "those of 20 instances of training bags" in card
     code, shown, error = majority("evaluate", out, "--all", "--device", "cpu")
@@ -77,7 +79,7 @@ def test_an_image_that_is_also_in_a_test_bag_is_left_out_there(tmp_path):
     for name in {row[2] for row in rows}:
         Image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)).save(tmp_path / name)
     pd.DataFrame(rows, columns=["bag", "bag_label", "path", "label"]).to_csv(tmp_path / "images.csv", index=False)
-    data = read_data(RunConfig.from_options(str(tmp_path / "images.csv"), folds=3, use_instance_labels=True))
+    data = read_data(RunConfig.from_options(str(tmp_path / "images.csv"), folds=3, instance_labels="all"))
     (shared,) = np.flatnonzero(data.source.paths == "shared.png")
     train, val, test = data.parts
     for bags in (val, test):
@@ -89,7 +91,7 @@ def test_an_image_that_is_also_in_a_test_bag_is_left_out_there(tmp_path):
 
 def test_all_bags_and_all_their_labels_at_the_end(tmp_path):
     write_table(tmp_path / "some.csv", lambda bag, row: row == 0)
-    run = train_quick(tmp_path / "some.csv", use_instance_labels=True, refit=True, out=tmp_path / "run")
+    run = train_quick(tmp_path / "some.csv", instance_labels="all", refit=True, out=tmp_path / "run")
     assert run.result["used_instance_labels"] == 18
     assert run.result["test"]["known_instances"] == 6, "labels of test bags are for figures of the first classifier"
 
@@ -97,15 +99,14 @@ def test_all_bags_and_all_their_labels_at_the_end(tmp_path):
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        (("--use-instance-labels",), ["every instance of a benchmark set has a label", "instance_labels 5"]),
-        (("--instance-labels", "5"), ["only with use_instance_labels"]),
-        (("--use-instance-labels", "--instance-labels", "0"), ["instance_labels is 0", "from 1"]),
+        (("--instance-labels", "all"), ["every instance of a benchmark set has a label", "e.g. 5"]),
+        (("--instance-labels", "0"), ["instance_labels is 0", "from 1"]),
         (
-            ("--use-instance-labels", "--instance-labels", "5", "--method", "supervised"),
+            ("--instance-labels", "5", "--method", "supervised"),
             ["method supervised is a reference method", "leave them out"],
         ),
         (
-            ("--use-instance-labels", "--instance-labels", "5", "--recipe", "mpem"),
+            ("--instance-labels", "5", "--recipe", "mpem"),
             ["recipe mpem cannot learn a part of them", "quick, paper, augmented, census"],
         ),
     ],
@@ -114,4 +115,61 @@ def test_what_is_refused(words, facts, tmp_path, majority):
     code, _, error = majority("train", "digits", *words, "--out", tmp_path / "run")
     assert code == 2
     assert all(fact in error for fact in facts), error
+    assert not (tmp_path / "run").exists()
+
+
+def write_answers(path, run, **answer_by_row):
+    """Answers to an audit with the truth: the first three instances of a bag are of the class that wins."""
+    answers = majority.audit(run, labels=30).to_label
+    truth = zip(answers.bag, answers.instance, strict=True)
+    answers["answer"] = ["ab"[(int(bag[1:]) + (int(row) % 5 > 2)) % 2] for bag, row in truth]
+    for row, answer in answer_by_row.items():
+        answers.loc[int(row[1:]), "answer"] = answer
+    answers.to_csv(path, index=False)
+    return set(zip(answers.bag, answers.instance, strict=True))
+
+
+def test_answers_of_an_audit_are_learned_and_recorded(tmp_path):
+    write_table(tmp_path / "bags.csv", lambda bag, row: True)
+    source, options = tmp_path / "bags.csv", {"folds": 3, "fold": 1}
+    audited = train_quick(source, folds=3, fold=0)
+    answered = write_answers(tmp_path / "answers.csv", audited)
+    assert not trained_instances(audited.folder)
+    run = train_quick(source, **options, instance_labels=tmp_path / "answers.csv", out=tmp_path / "run")
+    learned = trained_instances(run.folder)
+    assert learned, "the answers about training bags of this fold"
+    assert learned <= answered
+    assert run.result["used_instance_labels"] == len(learned)
+    assert differ(weights_of(run), weights_of(train_quick(source, **options)))
+    write_answers(tmp_path / "answers.csv", audited, i0="")
+    with pytest.raises(InputError, match="holds another run"):
+        train_quick(source, **options, instance_labels=tmp_path / "answers.csv", out=tmp_path / "run")
+
+
+def test_answers_about_test_bags_are_learned_in_the_training_on_all_bags(tmp_path):
+    write_table(tmp_path / "bags.csv", lambda bag, row: False)
+    answered = write_answers(tmp_path / "answers.csv", train_quick(tmp_path / "bags.csv"))
+    with pytest.raises(InputError, match="no answer is about an instance of a training bag"):
+        train_quick(tmp_path / "bags.csv", instance_labels=tmp_path / "answers.csv")
+    run = train_quick(tmp_path / "bags.csv", instance_labels=tmp_path / "answers.csv", refit=True)
+    assert not trained_instances(run.folder), "the classifier for its own bags has not seen them"
+    assert trained_instances(run.folder, str(tmp_path / "bags.csv")) == answered
+    assert not trained_instances(run.folder, "other.csv")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "facts"),
+    [
+        ("answer", "c", ["is c, which is no class", "a, b"]),
+        ("bag", "b99", ["the source has no bag b99"]),
+        ("instance", "999", ["instance 999", "no such instance"]),
+        ("answer", "", ["names no class"]),
+    ],
+)
+def test_answers_that_do_not_fit_the_bags(column, value, facts, tmp_path):
+    write_table(tmp_path / "bags.csv", lambda bag, row: False)
+    pd.DataFrame({"bag": ["b0"], "instance": ["0"], "answer": ["a"]} | {column: [value]}).to_csv(tmp_path / "a.csv")
+    with pytest.raises(InputError) as raised:
+        train_quick(tmp_path / "bags.csv", instance_labels=tmp_path / "a.csv", out=tmp_path / "run")
+    assert all(fact in str(raised.value) for fact in facts), raised.value
     assert not (tmp_path / "run").exists()

@@ -142,6 +142,11 @@ def instance_ids(bags: Bags, positions: np.ndarray, source: Source | None) -> tu
     return "instance", bags.index[positions]
 
 
+def instance_numbers(bags: Bags, positions: np.ndarray, source: Source | None) -> np.ndarray:
+    """The numbers of the instances at these positions, also of those that a path identifies."""
+    return bags.index[positions] if (ids := instance_ids(bags, positions, source))[0] == "path" else ids[1]
+
+
 def _instance_rows(
     part: str,
     bags: Bags,

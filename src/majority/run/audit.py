@@ -29,6 +29,7 @@ from .audit_files import (
 from .audit_page import write_audit_page
 from .audit_population import Population, classifier_of, file_of, hash_of, make_record, make_table
 from .folder import classifier_file
+from .instance_labels import trained_instances
 from .report.page import AUDIT_FIGURES
 from .run_report import report_run
 from .train import TrainedRun
@@ -148,6 +149,11 @@ def read_audit(run: str | Path, answers: Path) -> Audit:
     if record.classifier != hash_of(classifier_of(Path(run), record.source)):
         cure = f"give the run that {answers.parent} was made for"
         raise InputError(f"{answers} has answers to an audit of another run than {run}: {cure}")
+    learned = set(zip(record.bags, record.instances, strict=True)) & trained_instances(Path(run), record.source)
+    if learned:
+        labels = count_noun(len(learned), "instance label")
+        what = f"{run} was trained on {labels} of the audit {answers.parent}"
+        raise InputError(f"{what}, which would count as right: audit it on instances that it has not learned")
     return Audit(record, read_table(answers)).read(answers)
 
 

@@ -14,7 +14,7 @@ from ..data.bags import Bags
 from ..errors import InputError
 from ..io import Source
 from ..io.custom import ColumnNames
-from ..io.predictions import instance_ids
+from ..io.predictions import instance_numbers
 from ..log import Log, no_log
 from ..predict.audit import Design, expected_right
 from ..predict.classifier import CLASSIFIER, AveragedClassifier, Classifier
@@ -113,7 +113,6 @@ def make_record(population: Population, labels: int) -> AuditRecord:
     identity = hashlib.sha256(f"{classifier} {design.seed}".encode() + design.stratum.astype("<i4").tobytes())
     bag_names = range(len(bags)) if bags.names is None else bags.names
     classes, predicted = population.classifier.classes, probabilities.argmax(axis=1)
-    kind, numbers = instance_ids(bags, drawn, population.source)  # as predictions number them
     return AuditRecord(
         audit=identity.hexdigest()[:8],
         classifier=classifier,
@@ -126,7 +125,7 @@ def make_record(population: Population, labels: int) -> AuditRecord:
         mean_probabilities=tuple(probabilities.mean(axis=0).tolist()),
         mean_confidence=float(probabilities.max(axis=1).mean()),
         bags=tuple(str(bag_names[bags.bag_of(int(i))]) for i in drawn),
-        instances=tuple(map(str, bags.index[drawn] if kind == "path" else numbers)),
+        instances=tuple(map(str, instance_numbers(bags, drawn, population.source))),
         strata=tuple(design.stratum[drawn].tolist()),
         probabilities=tuple(map(tuple, probabilities[drawn].tolist())),
     )

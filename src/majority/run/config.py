@@ -21,6 +21,8 @@ from .config_options import USUAL, P, Part, options_of
 from .config_text import as_words, plain, split_names
 
 SEED = "training.seed"
+ALL = "all"  # labels of instances
+CONTENTS = ("corrections", "answers")  # of the files of labels and instance_labels
 IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
 
 Count = Annotated[int, Ge(1), Le(10**8)]
@@ -115,25 +117,20 @@ class Labels(Part):
     """What training sees of the labels."""
 
     title: ClassVar[str] = "Labels"
+    hidden: ClassVar[tuple[str, ...]] = ("answers",)
     background: Annotated[Name | None, USUAL] = None
     """A class that is not counted for the majority and is never a bag label."""
     background_share: Share | None = None
     """Its share of all instances, if it is known."""
-    use_instance_labels: bool = False
-    """Also train on known instance labels of training bags (column label); metrics exclude these instances."""
-    instance_labels: Count | None = None
-    """With use_instance_labels: use at most so many labels per class (default: all)."""
-
-    @property
-    def learns_instances(self) -> bool:
-        return self.use_instance_labels
+    instance_labels: Count | Name | None = None
+    """Also learn known classes of instances of training bags: all, or so many per class, of the column label, or a file
+    of answers to an audit; metrics exclude these instances."""
+    answers: dict[str, dict[str, str]] | None = None  # the content of that file: class by bag and instance
 
     @model_validator(mode="after")
     def _belong_together(self) -> Self:
         if self.background_share is not None and self.background is None:
             raise InputError("background_share: name the background too (background)")
-        if self.instance_labels is not None and not self.use_instance_labels:
-            raise InputError("instance_labels: training uses labels of instances only with use_instance_labels")
         return self
 
 
@@ -238,9 +235,9 @@ class RunConfig(Part):
                 raise InputError(
                     "refit is for your own bags; a benchmark needs bags that were not trained on: leave it out"
                 )
-            if labels.use_instance_labels and labels.instance_labels is None:
-                what = "use_instance_labels: every instance of a benchmark set has a label"
-                raise InputError(f"{what}: say how many per class to use, e.g. instance_labels 5")
+            if isinstance(labels.instance_labels, str):
+                what = f"instance_labels is {labels.instance_labels}: every instance of a benchmark set has a label"
+                raise InputError(f"{what}: say how many per class to use, e.g. 5")
         elif self.refit and bags.folds is not None:
             raise InputError(
                 "refit with folds: `majority predict` averages the classifiers of all folds: leave out refit"
@@ -254,7 +251,7 @@ class RunConfig(Part):
 
     def facts_of_bags(self) -> dict[str, Any]:
         """The options that say which bags there are and what training sees of them, also those that are the default."""
-        facts = self.bags.model_dump(exclude={"kind"}) | self.labels.model_dump(exclude={"background_share"})
+        facts = self.bags.model_dump(exclude={"kind"}) | self.labels.model_dump(exclude={"background_share", "answers"})
         return facts | ({"labels": None} if facts["labels"] == "winner" else {})
 
     def with_options(self, **changes: Any) -> RunConfig:
@@ -276,7 +273,7 @@ class RunConfig(Part):
         "majority train 'my bags.csv' --method count --epochs 3"
         """
         options = with_shorthands(self.options())
-        options.pop("corrections", None)  # they are in the file of --labels
+        options = {name: value for name, value in options.items() if name not in CONTENTS}
         source = options.pop("source")
         return None if source == IN_MEMORY else shlex.join(["majority", "train", source, *as_words(options)])
 
@@ -298,7 +295,8 @@ class Machine(Part):
 OPTIONS = options_of(RunConfig, Shorthands, OwnBags, BenchmarkBags, Labels)  # of a run
 MACHINE = options_of(Machine)
 KINDS = {OwnBags, BenchmarkBags}
-KINDS_WITH = {name: KINDS & {*option.parts} or KINDS for name, option in OPTIONS.items()} | {"corrections": {OwnBags}}
+KINDS_WITH = {name: KINDS & {*option.parts} or KINDS for name, option in OPTIONS.items()}
+KINDS_WITH |= {name: {OwnBags} for name in CONTENTS}
 
 
 def _made(part: type[P], given: Mapping[str, Any], problems: list[str]) -> P:

@@ -61,13 +61,16 @@ def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo]) -> list
 
 def _sentence(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
     path = [str(step) for step in error["loc"] if step not in KINDS_OF_BAGS]
+    is_unknown = error["type"] == "extra_forbidden"
+    while not is_unknown and len(path) > 1 and path[-1] not in fields and path[-2] in fields:
+        path.pop()  # an item of the field, or one of its types
     name = ".".join(path) or "the content"
     cause = error.get("ctx", {}).get("error")
     if isinstance(cause, InputError):
         return f"{name}: {cause}" if path else str(cause)
     if error["type"] == "missing":
         return f"{name} is missing"
-    if error["type"] == "extra_forbidden":
+    if is_unknown:
         return unknown_option(path[-1], fields)
     needed = allowed(fields[path[-1]]) if path and path[-1] in fields else ""
     needed = needed or str(error["msg"]).removeprefix("Input should be ").replace("Input should", "it should")

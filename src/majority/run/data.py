@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..data.bags import Bags
-from ..data.joining import join
-from ..data.training_labels import has_usable_labels, use_instance_labels, used_instances, without_labels_of
 from ..errors import count_noun
 from ..io import CustomBags, LabelledSet, Parts, Source, load, names
 from ..io.custom.corrections import read_corrections
 from ..log import Log, no_log
 from ..nn.methods import sees_instance_labels
-from .config import IN_MEMORY, BenchmarkBags, OwnBags, RunConfig
+from .config import ALL, IN_MEMORY, BenchmarkBags, OwnBags, RunConfig
 from .corrections import correct
+from .instance_labels import InstanceLabels, read_answers
 
 
 class Data(NamedTuple):
@@ -24,11 +22,15 @@ class Data(NamedTuple):
 
     source: Source
     parts: Parts
-    left_out: tuple[Bags, ...]  # the bags that are in no part, if there are any
+    left_out: Bags | None  # the bags that are in no part
 
-    @property
-    def all_bags(self) -> list[Bags]:
-        return [*self.parts.present().values(), *self.left_out]
+    def for_training_on_all(self, config: RunConfig) -> dict[str, Bags]:
+        """All bags by part, with the labels that a training on all of them learns."""
+        parts = self.parts.present() | ({} if self.left_out is None else {"left out": self.left_out})
+        learned = InstanceLabels.of(config)
+        return (
+            {name: learned.in_training_on_all(bags, self.source) for name, bags in parts.items()} if learned else parts
+        )
 
 
 def has_own_bags(source: Source) -> bool:
@@ -36,13 +38,16 @@ def has_own_bags(source: Source) -> bool:
     return not isinstance(source, LabelledSet)
 
 
-def with_corrections(config: RunConfig) -> RunConfig:
-    """The same run with the content of its file of corrected labels."""
-    bags = config.bags
-    if isinstance(bags, BenchmarkBags) or bags.labels is None or bags.corrections is not None:
-        return config
-    corrections = read_corrections(Path(bags.labels).expanduser())
-    return config.model_copy(update={"bags": bags.model_copy(update={"corrections": corrections})})
+def with_files(config: RunConfig) -> RunConfig:
+    """The same run with the content of its files of corrected labels and of answers."""
+    bags, labels = config.bags, config.labels
+    if isinstance(bags, OwnBags) and bags.labels is not None and bags.corrections is None:
+        corrections = read_corrections(Path(bags.labels).expanduser())
+        bags = bags.model_copy(update={"corrections": corrections})
+    if labels.instance_labels not in (None, ALL) and isinstance(labels.instance_labels, str) and labels.answers is None:
+        answers = read_answers(Path(labels.instance_labels).expanduser())
+        labels = labels.model_copy(update={"answers": answers})
+    return config.model_copy(update={"bags": bags, "labels": labels})
 
 
 def path_of(bags: OwnBags | BenchmarkBags) -> str | None:
@@ -64,7 +69,7 @@ def read_data(config: RunConfig, source: Source | None = None, log: Log = no_log
         log(f"warning: {warning}")
     parts = make_parts(config, source, log)
     bags = source.left_out(parts, config.labels.background) if isinstance(source, CustomBags) else None
-    return Data(source, parts, () if bags is None else (bags,))
+    return Data(source, parts, bags)
 
 
 def make_parts(config: RunConfig, source: Source, log: Log = no_log) -> Parts:
@@ -77,30 +82,14 @@ def make_parts(config: RunConfig, source: Source, log: Log = no_log) -> Parts:
         parts = source.make_parts(**division, background=labels.background)
         if bags.corrections is not None:
             parts = correct(parts, bags.corrections, str(bags.labels), log)
-    return _with_training_labels(parts, config) if labels.learns_instances else parts
+    learned = InstanceLabels.of(config)
+    return learned.in_first_training(parts, source) if learned else parts
 
 
-def join_all(data: Data, config: RunConfig) -> Bags:
-    """All bags, to train on them once more; also with their instance labels if training uses all."""
-    everything, labels = join(data.all_bags), config.labels
-    uses_all = labels.learns_instances and labels.instance_labels is None
-    return use_instance_labels(everything) if uses_all and has_usable_labels(everything) else everything
-
-
-def _with_training_labels(parts: Parts, config: RunConfig) -> Parts:
-    """Of training bags only. Figures leave these instances out, also where they are in bags of other parts."""
-    train = use_instance_labels(parts.train, config.labels.instance_labels, config.bags.data_seed)
-    used = used_instances(train)
-    val, test = (bags and without_labels_of(bags, train.store, used) for bags in (parts.val, parts.test))
-    assert val is not None
-    return Parts(train, val, test)
-
-
-def log_left_out(left_out: Sequence[Bags], refit: bool, log: Log) -> None:
-    for bags in left_out:
-        until = " until the training on all bags" if refit else ""
-        what = "other bags of their groups are validation or test bags"
-        log(f"{count_noun(len(bags), 'bag')} without a label left out{until}: {what}")
+def log_left_out(bags: Bags, refit: bool, log: Log) -> None:
+    until = " until the training on all bags" if refit else ""
+    what = "other bags of their groups are validation or test bags"
+    log(f"{count_noun(len(bags), 'bag')} without a label left out{until}: {what}")
 
 
 def fingerprints(parts: Parts, method: str) -> list[str | None]:

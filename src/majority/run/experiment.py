@@ -11,6 +11,7 @@ import torch
 
 from ..data.bags import Bags
 from ..data.device import choose_device
+from ..data.joining import join
 from ..data.training_labels import used_instances
 from ..files import flatten, remove_leftovers, write_json, write_lines
 from ..io import Source
@@ -28,8 +29,9 @@ from ..training.validation import check_callbacks
 from ..version import __version__
 from .classified_bags import ClassifiedBags, classify_bags
 from .config import RunConfig
-from .data import Data, join_all, read_data, with_corrections
+from .data import Data, read_data, with_files
 from .folder import RESULT, has_started, open_run, read_config, read_result, run_lock
+from .instance_labels import write_trained
 from .plan import Planned, adapt, builder, check_config, log_start, plan_run, task_of, title_of
 from .record import RunRecord, check_same_run
 from .refit import remove_refit, resolve_refit
@@ -77,7 +79,7 @@ def run_experiment(
     with ExitStack() as held:
         from_first(lambda: held.enter_context(run_lock(folder)))
         before = from_first(lambda: read_config(folder) if has_started(folder) else None)
-        config = with_corrections(config)
+        config = with_files(config)
         data = in_turn(lambda: read_data(config, source, how.log))
         planned = in_turn(lambda: plan_run(config, data, before, how.device, how.log))
         _check_same_processes(planned.record)
@@ -103,7 +105,7 @@ def finished_result(config: RunConfig, folder: Path) -> dict[str, Any] | None:
     recipe = find_recipe(before.plan.recipe if config.recipe == DEFAULT else config.recipe)
     plan = adapt(recipe.plan_for(task_of(before)), config)
     changed = {"method": recipe.resolve_method(config.method), "refit": resolve_refit(config, before, recipe, None)}
-    requested = before.as_json() | changed | {"run": with_corrections(config), "plan": plan.as_dict()}
+    requested = before.as_json() | changed | {"run": with_files(config), "plan": plan.as_dict()}
     check_same_run(folder, before, RunRecord.model_validate(requested, strict=False))
     complete = (folder / RESULT).exists() and (folder / REPORT).exists() and not temporary_files(folder)
     return read_result(folder) if complete else None
@@ -137,7 +139,8 @@ def _write_classifier(folder: Path, classifier: Classifier, trained: Trained, co
 
 def _train_again(folder: Path, planned: Planned, data: Data, how: How, chosen: Trained) -> Trained:
     """Train on all bags, and write the classifier that is used for other bags."""
-    everything, source = join_all(data, planned.config), planned.config.bags.source
+    everything = join([*data.for_training_on_all(planned.config).values()])
+    source = planned.config.bags.source
     hint = " (leave it out with --no-refit, refit=False)" if planned.config.refit is None else ""
     what = f"training once more on all {len(everything):,} bags, to classify other bags{hint}"
     how.log(f"{what}; figures are those of the first training")
@@ -203,8 +206,12 @@ def write(
         facts["varied"] = dict(varied)
     if again is None:
         remove_refit(folder)
+        learned = {"train": data.parts.train}
     else:
-        facts |= {"refit_bags": sum(map(len, data.all_bags)), "refit_seconds": again.summary()["seconds"]}
+        learned = data.for_training_on_all(planned.config)
+        facts |= {"refit_bags": sum(map(len, learned.values())), "refit_seconds": again.summary()["seconds"]}
+    if planned.config.labels.instance_labels is not None:
+        write_trained(folder, learned, data.source)
     write_json(folder / RESULT, evaluated.figures | facts)
     write_report(folder, classifier, data.parts.present(), data.source, classified=evaluated.reported)
     return read_result(folder)
@@ -225,7 +232,7 @@ def about(planned: Planned, data: Data) -> dict[str, Any]:
         "data": bags,
         "plan": planned.plan.as_dict(),
         "task": planned.task._asdict(),
-        **({"used_instance_labels": used} if config.labels.learns_instances else {}),
+        **({"used_instance_labels": used} if config.labels.instance_labels is not None else {}),
         "version": __version__,
         "hardware": planned.record.environment.device,
     }

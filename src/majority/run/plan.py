@@ -64,7 +64,7 @@ def check_config(config: RunConfig) -> None:
     plan = reference.check_settings(config.settings, config.seed)
     if plan.backbone != "auto":
         check_backbone(plan.backbone)
-    if config.labels.learns_instances:
+    if config.labels.instance_labels is not None:
         reference.check_instance_labels(config.method)
     if config.like is not None and config.like not in known_sources():
         raise unknown_name("known source", config.like, known_sources(), option="like")
@@ -109,7 +109,11 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
     )
     planned = Planned(config, plan, task, stages, record, reason, build)
     planned = _check_bags(planned, data, before, log)
-    log_left_out(data.left_out, planned.record.refit, log)
+    if config.labels.answers is not None and not len(used_instances(train)) and not planned.record.refit:
+        what = f"instance_labels {config.labels.instance_labels}: no answer is about an instance of a training bag"
+        raise InputError(f"{what}: train once more on all bags, which learns the others (--refit, refit=True)")
+    if data.left_out is not None:
+        log_left_out(data.left_out, planned.record.refit, log)
     return planned
 
 
@@ -141,7 +145,7 @@ def log_start(planned: Planned, data: Data, device: str, log: Log) -> None:
     """What is worth knowing before the training."""
     config, plan, task, train = planned.config, planned.plan, planned.task, data.parts.train
     log(f"{planned.reason}; {train}")
-    if config.labels.learns_instances:
+    if config.labels.instance_labels is not None:
         used = count_noun(len(used_instances(train)), "instance")
         log(f"training also learns the labels of {used} of training bags; metrics exclude these instances")
     on_gpu_now = choose_device(device).type == "cuda"

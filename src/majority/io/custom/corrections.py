@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
 from ...errors import InputError
 from ...files import check_regular
 from .findings import Findings, UnreadableError
@@ -12,22 +14,29 @@ from .tables import TEXT_SUFFIXES, read_table
 BAG, CORRECTED = "bag", "corrected_label"
 
 
-def read_corrections(path: Path) -> dict[str, str]:
-    """The label by bag of a table with the columns `bag` and `corrected_label`; rows without a label are left out."""
-    if path.suffix.lower() not in TEXT_SUFFIXES:
-        raise InputError(f"labels {path}: give winner, top2, or a .csv file of `majority review`")
-    if not path.is_file():
-        raise InputError(f"labels {path}: there is no such file: check the path")
+def read_filled(
+    path: Path, columns: tuple[str, ...], option: str, made_by: str, optional: tuple[str, ...] = ()
+) -> pd.DataFrame:
+    """A table that people have filled in, with these columns as text; `made_by` is the command that wrote it."""
+    if path.suffix.lower() not in TEXT_SUFFIXES or not path.exists():
+        reason = "there is no such file" if path.suffix.lower() in TEXT_SUFFIXES else "its name ends in another way"
+        raise InputError(f"{option} {path}: give a .csv file of {made_by}: {reason}")
     check_regular(path)
     findings = Findings()
     try:
-        frame = read_table(path, (BAG, CORRECTED), findings)
+        frame = read_table(path, (*columns, *optional), findings)
     except UnreadableError:
         findings.raise_problems(path, for_classifier=True)
         raise
-    for name in (BAG, CORRECTED):
+    for name in columns:
         if name not in frame:
-            raise InputError(f"{path} has no column {name}: give a file of `majority review`")
+            raise InputError(f"{path} has no column {name}: give a file of {made_by}")
+    return frame
+
+
+def read_corrections(path: Path) -> dict[str, str]:
+    """The label by bag of a table with the columns `bag` and `corrected_label`; rows without a label are left out."""
+    frame = read_filled(path, (BAG, CORRECTED), "labels", "`majority review`")
     frame = frame[frame[CORRECTED] != ""]
     if not len(frame):
         raise InputError(f"{path} corrects nothing: write the right labels into the column {CORRECTED}")
