@@ -59,7 +59,6 @@ def test_a_size_that_reaches_the_end_exactly_is_in_the_range():
         ("tiny", 10, 64, r"'tiny' is unknown: use small, various, large or LOW,HIGH"),
         ("0.1", 10, 64, "unknown"),
         ("0.1,0.2,0.3", 10, 64, "unknown"),
-        (None, 10, 64, "scenario is None"),
         ((0.1, None), 10, 64, "unknown"),
         ("0.5,0.3", 10, 64, r"0\.5,0\.3 is not a range .* 0 <= LOW < HIGH <= 1"),
         ("0.5,1.1", 10, 64, "not a range"),

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import check_arguments
 from ..errors import InputError, count_noun
 from .background import add_background
 from .bag_folder import REQUIRED_ARRAYS, damaged_folder, read_bag_folder, write_bag_folder
@@ -71,7 +70,6 @@ class Bags:
     background: int | None = None  # the class that does not vote; see `with_background`
     training_labels: np.ndarray | None = None  # (n,) instance labels that training may see; see `training_labels.py`
 
-    @check_arguments
     def __init__(
         self,
         store: Store | Column,  # (N, height, width, channels) uint8 or (N, d) floating; may be on disk (stores.py)
@@ -117,7 +115,6 @@ class Bags:
     # ------------------------------------------------------------------ constructors
 
     @classmethod
-    @check_arguments
     def from_lists(
         cls,
         instances: Sequence[Any],
@@ -151,7 +148,6 @@ class Bags:
         )
 
     @classmethod
-    @check_arguments
     def from_table(
         cls,
         store: Store | Column,
@@ -196,7 +192,6 @@ class Bags:
         )
 
     @classmethod
-    @check_arguments
     def from_indices(
         cls,
         store: Store | Column,
@@ -374,7 +369,6 @@ class Bags:
         """Return the same bags without instance labels: all that training and model selection may see."""
         return self._with(instance_labels=None, true_classes=self.classes)
 
-    @check_arguments
     def with_background(self, name: str) -> Bags:
         """Return the same bags with one class that does not vote. A new class is appended to the classes.
 
@@ -397,7 +391,6 @@ class Bags:
         """The name of each bag, or its number if bags have no names."""
         return [str(number) for number in range(len(self))] if self.names is None else self.names.tolist()
 
-    @check_arguments
     def with_other_labels(self, labels: Mapping[int, str]) -> Bags:
         """Return the same bags, those with these numbers with another label. A runner-up of such a bag is left out.
 
@@ -418,7 +411,6 @@ class Bags:
             raise InputError(f"{describe(number)} gets the label {texts[number]}, the background: give another class")
         return self._with(bag_labels=self.bag_labels.with_others(bags, others))
 
-    @check_arguments
     def subset(self, bags: Column) -> Bags:
         """Return the bags with these numbers, in this order, or those selected by a mask. The store is not copied."""
         numbers = as_array(bags)
@@ -456,7 +448,6 @@ class Bags:
         alone = Bags(self.store, used, np.arange(len(used) + 1), np.zeros(len(used), np.int64), self.classes)
         return alone._with(background=self.background)
 
-    @check_arguments
     def split(self, fractions: Sequence[float], seed: int = 0) -> tuple[Bags, ...]:
         """Split into parts of these fractions, stratified by label. Bags of one group stay together.
 
@@ -490,7 +481,6 @@ class Bags:
 
     # ------------------------------------------------------------------ files
 
-    @check_arguments
     def save(self, folder: str | Path) -> Path:
         """Write a folder of .npy files and one bags.json (no pickle) with all instances that are in a bag."""
         used, index = np.unique(self.index, return_inverse=True)
@@ -502,7 +492,6 @@ class Bags:
         return write_bag_folder(folder, self.store, used, {"index": index, **arrays}, facts)
 
     @classmethod
-    @check_arguments
     def load(cls, folder: str | Path, in_place: bool = False) -> Bags:
         """Read what `save` wrote. With `in_place` the store stays on disk and is read on demand."""
         arrays, facts = read_bag_folder(folder, in_place)

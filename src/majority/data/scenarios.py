@@ -11,7 +11,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..arguments import check_arguments
 from ..errors import InputError
 from .bags import Bags
 from .instance_labels import UNKNOWN
@@ -32,7 +31,6 @@ TIES = ("lowest", "resample", "error")
 LABELS = ("winner", "top2")  # what bag labels say
 
 
-@check_arguments
 def majority_range(scenario: str | tuple[float, float], n_classes: int, size: int) -> tuple[float, float]:
     """Return the lowest and highest majority proportion of a scenario: a name, "LOW,HIGH" or (low, high).
 
@@ -61,7 +59,6 @@ def majority_range(scenario: str | tuple[float, float], n_classes: int, size: in
     return low, high
 
 
-@check_arguments
 def winner_weights(ratio: float, n_classes: int) -> np.ndarray:  # (C,)
     """Return a geometric `winner_prior`: the first class wins `ratio` times as often as the last.
 
@@ -75,7 +72,6 @@ def winner_weights(ratio: float, n_classes: int) -> np.ndarray:  # (C,)
     return ratio ** -np.linspace(0, 1, n_classes)
 
 
-@check_arguments
 def make_bags(
     store: Store | Column,  # (N, ...)
     labels: Column,  # (N,) class names or class numbers
@@ -171,7 +167,6 @@ def make_bags(
     return bags if background is None else bags.with_background(background)
 
 
-@check_arguments
 def make_labels_wrong(bags: Bags, share: float, rng: np.random.Generator) -> Bags:
     """Return the same bags, this share of them with another label, each of the other classes equally often.
 

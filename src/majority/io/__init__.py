@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from ..arguments import check_arguments
 from ..errors import InputError
 from ..files import missing_file
 from ..registry import load_plugins, register
@@ -84,7 +83,6 @@ def load(
     path_column: str | None = None,
     labels: bool = True,
 ) -> Source: ...
-@check_arguments
 def load(
     name_or_path: str | Path,
     image_size: int | None = None,
@@ -150,7 +148,6 @@ def describe() -> list[SourceInfo]:
     return [_describe(source) for source in SOURCES.values()]
 
 
-@check_arguments
 def check_source(
     source: str | Path,
     image_size: int | None = None,

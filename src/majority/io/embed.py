@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..data.device import instances_per_pass
 from ..data.instance_labels import UNKNOWN
@@ -30,7 +29,6 @@ from .encoders.network import Network, open_network
 SECONDS_BETWEEN_LINES = 20
 
 
-@check_arguments
 def embed(
     source: str | Path,
     model: str | Path,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..arguments import check_arguments
 from ..data.bags import Bags, check_not_only_together
 from ..errors import InputError
 from .base import IN_MEMORY, Parts, Source
@@ -41,7 +40,6 @@ class GivenParts:
     def warnings_for(self, background: str | None) -> list[str]:
         return []
 
-    @check_arguments
     def make_parts(self, *, background: str | None = None, **choices: object) -> Parts:
         """The parts as they were given. Every choice that would make or divide bags is refused."""
         refused = sorted(name for name, value in choices.items() if value)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..errors import InputError
 from ..files import write_atomically
@@ -59,7 +58,6 @@ def check_not_source(path: Path, sources: Iterable[str]) -> None:
             )
 
 
-@check_arguments
 def write_predictions(
     path: str | Path,
     classifier: Classifier,

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..arguments import check_arguments
 from ..data.background import Background
 from ..data.bags import Bags
 from ..data.labels import BagLabels
@@ -162,7 +161,6 @@ class Model(nn.Module):
         return output
 
 
-@check_arguments
 def build_model(
     train: Bags,
     method: str = DEFAULT_METHOD,

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 import numpy as np
 from torch import nn
 
-from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..data.device import choose_device
 from ..data.winners import lead_of, majority_of
@@ -59,7 +58,6 @@ class Classifier:
     Classifier(method log-mean, instances of shape (2,), classes: cat, dog)
     """
 
-    @check_arguments
     def __init__(
         self, model: Model, device: str = "auto", columns: Sequence[str] | None = None, temperature: float = 1.0
     ):
@@ -115,7 +113,6 @@ class Classifier:
 
     # ------------------------------------------------------------------ bags
 
-    @check_arguments
     def stream(self, bags: Bags, calibrated: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield a few bags at a time: their numbers (b,) and the probabilities of their instances (n, C)."""
         self.model.spec.check(bags.store)
@@ -125,7 +122,6 @@ class Classifier:
                 logs = (logs / self.temperature).log_softmax(dim=1)
             yield batch.bags, logs.exp().cpu().numpy()
 
-    @check_arguments
     def predict_bags(self, bags: Bags, abstain_below: float | None = None) -> BagPredictions:
         """Count the predicted classes in each bag; of weighted instances, the largest sum of weights is the majority.
 
@@ -153,7 +149,6 @@ class Classifier:
 
     # ------------------------------------------------------------------ files
 
-    @check_arguments
     def save(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:
         """Write one .safetensors file."""
         path = Path(path)
@@ -168,7 +163,6 @@ class Classifier:
         return path
 
     @classmethod
-    @check_arguments
     def load(cls, path: str | Path, device: str = "auto", backbone: nn.Module | None = None) -> Classifier:
         """Read a file that `save` has written, or the classifier of a run folder: as in `majority predict` for other
         bags, the one that was trained on all bags, if there is one. A custom backbone must be passed again."""

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..data.batches import Batch
 from ..data.device import choose_device, instances_per_pass
@@ -69,7 +68,6 @@ def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:
     return Predictions(of_bags, counts, classes, confidence, weighted)
 
 
-@check_arguments
 def evaluate(model: Model, bags: Bags, device: str = "auto") -> Outcome:
     """Compare the predictions of the model with the labels of the bags, and with instance labels where they are known.
 

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..arguments import check_arguments
 from ..data.validation import needs_double
 from ..errors import InputError
 from ..files import write_atomically
@@ -30,7 +29,6 @@ TOLERANCE = 1e-4
 EXPORTER = "torch.onnx"  # its logger reports operators that are not used here
 
 
-@check_arguments
 def export_onnx(classifier: Classifier, path: str | Path, about: dict[str, Any] | None = None) -> Path:
     """Write the instance classifier as one .onnx file for any number of instances.
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..errors import InputError
 from ..files import file_names, write_atomically
@@ -33,7 +32,6 @@ class MapFiles(NamedTuple):
     instances: int
 
 
-@check_arguments
 def write_maps(
     folder: str | Path,
     classifier: Classifier,

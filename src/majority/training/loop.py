@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..arguments import check_arguments
 from ..data.bags import Bags
 from ..data.batches import Batch
 from ..data.device import choose_device, is_out_of_memory, make_current, seed_generators
@@ -49,7 +48,6 @@ from .validation import (
 COMPILED_FROM = 10_000_000  # instances in all epochs: from here on, compilation saves more time than it takes
 
 
-@check_arguments
 def fit(
     model: Model,
     train: Bags,

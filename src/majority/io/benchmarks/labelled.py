@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...arguments import check_arguments
 from ...data.bags import Bags
 from ...data.scenarios import BACKGROUND_SHARES, make_bags, make_labels_wrong, winner_weights
 from ...data.validation import as_integers, check_lengths, check_store, encode_labels, is_sized
@@ -100,7 +99,6 @@ class LabelledSet:
             return list(order[: each * N_FOLDS].reshape(each, N_FOLDS).T)
         return list(order[: each * N_FOLDS].reshape(N_FOLDS, each))
 
-    @check_arguments
     def make_parts(
         self,
         *,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...arguments import check_arguments
 from ...data.bags import Bags, check_not_only_together
 from ...data.splitting import group_split, stratified_split
 from ...errors import InputError
@@ -64,7 +63,6 @@ class CustomBags:
         untrue = None if background is None else self.class_warnings.get(background)
         return [warning for warning in self.warnings if warning != untrue]
 
-    @check_arguments
     def make_parts(
         self,
         *,

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image, ImageFile, ImageOps, TiffImagePlugin, UnidentifiedImageError
 
-from ...arguments import check_arguments
 from ...cores import usable_cores
 from ...data.stores import Store
 from ...errors import InputError
@@ -181,7 +180,6 @@ def _alias_numbers(folder: Path, names: Sequence[str]) -> dict[int, int]:
     return {number[name]: number[first] for name, first in resolve_aliases(folder, names).items() if name != first}
 
 
-@check_arguments
 def read_image(path: str | Path, shape: tuple[int, int, int]) -> np.ndarray:
     """Read an image file as a classifier of this instance shape read its training images: uint8 (height, width,
     channels).

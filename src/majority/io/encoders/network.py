@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ...arguments import check_arguments
 from ...data.device import instances_per_pass
 from ...errors import InputError
 from ...nn.backbones import TIMM
@@ -46,7 +45,6 @@ class Network:
         return np.ascontiguousarray(scaled.transpose(0, 3, 1, 2))
 
 
-@check_arguments
 def open_network(
     model: str | Path,
     weights: str | Path | None = None,

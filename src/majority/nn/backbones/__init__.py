@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...arguments import check_arguments
 from ...descriptions import BACKBONES as ABOUT
 from ...errors import InputError
 from ...registry import Registry, register
@@ -138,7 +137,6 @@ def check_backbone(name: str) -> None:
         BACKBONES.find(name, f", or {TIMM}NAME")
 
 
-@check_arguments
 def create_backbone(name: str, shape: tuple[int, ...], **options: Any) -> nn.Module:
     """Create an untrained backbone for instances of this shape, (d,) or (channels, height, width).
 

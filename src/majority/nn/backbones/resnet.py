@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, pixel_unshuffle
 
-from ...arguments import check_arguments
 from ...errors import InputError
 from .norm import BatchNorm2d
 
@@ -108,7 +107,6 @@ def blockwise_conv(x: Tensor, weight: Tensor) -> Tensor:
     return conv2d(blocks, pixel_unshuffle(pad(weight, (0, 1, 0, 1)), 2))
 
 
-@check_arguments
 def load_weights(backbone: nn.Module, path: str | Path) -> None:
     """Load weights from a local .safetensors, .pth or .pt file, such as torchvision's resnet18.
 
