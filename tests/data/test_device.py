@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from majority.data.bags import Bags
-from majority.data.batches import ResidentLoader
 from majority.data.device import (
     as_supported,
     choose_device,
@@ -16,7 +15,7 @@ from majority.data.device import (
     seed_generators,
     widest_float,
 )
-from majority.data.streaming import StreamedLoader, stream_loader
+from majority.data.loader import BagLoader, one_pass
 from majority.errors import InputError
 
 MPS = torch.device("mps")
@@ -84,11 +83,10 @@ def test_stores_of_float64_are_loaded_as_float32_on_mps(monkeypatch):
     moved = []
     monkeypatch.setattr(torch.Tensor, "to", lambda tensor, device, **how: moved.append((device, how)) or tensor)
     bags = Bags.from_lists([np.ones((3, 2)), np.zeros((1, 2))], ["a", "b"])
-    for loader in (stream_loader(bags, MPS), StreamedLoader(bags, MPS)):
+    for loader in (one_pass(bags, MPS), BagLoader(bags, MPS, stream=True)):
         batch = next(iter(loader.in_order(10)))
         assert batch.instances.dtype == torch.float32
         assert batch.target.labels.tolist() == [0, 1]
-    assert isinstance(stream_loader(bags, MPS), ResidentLoader)
     assert {device for device, _ in moved} == {MPS}
     assert not any(how.get("non_blocking") for _, how in moved), "only pinned memory may be copied without waiting"
 

@@ -11,8 +11,8 @@ from scipy.stats import norm
 
 from majority import Bags, InputError, Settings, build_model, fit
 from majority.data.background import Background
+from majority.data.loader import BagLoader
 from majority.data.segments import Segments
-from majority.data.streaming import make_loader
 from majority.data.targets import Target
 from majority.losses import BagOutput, VotingLoss
 from majority.nn.heads import Head
@@ -154,6 +154,6 @@ def test_batches_have_the_weights_of_their_instances():
     """Also if a random part of a bag is taken; here, the first feature of an instance is its weight."""
     bags = weighted_bags([[1, 2, 3], [1, 1], [2, 5, 2, 4, 2], [1, 3, 1, 3]])
     bags.store[:, 0] = bags.weights
-    for batch in make_loader(bags, torch.device("cpu")).shuffled(2, np.random.default_rng(0), 3):
+    for batch in BagLoader(bags, torch.device("cpu")).shuffled(2, np.random.default_rng(0), 3):
         expected = [of_bag / of_bag.mean() for of_bag in batch.instances[:, 0].split(batch.segments.sizes.tolist())]
         torch.testing.assert_close(batch.segments.scaled_weights, torch.cat(expected))

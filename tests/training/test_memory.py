@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from majority import Bags, Settings, build_model
-from majority.data.streaming import make_loader
+from majority.data.loader import BagLoader
 from majority.training import memory
 from majority.training.memory import BACKWARD_FACTOR, free_bytes, largest_step, step_bytes
 from majority.training.objectives import BagLoss
@@ -87,7 +87,7 @@ def test_the_estimate_covers_a_measured_step_and_is_not_far_above_it(tmp_path):
     model, settings = build_model(bags, "log-mean", "cnn"), Settings(batch_bags=5)
     estimate = step_bytes(model, bags, settings)
     model.train().to(memory_format=torch.channels_last)
-    (batch,) = make_loader(bags, torch.device("cpu")).shuffled(settings.batch_bags, rng)
+    (batch,) = BagLoader(bags, torch.device("cpu")).shuffled(settings.batch_bags, rng)
 
     def step():
         losses, _ = BagLoss().losses(model, batch, None)

@@ -8,7 +8,7 @@ import torch
 
 from majority import Bags, Settings, build_model, evaluate, fit
 from majority.data.labels import BagLabels
-from majority.data.streaming import make_loader
+from majority.data.loader import BagLoader
 from majority.errors import InputError
 from majority.losses import BagOutput
 from majority.predict.evaluate import outputs
@@ -117,7 +117,7 @@ def test_the_two_views_are_drawn_separately():
     bags, seen = images(), []
     model = build_model(bags, "log-mean", "cnn")
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-    (batch,) = make_loader(bags.one_per_instance(), torch.device("cpu")).in_order(9_999)
+    (batch,) = BagLoader(bags.one_per_instance(), torch.device("cpu")).in_order(9_999)
     augment = partial(Augment(VIEWS), generator=torch.default_generator)
     Contrastive(model.backbone.out_features).losses(model, batch, augment)
     first, second = seen[0].chunk(2)
@@ -228,7 +228,7 @@ def test_the_mean_of_the_best_epoch_or_after_distillation_of_the_last_is_kept(ma
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
     assert not objective.mean.training
     assert not any(parameter.requires_grad for parameter in objective.mean.parameters())
-    (batch,) = make_loader(val.without_instance_labels(), torch.device("cpu")).in_order(9_999)
+    (batch,) = BagLoader(val.without_instance_labels(), torch.device("cpu")).in_order(9_999)
     ((_, output),) = outputs(model, [batch])
     loss = model.head.losses(output, batch.segments, batch.target).mean().item()
     losses = [record["val_loss"] for record in fitted.history]
@@ -288,7 +288,7 @@ def test_the_target_of_a_mixed_view_is_both_instances():
     seen, projected = [], []
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
     objective.projection.register_forward_hook(lambda module, given, output: projected.append(output))
-    (batch,) = make_loader(bags, torch.device("cpu")).in_order(9_999)
+    (batch,) = BagLoader(bags, torch.device("cpu")).in_order(9_999)
     torch.manual_seed(0)
     losses, _ = objective.losses(model, batch, None)
     parts, alone = seen[0].chunk(2)
@@ -312,7 +312,7 @@ def test_mixed_instances_have_mixed_soft_labels():
     seen, predicted = [], []
     model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
     model.head.register_forward_hook(lambda module, given, output: predicted.append(output.instance_log_probs))
-    (batch,) = make_loader(bags.without_instance_labels(), torch.device("cpu"), soft_labels=soft_labels).in_order(9_999)
+    (batch,) = BagLoader(bags.without_instance_labels(), torch.device("cpu"), soft_labels=soft_labels).in_order(9_999)
     torch.manual_seed(0)
     losses, _ = Distill(model, mixup=0.5).losses(model, batch, None)
     parts = seen[0]
@@ -381,7 +381,7 @@ def test_the_loss_of_instance_labels_counts_every_instance_once():
     bags = Bags(store, index, [0, 3, 4, 6], [0, 1, 2], ["a", "b", "c"])
     labels = np.array([2, 0, -1, 2, -1, 1])
     bags = bags._with(training_labels=labels)
-    (batch,) = make_loader(bags, torch.device("cpu")).in_order(9_999)
+    (batch,) = BagLoader(bags, torch.device("cpu")).in_order(9_999)
     log_probs = torch.randn(6, 3, generator=torch.Generator().manual_seed(0)).log_softmax(dim=1)
     expected = []
     for rows in ([0, 1, 2], [3], [4, 5]):
@@ -393,6 +393,6 @@ def test_the_loss_of_instance_labels_counts_every_instance_once():
 
 def test_filling_does_not_count_as_a_labelled_instance():
     bags = images()._with(training_labels=np.zeros(24, np.int64))
-    (batch,) = make_loader(bags, torch.device("cpu")).shuffled(8, np.random.default_rng(0), fill=True)
+    (batch,) = BagLoader(bags, torch.device("cpu")).shuffled(8, np.random.default_rng(0), fill=True)
     log_probs = torch.full((batch.segments.n, 2), -1.0)
     assert instance_losses(BagOutput(log_probs, torch.zeros(6, 2)), batch.segments, batch.target).tolist() == [4.0] * 6

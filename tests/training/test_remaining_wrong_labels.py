@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from majority import Bags, build_model
-from majority.data.streaming import make_loader
+from majority.data.loader import BagLoader
 from majority.training.objectives import BagLoss
 
 
@@ -16,7 +16,7 @@ def test_random_weights_learn_from_labels_of_which_some_are_wrong(method):
     instances = [rng.normal(size=(8, 5)).astype(np.float32) for _ in range(n_classes)]
     bags = Bags.from_lists(instances, np.arange(n_classes), [f"class {i:02}" for i in range(n_classes)])
     model = build_model(bags, method, "linear", seed=0)
-    (batch,) = make_loader(bags, torch.device("cpu")).in_order(9_999)
+    (batch,) = BagLoader(bags, torch.device("cpu")).in_order(9_999)
     norms = []
     for wrong in (0.0, 0.1):
         objective = BagLoss()
@@ -34,7 +34,7 @@ def test_a_contradicted_label_is_hardly_learned_and_costs_a_limited_loss():
     with torch.no_grad():
         model.head.classifier.bias.copy_(torch.tensor([20.0, -20.0]))  # everything is on the left
         model.head.classifier.weight.zero_()
-    (batch,) = make_loader(bags, torch.device("cpu")).in_order(9_999)
+    (batch,) = BagLoader(bags, torch.device("cpu")).in_order(9_999)
     objective = BagLoss()
     objective.remaining_wrong = 0.1
     losses, _ = objective.losses(model, batch, None)

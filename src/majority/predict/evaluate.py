@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from ..data.bags import Bags
-from ..data.batches import Batch
 from ..data.device import choose_device, instances_per_pass
 from ..data.instance_labels import UNKNOWN
-from ..data.streaming import stream_loader
+from ..data.loader import Batch, one_pass
 from ..errors import InputError
 from ..losses import BagOutput
 from ..nn.model import Model
@@ -47,7 +46,7 @@ def batch_features(model: Model, batch: Batch) -> Tensor:  # (n, d)
 
 def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:
     """Every bag once, in order, on the device."""
-    return stream_loader(bags, device).in_order(instances_per_pass(bags.store.shape[1:]))
+    return one_pass(bags, device).in_order(instances_per_pass(bags.store.shape[1:]))
 
 
 def predict(model: Model, bags: Bags, device: torch.device) -> Predictions:

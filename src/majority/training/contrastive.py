@@ -1,7 +1,7 @@
 """Contrastive losses: each view of an instance should be closer to the other view than to all other instances.
 
 In a training of several processes, the other instances are those of all processes: `parts` has the number of instances
-of each. A process of which it has 0 has a copy of the first instance, whose losses do not count.
+of each.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ def contrastive_losses(
     With the cosine similarity s, a loss is -s(pair) / T + log sum exp(s(other) / T) over the views of all other
     instances; the pair itself is not part of the sum. A single instance has no others: its loss is 0.
     """
-    n, total, start = len(first), *_place(len(first), parts)
+    n = len(first)
+    total, start = (n, 0) if parts is None else (sum(parts), _start(parts))
     if total == 1:
         return 0 * (first * second).sum(dim=1), torch.ones(1, dtype=torch.bool, device=first.device)
     views = torch.nn.functional.normalize(torch.cat([first, second]), dim=1)
     all_views = views
     if parts is not None:
-        all_views = torch.cat([_gather(half, parts) for half in views.chunk(2)])  # (2N, d)
+        all_views = torch.cat([distributed.gather(half, parts) for half in views.chunk(2)])  # (2N, d)
     similarity = views @ all_views.T / temperature  # (2n, 2N)
     instance = torch.arange(start, start + n, device=views.device)
     pairs = similarity.gather(1, torch.cat([instance + total, instance]).unsqueeze(1)).squeeze(1)  # (2n,)
@@ -55,21 +56,13 @@ def mixed_contrastive_losses(
     share for the other: -((1 - share) s(same) + share s(other)) / T + log sum exp(s / T).
     """
     mixed, views = (torch.nn.functional.normalize(each, dim=1) for each in (mixed, views))
-    _, start = _place(len(views), parts)
-    own = torch.arange(len(views), device=views.device)
-    similarity = mixed @ (views if parts is None else _gather(views, parts)).T / temperature  # (n, N)
-    same, others = (similarity.gather(1, column.unsqueeze(1)).squeeze(1) for column in (start + own, start + other))
+    own = torch.arange(len(views), device=views.device) + (_start(parts) if parts else 0)
+    similarity = mixed @ distributed.gather(views, parts).T / temperature  # (n, N)
+    same, others = (similarity.gather(1, column.unsqueeze(1)).squeeze(1) for column in (own, own[other]))
     losses = similarity.logsumexp(dim=1) - same.lerp(others, share)
     return losses, same >= similarity.amax(dim=1)
 
 
-def _place(n: int, parts: Sequence[int] | None) -> tuple[int, int]:
-    """The number of all instances, and the place of this process's first one among them."""
-    if parts is None:
-        return n, 0
-    own = distributed.rank()
-    return sum(parts), sum(parts[:own]) if parts[own] else 0
-
-
-def _gather(rows: Tensor, parts: Sequence[int]) -> Tensor:
-    return distributed.gather(rows[: parts[distributed.rank()]], parts)
+def _start(parts: Sequence[int]) -> int:
+    """The place of this process's first instance among all."""
+    return sum(parts[: distributed.rank()])

@@ -1,4 +1,4 @@
-"""One training in several processes, on one machine or on several: the process group and everything that goes over it.
+"""One training in several processes: the process group and everything that goes over it.
 
 `majority train` joins the group that torchrun starts; `fit` and `train` in Python use the group of their caller. Every
 process has the same model and all bags, and takes its part of the bags of every step. The first process, of rank 0, has
@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,11 +26,8 @@ from ..errors import InputError, TrainingError
 
 PATIENCE = timedelta(days=1)  # of a process that waits for another: the first one may evaluate for hours
 LOST = "another process of this training was ended or has failed: repeat the same command to continue"
-REPORTED = "majority/reported"  # key of the store: how many processes have had an error
 
 Result = TypeVar("Result")
-
-_control: tuple[Any, Any] | None = None  # the default group, and the group for everything on a CPU beside it
 
 
 def size() -> int:
@@ -38,7 +36,7 @@ def size() -> int:
 
 
 def rank() -> int:
-    return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
+    return dist.get_rank() if size() > 1 else 0
 
 
 def is_first() -> bool:
@@ -46,26 +44,29 @@ def is_first() -> bool:
     return rank() == 0
 
 
+def local_rank() -> int:
+    """The number of this process on its machine."""
+    return int(os.environ.get("LOCAL_RANK", rank()))
+
+
 @contextmanager
 def join_torchrun(device: str) -> Iterator[None]:
     """Within the context, the processes that torchrun started are one group, each on its own GPU if there are enough.
 
-    Of an error, one process raises the message and the others end without one. A process that was not started by
-    torchrun does nothing.
+    All processes have an error of the input, and the first one raises it. A process that was not started by torchrun
+    does nothing.
     """
     if not (dist.is_available() and dist.is_torchelastic_launched()):
         yield
         return
-    store, number, processes = next(dist.rendezvous("env://"))
     before = signal.signal(signal.SIGTERM, _stop)
     try:
-        backend = _choose_backend(device)
-        dist.init_process_group(backend, store=store, rank=number, world_size=processes)
+        dist.init_process_group(_choose_backend(device))
         yield
         dist.destroy_process_group()
-    except (InputError, TrainingError, OSError, MemoryError) as error:
-        if not _is_first_report(store, error):
-            raise SystemExit(2 if isinstance(error, InputError | OSError) else 1) from None
+    except (InputError, OSError):
+        if not is_first():
+            raise SystemExit(2) from None
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -76,27 +77,31 @@ def _stop(number: int, frame: object) -> None:
     raise TrainingError(LOST)
 
 
-def _is_first_report(store: Any, error: Exception) -> bool:
-    try:
-        return int(store.add(REPORTED, 1)) == 1
-    except RuntimeError:  # the process that has the store is gone: killed, or with the same message about wrong input
-        return isinstance(error, TrainingError)
-
-
 def _choose_backend(device: str) -> str:
     """Make a GPU of this machine the current one. NCCL needs a GPU per process; gloo goes over the CPU."""
     if choose_device(device).type != "cuda":
         return "gloo"
-    gpus, local = torch.cuda.device_count(), _local_rank()
+    gpus = torch.cuda.device_count()
     if ":" not in device:
-        torch.cuda.set_device(local % gpus)
+        torch.cuda.set_device(local_rank() % gpus)
     shared = ":" in device or int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > gpus
     return "gloo" if shared else "cpu:gloo,cuda:nccl"
 
 
-def _local_rank() -> int:
-    """The number of this process on its machine."""
-    return int(os.environ.get("LOCAL_RANK", rank()))
+@cache
+def _control_group(default: Any) -> Any:
+    """A group for tensors on a CPU and for other objects. It waits long, and notices at once if a process ends."""
+    return dist.new_group(backend="gloo", timeout=PATIENCE)
+
+
+@contextmanager
+def _lost_connections() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        if is_out_of_memory(error):
+            raise
+        raise TrainingError(LOST) from error
 
 
 # ---------------------------------------------------------------------- sums and rows of all processes
@@ -107,20 +112,6 @@ def total(values: Tensor) -> Tensor:
     return values if size() == 1 else _Total.apply(values)  # type: ignore[no-untyped-call]  # torch does not annotate it
 
 
-def gather(rows: Tensor, counts: Sequence[int] | None = None) -> Tensor:
-    """(n, ...) -> (N, ...): the rows of all processes, by rank; gradients go through it.
-
-    `counts` has the number of rows of each process, if all processes know it.
-    """
-    if size() == 1:
-        return rows
-    if counts is None:
-        counts = gather_objects(len(rows))
-    start = sum(counts[: rank()])
-    before, after = (rows.new_zeros(n, *rows.shape[1:]) for n in (start, sum(counts) - start - len(rows)))
-    return total(torch.cat([before, rows, after]))
-
-
 class _Total(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:
@@ -129,6 +120,19 @@ class _Total(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         return _summed(gradient.clone(memory_format=torch.contiguous_format))
+
+
+def gather(rows: Tensor, counts: Sequence[int] | None = None) -> Tensor:
+    """(n, ...) -> (N, ...): the rows of all processes, by rank; gradients go through it.
+
+    `counts` has the number of rows of each process, if all processes know it.
+    """
+    if size() == 1:
+        return rows
+    counts = counts or gather_objects(len(rows))
+    others = (counts[: rank()], counts[rank() + 1 :])
+    before, after = (rows.new_zeros(sum(numbers), *rows.shape[1:]) for numbers in others)
+    return total(torch.cat([before, rows, after]))
 
 
 @torch.no_grad()
@@ -143,27 +147,8 @@ def add_up(tensors: Sequence[Tensor]) -> None:
 
 def _summed(values: Tensor) -> Tensor:
     with _lost_connections():
-        dist.all_reduce(values, group=None if values.is_cuda else _control_group())
+        dist.all_reduce(values, group=None if values.is_cuda else _control_group(dist.group.WORLD))
     return values
-
-
-@contextmanager
-def _lost_connections() -> Iterator[None]:
-    try:
-        yield
-    except RuntimeError as error:
-        if is_out_of_memory(error):
-            raise
-        raise TrainingError(LOST) from error
-
-
-def _control_group() -> Any:
-    """A group for tensors on a CPU and for other objects. It waits long, and notices at once if a process ends."""
-    global _control
-    default = dist.group.WORLD
-    if _control is None or _control[0] is not default:
-        _control = default, dist.new_group(backend="gloo", timeout=PATIENCE)
-    return _control[1]
 
 
 # ---------------------------------------------------------------------- the same in every process
@@ -173,7 +158,7 @@ def gather_objects(value: Any) -> list[Any]:
     """The value of each process."""
     values = [None] * size()
     with _lost_connections():
-        dist.all_gather_object(values, value, group=_control_group())
+        dist.all_gather_object(values, value, group=_control_group(dist.group.WORLD))
     return values
 
 
@@ -181,21 +166,21 @@ def from_first(function: Callable[[], Result]) -> Result:
     """Call the function in the first process alone. Every process gets its result, or its error."""
     if size() == 1:
         return function()
-    outcome: list[Any] = [None]
-    failure: Exception | None = None
+    outcome: list[Any] = [None, None]
     if is_first():
         try:
-            outcome = [(function(), None)]
-        except Exception as error:
-            failure = error
-            known = isinstance(error, InputError | TrainingError)
-            outcome = [(None, error if known else TrainingError(f"the first process has failed: {error!r}"))]
+            outcome[0] = function()
+        except InputError as error:
+            outcome[1] = InputError(str(error))
+        except TrainingError as error:
+            outcome[1] = error
+        except Exception as error:  # of a type that another process may not know
+            outcome[1] = TrainingError(f"the first process has failed: {error!r}")
     with _lost_connections():
-        dist.broadcast_object_list(outcome, src=0, group=_control_group())
-    result, sent = outcome[0]
-    if sent is not None:
-        raise failure or sent
-    return result
+        dist.broadcast_object_list(outcome, src=0, group=_control_group(dist.group.WORLD))
+    if outcome[1] is not None:
+        raise outcome[1]
+    return outcome[0]
 
 
 def in_turn(function: Callable[[], Result]) -> Result:
@@ -205,16 +190,15 @@ def in_turn(function: Callable[[], Result]) -> Result:
         return function()
     results: list[Result] = []
     for turn in (True, False):
-        failure: Exception | None = None
-        if (_local_rank() == 0) == turn:
+        message = None
+        if (local_rank() == 0) == turn:
             try:
                 results.append(function())
             except (InputError, TrainingError, OSError) as error:
-                failure = error
-        failures = gather_objects(None if failure is None else str(failure))
-        for number, message in enumerate(failures):
-            if message is not None:
-                raise failure or InputError(message if number == 0 else f"process {number}: {message}")
+                message = str(error)
+        for number, found in enumerate(gather_objects(message)):
+            if found is not None:
+                raise InputError(found if number == 0 else f"process {number}: {found}")
     return results[0]
 
 

@@ -16,10 +16,9 @@ import torch
 from torch import nn
 
 from ..data.bags import Bags
-from ..data.batches import Batch
 from ..data.device import choose_device, is_out_of_memory, make_current, seed_generators
+from ..data.loader import BagLoader, Batch
 from ..data.stores import RowsOnDisk
-from ..data.streaming import make_loader
 from ..errors import TrainingError
 from ..nn.model import Model
 from . import distributed
@@ -144,16 +143,17 @@ class _Loop:
         network = nn.ModuleDict({"model": model, "objective": objective}).to(device)
         if model.spec.images:  # the memory layout of the stored images
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stub lacks it
-        self.train = make_loader(train, device, keep=keep, soft_labels=soft_labels)
+        self.train = BagLoader(train, device, keep=keep, soft_labels=soft_labels)
         self.val_bags = 0 if val is None else len(val)
         own_val = None if val is None else distributed.own_part(val)
-        self.val = None if own_val is None else make_loader(own_val, device, share_store_with=self.train)
+        self.val = None if own_val is None else BagLoader(own_val, device, share_store_with=self.train)
         trainable = [weight for weight in network.parameters() if weight.requires_grad]
         rate, decay = settings.learning_rate, settings.weight_decay
         optimizer = create_optimizer(settings.optimizer, trainable, rate, decay, device)
         self.state = TrainingState(network, optimizer)
         self.bags_per_epoch, self.steps_per_epoch = len(train), math.ceil(len(train) / settings.batch_bags)
-        if settings.drop_last and len(train) > settings.batch_bags:
+        last = len(train) % settings.batch_bags
+        if len(train) > settings.batch_bags and (settings.drop_last or last < distributed.size()):  # a bag per process
             self.steps_per_epoch = len(train) // settings.batch_bags
             self.bags_per_epoch = self.steps_per_epoch * settings.batch_bags
         self.labelled_per_epoch = min(self.bags_per_epoch, max(int(train.bag_labels.known.sum()), 1))

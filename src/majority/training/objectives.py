@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..data.batches import Batch
+from ..data.loader import Batch
 from ..data.segments import Segments
 from ..data.targets import Target
 from ..losses import BagOutput

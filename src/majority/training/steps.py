@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data.batches import BagLoader, Batch, ResidentBatch, ResidentLoader
 from ..data.device import default_generator, instances_per_pass
+from ..data.loader import BagLoader, Batch
 from ..data.segments import Segments
 from ..data.targets import Target
 from ..losses.base import in_float32
@@ -25,7 +25,7 @@ from .cuda_graphs import Captured, uncompiled
 from .objectives import Objective
 from .optimizers import moments
 from .settings import Settings
-from .shared_norm import SharedNorms
+from .shared_norm import shared_norms
 from .state import TrainingState
 
 
@@ -49,7 +49,7 @@ class Steps:
         self.sums = torch.zeros(4, device=device)  # training loss, bags right by count; the same of validation
         self.val_batches: list[Batch] | None = None  # made once if the instances are on the device
         self.val_has_few_shapes = val is not None and val.bags.sizes.min() == val.bags.sizes.max()
-        if isinstance(val, ResidentLoader):
+        if val is not None and val.store is not None:
             self.val_batches = list(_in_order(val, fill=can_fill and not self.val_has_few_shapes))
             self.val_has_few_shapes |= can_fill
 
@@ -101,21 +101,15 @@ class SharedSteps(Steps):
     """
 
     def running(self) -> AbstractContextManager[object]:
-        self.norms = SharedNorms()
         parts = (self.model.backbone, self.model.head)  # the normalisation stays as it is
         self.buffers = [buffer for part in parts for buffer in part.buffers() if buffer.is_floating_point()]
-        return self.norms.of_network(self.state.network)
+        return shared_norms(self.state.network)
 
     def step(self, batch: Batch) -> None:
         assert batch.parts is not None
-        own = batch.parts[distributed.rank()]  # 0: the batch is a copy of another process's bag and does not count
-        self.share = own / sum(batch.parts)
-        self.norms.counts = own > 0
+        self.share = batch.parts[distributed.rank()] / sum(batch.parts)
         self.before = [buffer.clone() for buffer in self.buffers]
-        sums = self.sums.clone()
         super().step(batch)
-        if not own:
-            self.sums.copy_(sums)
 
     def _backward(self, losses: Tensor) -> None:
         (self.share * losses.mean()).backward()
@@ -148,9 +142,9 @@ class CapturedSteps(Steps):
         super().__init__(model, objective, state, settings, device, val, can_fill)
         self.captured_validation: Captured | None = None
         self.captured_step: Captured | None = None
-        if isinstance(val, ResidentLoader):
+        if val is not None and val.store is not None:
             self.captured_validation = Captured(super().validate, self._changed_tensors)
-        if isinstance(train, ResidentLoader) and (step_size is not None or can_fill):
+        if train.store is not None and (step_size is not None or can_fill):
             self.store, self.step_size = train.store, step_size
             self.captured_step = Captured(self._step_on_tensors, self._changed_tensors)
 
@@ -162,7 +156,6 @@ class CapturedSteps(Steps):
         if self.captured_step is None:
             super().step(batch)
         else:
-            assert isinstance(batch, ResidentBatch)
             sizes = batch.segments.sizes if self.step_size is None else None
             self.captured_step(batch.index, sizes, batch.segments.keep, batch.segments.weights, *batch.target)
 
@@ -190,7 +183,7 @@ class CapturedSteps(Steps):
             segments = Segments(equal, torch.full((bags,), int(equal[0]), device=self.device), keep, weights)
         else:
             segments = Segments.on_device(sizes, len(index), keep, weights)
-        super().step(ResidentBatch(np.arange(bags), self.store, index, segments, Target(allowed, *more)))
+        super().step(Batch(np.arange(bags), segments, Target(allowed, *more), store=self.store, index=index))
 
     def _changed_tensors(self) -> dict[object, Tensor]:
         """All tensors that a step or a validation changes."""

@@ -3,7 +3,7 @@
 import torch
 
 from majority import build_model, load_source
-from majority.data.streaming import make_loader
+from majority.data.loader import BagLoader
 from majority.recipes.census.trainings import head_alone, instance_probabilities
 from majority.recipes.features import bags_of_features
 
@@ -18,7 +18,7 @@ def test_a_head_alone_reads_what_the_whole_model_reads():
     features = bags_of_features(model, parts.train, "cpu")
     alone = head_alone(model, features).eval()
     (batch,), (of_features,) = (
-        make_loader(bags, torch.device("cpu")).in_order(9_999) for bags in (parts.train, features)
+        BagLoader(bags, torch.device("cpu")).in_order(9_999) for bags in (parts.train, features)
     )
     with torch.no_grad():
         whole = model(batch.instances, batch.segments).instance_log_probs
@@ -38,7 +38,7 @@ def test_a_head_alone_has_the_statistics_of_the_labels():
 def test_instance_probabilities_are_the_models_own_in_the_order_of_the_bags():
     parts = digits()
     model = build_model(parts.train, "log-mean", "tiny").eval()
-    (batch,) = make_loader(parts.train.without_instance_labels(), torch.device("cpu")).in_order(9_999)
+    (batch,) = BagLoader(parts.train.without_instance_labels(), torch.device("cpu")).in_order(9_999)
     with torch.no_grad():
         expected = model(batch.instances, batch.segments).instance_log_probs.exp()
     torch.testing.assert_close(instance_probabilities(model, parts.train, "cpu"), expected)

@@ -1,0 +1,278 @@
+"""Batches: every bag once, random parts of large bags, the same from disk and from memory, little memory."""
+
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from majority import Settings, build_model, evaluate, fit
+from majority.data import loader as loading
+from majority.data.bags import Bags
+from majority.data.loader import BagLoader, filled_size, prefetch
+from majority.data.stores import FeatureFiles
+
+CPU = torch.device("cpu")
+SIZES = [3, 1, 12, 90, 7, 2, 30]
+size_lists = st.lists(st.integers(1, 12), min_size=1, max_size=10)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def numbered(sizes):
+    """Instances whose one value is their own number, in a store of another order; class: number modulo 3."""
+    n = sum(sizes)
+    order = np.random.default_rng(1).permutation(n)
+    store = np.empty((n, 1), np.float32)
+    store[order, 0] = np.arange(n)
+    labels = np.arange(len(sizes)) % 3
+    return Bags(store, order, np.cumsum([0, *sizes]), labels, "abc", instance_labels=np.arange(n) % 3)
+
+
+def resident(sizes, **given):
+    return BagLoader(numbered(sizes), CPU, **given)
+
+
+def contents(batches):
+    """Return {bag: numbers of its instances}; check that the fields of each batch agree."""
+    found = {}
+    for batch in batches:
+        rows = batch.instances[:, 0].long()
+        sizes = batch.segments.host_sizes.tolist()
+        assert batch.segments.sizes.tolist() == sizes
+        assert batch.target.labels.tolist() == [bag % 3 for bag in batch.bags]
+        assert batch.target.instance_labels.tolist() == (rows % 3).tolist()
+        for bag, part in zip(batch.bags.tolist(), rows.split(sizes), strict=True):
+            assert bag not in found
+            found[bag] = part.tolist()
+    return found
+
+
+def all_instances(sizes):
+    numbers = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    return {bag: part.tolist() for bag, part in enumerate(numbers)}
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=size_lists, limit=st.integers(1, 40))
+def test_in_order_covers_every_bag_once_within_the_limit(sizes, limit):
+    batches = list(resident(sizes).in_order(limit))
+    assert contents(batches) == all_instances(sizes)
+    assert np.concatenate([batch.bags for batch in batches]).tolist() == list(range(len(sizes)))
+    for batch, following in zip(batches, [*batches[1:], None], strict=True):
+        assert batch.segments.n <= limit or len(batch.bags) == 1
+        if following is not None:  # the next bag would not fit
+            assert batch.segments.n + following.segments.host_sizes[0] > limit
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=size_lists, batch_bags=st.integers(1, 12), limit=st.none() | st.integers(1, 12), seed=seeds)
+def test_an_epoch_has_every_bag_once_and_random_parts_of_large_ones(sizes, batch_bags, limit, seed):
+    batches = list(resident(sizes).shuffled(batch_bags, np.random.default_rng(seed), limit))
+    assert [len(batch.bags) for batch in batches[:-1]] == [batch_bags] * (len(batches) - 1)
+    found, expected = contents(batches), all_instances(sizes)
+    assert found.keys() == expected.keys()
+    for bag, numbers in expected.items():
+        assert len(set(found[bag])) == len(found[bag]) == min(len(numbers), limit or len(numbers))
+        assert set(found[bag]) <= set(numbers)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=size_lists, limit=st.none() | st.integers(1, 12), seed=seeds)
+def test_keep_follows_its_instances_and_marks_some_of_every_part(sizes, limit, seed):
+    rng = np.random.default_rng(seed)
+    keep = np.concatenate([rng.permutation(np.arange(size) < rng.integers(1, size + 1)) for size in sizes])
+    some, plain = resident(sizes, keep=keep), resident(sizes)
+    for batch in [*some.shuffled(4, np.random.default_rng(seed), limit), *some.in_order(20)]:
+        assert batch.segments.keep.tolist() == keep[batch.instances[:, 0].long().numpy()].tolist()
+        assert batch.segments.kept_sizes.min() >= 1
+    epochs = [contents(loader.shuffled(4, np.random.default_rng(seed), limit)) for loader in (some, plain)]
+    for bag, part in epochs[0].items():  # only a part without any marked instance is replaced
+        assert sorted(part) == sorted(epochs[1][bag]) or not keep[epochs[1][bag]].any()
+
+
+def test_every_instance_of_a_large_bag_is_drawn_equally_often():
+    bags, rng = resident([20]), np.random.default_rng(0)
+    drawn = np.bincount(np.concatenate([contents(bags.shuffled(1, rng, 5))[0] for _ in range(2000)]), minlength=20)
+    assert np.abs(drawn / 500 - 1).max() < 0.2  # 500 draws each, standard deviation about 19
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.integers(1, 90), min_size=1, max_size=10), batch_bags=st.integers(1, 9), seed=seeds)
+def test_filled_batches_keep_the_same_instances(sizes, batch_bags, seed):
+    bags = resident(sizes)
+    plain, filled = (list(bags.shuffled(batch_bags, np.random.default_rng(seed), fill=fill)) for fill in (False, True))
+    for one, other in zip(plain, filled, strict=True):
+        n, more = len(one.index), len(other.index) - len(one.index)
+        assert len(other.index) == filled_size(n, typical=int(batch_bags * np.mean(sizes)))
+        assert torch.equal(other.index[:n], one.index)
+        assert other.segments.keep.tolist() == [True] * n + [False] * more
+        assert torch.equal(other.segments.kept_sizes, one.segments.sizes)
+        assert torch.equal(other.target.labels, one.target.labels)
+
+
+def test_batches_of_ragged_bags_have_about_equally_many_instances():
+    sizes = np.random.default_rng(0).integers(1, 128, 408)
+    batches = list(resident(sizes).shuffled(16, np.random.default_rng(0)))
+    means = np.array([batch.segments.n / len(batch.bags) for batch in batches])
+    assert abs(means / sizes.mean() - 1).max() < 0.1, "a random order has batches 0.3 off"
+    together = [set(batch.bags.tolist()) for batch in batches]
+    again = [set(batch.bags.tolist()) for batch in resident(sizes).shuffled(16, np.random.default_rng(1))]
+    assert not any(one == other for one in together for other in again)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=4, max_size=20),
+    batch_bags=st.integers(4, 8),
+    n_parts=st.integers(2, 4),
+    limit=st.none() | st.integers(1, 6),
+)
+def test_the_parts_of_a_batch_together_are_the_batch(sizes, batch_bags, n_parts, limit):
+    keep = np.arange(sum(sizes)) % 5 != 4
+    keep[np.cumsum([0, *sizes])[:-1]] = True  # at least one of each bag
+    loader, bags = resident(sizes, keep=keep), len(sizes) - len(sizes) % batch_bags or len(sizes)
+
+    def batches(**parts):
+        return list(loader.shuffled(batch_bags, np.random.default_rng(0), limit, bags, **parts))
+
+    of_parts = [batches(part=part, n_parts=n_parts) for part in range(n_parts)]
+    for whole, *parts in zip(batches(), *of_parts, strict=True):
+        (counts,) = {part.parts for part in parts}
+        assert [len(part.bags) for part in parts] == list(counts)
+        assert max(counts) - min(counts) <= 1
+        assert contents(parts) == contents([whole])
+        kept = [batch.instances[batch.segments.keep, 0] for batch in (whole, *parts)]
+        assert sorted(torch.cat(kept[1:]).tolist()) == sorted(kept[0].tolist())
+
+
+# ---------------------------------------------------------------- stores
+
+
+@pytest.mark.parametrize("kind", ["read-only", "part of a map"])
+def test_read_only_stores_are_read_in_place_without_a_warning(kind, tmp_path):
+    bags = numbered(SIZES)
+    store = bags.store.copy()
+    if kind == "part of a map":  # a whole one is streamed
+        np.save(tmp_path / "store.npy", store)
+        store = np.load(tmp_path / "store.npy", mmap_mode="r")[:]
+    store.flags.writeable = False
+    bags = bags._with(store=store)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loader = BagLoader(bags, CPU)
+        assert contents(loader.in_order(20)) == all_instances(SIZES)
+    assert loader.store.data_ptr() == bags.store.ctypes.data
+    assert not bags.store.flags.writeable
+
+
+def test_a_store_with_reversed_channels_works():
+    """Images read as BGR and reversed by [..., ::-1] have a negative stride, which torch does not take."""
+    store = np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3)[..., ::-1]
+    (batch,) = BagLoader(Bags.from_indices(store, [[1, 0]], ["a"]), CPU).in_order(9)
+    assert np.array_equal(batch.instances, store[[1, 0]])
+
+
+def test_a_shared_store_is_copied_to_the_device_once(both, monkeypatch):
+    moved = []
+    monkeypatch.setattr(loading, "as_supported", lambda rows, device: moved.append(rows) or rows)
+    bags = both[1]
+    fit(build_model(bags), bags.subset([0, 1, 2, 3]), bags.subset([4, 5, 6]), Settings(epochs=1), device="cpu")
+    assert len(moved) == 1
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """Bags on disk, one file each, with blobs of three classes; and the same in memory."""
+    folder, rng = tmp_path_factory.mktemp("features"), np.random.default_rng(0)
+    for i, size in enumerate(SIZES):
+        rows = rng.normal(size=(size, 5)) + 2 * np.eye(5)[i % 3]
+        np.save(folder / f"{i:02d}.npy", rows.astype(np.float16))
+    files = FeatureFiles(sorted(folder.iterdir()))
+    return [numbered(SIZES)._with(store=store, index=np.arange(sum(SIZES))) for store in (files, files[:])]
+
+
+@settings(max_examples=25, deadline=None)
+@given(batch_bags=st.integers(1, 8), seed=seeds, limit=st.none() | st.integers(1, 100), piece=st.integers(1, 120))
+def test_batches_from_disk_equal_those_from_memory(both, batch_bags, seed, limit, piece):
+    keep = np.random.default_rng(seed).random(sum(SIZES)) < 0.5
+    soft_labels = np.random.default_rng(seed).random((sum(SIZES), 3))
+    loaders = [BagLoader(bags, CPU, keep=keep, soft_labels=soft_labels) for bags in both]
+    epochs = [loader.shuffled(batch_bags, np.random.default_rng(seed), limit) for loader in loaders]
+    for streamed, of_memory in (epochs, [loader.in_order(piece) for loader in loaders]):
+        for number, (ours, theirs) in enumerate(zip(streamed, of_memory, strict=True)):
+            assert ours.bags.tolist() == theirs.bags.tolist()
+            assert torch.equal(ours.segments.keep, theirs.segments.keep)
+            for a, b in zip(ours.target, theirs.target, strict=True):
+                assert a is b is None or torch.equal(a, b)
+            if number % 2:
+                assert torch.equal(ours.instances, theirs.instances)
+            else:
+                pairs = zip(ours.pieces(piece), theirs.pieces(piece), strict=True)
+                assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_training_and_predictions_equal_those_of_bags_in_memory(both, monkeypatch):
+    monkeypatch.setattr("majority.data.device.BATCH_INSTANCES", 64)  # so that large bags come in pieces
+    plan, outcomes = Settings(epochs=3, batch_bags=4, warmup_epochs=1, max_instances=9), []
+    for bags in both:
+        model = build_model(bags, "log-mean")
+        fitted = fit(model, bags, bags, plan, device="cpu")
+        losses = [(record["train_loss"], record["val_loss"]) for record in fitted.history]
+        outcomes.append((losses, evaluate(model, bags, "cpu").confusion.tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_a_large_bag_is_read_in_pieces_and_only_the_next_batch_in_advance(both, monkeypatch):
+    reads, real = [], BagLoader._read
+    monkeypatch.setattr(BagLoader, "_read", lambda self, index: reads.append(len(index)) or real(self, index))
+    streamed = BagLoader(both[0], CPU)
+    list(streamed.in_order(64))
+    assert (sum(reads), max(reads)) == (sum(SIZES), 64)
+    reads.clear()
+    for step, batch in enumerate(streamed.shuffled(2, np.random.default_rng(0)), start=1):
+        assert batch.instances is not None
+        assert len(reads) <= step + 1
+    assert len(reads) == 4
+
+
+def test_the_next_job_is_done_while_the_current_result_is_in_use():
+    second = threading.Event()
+    results = prefetch(lambda job: (second.set() if job else None, threading.current_thread().name)[1], range(3))
+    assert next(results).startswith("majority-read")
+    assert second.wait(20)
+    results.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("majority-read")]
+
+
+GROWTH = """
+import sys
+from pathlib import Path
+import torch
+from majority import Bags
+from majority.data.loader import BagLoader
+
+def resident(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name + ":")) / 1024
+
+before = resident("VmRSS")
+bags = Bags.load(sys.argv[1], in_place=True)
+batches = BagLoader(bags, torch.device("cpu")).in_order(4096)
+rows = sum(len(piece) for batch in batches for piece in batch.pieces(4096))
+bags.fingerprint()
+print(rows, resident("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_a_mapped_store_is_not_loaded_into_memory(run_program, tmp_path):
+    store = np.ones((400_000, 256), np.float16)  # 195 MiB
+    bags = Bags(store, np.arange(len(store)), [0, 10, 200_000, len(store)], ["a", "b", "a"])
+    folder = bags.save(tmp_path / "bags")
+    rows, grown = run_program(GROWTH, folder).split()
+    assert int(rows) == len(store)
+    assert float(grown) < 130  # MiB; the map's pages alone would be 195
