@@ -1,18 +1,20 @@
-"""Settings as frozen dataclasses: their annotations say which values are allowed, and dotted names say which one is
-meant.
+"""Dataclasses and named tuples whose annotations say which values are allowed: settings, and what is read from files.
 
-An annotation is bool, int, float, str, a Literal, a tuple, a dataclass, one of these or None, or `Annotated` with the
-bounds of annotated-types.
+An annotation is bool, int, float, str, a Literal, a tuple, a dict, a dataclass, one of these or None, or `Annotated`
+with the bounds of annotated-types.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import astuple, fields, is_dataclass, replace
 from functools import cache
 from numbers import Integral, Real
+from pathlib import Path
+from reprlib import repr as short_repr
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -24,7 +26,8 @@ T = TypeVar("T")
 
 LARGEST = 1e100  # of a number without closer bounds
 NEEDED = {
-    bool: "true or false", int: "a whole number", float: "a number", str: "a name", tuple: "a list", NoneType: "null"
+    bool: "true or false", int: "a whole number", float: "a number", str: "a name", tuple: "a list", dict: "a table",
+    NoneType: "null",
 }  # fmt: skip
 BOUNDS: dict[type, tuple[str, Callable[[Any, Any], bool]]] = {
     Ge: ("from", operator.ge),
@@ -56,6 +59,47 @@ def check_value(settings: Any, name: str, value: Any, path: str) -> None:
     needed = _needed(_hint(settings, name), value)
     if needed:
         raise InputError(f"{path} is {_shown(value)}: give {needed}")
+
+
+def from_json(kind: type[T], content: Any, place: str | Path, cure: str, field: str = "") -> T:
+    """The dataclass or named tuple that decoded JSON holds; `field` is where it is in the file.
+
+    >>> from typing import NamedTuple
+    >>> class Size(NamedTuple):
+    ...     height: int
+    ...     width: int = 8
+    >>> from_json(Size, {"height": 4}, "size.json", "write it again")
+    Size(height=4, width=8)
+    >>> from_json(Size, {"height": "tall"}, "size.json", "write it again")
+    Traceback (most recent call last):
+    majority.errors.InputError: size.json is damaged (height is 'tall': give a whole number): write it again
+    """
+
+    def damaged(reason: str) -> InputError:
+        return InputError(f"{place} is damaged ({reason}): {cure}")
+
+    if not isinstance(content, dict):
+        raise damaged(f"{field or 'the content'} is no table of names and values")
+    record_type: Any = kind
+    hints, values = _hints(record_type), dict[str, Any]()
+    for name, value in content.items():
+        path = f"{field}.{name}".lstrip(".")
+        if name not in hints:
+            raise damaged(f"{path} is unknown")
+        record = next(filter(_is_record, (hints[name], *get_args(hints[name]))), None)
+        if record is not None and value is not None:
+            values[name] = from_json(record, value, place, cure, path)
+            continue
+        values[name] = lists_as_tuples(value)
+        if needed := _needed(hints[name], values[name]):
+            raise damaged(f"{path} is {short_repr(value)}: give {needed}")
+    for name, parameter in inspect.signature(kind).parameters.items():
+        if parameter.default is parameter.empty and name not in values:
+            raise damaged(f"{f'{field}.{name}'.lstrip('.')} is missing")
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise damaged(f"{field}: {error}") from None
 
 
 def with_setting(settings: T, name: str, value: Any, path: str) -> T:
@@ -97,6 +141,10 @@ def lists_as_tuples(value: Any) -> Any:
     return tuple(map(lists_as_tuples, value)) if isinstance(value, list) else value
 
 
+def _is_record(kind: Any) -> bool:
+    return _is_group(kind) or hasattr(kind, "_fields")
+
+
 def _hint(settings: Any, name: str) -> Any:
     kind: Any = type(settings)
     return _hints(kind).get(name, Any)
@@ -136,8 +184,10 @@ def _needed(hint: Any, value: Any) -> str:
 
 def _is_a(kind: Any, arguments: tuple[Any, ...], value: Any) -> bool:
     if kind is tuple:
-        alike = len(arguments) == 2 and arguments[1] is ...
-        return isinstance(value, tuple) and not (alike and any(_needed(arguments[0], item) for item in value))
+        if not isinstance(value, tuple) or not arguments:
+            return isinstance(value, tuple)
+        of_items = arguments[:1] * len(value) if arguments[-1] is ... else arguments
+        return len(of_items) == len(value) and not any(map(_needed, of_items, value))
     if kind in (int, float):
         number = Integral if kind is int else Real
         return isinstance(value, number) and not isinstance(value, bool) and abs(_plain(value)) <= LARGEST

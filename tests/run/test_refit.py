@@ -10,7 +10,7 @@ import torch
 
 from majority import Bags, Callback, Classifier, InputError, load_source, train
 from majority.data.joining import join
-from majority.predict.classifier import CLASSIFIER, REFITTED, AveragedClassifier
+from majority.predict.classifier import CLASSIFIER, REFITTED, mean_of
 from majority.run.experiment import How, finished_result, run_experiment
 from majority.run.study.grid import study_cells
 from majority.run.study_config import StudyConfig
@@ -323,7 +323,7 @@ def test_a_cross_validation_predicts_the_mean_of_its_folds(refitted, majority):
     members = [Classifier.load(refitted / f"cv/fold{fold}", "cpu") for fold in range(3)]
     mean = np.mean([member.predict_proba(features) for member in members], axis=0)
     np.testing.assert_allclose([float(row["p(pos)"]) for row in read_rows(out)], mean[:, 1], rtol=1e-4)
-    np.testing.assert_allclose(AveragedClassifier(members).predict_proba(features), mean, rtol=1e-5)
+    np.testing.assert_allclose(mean_of(members).predict_proba(features), mean, rtol=1e-5)
     code, _, error = majority("predict", refitted / "cv", "--out", out)
     assert code == 2
     assert "give the bags to classify as SOURCE" in error

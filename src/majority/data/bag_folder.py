@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..errors import InputError
+from ..fields import from_json
 from ..files import check_regular, exclusive_draft, read_json, write_error
-from ..parsing import parse_record
 from .stores import Store, write_npy
 
 FORMAT, FACTS = "majority-bags-1", "bags.json"
@@ -27,12 +27,13 @@ OTHER_ARRAYS = (
 )  # other files in the folder are not read
 
 
-class Facts(TypedDict):
+class Facts(NamedTuple):
     """bags.json."""
 
-    classes: list[str]
-    true_classes: list[str]
-    background: NotRequired[str]
+    format: str
+    classes: tuple[str, ...]
+    true_classes: tuple[str, ...]
+    background: str | None = None
 
 
 def write_bag_folder(
@@ -72,15 +73,16 @@ def _write_files(
     (folder / FACTS).write_text(json.dumps({"format": FORMAT, **facts}, indent=2), encoding="utf-8")
 
 
-def read_bag_folder(folder: str | Path, in_place: bool) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def read_bag_folder(folder: str | Path, in_place: bool) -> tuple[dict[str, np.ndarray], Facts]:
     """Return the arrays by name and the facts. With `in_place` the store is a memory map."""
     folder = Path(folder)
     if not (folder / FACTS).is_file():
         raise InputError(f"{folder} holds no {FACTS}: give a folder that Bags.save wrote")
-    facts = read_json(folder / FACTS, CURE)
-    if facts.get("format") != FORMAT:
-        raise InputError(f"{folder} has format {facts.get('format')!r}, this version reads {FORMAT!r}: update majority")
-    facts = dict(parse_record(Facts, facts, folder / FACTS, CURE))
+    content = read_json(folder / FACTS, CURE)
+    if content.get("format") != FORMAT:
+        found = f"{folder} has format {content.get('format')!r}"
+        raise InputError(f"{found}, this version reads {FORMAT!r}: update majority")
+    facts = from_json(Facts, content, folder / FACTS, CURE)
     names = [*REQUIRED_ARRAYS, *(name for name in OTHER_ARRAYS if (folder / f"{name}.npy").exists())]
     return {name: _read_array(folder / f"{name}.npy", in_place and name == "store") for name in names}, facts
 

@@ -499,13 +499,12 @@ class Bags:
         try:
             store, index, offsets, labels = (arrays[name] for name in REQUIRED_ARRAYS)
             no_labels = np.full(len(offsets) - 1, UNKNOWN)
-            bags = cls(store, index, offsets, no_labels, facts["classes"], **optional)
+            bags = cls(store, index, offsets, no_labels, facts.classes, **optional)
             shape = (len(bags), len(bags.classes))
             bags = bags._with(bag_labels=BagLabels.from_file(labels, arrays.get("runners_up"), shape))
             if "instance_labels" in arrays:
-                true_classes = tuple(facts["true_classes"])
-                bags = bags._with_instance_labels(arrays["instance_labels"], true_classes)
-            return bags.with_background(facts["background"]) if "background" in facts else bags
+                bags = bags._with_instance_labels(arrays["instance_labels"], facts.true_classes)
+            return bags if facts.background is None else bags.with_background(facts.background)
         except (ValueError, TypeError, IndexError) as error:  # of arrays with a wrong shape or dtype
             raise damaged_folder(folder, error) from error
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+from annotated_types import Ge, Le
+
 from ..errors import InputError
+from ..fields import from_json
 from ..files import read_json, write_json
-from ..parsing import Between, parse_record
 
 EMBEDDING = "embedding.json"
 FORMAT = "majority-embedding-1"
 CURE = "embed the images again, into another folder"
 
-Side = Annotated[int, Between(1, 4096)]
+Side = Annotated[int, Ge(1), Le(4096)]
 
 
 class Embedding(NamedTuple):
@@ -23,7 +25,7 @@ class Embedding(NamedTuple):
     weights: str | None  # the path of a safetensors file, where the model does not contain its weights
     sha256: str  # of the ONNX file, or of the weights
     image_size: tuple[Side, Side]  # (height, width)
-    channels: Annotated[int, Between(1, 3)]
+    channels: Annotated[int, Ge(1), Le(3)]
     mean: tuple[float, ...]  # per channel; pixels are divided by 255, then normalised
     std: tuple[float, ...]
     features: int
@@ -56,7 +58,7 @@ def read_embedding(folder: Path) -> EmbeddingFile | None:
     content = read_json(path, CURE)
     if content.get("format") != FORMAT:
         raise InputError(f"{path} has format {content.get('format')!r}, this version reads {FORMAT!r}: update majority")
-    return parse_record(EmbeddingFile, content, path, CURE)
+    return from_json(EmbeddingFile, content, path, CURE)
 
 
 def write_embedding(folder: Path, embedding: Embedding, images: str, complete: bool) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,10 +19,9 @@ from ..data.targets import Target
 from ..errors import InputError
 from ..losses import BagOutput
 from ..losses.functional import counted_winners
-from ..parsing import parse_record
 from .backbones import count_features, create_backbone
 from .heads import Head
-from .methods import DEFAULT_METHOD, create_head, wrap_option_errors
+from .methods import DEFAULT_METHOD, create_head
 
 # Channel means and standard deviations that the paper's program uses for every data set.
 PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
@@ -33,7 +30,6 @@ PUBLISHED_PIXELS = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 ImageTransform = Callable[[Tensor], Tensor]  # float images (n, c, h, w) in 0..1 -> images of the same shape
 
 LARGE = 1e4  # standard deviations above this, such as those of ids, do not affect the rounding limit of other columns
-MAX_VALUES = 2**40  # of one instance
 TINY_IMAGE = 12  # images of up to this many pixels per side: an mlp is as accurate as a cnn and far faster
 
 
@@ -64,32 +60,6 @@ class ModelSpec:
                 f"instances have shape {tuple(instances.shape[1:])} and dtype {instances.dtype}: "
                 f"this model is for {expected} of shape {self.instance_shape}"
             )
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_record(cls, record: Any, path: Path, cure: str) -> ModelSpec:
-        """The spec that `as_dict` gave, read back from a file."""
-        spec = parse_record(cls, record, path, cure, "spec")
-        wrong = spec._find_error()
-        if wrong:
-            raise InputError(f"{path} is damaged (spec.{wrong}): {cure}")
-        return spec
-
-    def _find_error(self) -> str | None:
-        """The first field that no model can have."""
-        shape, channels = self.instance_shape, self.channels
-        if min(shape, default=0) < 1 or math.prod(shape) > MAX_VALUES:
-            return f"instance_shape is {shape}, positive numbers with a product of up to {MAX_VALUES:,} are needed"
-        is_image = len(shape) == 3 and shape[2] in (1, 3) and channels in (shape[2], 3)
-        if not is_image and (len(shape), channels) != (1, None):
-            return f"instance_shape is {shape} with {channels} channels, a shape of images or vectors is needed"
-        if len(set(self.classes)) < max(len(self.classes), 2) or not all(map(_is_text, self.classes)):
-            return "classes are not at least two different names"
-        if self.background is not None and not 0 <= self.background.index < len(self.classes):
-            return f"background.index is {self.background.index}, there are {len(self.classes)} classes"
-        return None
 
 
 class Normalise(nn.Module):
@@ -204,41 +174,6 @@ def build_model(
         model = Model(spec, Normalise(mean, std), module)
     model.see_labels(train.bag_labels)
     return model
-
-
-def rebuild_model(spec: ModelSpec, backbone: nn.Module | None = None) -> Model:
-    """Build an untrained model from its spec; the weights and the normalisation are then loaded from a file."""
-    width = spec.instance_shape[0] if spec.channels is None else spec.channels
-    dtype = torch.float32 if spec.images else torch.float64
-    with torch.random.fork_rng(devices=[]):
-        if spec.backbone is not None:
-            backbone = create_backbone(spec.backbone, spec.backbone_shape)
-        elif backbone is None:
-            raise InputError("this model was built with a module as its backbone: pass it, load(path, backbone=module)")
-        return Model(spec, Normalise(torch.zeros(width, dtype=dtype), torch.ones(width)), backbone)
-
-
-def shapes_of(spec: ModelSpec, backbone: nn.Module | None = None) -> dict[str, Tensor]:
-    """The weights of such a model by name, with shapes and dtypes but without memory, if it has a named backbone."""
-    if spec.backbone is None:
-        return dict(rebuild_model(spec, backbone).state_dict())
-    with torch.device("meta"), wrap_option_errors(spec.method, spec.method_options):
-        return dict(rebuild_model(spec).state_dict())
-
-
-@torch.no_grad()
-def check_options_of(model: Model) -> None:
-    """Try the head on one instance: it may not check its options, which may come from a file."""
-    with wrap_option_errors(model.spec.method, model.spec.method_options):
-        model.head.eval()(torch.zeros(1, model.n_features), Segments(np.ones(1, np.int64)))
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name can be written to a file; JSON may hold halves of characters."""
-    try:
-        return bool(name.encode())
-    except UnicodeEncodeError:
-        return False
 
 
 def standardisation(bags: Bags) -> tuple[Tensor, Tensor]:

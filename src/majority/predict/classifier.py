@@ -1,12 +1,11 @@
-"""Classifier: a trained model that predicts. One safetensors file holds its weights, normalisation and class names."""
+"""Classifier: a trained network that predicts, or the mean of several."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import nn
@@ -15,16 +14,12 @@ from ..data.bags import Bags
 from ..data.device import choose_device
 from ..data.winners import lead_of, majority_of
 from ..errors import InputError
-from ..files import decode_json
-from ..nn.model import Model, ModelSpec, check_options_of, rebuild_model, shapes_of
-from ..nn.weights import check_weights, read_weights, write_weights
-from ..parsing import parse_record
+from ..nn.model import Model
+from .classifier_file import FORMAT, Notes, read_classifier, write_classifier
 from .evaluate import all_batches, outputs
 
 CLASSIFIER = "best.safetensors"  # in a run folder
 REFITTED = "refit.safetensors"  # in a run folder: trained on all bags, also the test bags
-FORMAT = "majority-classifier-1"
-CURE = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
 
 
 def check_threshold(abstain_below: float | None) -> None:
@@ -39,11 +34,6 @@ class BagPredictions(NamedTuple):
     share: np.ndarray  # (b,) share of that class among the voting instances; 0 if none votes
     margin: np.ndarray  # (b,) share minus the share of the next class
     weighted_counts: np.ndarray | None = None  # (b, C) sums of their weights, by which the others are; None: no weights
-
-
-class _Notes(TypedDict):
-    columns: NotRequired[list[str] | None]
-    temperature: NotRequired[float]
 
 
 class Classifier:
@@ -66,14 +56,15 @@ class Classifier:
         `temperature` divides the logarithms of probabilities; an audit finds it (`--calibrate`).
         """
         self.temperature = temperature
+        self.members: tuple[Classifier, ...] = ()  # of which this is the mean; see `mean_of`
         self.device, self.columns = choose_device(device), None if columns is None else tuple(columns)
         self.model = model.to(self.device).eval()
         self.classes = np.asarray(model.spec.classes)
 
     def __repr__(self) -> str:
-        spec = self.model.spec
+        spec, number = self.model.spec, f"{len(self.members)} x " if self.members else ""
         shown = ", ".join(spec.classes[:10]) + (", ..." if len(spec.classes) > 10 else "")
-        return f"Classifier(method {spec.method}, instances of shape {spec.instance_shape}, classes: {shown})"
+        return f"{number}Classifier(method {spec.method}, instances of shape {spec.instance_shape}, classes: {shown})"
 
     # ------------------------------------------------------------------ single instances
 
@@ -115,6 +106,10 @@ class Classifier:
 
     def stream(self, bags: Bags, calibrated: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield a few bags at a time: their numbers (b,) and the probabilities of their instances (n, C)."""
+        if self.members:
+            for batches in zip(*(member.stream(bags, calibrated) for member in self.members), strict=True):
+                yield batches[0][0], np.mean([probabilities for _, probabilities in batches], axis=0)
+            return
         self.model.spec.check(bags.store)
         for batch, output in outputs(self.model, all_batches(bags, self.device)):
             logs = output.instance_log_probs
@@ -151,16 +146,11 @@ class Classifier:
 
     def save(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:
         """Write one .safetensors file."""
-        path = Path(path)
-        notes: dict[str, Any] = {
-            "format": FORMAT,
-            "spec": self.model.spec.as_dict(),
-            "about": about or {},
-            "columns": self.columns,
-        }
-        notes |= {} if self.temperature == 1 else {"temperature": self.temperature}
-        write_weights(path, self.model.state_dict(), {"majority": json.dumps(notes)})
-        return path
+        if self.members:
+            raise InputError("the mean of several classifiers is not a single file: save each of them")
+        notes = Notes(FORMAT, self.model.spec, about or {}, self.columns, self.temperature)
+        write_classifier(Path(path), self.model, notes)
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", backbone: nn.Module | None = None) -> Classifier:
@@ -171,44 +161,16 @@ class Classifier:
             path = path / (REFITTED if (path / REFITTED).is_file() else CLASSIFIER)
         if not path.is_file():
             raise InputError(f"there is no classifier file {path}: give a file or a finished run folder")
-        weights, metadata = read_weights(path, CURE)
-        notes = decode_json(metadata.get("majority", "{}"), path, CURE)
-        if notes.get("format") != FORMAT:
-            raise InputError(f"{path} has format {notes.get('format')!r}, this version reads {FORMAT!r}")
-        spec = ModelSpec.from_record(notes.get("spec"), path, CURE)
-        parsed = parse_record(_Notes, notes, path, CURE)
-        columns, temperature = parsed.get("columns"), parsed.get("temperature", 1.0)
-        if not 0 < temperature < float("inf"):
-            raise InputError(f"{path} is damaged (temperature {temperature}): {CURE}")
-        if columns is not None and (len(columns),) != spec.instance_shape:
-            raise InputError(f"{path} is damaged ({len(columns)} columns, instances {spec.instance_shape}): {CURE}")
-        check_weights(weights, shapes_of(spec, backbone), path, CURE)  # before memory is taken for them
-        model = rebuild_model(spec, backbone)
-        check_options_of(model)
-        model.load_state_dict(weights)
-        return cls(model, device, columns, temperature)
+        model, notes = read_classifier(path, backbone)
+        return cls(model, device, notes.columns, notes.temperature)
 
 
-class AveragedClassifier(Classifier):
-    """The mean of the probabilities of several classifiers with the same classes, such as those of all folds."""
-
-    def __init__(self, members: Sequence[Classifier]):
-        first = members[0]
-        for member in members[1:]:
-            if member.model.spec.classes != first.model.spec.classes or member.columns != first.columns:
-                raise InputError(
-                    "classifiers of different classes or columns cannot be averaged: train them on one source"
-                )
-        self.members = tuple(members)
-        self.device, self.columns, self.model, self.classes = first.device, first.columns, first.model, first.classes
-        self.temperature = 1.0  # each member has its own
-
-    def __repr__(self) -> str:
-        return f"{len(self.members)} x {self.members[0]!r}"
-
-    def stream(self, bags: Bags, calibrated: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        for batches in zip(*(member.stream(bags, calibrated) for member in self.members), strict=True):
-            yield batches[0][0], np.mean([probabilities for _, probabilities in batches], axis=0)
-
-    def save(self, path: str | Path, about: dict[str, Any] | None = None) -> Path:
-        raise InputError("the mean of several classifiers is not a single file: save each of them")
+def mean_of(members: Sequence[Classifier]) -> Classifier:
+    """The classifier whose probabilities are the mean of those of others, such as those of all folds."""
+    first = members[0]
+    for member in members[1:]:
+        if member.model.spec.classes != first.model.spec.classes or member.columns != first.columns:
+            raise InputError("classifiers of different classes or columns cannot be averaged: train them on one source")
+    mean = Classifier(first.model, str(first.device), first.columns)
+    mean.members = tuple(members)
+    return mean

@@ -12,11 +12,10 @@ from zlib import crc32
 import torch
 
 from ..errors import InputError
-from ..files import read_json, write_json
+from ..fields import from_json
+from ..files import read_json, read_lines, write_json
 from ..nn.model import Model
 from ..nn.weights import Weights, check_weights, read_weights, write_weights
-from ..parsing import parse_record, read_records
-from ..records import Epoch, Outcome
 from ..training.distributed import from_first
 from ..training.progress import Progress, show_stages
 from ..training.run_files import CHECKPOINT, METRICS
@@ -226,9 +225,8 @@ def _checksum(chosen: Mapping[str, Any]) -> int:
 
 
 def _read_fitted(folder: Path) -> Fitted:
-    outcome = read_json(folder / OUTCOME, REMOVE_FILE)
-    fitted = Fitted.from_outcome(parse_record(Outcome, outcome, folder / OUTCOME, REMOVE_FILE))
-    fitted.history = [dict(record) for record in read_records(Epoch, folder / METRICS, REMOVE_FOLDER)]
+    fitted = from_json(Fitted, read_json(folder / OUTCOME, REMOVE_FILE), folder / OUTCOME, REMOVE_FILE)
+    fitted.history = read_lines(folder / METRICS, REMOVE_FOLDER)
     if fitted.best_epoch >= fitted.epochs:
         found = f"best epoch {fitted.best_epoch}, but {fitted.epochs} epochs in {METRICS}"
         raise InputError(f"{folder} is damaged ({found}): {REMOVE_FOLDER}")

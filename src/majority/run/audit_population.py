@@ -17,7 +17,7 @@ from ..io.custom import ColumnNames
 from ..io.predictions import instance_numbers
 from ..log import Log, no_log
 from ..predict.audit import Design, expected_right
-from ..predict.classifier import CLASSIFIER, AveragedClassifier, Classifier
+from ..predict.classifier import CLASSIFIER, Classifier
 from .audit_files import AuditRecord
 from .folder import classifier_file, finished_file, fold_folders
 from .reopen import open_bags, reopen
@@ -154,7 +154,7 @@ def feature_names(classifier: Classifier, width: int) -> tuple[str, ...]:
 def hash_of(classifier: Classifier) -> str:
     """Of its weights; a temperature changes nothing."""
     digest = hashlib.sha256()
-    for member in classifier.members if isinstance(classifier, AveragedClassifier) else (classifier,):
+    for member in classifier.members or (classifier,):
         for name, values in sorted(member.model.state_dict().items()):
             digest.update(name.encode() + values.detach().cpu().numpy().tobytes())
     return digest.hexdigest()

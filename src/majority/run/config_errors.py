@@ -71,7 +71,7 @@ def _sentence(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
     if error["type"] == "missing":
         return f"{name} is missing"
     if is_unknown:
-        return unknown_option(path[-1], fields)
+        return unknown_option(path[-1], fields) if path[0] == "run" or len(path) == 1 else f"{name} is unknown"
     needed = allowed(fields[path[-1]]) if path and path[-1] in fields else ""
     needed = needed or str(error["msg"]).removeprefix("Input should be ").replace("Input should", "it should")
     return f"{name} is {short_repr(error['input'])}: give {needed}"
@@ -88,6 +88,6 @@ def refuse(problems: list[str]) -> None:
         raise InputError("\n".join(dict.fromkeys(problems)))
 
 
-def damaged(path: Path, error: ValidationError, fields: Mapping[str, FieldInfo], cure: str) -> NoReturn:
+def damaged(path: str | Path, error: ValidationError, fields: Mapping[str, FieldInfo], cure: str) -> NoReturn:
     """A file that this program wrote, and that has changed since."""
     raise InputError(f"{path} is damaged ({'; '.join(problems_of(error, fields))}): {cure}") from None

@@ -12,12 +12,11 @@ from typing import Any
 from ..errors import BusyError, InputError
 from ..files import UNFINISHED, hold_lock, read_json, write_error, write_json
 from ..io import is_custom_source
-from ..parsing import read_record as read_fields
 from ..predict.classifier import CLASSIFIER, REFITTED
-from ..records import RunResult
 from ..version import __version__
 from .config import OwnBags
 from .record import CONFIG, RunRecord, check_same_run, read_record
+from .result_file import read_run_result
 
 LOCK = ".lock"
 RESULT = "result.json"
@@ -117,7 +116,7 @@ def read_config(folder: Path) -> RunRecord:
 def read_result(folder: Path) -> dict[str, Any]:
     """The result.json of a finished run."""
     cure = f"replace it with a complete copy, or remove it and repeat the `majority train` command of {folder}"
-    return dict(read_fields(RunResult, folder / RESULT, cure))
+    return read_run_result(folder / RESULT, cure)
 
 
 def finished_file(folder: Path, name: str) -> Path:

@@ -14,7 +14,6 @@ from ..log import Log
 from ..nn.backbones import check_backbone
 from ..nn.methods import check_options
 from ..nn.model import Model
-from ..parsing import parse_record
 from ..recipes import DEFAULT, RECIPES, Plan, TaskInfo, choose_plan, find_recipe, model_builder
 from ..recipes.stages import Stage
 from ..training.memory import memory_warning
@@ -22,7 +21,7 @@ from ..training.validation import check_all_known, check_bags_per_process, check
 from .config import BenchmarkBags, RunConfig
 from .data import Data, fingerprints, log_left_out, path_of
 from .folder import environment
-from .record import CONFIG, Environment, PlanRecord, RunRecord, Task
+from .record import Environment, PlanRecord, RunRecord
 from .refit import resolve_refit
 
 REFERENCE_RECIPE = "census"  # its plan has every setting that a recipe chosen by default may have
@@ -44,10 +43,6 @@ def builder(plan: Plan, config: RunConfig, train: Bags) -> Callable[..., Model]:
     """A function that makes a fresh network for these bags by its seed."""
     given: dict[str, Any] = {"pixels": plan.pixels, "background_share": config.labels.background_share}
     return model_builder(plan, config.method, train, **given, **config.method_options)
-
-
-def task_of(record: RunRecord) -> TaskInfo:
-    return parse_record(TaskInfo, record.task.model_dump(), CONFIG, field="task")
 
 
 def adapt(plan: Plan, config: RunConfig) -> Plan:
@@ -99,7 +94,7 @@ def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: st
         refit=refit,
         fingerprint=fingerprints(data.parts, method),
         plan=PlanRecord.model_validate(plan.as_dict()),
-        task=Task(**task._asdict()),
+        task=task,
         planned_epochs=sum(stage.epochs for stage in stages),
         source_path=path_of(config.bags),
         columns=data.source.columns,

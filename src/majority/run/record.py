@@ -6,16 +6,16 @@ import json
 import reprlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from annotated_types import Ge
-from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
 
 from ..errors import InputError
 from ..files import flatten, read_json
 from ..io.embedding import Embedding
 from ..io.image_summary import ImageFileSummary
-from ..records import TaskRecord
+from ..recipes import TaskInfo
 from .config import OPTIONS, Count, Name, RunConfig, Seed
 from .config_errors import damaged
 
@@ -62,18 +62,6 @@ class Environment(Further):
     device: str
 
 
-class Task(Further):
-    """What the plan depends on: the fields of `TaskInfo`."""
-
-    on_gpu: bool
-
-    @model_validator(mode="after")
-    def _known(self) -> Self:
-        for name in (self.model_extra or {}).keys() - TaskRecord.__annotations__.keys():
-            raise InputError(f"task.{name} is unknown")
-        return self
-
-
 AS_DICT = PlainSerializer(lambda value: None if value is None else value._asdict())  # of a NamedTuple
 
 
@@ -84,7 +72,7 @@ class RunRecord(Recorded):
     refit: bool  # whether the run trains once more, on all bags
     fingerprint: list[str | None]  # hashes of the bags of each part
     plan: PlanRecord
-    task: Task
+    task: Annotated[TaskInfo, AS_DICT]
     planned_epochs: Annotated[int, Ge(1)]
     source_path: str | None
     columns: tuple[str, ...] | None

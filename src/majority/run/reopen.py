@@ -16,7 +16,7 @@ from ..io.embed import embed_bags
 from ..io.embedding import Embedding
 from ..io.encoders.network import reopen_network
 from ..log import Log, no_log
-from ..predict.classifier import CLASSIFIER, AveragedClassifier, Classifier
+from ..predict.classifier import CLASSIFIER, Classifier, mean_of
 from .config import IN_MEMORY, BenchmarkBags, Columns, OwnBags, RunConfig
 from .data import fingerprints, make_parts, open_source
 from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
@@ -131,7 +131,7 @@ def _classifier_for_others(folder: Path, folds: list[Path], device: str, log: Lo
     """For bags that are not the run's: the classifier that was trained on all bags, or the mean of all folds."""
     if folds:
         log(f"the mean of the classifiers of {count_noun(len(folds), 'fold')}")
-        return AveragedClassifier([open_classifier(fold, device) for fold in folds])
+        return mean_of([open_classifier(fold, device) for fold in folds])
     path = classifier_file(folder)
     if path.name != CLASSIFIER:
         log("the classifier that was trained on all bags of the run")

@@ -9,15 +9,14 @@ from ..data.bags import Bags
 from ..io import Source
 from ..io.custom import ColumnNames
 from ..log import Log, no_log
-from ..parsing import read_records
 from ..predict.classifier import Classifier
-from ..records import Epoch
 from ..training.run_files import METRICS
 from .classified_bags import ClassifiedBags
 from .folder import RESULT, classifier_file, finished_file, is_trained_on, read_config, read_result
 from .reopen import open_bags, reopen
 from .report.model_card import card_facts, write_model_card
 from .report.page import RunFacts, write_page
+from .result_file import read_history
 
 
 def report_run(
@@ -58,8 +57,7 @@ def write_report(
     """Write the page of a finished run from its bags, or from those of another source."""
     record = read_config(folder)
     trained_on = source is not None and is_trained_on(record, source)
-    history = [dict(record) for record in read_records(Epoch, folder / METRICS)]
-    facts = RunFacts(record, read_result(folder), history, trained_on)
+    facts = RunFacts(record, read_result(folder), read_history(folder / METRICS), trained_on)
     if source is None:
         write_model_card(folder, record, facts.result, classifier, parts)
     return write_page(folder, facts, classifier, parts, opened, source, classified)

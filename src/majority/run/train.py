@@ -14,9 +14,7 @@ from ..data.bags import Bags
 from ..io import Parts, Source
 from ..io.in_memory import as_source
 from ..log import no_log
-from ..parsing import read_records
 from ..predict.classifier import Classifier
-from ..records import Epoch
 from ..training.callbacks import Callback
 from ..training.distributed import from_first, in_turn, is_first
 from ..training.run_files import METRICS
@@ -27,6 +25,7 @@ from .data import has_own_bags
 from .experiment import How, run_experiment
 from .folder import classifier_file
 from .report.page import REPORT
+from .result_file import read_history
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,7 +51,7 @@ class TrainedRun:
     @cached_property
     def history(self) -> list[dict[str, Any]]:
         """One record per epoch of the network that was kept."""
-        return [dict(record) for record in read_records(Epoch, self.folder / METRICS)]
+        return read_history(self.folder / METRICS)
 
     def __repr__(self) -> str:
         part = "test" if self.result["test"] else "validation"

@@ -12,10 +12,9 @@ from pathlib import Path
 import torch
 
 from ..errors import InputError
+from ..fields import from_json
 from ..files import decode_json
 from ..nn.weights import Weights, check_weights, read_weights, write_weights
-from ..parsing import parse_record
-from ..records import Progress
 from . import distributed
 from .optimizers import state_shapes
 from .state import Fitted, TrainingState
@@ -34,16 +33,18 @@ def load_checkpoint(path: Path, state: TrainingState, device: torch.device) -> i
     Everything is checked before anything is restored.
     """
     tensors, notes = read_weights(path, CURE, str(device))
-    progress = parse_record(Progress, decode_json(notes.get("progress", ""), path, CURE), path, CURE)
-    if progress["best_epoch"] >= progress["epochs"]:
-        raise InputError(f"{path} is damaged (best epoch {progress['best_epoch']} of {progress['epochs']}): {CURE}")
+    progress = decode_json(notes.get("progress", ""), path, CURE)
+    epochs = progress.pop("epochs", None)
+    fitted = from_json(Fitted, progress, path, CURE)
+    if not isinstance(epochs, int) or not 0 <= fitted.best_epoch < epochs:
+        raise InputError(f"{path} is damaged (best epoch {fitted.best_epoch} of {epochs}): {CURE}")
     check_weights(_with_prefix(tensors, "model"), state.network.state_dict(), path, CURE)
     if best := _with_prefix(tensors, "best"):
         check_weights(best, state.network.get_submodule("model").state_dict(), path, CURE)
     _check_states(_states(tensors), state.optimizer, path)
     _restore(state, tensors)
-    state.fitted = Fitted.from_outcome(progress)
-    return progress["epochs"]
+    state.fitted = fitted
+    return epochs
 
 
 def share_state(state: TrainingState) -> None:

@@ -9,9 +9,7 @@ from typing import Any
 import torch
 
 from ..errors import InputError
-from ..files import append_line, write_lines
-from ..parsing import read_records
-from ..records import Epoch
+from ..files import append_line, read_lines, write_lines
 from .callbacks import Callback
 from .checkpoint import load_checkpoint, save_checkpoint
 from .state import TrainingState
@@ -34,7 +32,7 @@ class RunFiles(Callback):
         records: list[dict[str, Any]] = []
         if (self.folder / CHECKPOINT).exists():
             epochs = load_checkpoint(self.folder / CHECKPOINT, self.state, self.device)
-            records = [dict(record) for record in read_records(Epoch, self.folder / METRICS, limit=epochs)]
+            records = read_lines(self.folder / METRICS, limit=epochs)
             if len(records) < epochs:
                 raise InputError(
                     f"{self.folder} has a checkpoint of {epochs} epochs but {len(records)} in {METRICS}: "

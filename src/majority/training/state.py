@@ -4,36 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from annotated_types import Ge
 from torch import nn
 
 from ..nn.weights import Weights
-from ..records import Outcome
 
 
 @dataclass
 class Fitted:
     """How a training went. The model itself was left with the weights of the best epoch."""
 
-    best_epoch: int = -1  # counted from 0
+    best_epoch: Annotated[int, Ge(-1)] = -1  # counted from 0
     best_loss: float = math.inf
     loss_name: Literal["val_loss", "train_loss"] = "val_loss"  # of best_loss; train_loss: the last epoch was kept
     seconds: float = 0.0  # of all epochs, without the one-time capture on a GPU
     capture_seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)  # one record per epoch
-
-    @classmethod
-    def from_outcome(cls, outcome: Outcome) -> Fitted:
-        """What `outcome` gave, read back from a file; the history is empty."""
-        return cls(
-            outcome["best_epoch"],
-            outcome["best_loss"],
-            outcome["loss_name"],
-            outcome["seconds"],
-            outcome["capture_seconds"],
-        )
 
     @property
     def epochs(self) -> int:
@@ -41,7 +30,7 @@ class Fitted:
 
     @property
     def outcome(self) -> dict[str, Any]:
-        """All fields but the history, which has its own file."""
+        """All fields but the history, which has its own file. `fields.from_json` reads them back."""
         return {name: value for name, value in vars(self).items() if name != "history"}
 
 

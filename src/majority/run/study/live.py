@@ -11,10 +11,9 @@ from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING
 
+from ...files import read_json
 from ...log import Log
-from ...parsing import read_record
 from ...recipes.stages import STAGES
-from ...records import Planned
 from ...training.progress import SECONDS_APART
 from ...training.run_files import METRICS
 from ..record import CONFIG
@@ -155,7 +154,7 @@ def _epochs(folder: Path) -> tuple[int, int] | None:
     """Epochs trained and planned, from the files of a run; None before it has started."""
     if not (folder / CONFIG).exists():
         return None
-    planned = read_record(Planned, folder / CONFIG)["planned_epochs"]
+    planned = int(read_json(folder / CONFIG)["planned_epochs"])
     files = [*folder.glob(f"{STAGES}/*/{METRICS}")] or [*folder.glob(METRICS)]
     return sum(metrics.read_bytes().count(b"\n") for metrics in files), planned
 

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 from ...errors import InputError, count_noun
 from ...files import read_lines, write_lines
 from ...io.benchmarks.known_images import known_of, known_sources
-from ...parsing import parse_record, read_records
 from ...recipes import RECIPES, TaskInfo
 from ...recipes.plan import settings_by_name
-from ...records import Curve, Epoch, ResultLine
 from ...training.run_files import METRICS
 from ..config import plan_setting
 from ..folder import RESULT, read_result
+from ..result_file import Curve, ResultLine, checked, read_history
 
 Result = dict[str, Any]  # the content of one result.json
 
@@ -169,9 +168,9 @@ def _read_file(file: Path) -> list[Result]:
     results = []
     for number, line in enumerate(read_lines(file, cure), start=1):
         name = f"{file}, line {number}"
-        result: Result = dict(parse_record(ResultLine, line, name, cure))
+        result: Result = checked(ResultLine, line, name, cure)
         curve = result.get("curve") or {}
-        lengths = {len(curve[points]) for points in Curve.__annotations__ if points in curve}
+        lengths = {len(curve[points]) for points in Curve.model_fields if points in curve}
         if len(lengths) > 1 or ("curve" in result and "best_epoch" not in result):
             raise InputError(f"{name} is damaged (its curve has lists of different lengths, or no best epoch): {cure}")
         results.append(result)
@@ -179,8 +178,7 @@ def _read_file(file: Path) -> list[Result]:
 
 
 def _read_cell(folder: Path, study: Path) -> Result:
-    records: list[dict[str, Any]] = [dict(record) for record in read_records(Epoch, folder / METRICS)]
-    records = thin_out(records, MAX_CURVE_POINTS)
+    records = thin_out(read_history(folder / METRICS), MAX_CURVE_POINTS)
     curve = {"epoch": [record["epoch"] for record in records]}
     if all(name in record for record in records for name in CURVE_NAMES):
         curve |= {name: [round(record[name], 5) for record in records] for name in CURVE_NAMES}

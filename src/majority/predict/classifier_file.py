@@ -1,0 +1,108 @@
+"""The file of a classifier: safetensors with the weights and normalisation, and notes from which it is rebuilt."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..data.segments import Segments
+from ..errors import InputError
+from ..fields import from_json
+from ..files import decode_json
+from ..nn.backbones import create_backbone
+from ..nn.methods import wrap_option_errors
+from ..nn.model import Model, ModelSpec, Normalise
+from ..nn.weights import check_weights, read_weights, write_weights
+
+FORMAT = "majority-classifier-1"
+CURE = "replace it with an intact copy, or train again in another folder"  # a finished run is not repeated
+MAX_VALUES = 2**40  # of one instance
+
+
+class Notes(NamedTuple):
+    format: str
+    spec: ModelSpec
+    about: dict[str, Any]
+    columns: tuple[str, ...] | None = None
+    temperature: float = 1.0
+
+
+def write_classifier(path: Path, model: Model, notes: Notes) -> None:
+    content = notes._asdict() | {"spec": asdict(notes.spec)}
+    write_weights(path, model.state_dict(), {"majority": json.dumps(content)})
+
+
+def read_classifier(path: Path, backbone: nn.Module | None) -> tuple[Model, Notes]:
+    """The network and what was noted of it. A custom backbone must be given."""
+    weights, metadata = read_weights(path, CURE)
+    content = decode_json(metadata.get("majority", "{}"), path, CURE)
+    if content.get("format") != FORMAT:
+        raise InputError(f"{path} has format {content.get('format')!r}, this version reads {FORMAT!r}")
+    notes = from_json(Notes, content, path, CURE)
+    if wrong := _find_error(notes):
+        raise InputError(f"{path} is damaged ({wrong}): {CURE}")
+    check_weights(weights, _shapes_of(notes.spec, backbone), path, CURE)  # before memory is taken for them
+    model = rebuild_model(notes.spec, backbone)
+    _check_options_of(model)
+    model.load_state_dict(weights)
+    return model, notes
+
+
+def _find_error(notes: Notes) -> str | None:
+    """What no classifier can have."""
+    spec = notes.spec
+    shape, channels, background = spec.instance_shape, spec.channels, spec.background
+    if min(shape, default=0) < 1 or math.prod(shape) > MAX_VALUES:
+        return f"spec.instance_shape is {shape}, positive numbers with a product of up to {MAX_VALUES:,} are needed"
+    is_image = len(shape) == 3 and shape[2] in (1, 3) and channels in (shape[2], 3)
+    if not is_image and (len(shape), channels) != (1, None):
+        return f"spec.instance_shape is {shape} with {channels} channels, a shape of images or vectors is needed"
+    if len(set(spec.classes)) < max(len(spec.classes), 2) or not all(map(_is_text, spec.classes)):
+        return "spec.classes are not at least two different names"
+    if background is not None and not 0 <= background.index < len(spec.classes):
+        return f"spec.background.index is {background.index}, there are {len(spec.classes)} classes"
+    if notes.columns is not None and (len(notes.columns),) != shape:
+        return f"{len(notes.columns)} columns, instances {shape}"
+    return None if 0 < notes.temperature < math.inf else f"temperature {notes.temperature}"
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name can be written to a file; JSON may hold halves of characters."""
+    try:
+        return bool(name.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def rebuild_model(spec: ModelSpec, backbone: nn.Module | None = None) -> Model:
+    """Build an untrained model from its spec; the weights and the normalisation are then loaded from a file."""
+    width = spec.instance_shape[0] if spec.channels is None else spec.channels
+    dtype = torch.float32 if spec.images else torch.float64
+    with torch.random.fork_rng(devices=[]):
+        if spec.backbone is not None:
+            backbone = create_backbone(spec.backbone, spec.backbone_shape)
+        elif backbone is None:
+            raise InputError("this model was built with a module as its backbone: pass it, load(path, backbone=module)")
+        return Model(spec, Normalise(torch.zeros(width, dtype=dtype), torch.ones(width)), backbone)
+
+
+def _shapes_of(spec: ModelSpec, backbone: nn.Module | None) -> dict[str, Tensor]:
+    """The weights of such a model by name, with shapes and dtypes but without memory, if it has a named backbone."""
+    if spec.backbone is None:
+        return dict(rebuild_model(spec, backbone).state_dict())
+    with torch.device("meta"), wrap_option_errors(spec.method, spec.method_options):
+        return dict(rebuild_model(spec).state_dict())
+
+
+@torch.no_grad()
+def _check_options_of(model: Model) -> None:
+    """Try the head on one instance: it may not check its options, which come from a file."""
+    with wrap_option_errors(model.spec.method, model.spec.method_options):
+        model.head.eval()(torch.zeros(1, model.n_features), Segments(np.ones(1, np.int64)))
