@@ -50,12 +50,13 @@ class Registry(dict[str, E]):
             raise InputError(f"{self.kind} {name!r}: this name is reserved: choose another")
         super().__setitem__(name, entry)
 
-    def find(self, name: str, more: str = "") -> E:
-        """The entry of this name. The files of MAJORITY_PLUGINS are run first, once per process."""
+    def find(self, name: str, more: str = "", also: Sequence[str] = ()) -> E:
+        """The entry of this name; a message lists those of `also` too. The files of MAJORITY_PLUGINS are run first,
+        once per process."""
         load_plugins()
         if name not in self:
             own = f"{more}, or register your own, in a file that {PLUGINS} names"
-            raise unknown_name(self.kind, name, self, own)
+            raise unknown_name(self.kind, name, [*also, *self], own)
         return self[name]
 
 

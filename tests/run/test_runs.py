@@ -120,6 +120,26 @@ def test_a_kill_while_the_config_is_written_leaves_the_folder_usable(tmp_path):
     assert (tmp_path / "result.json").exists()
 
 
+@pytest.mark.parametrize("named_first", [True, False])
+def test_the_order_of_columns_without_names_is_taken_on_trust(tmp_path, majority, named_first):
+    rng, labels = np.random.default_rng(0), np.arange(12) % 2
+    vectors = (rng.normal(size=(12, 3, 2)) + 2 * labels[:, None, None]).astype(np.float32)
+    (tmp_path / "files").mkdir()
+    rows = ["bag,bag_label,width,height"]
+    for bag, of_bag in enumerate(vectors):
+        np.save(tmp_path / "files" / f"b{bag}.npy", of_bag)
+        rows += [f"b{bag},{'ab'[labels[bag]]},{x},{y}" for x, y in of_bag]
+    (tmp_path / "named.csv").write_text("\n".join(rows))
+    listed = [f"b{bag},{'ab'[label]}" for bag, label in enumerate(labels)]
+    (tmp_path / "files" / "labels.csv").write_text("\n".join(["bag,label", *listed]))
+    first, second = ("named.csv", "files") if named_first else ("files", "named.csv")
+    train(tmp_path / first, recipe="quick", epochs=1, device="cpu", verbose=False, out=tmp_path / "run")
+    for source, warned in ((first, False), (second, True)):
+        code, shown, error = majority("predict", tmp_path / "run", tmp_path / source, "--out", tmp_path / "found.csv")
+        assert code == 0, error
+        assert ("their order is taken on trust" in shown) == warned
+
+
 def test_a_run_knows_its_files_from_every_folder(majority, tmp_path, monkeypatch):
     rows = [f"{bag},{'ab'[bag % 2]},{bag % 2 + 0.01 * row}" for bag in range(20) for row in range(3)]
     (tmp_path / "here").mkdir()

@@ -72,6 +72,20 @@ def test_bags_in_memory_are_divided_and_a_run_folder_is_reopened(tmp_path):
     assert "majority train" not in run.report.read_text()  # there is no such command for these bags
 
 
+def test_folds_are_all_trained_unless_one_is_named(tmp_path):
+    bags = make_bags()
+    found = majority.train(bags, **QUICK, folds=3, out=tmp_path / "folds")
+    assert [run.folder.name for run in found.runs] == ["fold0", "fold1", "fold2"]
+    assert found.metrics["bags"] == 30, "each bag is tested once"
+    accuracies = [run.metrics["instance_accuracy"] for run in found.runs]
+    assert found.metrics["instance_accuracy"] == pytest.approx(np.mean(accuracies))
+    X = bags.instances()
+    mean = np.mean([run.classifier.predict_proba(X) for run in found.runs], axis=0)
+    np.testing.assert_allclose(found.classifier.predict_proba(X), mean, rtol=1e-5)
+    alone = majority.train(bags, **QUICK, folds=3, fold=1)
+    assert alone.metrics == found.runs[1].metrics
+
+
 def test_the_commands_on_a_run_of_bags_in_memory(tmp_path, monkeypatch, capsys):
     bags, out = make_bags(), tmp_path / "run"
     majority.train(bags, **QUICK, out=out)

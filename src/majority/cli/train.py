@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,16 +34,27 @@ def train(source: Source = None, /, **options: Any) -> None:
     If it is interrupted, repeat the command to continue. With `torchrun --nproc-per-node N -m majority train ...`,
     several processes train together.
     """
-    from ..run.config import OwnBags
+    from ..run.experiment import How, run_experiment, run_folds
+    from ..run.trackers import create_trackers
+    from ..training.distributed import is_first, join_torchrun
 
     machine, config = _read_options(source, options)
+    folds = config.all_folds
     parts = [Path(config.bags.source).resolve().stem, getattr(config.bags, "scenario", "").replace(",", "-")]
     stem = "-".join(filter(None, [*parts, config.method]))
-    with _joined(machine.device):
-        if isinstance(config.bags, OwnBags) and config.bags.folds is not None and "fold" not in options:
-            _cross_validate(config, config.bags.folds, Path(machine.out or Path("runs", stem)), machine)
+    out = Path(machine.out or Path("runs", stem if folds else f"{stem}-fold{config.bags.fold}"))
+    with join_torchrun(machine.device):  # if it starts the command in several processes, they train together
+        how = How(machine.device, log, machine.eager, create_trackers(machine.log))
+        with tell_how_to_continue(out) if is_first() else nullcontext():
+            results = run_folds(config, folds, out, how) if folds else [run_experiment(config, out, how)]
+        if not is_first():
             return
-        _train_one(config, Path(machine.out or Path("runs", f"{stem}-fold{config.bags.fold}")), machine)
+        if folds:
+            print_folds(results)
+            log(f"run folders: {out}/fold0 to fold{folds[-1]}")
+        else:
+            print_result(results[0])
+            log(f"run folder: {out}")
 
 
 def _read_options(source: str | None, options: dict[str, Any]) -> tuple[Machine, RunConfig]:
@@ -58,52 +69,6 @@ def _read_options(source: str | None, options: dict[str, Any]) -> tuple[Machine,
     return checked(Machine, of_machine), RunConfig.from_options(source, **options)
 
 
-def _joined(device: str) -> Any:
-    """If torchrun starts the command in several processes, they do it together."""
-    from ..training.distributed import join_torchrun
-
-    return join_torchrun(device)
-
-
-def _train_one(config: RunConfig, folder: Path, machine: Machine, printed: Callable[[str], None] = log) -> None:
-    from ..training.distributed import is_first
-
-    result = _run(config, folder, machine, log, folder)
-    if is_first():
-        print_result(result)
-        log(f"run folder: {folder}")
-
-
-def _run(config: RunConfig, folder: Path, machine: Machine, log: Callable[[str], None], out: Path) -> dict[str, Any]:
-    from ..run.experiment import How, run_experiment
-    from ..run.trackers import create_trackers
-    from ..training.distributed import is_first
-
-    how = How(machine.device, log, machine.eager, create_trackers(machine.log))
-    with tell_how_to_continue(out) if is_first() else nullcontext():
-        return run_experiment(config, folder, how)
-
-
-def _cross_validate(config: RunConfig, folds: int, out: Path, machine: Machine) -> None:
-    """Train each fold in its own folder below `out` and print the means. A warning that folds share is printed once."""
-    from ..training.distributed import is_first
-
-    warned: set[str] = set()
-
-    def log_once(line: str) -> None:
-        if line not in warned:
-            log(line)
-        if line.startswith("warning: "):
-            warned.add(line)
-
-    results = [
-        _run(config.with_options(fold=fold), out / f"fold{fold}", machine, log_once, out) for fold in range(folds)
-    ]
-    if is_first():
-        print_folds(results)
-        log(f"run folders: {out}/fold0 to fold{folds - 1}")
-
-
 @command("config", of_train, in_file=True)
 def show_config(
     source: Source = None,
@@ -115,7 +80,6 @@ def show_config(
     """Print the description of a run, with every option, as a file for --config; nothing is trained."""
     import json
 
-    from ..run.config import OwnBags
     from ..run.config_file import as_toml, json_schema
     from ..run.plan import check_config
 
@@ -124,5 +88,4 @@ def show_config(
         return
     machine, config = _read_options(source, options)
     check_config(config)
-    trains_all_folds = isinstance(config.bags, OwnBags) and config.bags.folds is not None and "fold" not in options
-    log(as_toml(config, machine, {"fold"} if trains_all_folds else ()))
+    log(as_toml(config, machine, {"fold"} if config.all_folds else ()))

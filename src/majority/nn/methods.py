@@ -139,7 +139,7 @@ def check_options(name: str, options: dict[str, Any]) -> None:
             cure = "name the method that it belongs to (--method, method=)"
             raise InputError(f"method {AUTO} has no option {first!r}: {cure}")
         return
-    known = METHODS.find(name).options
+    known = METHODS.find(name, also=(AUTO,)).options
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise InputError(f"method {name} has no option {unknown[0]!r}: it takes {', '.join(known) or 'none'}")

@@ -26,7 +26,7 @@ CONTENTS = ("corrections", "answers")  # of the files of labels and instance_lab
 IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
 
 Count = Annotated[int, Ge(1), Le(10**8)]
-Seed = Annotated[int, Ge(0), Lt(2**62)]  # torch accepts twice as many; the stages of a run use larger seeds
+Seed = Annotated[int, Ge(0), Le(2**32 - 1)]  # the stages of a run use larger seeds
 Share = Annotated[float, Ge(0), Le(1)]
 Name = Annotated[str, Field(min_length=1)]
 
@@ -71,7 +71,7 @@ class OwnBags(Reading):
     source: Name
     """A table (.csv, .tsv, .parquet), a folder of feature files, or a folder of images per bag."""
     folds: Annotated[Annotated[int, Ge(3), Le(10**6)] | None, USUAL] = None
-    """Cross-validate with this number of folds, e.g. 5; in the command without a fold, all of them are trained."""
+    """Cross-validate with this number of folds, e.g. 5: all of them are trained, unless a fold is given."""
     fold: Annotated[int, Ge(0), Le(10**6), USUAL] = 0
     """The fold whose bags are the test bags: 0 to 4; for your own bags 0 to folds - 1."""
     data_seed: Seed = 0
@@ -79,6 +79,10 @@ class OwnBags(Reading):
     labels: Name | None = None
     """Of your own bags: a file of `majority review` with corrected labels."""
     corrections: Annotated[dict[str, str] | None, Field(repr=False)] = None  # the content of that file: label by bag
+
+    def given(self) -> dict[str, Any]:
+        one_of_several = {"fold": self.fold} if self.folds is not None and "fold" in self.model_fields_set else {}
+        return super().given() | one_of_several
 
 
 class BenchmarkBags(Part):
@@ -243,6 +247,14 @@ class RunConfig(Part):
                 "refit with folds: `majority predict` averages the classifiers of all folds: leave out refit"
             )
         return self
+
+    @property
+    def all_folds(self) -> range | None:
+        """The folds to train, if it is not one."""
+        bags = self.bags
+        if isinstance(bags, BenchmarkBags) or bags.folds is None or "fold" in bags.model_fields_set:
+            return None
+        return range(bags.folds)
 
     def options(self) -> dict[str, Any]:
         """The options, flat, that are not the default: `from_options` makes the same run of them."""

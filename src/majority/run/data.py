@@ -81,7 +81,7 @@ def make_parts(config: RunConfig, source: Source, log: Log = no_log) -> Parts:
         division: dict[str, Any] = {"fold": bags.fold, "folds": bags.folds, "data_seed": bags.data_seed}
         parts = source.make_parts(**division, background=labels.background)
         if bags.corrections is not None:
-            parts = correct(parts, bags.corrections, str(bags.labels), log)
+            parts = correct(parts, bags.corrections, bags.labels or "corrections", log)
     learned = InstanceLabels.of(config)
     return learned.in_first_training(parts, source) if learned else parts
 

@@ -96,6 +96,22 @@ def run_experiment(
         return result
 
 
+def run_folds(
+    config: RunConfig, folds: Sequence[int], folder: Path, how: How, source: Source | None = None
+) -> list[dict[str, Any]]:
+    """Train each fold in its own folder. A warning that folds share is logged once."""
+    warned: set[str] = set()
+
+    def log_once(line: str) -> None:
+        if line not in warned:
+            how.log(line)
+        if line.startswith("warning: "):
+            warned.add(line)
+
+    once = how._replace(log=log_once)
+    return [run_experiment(config.with_options(fold=fold), folder / f"fold{fold}", once, source) for fold in folds]
+
+
 def finished_result(config: RunConfig, folder: Path) -> dict[str, Any] | None:
     """The result if this run is complete in the folder; no data are read. Another run there is refused."""
     check_config(config)

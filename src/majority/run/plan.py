@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 from ..data.bags import Bags
 from ..data.device import choose_device, keep_freed_memory
+from ..data.scenarios import majority_range
 from ..data.training_labels import used_instances
 from ..errors import InputError, count_noun, unknown_name
+from ..io import SOURCES
 from ..io.benchmarks.known_images import known_of, known_sources
 from ..log import Log
 from ..nn.backbones import check_backbone
@@ -24,6 +26,7 @@ from .folder import environment
 from .record import Environment, PlanRecord, RunRecord
 from .refit import resolve_refit
 
+MANY = 10**6  # more classes and larger bags allow more scenarios
 REFERENCE_RECIPE = "census"  # its plan has every setting that a recipe chosen by default may have
 
 
@@ -59,12 +62,24 @@ def check_config(config: RunConfig) -> None:
     plan = reference.check_settings(config.settings, config.seed)
     if plan.backbone != "auto":
         check_backbone(plan.backbone)
+    if isinstance(config.bags, BenchmarkBags):
+        _check_scenario(config.bags, config.labels.background)
     if config.labels.instance_labels is not None:
         reference.check_instance_labels(config.method)
     if config.like is not None and config.like not in known_sources():
         raise unknown_name("known source", config.like, known_sources(), option="like")
     if config.like is not None and config.bags.source in known_sources():
         raise InputError(f"like {config.like}: {config.bags.source} is a known source itself: leave it out")
+
+
+def _check_scenario(bags: BenchmarkBags, background: str | None) -> None:
+    """Refuse a range that no bag of the set can have, as far as the set is known before it is read."""
+    known = SOURCES.get(bags.source)
+    classes = bags.classes or len(known.classes if known else ()) or MANY
+    if background is None:
+        majority_range(bags.scenario, classes, bags.bag_size or MANY)
+    else:
+        majority_range(bags.scenario, max(classes - 1, 2), MANY)
 
 
 def plan_run(config: RunConfig, data: Data, before: RunRecord | None, device: str, log: Log) -> Planned:

@@ -16,7 +16,7 @@ from ..files import flatten, read_json
 from ..io.embedding import Embedding
 from ..io.image_summary import ImageFileSummary
 from ..recipes import TaskInfo
-from .config import OPTIONS, Count, Name, RunConfig, Seed
+from .config import OPTIONS, Count, Name, RunConfig
 from .config_errors import damaged
 
 SCHEMA: Literal[6] = 6
@@ -47,7 +47,7 @@ class Further(BaseModel):
 
 
 class PlannedTraining(Further):
-    seed: Seed
+    seed: int
     epochs: Count
 
 

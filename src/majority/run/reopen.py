@@ -61,6 +61,10 @@ def open_bags(
         custom = load_custom(Path(source).expanduser(), options)
         for line in (*which, *(f"warning: {warning}" for warning in custom.warnings_for(None))):
             log(line)
+        if custom.bags.store.ndim == 2 and (custom.columns is None) != (record.columns is None):
+            trained, given = ("without", "with") if record.columns is None else ("with", "without")
+            what = f"{folder} was trained on features {trained} names, and {source} has features {given} names"
+            log(f"warning: {what}: their order is taken on trust")
         custom = _embedded_alike(custom, record.embedding, folder, source, device, log)
         background = classifier.model.spec.background
         bags = custom.bags if background is None else custom.bags.with_background(classifier.classes[background.index])

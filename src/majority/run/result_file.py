@@ -82,7 +82,7 @@ class Curve(Fields):
 
 class TrainingPlan(Fields):
     epochs: Number = 0
-    seed: Number = 0
+    seed: int = 0
 
 
 class Plan(Fields):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shlex
@@ -59,13 +60,30 @@ Numbers = Annotated[tuple[Annotated[int, Ge(0), Le(10**6)], ...], Field(min_leng
 Scenarios = Annotated[tuple[Name, ...], Field(min_length=1), BeforeValidator(join_ranges)]
 
 
+def split_values(text: str) -> list[Any]:
+    """Values with commas between them; one that is a list has brackets.
+
+    >>> split_values("0.1,none"), split_values("[0.3, 0.7],[width]")
+    ([0.1, None], [[0.3, 0.7], ['width']])
+    """
+    return [
+        _read_list(item) if item.startswith("[") else read_item(item) for item in re.findall(r"\[[^]]*\]|[^,]+", text)
+    ]
+
+
+def _read_list(text: str) -> Any:
+    """JSON, or names without quotes."""
+    found = read_item(text)
+    return next(csv.reader([text[1:-1]], skipinitialspace=True)) if isinstance(found, str) else found
+
+
 def read_values(value: object) -> object:
     """The values of each option that varies: lists, or text with commas between them."""
     if not isinstance(value, Mapping):
         return value
     found = {}
     for name, of_name in value.items():
-        items = [read_item(item) for item in of_name.split(",")] if isinstance(of_name, str) else of_name
+        items = split_values(of_name) if isinstance(of_name, str) else of_name
         if not isinstance(items, list | tuple) or len(set(map(str, items))) < max(len(items), 2):
             raise InputError(f"{name}={of_name}: give at least two different values, with commas between them")
         found[name] = tuple(items)

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from ..data.bags import Bags
 from ..io import Parts, Source
 from ..io.in_memory import as_source
 from ..log import no_log
-from ..predict.classifier import Classifier
+from ..predict.classifier import Classifier, mean_of
 from ..training.callbacks import Callback
 from ..training.distributed import from_first, in_turn, is_first
 from ..training.run_files import METRICS
@@ -22,7 +22,7 @@ from .config import IN_MEMORY, Machine, RunConfig
 from .config_options import checked
 from .config_text import plain
 from .data import has_own_bags
-from .experiment import How, run_experiment
+from .experiment import How, run_experiment, run_folds
 from .folder import classifier_file
 from .report.page import REPORT
 from .result_file import read_history
@@ -60,22 +60,74 @@ class TrainedRun:
         return f"TrainedRun(method {self.result['method']}, recipe {self.result['recipe']}, {accuracy})"
 
 
+@dataclass(frozen=True, repr=False)
+class CrossValidation:
+    """What `majority.train` returns with `folds` and without `fold`: the run of each fold."""
+
+    folder: Path
+    runs: tuple[TrainedRun, ...]
+
+    @cached_property
+    def classifier(self) -> Classifier:
+        """The mean of the classifiers of all folds, as `majority predict FOLDER` uses it."""
+        return mean_of([run.classifier for run in self.runs])
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Of the test bags: the mean over folds of each figure, and the sum of each number of bags or instances."""
+        found = {name: [run.metrics.get(name) for run in self.runs] for name in self.runs[0].metrics}
+        means: dict[str, float] = {}
+        for name, values in found.items():
+            if all(type(value) in (int, float) for value in values):
+                numbers: list[Any] = values
+                means[name] = sum(numbers) if type(values[0]) is int else sum(numbers) / len(numbers)
+        return means
+
+    def __repr__(self) -> str:
+        return f"CrossValidation({len(self.runs)} folds: {', '.join(map(repr, self.runs))})"
+
+
+SourceOrBags = str | Path | Source | Bags | Parts | Sequence[Bags | None]
+
+
+@overload
 def train(
-    source: str | Path | Source | Bags | Parts | Sequence[Bags | None],
+    source: SourceOrBags,
+    *,
+    folds: int,
+    fold: None = None,
+    out: str | Path | None = None,
+    device: str = "auto",
+    callbacks: Sequence[Callback] = (),
+    verbose: bool = True,
+    **options: Any,
+) -> CrossValidation: ...
+@overload
+def train(
+    source: SourceOrBags,
+    *,
+    out: str | Path | None = None,
+    device: str = "auto",
+    callbacks: Sequence[Callback] = (),
+    verbose: bool = True,
+    **options: Any,
+) -> TrainedRun: ...
+def train(
+    source: SourceOrBags,
     *,
     out: str | Path | None = None,
     device: str = "auto",
     callbacks: Sequence[Callback] = (),
     verbose: bool = True,  # print what the command prints, and the progress
     **options: Any,
-) -> TrainedRun:
+) -> TrainedRun | CrossValidation:
     """Train as `majority train` does: choose a recipe, train all its stages, evaluate, and write the report.
 
     The source is a name or a path, what `load_source` returns, `Bags` (divided 60/20/20 or into `folds`), or a tuple of
     bags (train, val) or (train, val, test), such as the result of `make_parts`. The options are those of the command,
     with the same names, bounds and defaults, such as `method="count"`, `recipe="quick"`, `epochs=10`, `seed=1`,
     `method_options={"of": "counts"}` and `settings={"training.weight_decay": 0.05}`: the page of settings lists them.
-    With `folds`, one call trains one `fold`, where the command trains all.
+    With `folds` and no `fold`, all folds are trained, and the result is a `CrossValidation`.
 
     With `refit`, a second training has all labelled bags, and `classifier` of the returned object is that one;
     `metrics` and `report` are those of the first, which did not see the test bags. It is the default for bags of your
@@ -103,7 +155,12 @@ def train(
     folder = from_first(lambda: Path(temporary.name if temporary else out or ""))
     log = print if verbose else no_log
     how = How(device, log, callbacks=callbacks, progress=verbose)
-    result = run_experiment(config, folder, how, opened)
-    # Before any process may remove the folder.
-    classifier = in_turn(lambda: Classifier.load(classifier_file(folder), device))
-    return TrainedRun(folder, classifier, result, temporary)
+
+    def trained(place: Path, result: dict[str, Any]) -> TrainedRun:
+        classifier = in_turn(lambda: Classifier.load(classifier_file(place), device))
+        return TrainedRun(place, classifier, result, temporary)
+
+    if config.all_folds is None:
+        return trained(folder, run_experiment(config, folder, how, opened))
+    results = run_folds(config, config.all_folds, folder, how, opened)
+    return CrossValidation(folder, tuple(trained(folder / f"fold{i}", result) for i, result in enumerate(results)))
