@@ -127,10 +127,6 @@ def test_list_shows_sources_methods_backbones_and_recipes(majority):
     ("arguments", "message"),
     [
         (["train", "digist"], "digits"),
-        (
-            ["train", "digits", "--method", "counting"],
-            "no method 'counting' (did you mean count?): use one of count",
-        ),
         (["train", "digits", "--recipe", "soup"], "there is no recipe 'soup'"),
         (["train", "digits", "--scenario", "tiny"], "tiny"),
         (["train", "digits", "--fold", "7"], "fold is 7: give a whole number from 0 to 4"),
