@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
+from majority.predict.agreement import agreement_of
 from majority.predict.audit import (
     Design,
     Sample,
@@ -12,7 +13,7 @@ from majority.predict.audit import (
     class_shares,
     estimate,
     expected_right,
-    fit_temperature,
+    mean_confidences,
     with_temperature,
 )
 from majority.predict.audit_interval import error_interval
@@ -30,9 +31,9 @@ def instances(n=3000, sharpness=3.0, seed=0):
 def sample(design, probabilities, true, labels):
     drawn = design.draw(labels)
     shares = np.bincount(probabilities.argmax(axis=1), minlength=probabilities.shape[1]) / len(true)
-    mean, confidence = probabilities.mean(axis=0), probabilities.max(axis=1).mean()
+    of_all = shares, probabilities.mean(axis=0), mean_confidences(probabilities)
     strata, answers = design.stratum[drawn], true[drawn]
-    return Sample(strata, answers, probabilities[drawn], design.sizes, design.expected, shares, mean, confidence)
+    return Sample(("a", "b", "c"), strata, answers, probabilities[drawn], design.sizes, design.expected, *of_all)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def audited():
 
 @pytest.mark.parametrize(("wrong", "labels"), [(0, 30), (1, 50), (7, 50), (50, 50), (20, 200)])
 def test_one_stratum_gives_the_exact_interval_with_mid_p(wrong, labels):
-    (found,) = error_interval(np.array([[wrong]]), np.array([labels]), np.array([1.0]), np.array([0.2]))
+    (found,) = error_interval(np.array([[wrong]]), np.array([labels]), np.array([10**9]), np.array([0.2]))
 
     def upper(p):
         return binom.cdf(wrong - 1, labels, p) + binom.pmf(wrong, labels, p) / 2 - 0.025
@@ -65,7 +66,7 @@ def test_the_interval_covers_the_accuracy(sharpness, overconfident):
     rng, of_stratum = np.random.default_rng(0), np.bincount(design.stratum, wrong).astype(int)
     cells = zip(of_stratum, design.sizes, strict=True)
     errors = np.stack([rng.hypergeometric(bad, size - bad, 3, 200) for bad, size in cells], axis=1)
-    ends = error_interval(errors, np.full(len(design.sizes), 3), design.weights, design.expected, grid=512)
+    ends = error_interval(errors, np.full(len(design.sizes), 3), design.sizes, design.expected, grid=512)
     assert np.mean((ends[:, 0] <= wrong.mean()) & (wrong.mean() <= ends[:, 1])) > 0.92
 
 
@@ -90,12 +91,16 @@ def test_the_accuracy_has_no_bias(audited):
 def test_all_answers_give_the_true_figures(audited):
     probabilities, true, design = audited
     found = estimate(sample(design, probabilities, true, len(true)))
-    predicted = probabilities.argmax(axis=1)
-    assert found.accuracy.value == pytest.approx(np.mean(predicted == true))
-    for c in range(3):
-        assert found.recall[c].value == pytest.approx(np.mean(predicted[true == c] == c))
-        assert found.precision[c].value == pytest.approx(np.mean(true[predicted == c] == c))
-        assert found.shares[c].value == pytest.approx(np.mean(true == c), abs=0.02)
+    predicted, (low, value, high) = (
+        probabilities.argmax(axis=1),
+        (found.accuracy.low, found.accuracy.value, found.accuracy.high),
+    )
+    assert low == pytest.approx(value) == pytest.approx(high)
+    assert value == pytest.approx(np.mean(predicted == true))
+    for c, of in enumerate(found.classes):
+        assert of.recall.value == pytest.approx(np.mean(predicted[true == c] == c))
+        assert of.precision.value == pytest.approx(np.mean(true[predicted == c] == c))
+        assert of.share.value == pytest.approx(np.mean(true == c), abs=0.02)
     assert found.temperature == pytest.approx(1, abs=0.15)
 
 
@@ -112,13 +117,40 @@ def test_shares_correct_a_classifier_that_prefers_one_class():
 
 
 def test_the_temperature_undoes_overconfidence(audited):
-    probabilities, true, _ = audited
-    shown = with_temperature(probabilities, 1 / 3)
-    assert fit_temperature(shown, true, np.full(len(true), 1 / len(true))) == pytest.approx(3, rel=0.1)
+    probabilities, true, design = audited
+    found = estimate(sample(design, with_temperature(probabilities, 1 / 3), true, 500))
+    assert found.temperature == pytest.approx(3, rel=0.2)
 
 
 def test_answers_of_another_class_are_wrong_and_have_a_share(audited):
     probabilities, true, design = audited
     found = estimate(sample(design, probabilities, np.where(true == 2, 3, true), 400))
-    assert found.recall[2] is None
-    assert found.shares[3].low < np.mean(true == 2) < found.shares[3].high
+    assert found.classes[2].recall is None
+    assert found.other_share.low < np.mean(true == 2) < found.other_share.high
+    assert {one.true for one in found.confusions} >= {"another class"}
+
+
+def test_strata_without_an_answer_are_joined(audited):
+    probabilities, true, design = audited
+    drawn = design.draw(400)
+    kept = np.flatnonzero(~np.isin(design.stratum[drawn], [0, 4, 5]))
+    whole = sample(design, probabilities, true, 400)
+    of_kept = whole._replace(**{name: getattr(whole, name)[kept] for name in ("stratum", "true", "probabilities")})
+    joined = of_kept.with_answered_strata()
+    assert joined.sizes.sum() == len(true)
+    assert joined.weights.sum() == pytest.approx(1)
+
+
+def test_kappa_against_its_definition():
+    rng = np.random.default_rng(0)
+    first, second, third = (dict(enumerate(rng.integers(3, size=50).astype(str))) for _ in range(3))
+
+    def kappa(one, other):
+        counts = np.zeros((3, 3))
+        np.add.at(counts, ([int(a) for a in one.values()], [int(a) for a in other.values()]), 1 / 50)
+        chance = counts.sum(axis=0) @ counts.sum(axis=1)
+        return (np.trace(counts) - chance) / (1 - chance)
+
+    pairs = [kappa(first, second), kappa(first, third), kappa(second, third)]
+    assert agreement_of({"a": first, "b": second, "c": third}).kappa == pytest.approx(np.mean(pairs))
+    assert agreement_of({"a": {"1": "cat"}, "b": {"1": "cat"}}).kappa is None

@@ -10,33 +10,26 @@ import pytest
 
 import majority
 from majority.errors import InputError
+from majority.run.audit import report_audit, write_audit
 
-QUICK = ["--recipe", "quick", "--method", "soft-count", "--epochs", "20", "--device", "cpu"]
+SETTINGS = {"recipe": "quick", "method": "soft-count", "settings": {"training.epochs": 20}, "device": "cpu"}
 
 
 def write_table(path, seed=0):
     """60 bags of 20 instances of three classes, with their true classes in column label, which nothing reads."""
     rng, rows = np.random.default_rng(seed), ["bag,bag_label,label,x,y,u,v,w"]
     for bag in range(60):
+        name, label = f"bag{bag}", "abc"[bag % 3]
         for i in range(20):
             true = bag % 3 if rng.random() < 0.6 else int(rng.integers(3))
             values = ",".join(f"{value:.4f}" for value in 2 * np.eye(3)[true] + rng.normal(size=3))
-            rows.append(f"bag{bag},{'abc'[bag % 3]},{'abc'[true]},{i % 5},{i // 5},{values}")
+            rows.append(f"{name},{label},{'abc'[true]},{i % 5},{i // 5},{values}")
     path.write_text("\n".join(rows) + "\n")
 
 
 def read(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
-
-
-def answer(table, path, **changes):
-    """Write the true class of each instance that is to be labelled, or what is given by number."""
-    labels, rows = [row["label"] for row in read(table)], read(path / "to-label.csv")
-    for number, row in enumerate(rows):
-        row["answer"] = changes.get(f"n{number}", labels[int(row["instance"])])
-    write(path / "answers.csv", rows)
-    return rows
 
 
 def write(path, rows):
@@ -46,106 +39,123 @@ def write(path, rows):
         writer.writerows(rows)
 
 
+def answer(table, path, name="answers.csv", **changes):
+    """Write the true class of each instance that is to be labelled, or what is given by number."""
+    labels, rows = [row["label"] for row in read(table)], read(path / "to-label.csv")
+    for number, row in enumerate(rows):
+        row["answer"] = changes.get(f"n{number}", labels[int(row["instance"])])
+    write(path / name, rows)
+    return rows
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     place = tmp_path_factory.mktemp("audit")
     write_table(place / "bags.csv")
-    settings = {"training.epochs": 20}
     for seed, name in ((0, "run"), (1, "other")):
-        majority.train(
-            place / "bags.csv", recipe="quick", method="soft-count", settings=settings, seed=seed, out=place / name,
-            device="cpu", verbose=False,
-        )  # fmt: skip
+        majority.train(place / "bags.csv", **SETTINGS, seed=seed, out=place / name, verbose=False)
     return place
 
 
 @pytest.fixture
 def place(trained, tmp_path):
     """A copy of the run, and an audit of it."""
-    from majority.run.audit import write_audit
-
     shutil.copytree(trained / "run", tmp_path / "run")
-    write_audit(tmp_path / "run", tmp_path / "audit", labels=50, device="cpu")
+    write_audit(tmp_path / "run", tmp_path / "audit", device="cpu")
     return tmp_path
 
 
-def report(place, answers=None, **options):
-    from majority.run.audit import report_audit
-
+def report(place, *names, **options):
     lines = []
-    found = report_audit(
-        place / "run", answers or place / "audit" / "answers.csv", device="cpu", log=lines.append, **options
-    )
-    return found, lines
+    answers = [place / "audit" / name for name in names or ("answers.csv",)]
+    return report_audit(place / "run", answers, device="cpu", log=lines.append, **options), lines
 
 
 def test_the_command_draws_and_reads(trained, majority, tmp_path):
     out, run = tmp_path / "audit", tmp_path / "run"
     shutil.copytree(trained / "run", run)
-    code, _, _ = majority("audit", run, "--labels", 30, "--out", out, "--device", "cpu")
-    assert code == 0
+    assert majority("audit", run, "--labels", 30, "--out", out, "--device", "cpu")[0] == 0
     assert {path.name for path in out.iterdir()} == {"label.html", "to-label.csv", "audit.json"}
-    answer(trained / "bags.csv", out)
+    assert list(read(out / "to-label.csv")[0]) == ["id", "bag", "instance", "answer", "u", "v", "w"]
+    assert 'prediction":' not in (out / "label.html").read_text()
+    answer(trained / "bags.csv", out, n3="cannot tell", n4="", n5="another class")
     code, printed, _ = majority("audit", run, "--answers", out / "answers.csv", "--device", "cpu")
     assert code == 0
-    assert "instance accuracy" in printed
-    assert "30 answers" in printed
+    for line in ("from 28 answers", "cannot tell: 1 instance", "without an answer: 1 instance"):
+        assert line in printed
+    figures = json.loads((out / "audit-figures.json").read_text())
+    truth = json.loads((run / "result.json").read_text())["test"]["instance_accuracy"]
+    assert figures["accuracy"]["low"] <= truth <= figures["accuracy"]["high"]
+    assert [of["name"] for of in figures["classes"]] == ["a", "b", "c"]
+    assert 'id="audit"' in (run / "report.html").read_text()
 
 
-def test_the_interval_of_the_true_answers_holds_the_accuracy(trained, place):
-    answer(trained / "bags.csv", place / "audit")
-    found, _ = report(place)
-    truth = json.loads((place / "run" / "result.json").read_text())["test"]["instance_accuracy"]
-    assert found.accuracy.low <= truth <= found.accuracy.high
-    assert len(found.recall) == len(found.precision) == 3
-    page = (place / "run" / "report.html").read_text()
-    assert 'id="audit"' in page
-
-
-def test_no_prediction_is_on_the_page_unless_asked_for(trained, tmp_path):
-    from majority.run.audit import write_audit
-
-    write_audit(trained / "run", tmp_path / "hidden", labels=30, device="cpu")
-    assert 'prediction":' not in (tmp_path / "hidden" / "label.html").read_text()
-    columns = read(tmp_path / "hidden" / "to-label.csv")[0]
-    assert list(columns) == ["id", "bag", "instance", "answer", "u", "v", "w"]
-    write_audit(trained / "run", tmp_path / "shown", labels=30, show_predictions=True, device="cpu")
-    assert 'prediction":' in (tmp_path / "shown" / "label.html").read_text()
-
-
-def test_cannot_tell_and_empty_are_counted_apart(trained, place):
-    answer(trained / "bags.csv", place / "audit", n3="cannot tell", n4="", n5="another class")
-    found, lines = report(place)
-    assert found.accuracy.labels == 48
-    assert (found.answers.cannot_tell, found.answers.missing) == (1, 1)
-    assert any("cannot tell: 1 instance" in line for line in lines)
-    assert found.shares[-1].value >= 0
-
-
-def test_more_labels_continue_and_keep_answers(trained, place):
-    from majority.run.audit import write_audit
-
-    before = answer(trained / "bags.csv", place / "audit")
-    write_audit(place / "run", place / "audit", more=20, device="cpu")
-    after = read(place / "audit" / "to-label.csv")
+def test_more_labels_continue_with_renamed_columns_from_another_folder(trained, majority, tmp_path, monkeypatch):
+    pd.read_csv(trained / "bags.csv").rename(columns={"bag": "slide"}).to_csv(tmp_path / "new.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    out, columns = tmp_path / "audit", ("--bag-column", "slide")
+    code, _, errors = majority("audit", trained / "run", "new.csv", *columns, "--out", out, "--device", "cpu")
+    assert code == 0, errors
+    before = answer(tmp_path / "new.csv", out)
+    monkeypatch.chdir(trained)
+    code, _, errors = majority("audit", trained / "run", "--more", 20, "--out", out, "--device", "cpu")
+    assert code == 0, errors
+    after = read(out / "to-label.csv")
     assert [row["id"] for row in after[:50]] == [row["id"] for row in before]
     assert [row["answer"] for row in after] == [row["answer"] for row in before] + [""] * 20
-    assert report(place)[0].accuracy.labels == 50  # answers of the first part still count
+    code, printed, _ = majority("audit", trained / "run", "--answers", out / "answers.csv", "--device", "cpu")
+    assert "from 50 answers" in printed  # those of the first part still count
 
 
 def test_a_calibrated_run_predicts_with_the_temperature(trained, place):
     rows = answer(trained / "bags.csv", place / "audit")
-    classifier = majority.Classifier.load(place / "run", "cpu")
     instances = np.array([[float(row[name]) for name in "uvw"] for row in rows], np.float32)
-    plain = classifier.predict_proba(instances)
-    found, _ = report(place, with_temperature=True)
-    calibrated = majority.Classifier.load(place / "run" / "best.safetensors", "cpu")
-    assert calibrated.temperature == pytest.approx(found.temperature)
+    plain = majority.Classifier.load(place / "run", "cpu").predict_proba(instances)
+    wrong = {f"n{i}": "abc"[("abc".index(row["answer"]) + 1) % 3] for i, row in enumerate(rows) if i % 2}
+    answer(trained / "bags.csv", place / "audit", **wrong)
+    found, _ = report(place, calibrate=True)
+    assert found.temperature > 1.2
     expected = plain ** (1 / found.temperature)
-    expected /= expected.sum(axis=1, keepdims=True)
-    best = majority.Classifier.load(place / "run" / "best.safetensors", "cpu").predict_proba(instances)
-    assert best == pytest.approx(expected, abs=1e-4)
+    best = majority.Classifier.load(place / "run" / "best.safetensors", "cpu")
+    assert best.predict_proba(instances) == pytest.approx(expected / expected.sum(axis=1, keepdims=True), abs=1e-4)
     report(place)  # the same answers still belong to this run
+
+
+def test_several_annotators_count_where_they_agree(trained, place):
+    rows = answer(trained / "bags.csv", place / "audit", "anna.csv", n7="cannot tell")
+    other = next(name for name in "abc" if name != rows[0]["answer"])
+    answer(trained / "bags.csv", place / "audit", "ben.csv", n0=other, n1="")
+    found, lines = report(place, "anna.csv", "ben.csv")
+    agreement = found.answers.agreement
+    assert (agreement.agreed, agreement.instances, found.accuracy.labels) == (47, 48, 49)
+    assert 0.9 < agreement.kappa < 1
+    assert agreement.disagreements == {rows[0]["id"]: {"anna": rows[0]["answer"], "ben": other}}
+    assert "47 of 48" in lines[0]
+    assert rows[0]["id"] in lines[1]
+    assert "Annotators agree on 47 of 48" in (place / "run" / "report.html").read_text()
+
+
+def test_all_folds_are_audited_on_their_test_bags(trained, majority, tmp_path):
+    from majority import Classifier
+
+    run, out = tmp_path / "folds", tmp_path / "audit"
+    assert majority(
+        "train", trained / "bags.csv", "--folds", 3, "--recipe", "quick", "--epochs", 2, "--out", run, "--device", "cpu"
+    )[0] == 0  # fmt: skip
+    code, _, errors = majority("audit", run, trained / "bags.csv", "--out", out)
+    assert (code, "fold0" in errors) == (2, True)
+    assert majority("audit", run, "--labels", 200, "--out", out, "--device", "cpu")[0] == 0
+    rows = answer(trained / "bags.csv", out)
+    assert len({row["bag"] for row in rows}) > 40  # of 60; the test bags of a single fold are 20
+    code, _, errors = majority("audit", run, "--answers", out / "answers.csv", "--calibrate", "--device", "cpu")
+    assert code == 0, errors
+    figures = json.loads((out / "audit-figures.json").read_text())
+    folds = [json.loads((run / f"fold{i}" / "result.json").read_text()) for i in range(3)]
+    truth = np.mean([fold["test"]["instance_accuracy"] for fold in folds])
+    assert figures["accuracy"]["low"] <= truth <= figures["accuracy"]["high"]
+    for fold in range(3):
+        classifier = Classifier.load(run / f"fold{fold}" / "best.safetensors", "cpu")
+        assert classifier.temperature == pytest.approx(figures["temperature"])
 
 
 def wrong_answers(name, trained, place):
@@ -160,6 +170,9 @@ def wrong_answers(name, trained, place):
         rows[0]["id"] = "ffffffff-0001"
     elif name == "another instance":
         rows[0]["instance"] = "0"
+    elif name == "another run":
+        shutil.rmtree(place / "run")
+        shutil.copytree(trained / "other", place / "run")
     elif name == "edited design":
         design = audit / "audit.json"
         design.write_text(design.read_text().replace('"seed": 0', '"seed": 1'))
@@ -169,57 +182,39 @@ def wrong_answers(name, trained, place):
 @pytest.mark.parametrize(
     ("name", "facts"),
     [
-        ("unknown class", ["zebra", "answers.csv", "a, b, c"]),
-        ("none", ["answers.csv", "column answer"]),
+        ("unknown class", ["row 4", "zebra", "a, b, c"]),
+        ("none", ["answers", "column answer"]),
         ("twice", ["row 52", "cannot tell", "keep one"]),
         ("another audit", ["row 2", "ffffffff-0001", "this audit"]),
         ("another instance", ["row 2", "instance", "only the column answer"]),
+        ("another run", ["answers.csv", "another run"]),
         ("edited design", ["audit.json", "edited"]),
     ],
 )
 def test_bad_answers_are_one_message_and_write_nothing(trained, place, name, facts):
     wrong_answers(name, trained, place)
-    before = sorted(path.name for path in (place / "audit").iterdir())
     with pytest.raises(InputError) as error:
         report(place)
     assert all(fact in str(error.value) for fact in facts)
-    assert sorted(path.name for path in (place / "audit").iterdir()) == before
-    assert not (place / "run" / "audit-figures.json").exists()
-
-
-def test_answers_of_another_run_are_refused(trained, majority, place):
-    answer(trained / "bags.csv", place / "audit")
-    code, _, errors = majority("audit", trained / "other", "--answers", place / "audit" / "answers.csv")
-    assert code == 2
-    assert "another run" in errors
-    assert errors.count("\n") == 1
+    assert not [*place.rglob("audit-figures.json")]
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("--calibrate",), ("--seed", -1), ("--more", 5, "--seed", 3), ("--answers", "answers.csv", "--labels", 30)],
+    ("out", "words"),
+    [
+        ("new", ["--calibrate"]),
+        ("new", ["--seed", -1]),
+        ("new", ["--labels", 10]),
+        ("new", ["--labels", 241]),
+        ("audit", ["--labels", 30]),  # it is there already
+        ("audit", ["--more", 5, "--seed", 3]),
+        ("audit", ["--answers", "answers.csv", "--labels", 30]),
+    ],
 )
-def test_options_that_would_have_no_effect_are_refused(majority, place, words):
-    where = () if "--answers" in words else ("--out", place / ("audit" if "--more" in words else "new"))
-    code, _, errors = majority("audit", place / "run", *words, *where, "--device", "cpu")
+def test_options_that_cannot_be_followed_are_refused(majority, place, out, words):
+    code, _, errors = majority("audit", place / "run", *words, "--out", place / out, "--device", "cpu")
     assert (code, errors.count("majority: ")) == (2, 1), errors
     assert not (place / "new").exists()
-
-
-def test_an_audit_is_not_overwritten(place):
-    from majority.run.audit import write_audit
-
-    with pytest.raises(InputError, match="--more"):
-        write_audit(place / "run", place / "audit", labels=30, device="cpu")
-
-
-@pytest.mark.parametrize("labels", [0, 10, 241])
-def test_the_number_of_labels_is_checked(trained, tmp_path, labels):
-    from majority.run.audit import write_audit
-
-    with pytest.raises(InputError, match="20 to 240"):
-        write_audit(trained / "run", tmp_path / "audit", labels=labels, device="cpu")
-    assert not (tmp_path / "audit").exists()
 
 
 def test_bags_in_memory():
@@ -229,16 +224,14 @@ def test_bags_in_memory():
     found = majority.audit(classifier, bags, labels=60)
     with pytest.raises(InputError, match="no answers yet"):
         found.accuracy  # noqa: B018
-    truth = classifier.predict(bags.instances())
-    frame = found.to_label
+    truth, frame = classifier.predict(bags.instances()), found.to_label
     frame["answer"] = [truth[int(i)] for i in frame["instance"]]
-    assert isinstance(frame, pd.DataFrame)
     assert found.read(frame).accuracy.value == 1
     assert found.accuracy.low < 1
     assert majority.audit(classifier, bags, labels=80).to_label["id"][:60].tolist() == frame["id"].tolist()
 
 
-def test_the_page_by_keyboard_closed_opened_and_saved(trained, place, browser, tmp_path):
+def test_the_page_by_keyboard_closed_opened_and_saved(trained, place, browser):
     context, page_path = browser.new_context(accept_downloads=True), place / "audit" / "label.html"
     page = context.new_page()
     messages, requests = [], []
@@ -268,28 +261,34 @@ def test_the_page_by_keyboard_closed_opened_and_saved(trained, place, browser, t
     context.close()
     assert messages == []
     assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
-    saved = read(place / "audit" / "answers.csv")
-    assert [row["answer"] for row in saved] == [*expected[:-1], "cannot tell"]
     found, _ = report(place)
+    assert [row["answer"] for row in read(place / "audit" / "answers.csv")] == [*expected[:-1], "cannot tell"]
     assert (found.accuracy.labels, found.answers.cannot_tell) == (49, 1)
 
 
-def test_pictures_are_shown_at_several_sizes(tmp_path, browser):
-    from majority.run.audit_page import write_audit_page
-    from majority.run.audit_population import Population, make_record, make_table
+def test_the_page_shows_image_files_their_surroundings_and_predictions(tmp_path, browser):
+    """Tiles of 40 pixels in a grid, of which the classifier sees 8."""
+    from PIL import Image
 
-    rng = np.random.default_rng(0)
-    images = [rng.integers(0, 255, (20, 12, 8, 3), np.uint8) for _ in range(6)]
-    bags = majority.Bags.from_lists(images, ["cat", "<b>dog"] * 3)
-    population = Population.open(majority.Classifier(majority.build_model(bags, "log-mean"), "cpu"), bags, 0)
-    record, drawn = make_record(population, 20), population.design.draw(20)
-    write_audit_page(tmp_path / "label.html", record, make_table(record, population, drawn), population, drawn)
+    rng, rows = np.random.default_rng(0), ["bag,bag_label,path,x,y"]
+    for bag in range(15):
+        for i in range(9):
+            name = f"{bag}-{i}.png"
+            Image.fromarray(rng.integers(0, 255, (40, 40, 3), np.uint8)).save(tmp_path / name)
+            rows.append(f"{bag},{('cat', '<b>dog')[bag % 2]},{name},{40 * (i % 3)},{40 * (i // 3)}")
+    (tmp_path / "tiles.csv").write_text("\n".join(rows) + "\n")
+    options = SETTINGS | {"settings": {"training.epochs": 1}, "image_size": 8}
+    run = majority.train(tmp_path / "tiles.csv", **options, out=tmp_path / "run", verbose=False)
+    write_audit(run.folder, tmp_path / "audit", labels=20, show_predictions=True, device="cpu")
     page = browser.new_page(viewport={"width": 360, "height": 640})
-    page.goto((tmp_path / "label.html").as_uri())
-    sizes = {page.locator("#pictures img").nth(i).get_attribute("height") for i in range(3)}
-    assert len(sizes) == 3
+    page.goto((tmp_path / "audit" / "label.html").as_uri())
+    natural = page.eval_on_selector_all("#pictures img", "all => all.map((one) => one.naturalWidth)")
+    assert natural == [40, 40, 40, 24]
+    heights = page.eval_on_selector_all("#pictures img", "all => all.map((one) => one.getAttribute('height'))")
+    assert heights[:3] == ["320", "120", "40"]
+    assert "predicted: " in page.inner_text("#where")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.keyboard.press("1")
     assert "2 of 20" in page.inner_text("#title")
-    assert page.locator("#classes button").nth(0).inner_text().endswith(record.classes[0])
+    assert page.locator("#classes button").nth(0).inner_text().endswith("<b>dog")
     page.close()

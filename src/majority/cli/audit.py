@@ -22,7 +22,9 @@ def audit(
     labels: Annotated[int | None, Parameter(help="Instances to label (default: 50).")] = None,
     out: Annotated[Path, Parameter(help="A folder; it gets label.html, to-label.csv and audit.json.")] = Path("audit"),
     more: Annotated[int | None, Parameter(help="Draw so many further instances for the audit in --out.")] = None,
-    answers: Annotated[Path | None, Parameter(help="Labelled instances: print what they say.")] = None,
+    answers: Annotated[
+        list[Path] | None, Parameter(help="Labelled instances: print what they say. Once for each annotator.")
+    ] = None,
     calibrate: Annotated[
         bool, Parameter(help="Keep the temperature with the classifier.", negative="", show_default=False)
     ] = False,
@@ -37,27 +39,31 @@ def audit(
 
     First without --answers: label the instances on OUT/label.html. Then with --answers OUT/answers.csv.
     """
-    from ..run.audit import report_audit, write_audit
+    from ..run.audit import continue_audit, report_audit, write_audit
 
-    given = {"SOURCE": source, "--labels": labels, "--more": more, "--seed": seed, "a column": columns or None}
+    given = {"SOURCE": source, "--labels": labels, "--seed": seed, "a column": columns or None}
     drawn_by = [name for name, value in given.items() if value is not None]
-    if answers is not None and drawn_by:
-        raise InputError(f"--answers reads the audit that the answers are of: leave out {', '.join(drawn_by)}")
-    if answers is None and calibrate:
+    option = "--answers" if answers else "--more"
+    if (answers or more) and drawn_by:
+        raise InputError(f"{option} goes on with an audit that has these already: leave out {', '.join(drawn_by)}")
+    if answers and more:
+        raise InputError("--answers reads an audit, --more draws: give one of them")
+    if calibrate and not answers:
         raise InputError("--calibrate needs the answers of an audit: give --answers")
-    if answers is not None:
-        report_audit(run, answers, with_temperature=calibrate, device=device, log=log)
-        return
-    note_trained_on(run, source)
-    write_audit(
-        run,
-        out,
-        source,
-        labels=labels,
-        more=more,
-        seed=seed,
-        show_predictions=show_predictions,
-        names=column_names(columns),
-        device=device,
-        log=log,
-    )
+    if answers:
+        report_audit(run, answers, calibrate=calibrate, device=device, log=log)
+    elif more is not None:
+        continue_audit(run, out, more, show_predictions=show_predictions, device=device, log=log)
+    else:
+        note_trained_on(run, source)
+        write_audit(
+            run,
+            out,
+            source,
+            labels=50 if labels is None else labels,
+            seed=seed or 0,
+            names=column_names(columns),
+            show_predictions=show_predictions,
+            device=device,
+            log=log,
+        )

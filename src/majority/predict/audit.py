@@ -12,19 +12,19 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 from scipy.stats import beta
 
-from .audit_interval import error_interval
+from .audit_interval import CONFIDENCE, error_interval
 
 STRATA = 10
 LEAST_LABELS = 20
+SOFTENED = 1.5  # temperature at which the classifier's probabilities order the instances
+OF_LABEL = 0.3  # share of a bag that is expected to have its label, besides what the probabilities say
 FLOOR = 0.1  # of the variance that is expected of an error: no prediction is taken for certain
 TARGET = 0.03  # half-width of an interval that is thought good enough
-TEMPERATURE_SPREAD = 0.5  # of the logarithm of the temperature, before any answer
-CONFIDENCE = 0.95
-
-Interval = tuple[float, float]
+TEMPERATURES = np.geomspace(0.2, 8, 60)  # that calibration chooses from
+OTHER = "another class"  # than those of the classifier
+CAUTION = 1.5  # a temperature is chosen as far as the evidence exceeds so many times its own variance
 
 
 def expected_right(
@@ -35,19 +35,20 @@ def expected_right(
     """How likely each prediction is to be right, by the classifier, the other instances of its bag and the bag's label.
 
     It is the probability of the predicted class after the mean probabilities of all instances are replaced by those of
-    the bag, half of which its label has. Only the width of intervals depends on it.
+    the bag, to which its label is added. Only the width of intervals depends on it.
 
     >>> likely = expected_right(np.array([[0.6, 0.4], [0.6, 0.4]]), np.array([0, 1]), np.array([0, 1]))
     >>> bool(likely[0] > 0.6 > likely[1])
     True
     """
-    sums = np.zeros((bag_ids.max() + 1, probabilities.shape[1]))
-    np.add.at(sums, bag_ids, probabilities)
-    shares = sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-12)
+    probabilities = with_temperature(probabilities, SOFTENED)
+    shares = np.zeros((bag_ids.max() + 1, probabilities.shape[1]))
+    np.add.at(shares, bag_ids, probabilities)
+    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-12)
     if bag_labels is not None:
         known = np.flatnonzero(bag_labels >= 0)
-        shares[known] /= 2
-        shares[known, bag_labels[known]] += 0.5
+        shares[known] *= 1 - OF_LABEL
+        shares[known, bag_labels[known]] += OF_LABEL
     in_bag = probabilities * (shares / np.maximum(shares[bag_ids].mean(axis=0), 1e-9))[bag_ids]
     in_bag /= np.maximum(in_bag.sum(axis=1, keepdims=True), 1e-12)
     return np.asarray(np.clip(in_bag[np.arange(len(probabilities)), probabilities.argmax(axis=1)], 0.001, 0.999))
@@ -76,10 +77,6 @@ class Design:
     def sizes(self) -> np.ndarray:  # (H,) instances in each stratum
         return np.bincount(self.stratum)
 
-    @property
-    def weights(self) -> np.ndarray:  # (H,) their shares
-        return np.asarray(self.sizes / self.sizes.sum())
-
     def draw(self, labels: int) -> np.ndarray:  # (labels,) instances
         """The first so many instances, in the order in which they are drawn; more labels only add some.
 
@@ -88,19 +85,16 @@ class Design:
         True
         """
         rng = np.random.default_rng(self.seed)
-        queues = [rng.permutation(np.flatnonzero(self.stratum == h)) for h in range(len(self.sizes))]
-        order, taken, drawn = rng.permutation(len(queues)), np.zeros(len(queues), int), []
-        for _ in range(min(labels, len(self.stratum))):
-            waiting = [h for h in order if taken[h] < len(queues[h])]
-            h = min(waiting, key=lambda h: taken[h])
-            drawn.append(queues[h][taken[h]])
-            taken[h] += 1
-        return np.array(drawn, np.int64)
+        turn = np.empty(len(self.stratum), np.int64)  # in which round of the strata each instance is drawn
+        for h, size in enumerate(self.sizes):
+            turn[self.stratum == h] = rng.permutation(size)
+        return np.lexsort((rng.permutation(len(self.sizes))[self.stratum], turn))[:labels]
 
 
 class Sample(NamedTuple):
     """The answers, and what is known of all instances."""
 
+    classes: tuple[str, ...]
     stratum: np.ndarray  # (m,) of each answered instance
     true: np.ndarray  # (m,) class; C: another than those of the classifier
     probabilities: np.ndarray  # (m, C)
@@ -108,74 +102,109 @@ class Sample(NamedTuple):
     expected: np.ndarray  # (H,) share of errors that is expected there
     predicted_shares: np.ndarray  # (C,) of all instances
     mean_probabilities: np.ndarray  # (C,)
-    mean_confidence: float
+    mean_confidences: np.ndarray  # (T,) at each of TEMPERATURES
 
     @property
     def predicted(self) -> np.ndarray:
         return np.asarray(self.probabilities.argmax(axis=1))
 
+    @property
+    def weights(self) -> np.ndarray:  # (m,) sum 1
+        """What share of all instances each answer stands for."""
+        answers = np.bincount(self.stratum, minlength=len(self.sizes))
+        return np.asarray((self.sizes / self.sizes.sum() / answers)[self.stratum])
 
-class Estimate(NamedTuple):
+    @property
+    def variance_of_one(self) -> float:
+        """What an unseen answer adds to a variance: without it, answers that all agree would leave no doubt."""
+        return float(self.weights.max() ** 2 / 4)
+
+    def with_answered_strata(self) -> Sample:
+        """Join each stratum without an answer to the next one below that has some, or else above."""
+        answered = np.flatnonzero(np.bincount(self.stratum, minlength=len(self.sizes)))
+        target = np.maximum(np.searchsorted(answered, np.arange(len(self.sizes)), side="right") - 1, 0)
+        joined = np.bincount(target, self.sizes).astype(np.int64)
+        rates = np.bincount(target, self.sizes * self.expected) / joined
+        return self._replace(stratum=target[self.stratum], sizes=joined, expected=rates)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """
+    >>> print(Estimate(0.9, 0.85, 0.934, 50))
+    0.900 (0.850 to 0.934)
+    """
+
     value: float
     low: float
     high: float
     labels: int  # answers that it is from
 
+    def __str__(self) -> str:
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+@dataclass(frozen=True)
+class ClassFigures:
+    name: str
+    share: Estimate  # of all instances
+    naive_share: float  # that the classifier counts
+    recall: Estimate | None  # None: no answer says anything
+    precision: Estimate | None
+
+
+@dataclass(frozen=True)
+class Confusion:
+    true: str
+    predicted: str
+    share: Estimate  # of all instances
+
 
 @dataclass(frozen=True)
 class AuditFigures:
-    answers: int
+    labels: int
     accuracy: Estimate
-    recall: tuple[Estimate | None, ...]  # of each class; None: no answer says anything
-    precision: tuple[Estimate | None, ...]
-    shares: tuple[Estimate, ...]  # the last one is that of all other classes
-    naive_shares: tuple[float, ...]
-    confusions: tuple[tuple[int, int, Estimate], ...]  # true, predicted, share of all instances
     overconfidence: Estimate  # mean confidence minus accuracy
     temperature: float
     further_labels: int  # that bring the interval of the accuracy to +-.03
-
-
-def merge_empty(stratum: np.ndarray, sizes: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Join each stratum without an answer to the next one below that has some, or else above."""
-    answered = np.flatnonzero(np.bincount(stratum, minlength=len(sizes)))
-    target = np.maximum(np.searchsorted(answered, np.arange(len(sizes)), side="right") - 1, 0)
-    joined = np.bincount(target, sizes, minlength=len(answered))
-    rates = np.bincount(target, sizes * expected, minlength=len(answered)) / joined
-    return target[stratum], joined, rates
+    classes: tuple[ClassFigures, ...]
+    other_share: Estimate  # of all other classes
+    confusions: tuple[Confusion, ...]  # that occur at least twice among the answers
 
 
 def estimate(sample: Sample) -> AuditFigures:
     """All figures of an audit."""
-    stratum, sizes, expected = merge_empty(sample.stratum, sample.sizes, sample.expected)
-    sample = sample._replace(stratum=stratum, sizes=sizes, expected=expected)
-    weights = instance_weights(sample)
-    accuracy, classes = accuracy_of(sample), range(sample.probabilities.shape[1])
-    true, predicted, right = sample.true, sample.predicted, sample.true == sample.predicted
-    pairs = sorted({(int(t), int(p)) for t, p in zip(true[~right], predicted[~right], strict=True)})
-    seen = [(t, p, (true == t) & (predicted == p)) for t, p in pairs]
-    confusions = [(t, p, _share(where, weights, np.ones_like(right))) for t, p, where in seen if where.sum() > 1]
-    half = (accuracy.high - accuracy.low) / 2
-    needed = int(np.ceil(len(true) * ((half / TARGET) ** 2 - 1) / 10) * 10)
-    mean = sample.mean_confidence
+    sample = sample.with_answered_strata()
+    accuracy, weights, m = accuracy_of(sample), sample.weights, len(sample.true)
+    true, predicted = sample.true, sample.predicted
+    right, everything = true == predicted, np.ones(m, bool)
+    *shares, other = class_shares(sample)
+    names = (*sample.classes, OTHER)
+    pairs, counts = np.unique(np.stack([true, predicted], axis=1)[~right], axis=0, return_counts=True)
+    mean = float(np.interp(1, TEMPERATURES, sample.mean_confidences))
+    needed = int(np.ceil(m * (((accuracy.high - accuracy.low) / 2 / TARGET) ** 2 - 1) / 10) * 10)
     return AuditFigures(
-        len(true),
-        accuracy,
-        tuple(_share(right, weights, true == c) for c in classes),
-        tuple(_share(right, weights, predicted == c) for c in classes),
-        class_shares(sample),
-        tuple(sample.predicted_shares.tolist()),
-        tuple((t, p, found) for t, p, found in confusions if found is not None),
-        Estimate(mean - accuracy.value, mean - accuracy.high, mean - accuracy.low, len(true)),
-        fit_temperature(sample.probabilities, true, weights),
-        max(0, min(needed, int(sample.sizes.sum()) - len(true))),
+        labels=m,
+        accuracy=accuracy,
+        overconfidence=Estimate(mean - accuracy.value, mean - accuracy.high, mean - accuracy.low, m),
+        temperature=fit_temperature(sample),
+        further_labels=max(0, min(needed, int(sample.sizes.sum()) - m)),
+        classes=tuple(
+            ClassFigures(
+                name,
+                shares[c],
+                float(sample.predicted_shares[c]),
+                recall=_share(right, weights, true == c) if (true == c).any() else None,
+                precision=_share(right, weights, predicted == c) if (predicted == c).any() else None,
+            )
+            for c, name in enumerate(sample.classes)
+        ),
+        other_share=other,
+        confusions=tuple(
+            Confusion(names[t], names[p], _share((true == t) & (predicted == p), weights, everything))
+            for t, p in pairs[counts > 1].tolist()
+        ),
     )
-
-
-def instance_weights(sample: Sample) -> np.ndarray:  # (m,) sum 1
-    """What share of all instances each answer stands for."""
-    answers = np.bincount(sample.stratum, minlength=len(sample.sizes))
-    return np.asarray((sample.sizes / sample.sizes.sum() / answers)[sample.stratum])
 
 
 def accuracy_of(sample: Sample) -> Estimate:
@@ -183,23 +212,20 @@ def accuracy_of(sample: Sample) -> Estimate:
     wrong, h = sample.true != sample.predicted, len(sample.sizes)
     labels = np.bincount(sample.stratum, minlength=h)
     errors = np.bincount(sample.stratum, wrong, minlength=h).astype(np.int64)
-    shares = sample.sizes / sample.sizes.sum()
-    ((low, high),) = error_interval(errors[None], labels, shares, sample.expected)
-    value = 1 - float(errors / labels @ shares)
+    ((low, high),) = error_interval(errors[None], labels, sample.sizes, sample.expected)
+    value = 1 - float(sample.weights @ wrong)
     return Estimate(value, min(1 - float(high), value), max(1 - float(low), value), len(wrong))
 
 
-def _share(part: np.ndarray, weights: np.ndarray, whole: np.ndarray) -> Estimate | None:
+def _share(part: np.ndarray, weights: np.ndarray, whole: np.ndarray) -> Estimate:
     """The weighted share, and the interval of Clopper and Pearson for as many answers as the weights are worth."""
-    if not whole.any():
-        return None
     of = weights[whole]
     value, worth = float(weights[whole & part].sum() / of.sum()), float(of.sum() ** 2 / (of**2).sum())
     low, high = exact_interval_of(value, worth)
     return Estimate(value, low, high, int(whole.sum()))
 
 
-def exact_interval_of(share: float, labels: float) -> Interval:
+def exact_interval_of(share: float, labels: float) -> tuple[float, float]:
     """The interval of Clopper and Pearson; the number of labels need not be whole.
 
     >>> low, high = exact_interval_of(0.5, 10)
@@ -217,18 +243,18 @@ def class_shares(sample: Sample) -> tuple[Estimate, ...]:
 
     The correction is a sum of weighted differences, so that it has no bias; the sum of its squared terms is its
     variance. It is trusted as far as it exceeds its own standard deviation: without evidence the share is that of the
-    classifier. The interval is that of the uncorrected sum of both, and holds without this shrinkage.
+    classifier. The interval is that of the uncorrected sum of both, and holds without this shrinkage. The last share is
+    that of all other classes.
     """
-    weights = instance_weights(sample)
+    weights = sample.weights
     mean, naive, probabilities = (
         np.append(of, np.zeros((*of.shape[:-1], 1)), axis=-1)
         for of in (sample.mean_probabilities, sample.predicted_shares, sample.probabilities)
     )
     differences = np.eye(len(mean))[sample.true] - probabilities
-    variance = (weights**2) @ differences**2 + weights.max() ** 2 * 0.25
+    variance = (weights**2) @ differences**2 + sample.variance_of_one
     unbiased = mean + weights @ differences
-    trust = max(0.0, 1 - variance.sum() / max(((unbiased - naive) ** 2).sum(), 1e-12))
-    values = np.clip(naive + trust * (unbiased - naive), 0, 1)
+    values = np.clip(naive + _trust(unbiased - naive, variance) * (unbiased - naive), 0, 1)
     values /= values.sum()
     spread = 1.96 * np.sqrt(variance)
     low, high = (np.clip(np.clip(unbiased, 0, 1) + sign * spread, 0, 1) for sign in (-1, 1))
@@ -236,19 +262,29 @@ def class_shares(sample: Sample) -> tuple[Estimate, ...]:
     return tuple(Estimate(float(v), float(a), float(b), len(sample.true)) for v, a, b in ends)
 
 
-def fit_temperature(probabilities: np.ndarray, true: np.ndarray, weights: np.ndarray) -> float:
-    """The temperature by which the probability of the predicted class fits how often it is right; near 1 unless the
-    answers say otherwise."""
-    right = probabilities.argmax(axis=1) == true
-    worth = weights.sum() ** 2 / (weights**2).sum()
+def _trust(correction: np.ndarray, variance: np.ndarray) -> float:
+    """How much of a correction is likely to be true, from 0 to 1, by the rule of James and Stein."""
+    return max(0.0, 1 - float(variance.sum() / max((correction**2).sum(), 1e-12)))
 
-    def loss(log_temperature: float) -> float:
-        scaled = with_temperature(probabilities, float(np.exp(log_temperature)))
-        confidence = np.clip(scaled.max(axis=1), 1e-4, 1 - 1e-4)
-        logs = np.where(right, np.log(confidence), np.log(1 - confidence))
-        return float(-worth * (weights @ logs) / weights.sum() + log_temperature**2 / 2 / TEMPERATURE_SPREAD**2)
 
-    return float(np.exp(minimize_scalar(loss, bounds=(-3, 3), method="bounded").x))
+# ---------------------------------------------------------------------- calibration
+
+
+def fit_temperature(sample: Sample) -> float:
+    """The temperature at which the mean confidence of all instances is the accuracy, as far as the answers show that
+    it is another one."""
+    right, weights = sample.true == sample.predicted, sample.weights
+    accuracy = weights @ right
+    variance = weights**2 @ (right - accuracy) ** 2 + sample.variance_of_one
+    confidence = np.interp(1, TEMPERATURES, sample.mean_confidences)
+    trust = _trust(accuracy - confidence, CAUTION * variance)
+    wanted = confidence + trust * (accuracy - confidence)
+    return float(np.interp(wanted, sample.mean_confidences[::-1], TEMPERATURES[::-1])) if trust else 1.0
+
+
+def mean_confidences(probabilities: np.ndarray) -> np.ndarray:  # (n, C) -> (T,)
+    """The mean probability of the predicted class at each of TEMPERATURES."""
+    return np.array([with_temperature(probabilities, float(t)).max(axis=1).mean() for t in TEMPERATURES])
 
 
 def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:

@@ -4,7 +4,8 @@ A test is inverted: of each possible share of errors, how likely is an estimate 
 The exact distribution of the estimate is a sum of binomials with different weights. Which strata the errors are in
 follows a curve: the logit of a stratum's error rate is `t + b * x`, where x is what the classifier expects. The slope b
 is fitted to the answers and held near a cautious value; t moves with the share that is tested. So the interval has
-width where no error was found, and a badly calibrated classifier makes it wide, not wrong.
+width where no error was found, and a badly calibrated classifier makes it wide, not wrong. Where a good part of all
+instances has an answer, it is narrowed by the part of the standard deviation that this leaves.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, logit
 
+CONFIDENCE = 0.95
 SLOPE, SLOPE_SPREAD = 0.8, 0.5  # 1: errors are where the classifier expects them; 0: everywhere alike
 GRID = 1024  # points of the distribution of the estimate
 STEPS = 15  # halvings of the search for an end
@@ -43,22 +45,22 @@ def fit_slope(errors: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> np.
 def error_interval(
     errors: np.ndarray,  # (R, H) wrong answers in each stratum, of R samples
     labels: np.ndarray,  # (H,) answers in each stratum
-    weights: np.ndarray,  # (H,) share of each stratum among all instances
+    sizes: np.ndarray,  # (H,) instances in each stratum
     expected: np.ndarray,  # (H,) error rate that the classifier expects
-    confidence: float = 0.95,
     grid: int = GRID,
 ) -> np.ndarray:  # (R, 2)
     """The ends of the interval of the share of errors among all instances, of each sample.
 
-    With one stratum it is the interval of Clopper and Pearson with mid-p:
+    With one large stratum it is the interval of Clopper and Pearson with mid-p:
 
     >>> few = np.array([[0], [2]])
-    >>> error_interval(few, np.array([50]), np.array([1.0]), np.array([0.1])).round(3).tolist()
+    >>> error_interval(few, np.array([50]), np.array([10**6]), np.array([0.1])).round(3).tolist()
     [[0.0, 0.058], [0.007, 0.126]]
     """
+    weights = sizes / sizes.sum()
     steps = _grid_steps(labels, weights, grid)
     found, logits = errors @ steps, expected_logits(expected, weights)
-    slope, tail = fit_slope(errors, labels, logits), (1 - confidence) / 2
+    slope, tail = fit_slope(errors, labels, logits), (1 - CONFIDENCE) / 2
     centre = logit((errors.sum(axis=1) + 0.5) / (labels.sum() + 1))
     ends = np.empty((len(errors), 2))
     for side in (0, 1):
@@ -71,7 +73,11 @@ def error_interval(
         ends[:, side] = expit(low[:, None] + slope[:, None] * logits) @ weights
     ends[errors.sum(axis=1) == 0, 0] = 0.0
     ends[errors.sum(axis=1) == labels.sum(), 1] = 1.0
-    return ends
+    rates = expit(centre[:, None] + slope[:, None] * logits)
+    variances = weights**2 * rates * (1 - rates) / labels
+    left = np.sqrt(variances @ (1 - labels / sizes) / variances.sum(axis=1))[:, None]
+    estimates = (errors @ (weights / labels))[:, None]
+    return np.asarray(estimates + left * (ends - estimates))
 
 
 def _grid_steps(labels: np.ndarray, weights: np.ndarray, grid: int) -> np.ndarray:  # (H,)

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..errors import InputError
 from ..files import read_json, write_json
-from ..predict.audit import Sample
+from ..io.custom import ColumnNames
+from ..io.custom.corrections import read_filled
+from ..predict.agreement import Agreement, agreement_of
+from ..predict.audit import OTHER, Sample
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DESIGN, TO_LABEL, PAGE, ANSWERS = "audit.json", "to-label.csv", "label.html", "answers.csv"
-CANNOT_TELL, OTHER = "cannot tell", "another class"
-SHOWN = 5  # names in a message
+CANNOT_TELL = "cannot tell"
 
 
 class AuditRecord(BaseModel):
@@ -33,12 +35,13 @@ class AuditRecord(BaseModel):
     classifier: str  # a hash of its weights
     seed: int
     source: str | None  # another than the run's own
+    names: ColumnNames | None  # of its columns
     classes: tuple[str, ...]
     sizes: tuple[int, ...]  # instances in each stratum
     expected: tuple[float, ...]  # share of errors that is expected there
     predicted_shares: tuple[float, ...]
     mean_probabilities: tuple[float, ...]
-    mean_confidence: float
+    mean_confidences: tuple[float, ...]
     bags: tuple[str, ...]  # of the drawn instances
     instances: tuple[str, ...]
     strata: tuple[int, ...]
@@ -55,6 +58,7 @@ class AuditRecord(BaseModel):
     def sample(self, positions: np.ndarray, true: np.ndarray) -> Sample:
         """The answers for the drawn instances at these positions."""
         return Sample(
+            self.classes,
             np.array(self.strata)[positions],
             true,
             np.array(self.probabilities)[positions],
@@ -62,7 +66,7 @@ class AuditRecord(BaseModel):
             np.array(self.expected),
             np.array(self.predicted_shares),
             np.array(self.mean_probabilities),
-            self.mean_confidence,
+            np.array(self.mean_confidences),
         )
 
 
@@ -92,58 +96,56 @@ def read_record(folder: Path) -> AuditRecord:
 
 @dataclass(frozen=True)
 class Answers:
-    positions: np.ndarray  # (m,) of the answered instances among the drawn ones
+    positions: np.ndarray  # (m,) of the instances that count, among the drawn ones
     true: np.ndarray  # (m,) class; C: another class
     cannot_tell: int
     missing: int  # without an answer
+    agreement: Agreement | None  # of several annotators
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    import pandas as pd
+def read_answers(record: AuditRecord, given: Sequence[str | Path | pd.DataFrame]) -> Answers:
+    """The answers in files or frames, each of one annotator. An instance counts if all who name a class name the same.
 
-    try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False)
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}: save the answers on the page {PAGE}, or fill {TO_LABEL}") from None
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not a CSV file ({error}): save the answers again") from None
-
-
-def read_answers(record: AuditRecord, table: pd.DataFrame, name: str = "answers") -> Answers:
-    """The answers by their id; a cell that is empty is no answer."""
-    for column in ("id", "answer"):
-        if column not in table.columns:
-            raise InputError(f"{name} has no column {column}: keep the columns of {TO_LABEL}, or save the page again")
-    numbers = {id: position for position, id in enumerate(record.ids)}
-    answers: dict[int, str] = {}
-    for row, cells in enumerate(table.fillna("").astype(str).to_dict("records"), start=2):
-        answer, position = cells["answer"].strip(), numbers.get(cells["id"])
-        _check_row(record, cells, position, f"{name}, row {row}")
-        if answer and answers.setdefault(position or 0, answer) != answer:
-            what = f"{name}, row {row}: {cells['id']} is {answer} here and {answers[position or 0]} above"
-            raise InputError(f"{what}: keep one of them")
-    _check_classes(record, answers, name)
-    known = {i: answer for i, answer in sorted(answers.items()) if answer != CANNOT_TELL}
-    if not known:
-        raise InputError(f"{name} names no class: fill the column answer, at least for some rows")
-    codes = [len(record.classes) if answer == OTHER else record.classes.index(answer) for answer in known.values()]
-    missing = len(record.bags) - len(answers)
-    return Answers(np.array([*known]), np.array(codes), len(answers) - len(known), missing)
+    An annotator is called as the file.
+    """
+    by: dict[str, dict[str, str]] = {}
+    for number, one in enumerate(given, start=1):
+        if isinstance(one, str | Path):
+            name, who = str(one), Path(one).stem
+            table = read_filled(Path(one), ("id", "answer"), "answers", "`majority audit`", ("bag", "instance"))
+        else:
+            name, who, table = "answers", f"annotator {number}", one.set_axis(range(2, len(one) + 2))
+        by[name if who in by else who] = _answers_in(record, table, name)
+    named = {who: {id: answer for id, answer in of.items() if answer != CANNOT_TELL} for who, of in by.items()}
+    answered = {id: {of[id] for of in named.values() if id in of} for of in by.values() for id in of}
+    agreed = {id: min(answers) for id, answers in sorted(answered.items()) if len(answers) == 1}
+    if not agreed:
+        raise InputError(f"{', '.join(by)}: no answer names a class: fill the column answer, at least in some rows")
+    return Answers(
+        np.array([record.ids.index(id) for id in agreed]),
+        np.array([(*record.classes, OTHER).index(answer) for answer in agreed.values()]),
+        cannot_tell=sum(not answers for answers in answered.values()),
+        missing=len(record.bags) - len(answered),
+        agreement=agreement_of(named) if len(by) > 1 else None,
+    )
 
 
-def _check_row(record: AuditRecord, cells: Mapping[Hashable, Any], position: int | None, place: str) -> None:
-    if position is None:
-        what = f"{place}: {cells['id'] or 'an empty id'} is none of the {len(record.bags)} instances of this audit"
-        raise InputError(f"{what}: give the answers of this audit (its ids begin with {record.audit})")
-    for column, expected in (("bag", record.bags[position]), ("instance", record.instances[position])):
-        if column in cells and cells[column] != expected:
-            what = f"{place}: {column} of {cells['id']} is {cells[column]}, and {expected} was drawn"
-            raise InputError(f"{what}: change only the column answer")
-
-
-def _check_classes(record: AuditRecord, answers: dict[int, str], name: str) -> None:
-    unknown = sorted(set(answers.values()) - {*record.classes, CANNOT_TELL, OTHER})
-    if unknown:
-        listed = ", ".join(unknown[:SHOWN]) + (", ..." if len(unknown) > SHOWN else "")
-        cure = f"write one of {', '.join(record.classes)}, or {OTHER}, or {CANNOT_TELL}"
-        raise InputError(f"{name} has answers that are no class of this run ({listed}): {cure}")
+def _answers_in(record: AuditRecord, table: pd.DataFrame, name: str) -> dict[str, str]:
+    """The answer by id; a cell that is empty is no answer."""
+    drawn = dict(zip(record.ids, zip(record.bags, record.instances, strict=True), strict=True))
+    answers: dict[str, str] = {}
+    for row, cells in table.fillna("").astype(str).to_dict("index").items():
+        id, answer, place = cells["id"], cells["answer"].strip(), f"{name}, row {row}"
+        if id not in drawn:
+            what = f"{place}: {id or 'an empty id'} is none of the {len(drawn)} instances of this audit"
+            raise InputError(f"{what}: give the answers of this audit (its ids begin with {record.audit})")
+        for column, expected in zip(("bag", "instance"), drawn[id], strict=True):
+            if cells.get(column, expected) != expected:
+                what = f"{place}: {column} of {id} is {cells[column]}, and {expected} was drawn"
+                raise InputError(f"{what}: change only the column answer")
+        if answer not in ("", *record.classes, CANNOT_TELL, OTHER):
+            cure = f"write one of {', '.join(record.classes)}, or {OTHER}, or {CANNOT_TELL}"
+            raise InputError(f"{place}: {answer} is no class of this run: {cure}")
+        if answer and answers.setdefault(id, answer) != answer:
+            raise InputError(f"{place}: {id} is {answer} here and {answers[id]} above: keep one of them")
+    return answers

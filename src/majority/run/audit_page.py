@@ -6,89 +6,139 @@ import base64
 import hashlib
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..files import write_text
-from .audit_files import CANNOT_TELL, OTHER, AuditRecord
-from .audit_population import Population, feature_names
+from ..io.custom.images import read_image
+from ..predict.audit import OTHER
+from .audit_files import CANNOT_TELL, AuditRecord
+from .audit_population import Population
+from .maps import usual_spacing
 from .plots.pictures import png_data_uri
 from .report.templates import fill
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+LARGEST = 320  # pixels of the longer side of a picture
+FRAME = (209, 52, 91)  # colour around an instance in its surroundings
 MOST_POINTS = 3_000  # of a map
 MAP_SIDE = 260
+MOST_FEATURES = 60  # columns of a table that are shown
+RANGE_ROWS = 5_000  # instances of each class from which its typical ranges are
+TYPICAL = (0.1, 0.9)  # quantiles
 
 
 def write_audit_page(
-    path: Path,
-    record: AuditRecord,
-    to_label: pd.DataFrame,
-    population: Population,
-    drawn: np.ndarray,
-    show_predictions: bool = False,
+    path: Path, record: AuditRecord, answers: list[str], population: Population, show_predictions: bool = False
 ) -> None:
-    """Write the page; answers that the table has already are filled in."""
+    """Write the page; answers that are not empty are filled in."""
     from markupsafe import Markup
 
     script = (files(__package__) / "report" / "audit.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    items = [
-        {"id": id, "bag": bag, "instance": instance, "answer": answer} | _shown(population, int(position))
-        for id, bag, instance, answer, position in zip(
-            record.ids, record.bags, record.instances, to_label["answer"], drawn, strict=True
-        )
-    ]
-    if show_predictions:
-        for item, probabilities in zip(items, record.probabilities, strict=True):
-            item["prediction"] = record.classes[int(np.argmax(probabilities))]
-    content = {
-        "audit": record.audit,
-        "classes": record.classes,
-        "cannot_tell": CANNOT_TELL,
-        "other": OTHER,
-        "items": items,
-        "features": _features(population),
-    }
-    page = {"data": content, "script": Markup(script), "script_hash": Markup(f"sha256-{digest}")}
-    write_text(path, fill("audit.html.jinja", "audit", page, {}))
-
-
-def _shown(population: Population, position: int) -> dict[str, Any]:
-    """What the page shows of an instance: its image or its values, its path, and its place."""
-    bags, source = population.bags, population.source
-    at = int(bags.index[position])
-    shown: dict[str, Any] = {}
-    instance = np.asarray(bags.store[at])
-    if instance.ndim == 3:
-        shown["image"] = png_data_uri(instance)
-        shown["size"] = [instance.shape[1], instance.shape[0]]
-    else:
-        shown["values"] = [_short(value) for value in instance[population.listed]]
-    if source is not None and source.paths is not None:
-        shown["path"] = str(source.paths[at])
-    if bags.coordinates is not None:
-        shown["map"] = _map(population, position)
-    return shown
+    images = population.bags.store.ndim == 4
+    listed, features = (np.empty(0, np.int64), []) if images else typical_ranges(population)
+    side = _side_of_tiles(population) if images else None
+    items = []
+    for number, position in enumerate(population.design.draw(len(record.bags)).tolist()):
+        at = int(population.bags.index[position])
+        item: dict[str, Any] = {"id": record.ids[number], "bag": record.bags[number], "answer": answers[number]}
+        item["instance"] = record.instances[number]
+        if images:
+            picture = _picture(population, at)
+            item |= {"image": png_data_uri(picture), "size": [picture.shape[1], picture.shape[0]]}
+        else:
+            item["values"] = [_short(value) for value in np.asarray(population.bags.store[at])[listed]]
+        if population.source is not None and population.source.paths is not None:
+            item["path"] = str(population.source.paths[at])
+        if side is not None:
+            item["surroundings"] = png_data_uri(_surroundings(population, position, side))
+        if population.bags.coordinates is not None:
+            item["map"] = _map(population, position)
+        if show_predictions:
+            item["prediction"] = record.classes[int(np.argmax(record.probabilities[number]))]
+        items.append(item)
+    content = {"audit": record.audit, "classes": record.classes, "cannot_tell": CANNOT_TELL, "other": OTHER}
+    page = {"data": content | {"items": items, "features": features}, "script": Markup(script)}
+    write_text(path, fill("audit.html.jinja", "audit", page | {"script_hash": Markup(f"sha256-{digest}")}, {}))
 
 
 def _short(value: float) -> float:
     return float(f"{float(value):.4g}")
 
 
-def _features(population: Population) -> list[dict[str, Any]]:
-    """The name of each column that is shown, and its typical range in each predicted class; empty for images."""
-    if population.bags.store.ndim != 2:
-        return []
-    names = feature_names(population.classifier, population.bags.store.shape[1])
-    ranges = population.ranges
-    return [
-        {"name": names[i], "ranges": [None if np.isnan(ends[0]) else [*map(_short, ends)] for ends in ranges[:, :, i]]}
-        for i in population.listed.tolist()
-    ]
+# ---------------------------------------------------------------------- rows of tables
+
+
+def typical_ranges(population: Population) -> tuple[np.ndarray, list[dict[str, Any]]]:
+    """The columns that are shown, all or those that differ most between classes, and the name of each with its typical
+    range among the instances predicted as each class; None if there are none."""
+    rng, predicted = np.random.default_rng(0), population.probabilities.argmax(axis=1)
+    store, index = population.bags.store, population.bags.index
+    ranges = np.full((len(population.classes), 2, len(population.columns)), np.nan)
+    for c in np.unique(predicted):
+        some = np.sort(rng.permutation(np.flatnonzero(predicted == c))[:RANGE_ROWS])
+        ranges[c] = np.quantile(store[index[some]], TYPICAL, axis=0)
+    middles, lengths = ranges.mean(axis=1), np.nanmean(ranges[:, 1] - ranges[:, 0], axis=0)
+    differ = (np.nanmax(middles, axis=0) - np.nanmin(middles, axis=0)) / np.maximum(lengths, 1e-12)
+    listed = np.sort(np.argsort(-differ, kind="stable")[:MOST_FEATURES])
+    features = []
+    for i in listed.tolist():
+        of_classes = [None if np.isnan(low) else [_short(low), _short(high)] for low, high in ranges[:, :, i]]
+        features.append({"name": population.columns[i], "ranges": of_classes})
+    return listed, features
+
+
+# ---------------------------------------------------------------------- images
+
+
+def _picture(population: Population, at: int) -> np.ndarray:  # (h, w, channels)
+    """The image file, which can be larger than what the classifier sees; the latter if there is no such file."""
+    from PIL import Image, ImageOps
+
+    seen = np.asarray(population.bags.store[at])
+    if population.source is None or population.source.paths is None or population.place is None:
+        return seen
+    folder = population.place if population.place.is_dir() else population.place.parent
+    file = folder / str(population.source.paths[at])
+    if not file.is_file():
+        return seen
+    with Image.open(file) as image:
+        width, height = ImageOps.exif_transpose(image).size
+    shrunk = min(1, LARGEST / max(width, height))
+    shape = (max(1, round(height * shrunk)), max(1, round(width * shrunk)), seen.shape[2])
+    return read_image(file, shape) if max(shape[:2]) > max(seen.shape[:2]) else seen
+
+
+def _side_of_tiles(population: Population) -> float | None:
+    """The side of a tile in the units of the coordinates. Images that lie in no rows have a pixel per whole unit."""
+    places = population.bags.coordinates
+    if places is None:
+        return None
+    of_images = float(population.bags.store.shape[2]) if places.dtype.kind in "iu" else None
+    return usual_spacing(population.bags) or of_images
+
+
+def _surroundings(population: Population, position: int, side: float) -> np.ndarray:
+    """What the other images of its bag show around an instance: three times as wide and high, with a frame."""
+    bags, places = population.bags, population.bags.coordinates
+    assert places is not None
+    height, width, channels = bags.store.shape[1:]
+    bag = bags.bag_of(position)
+    of_bag = np.append(np.arange(bags.offsets[bag], bags.offsets[bag + 1]), position)  # itself once more, on top
+    steps = (places[of_bag].astype(float) - places[position]) / side
+    if places.dtype.kind == "f":  # y upwards, as on maps
+        steps[:, 1] *= -1
+    near = (np.abs(steps) < 2).all(axis=1)
+    sheet = np.full((5 * height, 5 * width, channels), 255, np.uint8)
+    for i, (x, y) in zip(of_bag[near], np.round((steps[near] + 2) * [width, height]).astype(int), strict=True):
+        sheet[y : y + height, x : x + width] = bags.store[int(bags.index[i])]
+    shown = np.array(np.broadcast_to(sheet[height:-height, width:-width], (3 * height, 3 * width, 3)))
+    frame = np.zeros(shown.shape[:2], bool)
+    frame[height - 1 : 2 * height + 1, width - 1 : 2 * width + 1] = True
+    frame[height : 2 * height, width : 2 * width] = False
+    shown[frame] = FRAME
+    return shown
 
 
 def _map(population: Population, position: int) -> dict[str, Any]:

@@ -3,174 +3,162 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..data.bags import Bags
+from ..data.packing import offsets_of
 from ..errors import InputError
 from ..io import Source
 from ..io.custom import ColumnNames
 from ..io.predictions import instance_numbers
 from ..log import Log, no_log
-from ..predict.audit import Design, expected_right
+from ..predict.audit import LEAST_LABELS, Design, expected_right, mean_confidences
 from ..predict.classifier import CLASSIFIER, Classifier
 from .audit_files import AuditRecord
-from .folder import classifier_file, finished_file, fold_folders
-from .reopen import open_bags, reopen
-from .train import TrainedRun
+from .data import make_parts
+from .folder import classifier_file, finished_file, fold_folders, read_config, source_of
+from .reopen import open_bags, open_classifier, reopen
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST_FEATURES = 60  # columns of a table that a page shows
-RANGE_ROWS = 5_000  # instances of each class from which its typical ranges are
-TYPICAL = (0.1, 0.9)  # quantiles
-
 
 @dataclass(frozen=True)
 class Population:
-    """Bags, the predictions for their instances, and the design."""
-
-    classifier: Classifier
+    classifier: str  # a hash
+    classes: tuple[str, ...]
+    columns: tuple[str, ...]  # features, if instances are vectors
     bags: Bags
-    source: Source | None
-    name: str | None
-    probabilities: np.ndarray
+    probabilities: np.ndarray  # (n, C)
     design: Design
-
-    @cached_property
-    def ranges(self) -> np.ndarray:  # (C, 2, d)
-        """The typical range of each column among the instances that are predicted as each class; NaN if none is."""
-        rng, predicted = np.random.default_rng(0), self.probabilities.argmax(axis=1)
-        found = np.full((len(self.classifier.classes), 2, self.bags.store.shape[1]), np.nan)
-        for c in range(len(found)):
-            of_class = np.flatnonzero(predicted == c)
-            if len(of_class):
-                some = np.sort(rng.permutation(of_class)[:RANGE_ROWS])
-                found[c] = np.quantile(self.bags.store[self.bags.index[some]], TYPICAL, axis=0)
-        return found
-
-    @cached_property
-    def listed(self) -> np.ndarray:
-        """The columns that a page shows: all, or those whose ranges differ most between classes."""
-        middles = self.ranges.mean(axis=1)
-        lengths = np.nanmean(self.ranges[:, 1] - self.ranges[:, 0], axis=0)
-        differ = (np.nanmax(middles, axis=0) - np.nanmin(middles, axis=0)) / np.maximum(lengths, 1e-12)
-        return np.sort(np.argsort(-differ, kind="stable")[:MOST_FEATURES])
+    source: Source | None = None
+    place: Path | None = None  # of the source, if it is a file or a folder
 
     @classmethod
-    def open(
-        cls,
-        run: str | Path | TrainedRun | Classifier,
-        source: str | Path | Bags | None,
-        seed: int,
-        names: ColumnNames | None = None,
-        device: str = "auto",
-        log: Log = no_log,
-    ) -> Population:
-        opened, name = None, None
-        if isinstance(source, Bags):
-            bags, classifier = source, classifier_of(run, "")
-        elif isinstance(run, Classifier):
-            raise InputError("audit of a classifier: give the bags, or the folder of its run")
-        else:
-            folder, name = _folder_of(run), None if source is None else str(source)
-            classifier, bags, opened = _bags_of(folder, name, names, device, log)
-        probabilities = np.empty((len(bags.index), len(classifier.classes)))
-        for numbers, found in classifier.stream(bags, calibrated=False):
-            probabilities[bags.positions(numbers)] = found
-        probabilities /= probabilities.sum(axis=1, keepdims=True)
+    def of(cls, pairs: Sequence[tuple[Classifier, Bags]], seed: int, **about: Any) -> Population:
+        """Bags, each with the classifier that is audited on them: one, or that of each fold."""
+        classifier = pairs[0][0]
+        probabilities = np.concatenate([_probabilities(*pair) for pair in pairs])
+        bags = _joined([bags for _, bags in pairs])
         labels = bags.labels if bags.classes == tuple(classifier.classes) else None
-        if not isinstance(seed, int) or seed < 0:
-            raise InputError(f"seed is {seed!r}: give a whole number from 0")
-        design = Design.of(expected_right(probabilities, bags.ids, labels), seed)
-        return cls(classifier, bags, opened, name, probabilities, design)
+        features = range(bags.store.shape[1]) if bags.store.ndim == 2 else ()
+        return cls(
+            hash_of([classifier for classifier, _ in pairs]),
+            tuple(map(str, classifier.classes)),
+            classifier.columns or tuple(f"feature {i}" for i in features),
+            bags,
+            probabilities,
+            Design.of(expected_right(probabilities, bags.ids, labels), seed),
+            **about,
+        )
+
+    def draw(self, labels: int, source: str | None, names: ColumnNames | None) -> tuple[AuditRecord, pd.DataFrame]:
+        """The record and the table of the first so many instances; the source and its columns are noted."""
+        import pandas as pd
+
+        design, bags, n = self.design, self.bags, len(self.bags.index)
+        if not LEAST_LABELS <= labels <= n:
+            raise InputError(f"{labels} labels: give {LEAST_LABELS} to {n:,}, the number of instances (--labels)")
+        if design.seed < 0:
+            raise InputError(f"seed {design.seed}: give 0 or more (--seed)")
+        drawn = design.draw(labels)
+        at, of = bags.index[drawn], [bags.bag_of(int(i)) for i in drawn]
+        identity = hashlib.sha256(f"{self.classifier} {design.seed}".encode() + design.stratum.astype("<i4").tobytes())
+        predicted = np.bincount(self.probabilities.argmax(axis=1), minlength=len(self.classes))
+        record = AuditRecord(
+            audit=identity.hexdigest()[:8],
+            classifier=self.classifier,
+            seed=design.seed,
+            source=source,
+            names=names,
+            classes=self.classes,
+            sizes=tuple(design.sizes.tolist()),
+            expected=tuple(design.expected.tolist()),
+            predicted_shares=tuple((predicted / n).tolist()),
+            mean_probabilities=tuple(self.probabilities.mean(axis=0).tolist()),
+            mean_confidences=tuple(mean_confidences(self.probabilities).tolist()),
+            bags=tuple(bags.bag_names()[bag] for bag in of),
+            instances=tuple(map(str, instance_numbers(bags, drawn, self.source))),
+            strata=tuple(design.stratum[drawn].tolist()),
+            probabilities=tuple(map(tuple, self.probabilities[drawn].tolist())),
+        )
+        table: dict[str, Any] = {"id": record.ids, "bag": record.bags, "instance": record.instances, "answer": ""}
+        if self.source is not None and self.source.paths is not None:
+            table["path"] = self.source.paths[at]
+        elif bags.store.ndim == 2:
+            table |= dict(zip(self.columns, np.asarray(bags.store[at]).T, strict=True))
+        return record, pd.DataFrame(table)
 
 
-def _bags_of(
-    folder: Path, source: str | None, names: ColumnNames | None, device: str, log: Log
-) -> tuple[Classifier, Bags, Source]:
-    """The test bags of a run, or all bags of another source, which need no labels."""
-    if source is None:
-        classifier, parts, opened = reopen(folder, device=device)
+def open_population(
+    folder: Path, source: str | None, seed: int, names: ColumnNames | None, device: str, log: Log = no_log
+) -> Population:
+    """The test bags of a run, or of all folds, each with the classifier that has not seen them; or all bags of another
+    source, which need no labels."""
+    folds = fold_folders(folder) or [folder]
+    if source is not None:
+        classifier_files(folder, source)  # an error for the folder of a cross-validation
+        classifier, by_part, opened = open_bags(
+            folder, source, labels=True, unlabelled=True, names=names, device=device, log=log
+        )
+        place, pairs = Path(source), [(classifier, bags) for bags in by_part.values()]
+    else:
+        classifier, parts, opened = reopen(folds[0], device=device)
         if parts.test is None:
             raise InputError(f"{folder} has no test bags: give bags that it was not trained on as SOURCE")
-        return classifier, parts.test, opened
-    classifier, bags, opened = open_bags(
-        folder, source, labels=True, unlabelled=True, names=names, device=device, log=log
-    )
-    (only,) = bags.values()
-    return classifier, only, opened
+        place, pairs = Path(source_of(read_config(folds[0]))), [(classifier, parts.test)]
+        for fold in folds[1:]:
+            test = make_parts(read_config(fold).run, opened).test
+            assert test is not None  # every fold has test bags
+            pairs.append((open_classifier(fold, device), test))
+    return Population.of(pairs, seed, source=opened, place=place.expanduser())
 
 
-def make_record(population: Population, labels: int) -> AuditRecord:
-    design, bags, probabilities = population.design, population.bags, population.probabilities
-    drawn, classifier = design.draw(labels), hash_of(population.classifier)
-    identity = hashlib.sha256(f"{classifier} {design.seed}".encode() + design.stratum.astype("<i4").tobytes())
-    bag_names = range(len(bags)) if bags.names is None else bags.names
-    classes, predicted = population.classifier.classes, probabilities.argmax(axis=1)
-    return AuditRecord(
-        audit=identity.hexdigest()[:8],
-        classifier=classifier,
-        seed=design.seed,
-        source=population.name,
-        classes=tuple(map(str, classes)),
-        sizes=tuple(design.sizes.tolist()),
-        expected=tuple(design.expected.tolist()),
-        predicted_shares=tuple((np.bincount(predicted, minlength=len(classes)) / len(predicted)).tolist()),
-        mean_probabilities=tuple(probabilities.mean(axis=0).tolist()),
-        mean_confidence=float(probabilities.max(axis=1).mean()),
-        bags=tuple(str(bag_names[bags.bag_of(int(i))]) for i in drawn),
-        instances=tuple(map(str, instance_numbers(bags, drawn, population.source))),
-        strata=tuple(design.stratum[drawn].tolist()),
-        probabilities=tuple(map(tuple, probabilities[drawn].tolist())),
-    )
+def classifier_files(folder: Path, source: str | None) -> list[Path]:
+    """Those that are audited on bags of this source; None: on the test bags of the run, or of each fold."""
+    folds = fold_folders(folder)
+    if folds and source is not None:
+        cure = f"leave out SOURCE, to audit all folds on their test bags, or give one run, such as {folds[0]}"
+        raise InputError(f"{folder} holds the runs of a cross-validation: {cure}")
+    if source is not None:
+        return [classifier_file(folder)]
+    return [finished_file(fold, CLASSIFIER) for fold in folds or [folder]]
 
 
-def make_table(record: AuditRecord, population: Population, drawn: np.ndarray) -> pd.DataFrame:
-    import pandas as pd
-
-    bags, source = population.bags, population.source
-    columns: dict[str, Any] = {"id": record.ids, "bag": record.bags, "instance": record.instances, "answer": ""}
-    if source is not None and source.paths is not None:
-        columns["path"] = source.paths[bags.index[drawn]]
-    elif bags.store.ndim == 2:
-        rows = bags.store[bags.index[drawn]]
-        columns |= {name: rows[:, i] for i, name in enumerate(feature_names(population.classifier, rows.shape[1]))}
-    return pd.DataFrame(columns)
-
-
-def feature_names(classifier: Classifier, width: int) -> tuple[str, ...]:
-    return classifier.columns or tuple(f"feature {i}" for i in range(width))
-
-
-# ---------------------------------------------------------------------- the classifier
-
-
-def hash_of(classifier: Classifier) -> str:
-    """Of its weights; a temperature changes nothing."""
+def hash_of(classifiers: Sequence[Classifier]) -> str:
+    """Of their weights; a temperature changes nothing."""
     digest = hashlib.sha256()
-    for member in classifier.members or (classifier,):
-        for name, values in sorted(member.model.state_dict().items()):
-            digest.update(name.encode() + values.detach().cpu().numpy().tobytes())
+    for classifier in classifiers:
+        for member in classifier.members or (classifier,):
+            for name, values in sorted(member.model.state_dict().items()):
+                digest.update(name.encode() + values.detach().cpu().numpy().tobytes())
     return digest.hexdigest()
 
 
-def _folder_of(run: str | Path | TrainedRun | Classifier) -> Path:
-    return run.folder if isinstance(run, TrainedRun) else Path(str(run))
+def _probabilities(classifier: Classifier, bags: Bags) -> np.ndarray:
+    found = np.empty((len(bags.index), len(classifier.classes)))
+    for numbers, probabilities in classifier.stream(bags, calibrated=False):
+        found[bags.positions(numbers)] = probabilities
+    return np.asarray(found / found.sum(axis=1, keepdims=True))
 
 
-def classifier_of(run: str | Path | TrainedRun | Classifier, source: str | None) -> Classifier:
-    """The one for bags of this source; None: the run's own test bags."""
-    return run if isinstance(run, Classifier) else Classifier.load(file_of(_folder_of(run), source))
-
-
-def file_of(folder: Path, source: str | None) -> Path:
-    """The file of the classifier for bags of this source; None: the run's own."""
-    if fold_folders(folder):
-        raise InputError(f"{folder} holds the runs of a cross-validation: give one of them, such as {folder / 'fold0'}")
-    return finished_file(folder, CLASSIFIER) if source is None else classifier_file(folder)
+def _joined(parts: Sequence[Bags]) -> Bags:
+    """The bags of all parts, which share a store."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    places = [bags.coordinates for bags in parts if bags.coordinates is not None]
+    return Bags(
+        first.store,
+        np.concatenate([bags.index for bags in parts]),
+        offsets_of(np.concatenate([bags.sizes for bags in parts])),
+        np.concatenate([bags.labels for bags in parts]),
+        first.classes,
+        coordinates=np.concatenate(places) if places else None,
+        names=[name for bags in parts for name in bags.bag_names()],
+    )

@@ -82,6 +82,8 @@ function showPictures(item) {
       alt: `instance ${item.instance} of bag ${item.bag}`,
     });
   }
+  if (item.surroundings)
+    make("img", "", by("pictures"), { src: item.surroundings, width: 320, alt: "its surroundings, the instance in a frame" });
 }
 
 function showMap(map) {
