@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import majority
 from majority.errors import InputError
-from majority.run.config import MACHINE, OPTIONS, BenchmarkBags, OwnBags, RunConfig
+from majority.run.config import MACHINE, OPTIONS, RunConfig
 from majority.run.config_file import json_schema
 
 ROOT = Path(__file__).parents[2]
@@ -169,14 +169,6 @@ def test_a_damaged_config_json_names_the_field(majority, tmp_path):
         assert code == 2
         assert "config.json is damaged" in error
         assert fact in error
-
-
-def test_the_kinds_of_bags_have_no_option_of_the_other():
-    only_own = set(OwnBags.model_fields) - set(BenchmarkBags.model_fields)
-    assert {"folds", "features", "bag_column"} <= only_own
-    assert {name for name, option in OPTIONS.items() if option.parts == (BenchmarkBags,)}.isdisjoint(
-        OwnBags.model_fields
-    )
 
 
 def test_the_page_of_settings_is_generated_from_the_fields():

@@ -23,7 +23,7 @@ from .printing import log
 if TYPE_CHECKING:
     from cyclopts import App
 
-    from ..run.config_options import Option
+    from ..run.options import Option
 
 NEW_OBJECTS = 20_000  # between searches for garbage: imports make many objects that stay, the default is 700
 ABOUT = "Train an instance classifier from bags that are labelled with their most common class."

@@ -13,7 +13,7 @@ from .printing import log
 
 if TYPE_CHECKING:
     from ..io.custom import ColumnNames
-    from ..run.config_options import Option
+    from ..run.options import Option
 
 SOURCE_HELP = (
     "A name from `majority list`, a .npz (MedMNIST's layout) or .mat (SVHN's layout) file; or bags of your own: "
@@ -34,7 +34,7 @@ On = Annotated[str, Parameter(metavar="PLACE", help="local (this machine), or ra
 
 def of_columns() -> Mapping[str, Option]:
     from ..run.config import Columns
-    from ..run.config_options import options_of
+    from ..run.options import options_of
 
     return options_of(Columns)
 
@@ -42,7 +42,7 @@ def of_columns() -> Mapping[str, Option]:
 def column_names(options: dict[str, Any]) -> ColumnNames | None:
     """None if no option was given: the columns are then called as in training."""
     from ..run.config import Columns
-    from ..run.config_options import checked
+    from ..run.options import checked
     from ..run.reopen import column_names
 
     return column_names(checked(Columns, options)) if options else None

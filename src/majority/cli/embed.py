@@ -38,7 +38,7 @@ def embed(
     from ..io.embed import embed as embed_source
     from ..io.embedding import read_embedding
     from ..run.config import Columns
-    from ..run.config_options import checked
+    from ..run.options import checked
 
     with tell_how_to_continue(out):
         embed_source(

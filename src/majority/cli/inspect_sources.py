@@ -14,14 +14,14 @@ from .arguments import Source
 from .printing import console, log, print_check
 
 if TYPE_CHECKING:
-    from ..run.config_options import Option
+    from ..run.options import Option
 
 FOR_HELP = "What the bags are for; to predict, they need no labels."
 
 
 def of_reading() -> Mapping[str, Option]:
     from ..run.config import Reading
-    from ..run.config_options import options_of
+    from ..run.options import options_of
 
     return options_of(Reading)
 
@@ -37,7 +37,7 @@ def check(
     """Read a whole source; print what it holds and every problem with file, row and cure. Exit code 1 on problems."""
     from ..io import check_source
     from ..run.config import Reading
-    from ..run.config_options import checked
+    from ..run.options import checked
 
     if source is None:
         raise InputError("there is no SOURCE: give the bags to check")

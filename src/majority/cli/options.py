@@ -14,8 +14,7 @@ from cyclopts import Group, Parameter
 from ..errors import InputError
 from ..files import check_regular, flatten
 from ..run.config_errors import LARGEST_IN_HELP, allowed, refuse, unknown_option
-from ..run.config_options import Option
-from ..run.config_text import IN_COMMAND, NULL, read_item
+from ..run.options import IN_COMMAND, NULL, Option, read_item
 
 CONFIG_HELP = "A .toml file with these options; the command line wins."
 FIRST = Group("Options", sort_key=0)
@@ -81,10 +80,13 @@ def _parameter(option: Option, is_first: bool, shows_all: bool) -> inspect.Param
 
 
 def _metavar(kinds: Iterable[type]) -> str:
-    return "N" if int in kinds else "X" if float in kinds else "A,B" if tuple in kinds else "TEXT"
+    names = {str: "TEXT", int: "N", float: "X", tuple: "A,B"}
+    return next((name for kind, name in names.items() if kind in kinds), "TEXT")
 
 
 def kinds_of(annotation: Any) -> set[Any]:
+    if hasattr(annotation, "__metadata__"):
+        return kinds_of(get_args(annotation)[0])
     origin = get_origin(annotation) or annotation
     if origin in (tuple, dict, list) or (isinstance(origin, type) and not get_args(annotation)):
         return {origin}
@@ -95,7 +97,7 @@ def help_of(option: Option) -> str:
     """What the option means, with its default and what is allowed."""
     field, kinds = option.field, kinds_of(option.field.annotation)
     facts, taken = [], allowed(field, LARGEST_IN_HELP)
-    if kinds & {int, float} or (" or " in taken and not kinds & {bool, tuple}):
+    if (kinds & {int, float} and str not in kinds) or (" or " in taken and not kinds & {bool, tuple, int}):
         taken = taken.removeprefix("a whole number").removeprefix("a number").strip()
         facts += [taken.replace("from 1", "1 or more") if taken == "from 1" else taken] if taken else []
     if has_default(option):

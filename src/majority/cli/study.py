@@ -13,7 +13,7 @@ from .app import command, tell_how_to_continue
 from .printing import end_study, log
 
 if TYPE_CHECKING:
-    from ..run.config_options import Option
+    from ..run.options import Option
 
 SOURCES_HELP = "Names from `majority list`, labelled .npz or .mat files, or bags of your own (five folds)."
 
@@ -30,7 +30,7 @@ def study(sources: Annotated[list[str] | None, Parameter(help=SOURCES_HELP)] = N
 
     If it is interrupted, repeat the command to continue.
     """
-    from ..run.config_options import checked
+    from ..run.options import checked
     from ..run.study_config import OF_RUNS, OF_STUDY, STUDY_MACHINE, StudyConfig, StudyMachine
 
     if not sources:

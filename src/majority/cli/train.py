@@ -16,7 +16,7 @@ from .printing import log, print_folds, print_result
 
 if TYPE_CHECKING:
     from ..run.config import Machine, RunConfig
-    from ..run.config_options import Option
+    from ..run.options import Option
 
 SCHEMA_HELP = "Print the JSON schema of a --config file, for editors."
 
@@ -59,7 +59,7 @@ def train(source: Source = None, /, **options: Any) -> None:
 
 def _read_options(source: str | None, options: dict[str, Any]) -> tuple[Machine, RunConfig]:
     from ..run.config import MACHINE, Machine, RunConfig
-    from ..run.config_options import checked
+    from ..run.options import checked
 
     if source is None:
         raise InputError(

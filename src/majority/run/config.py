@@ -17,8 +17,7 @@ from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
 from ..nn.methods import AUTO
 from .config_errors import problems_of, refuse, unknown_option
-from .config_options import USUAL, P, Part, options_of
-from .config_text import as_words, plain, split_names
+from .options import USUAL, P, Part, as_words, options_of, plain, split_names
 
 SEED = "training.seed"
 ALL = "all"  # labels of instances
@@ -63,8 +62,20 @@ class Reading(Columns):
     """Feature columns of a table, as in a,b or "height, cm",b."""
 
 
-class OwnBags(Reading):
+class Division(Part):
+    """What both kinds of bags have."""
+
+    title: ClassVar[str] = "Your own bags"
+    fold: Annotated[int, Ge(0), Le(10**6), USUAL] = 0
+    """The fold whose bags are the test bags: 0 to 4; for your own bags 0 to folds - 1."""
+    data_seed: Seed = 0
+    """Seed of folds and bags."""
+
+
+class OwnBags(Division, Reading):
     """Bags of your own, from a table, a folder of feature files or a folder of images per bag."""
+
+    title: ClassVar[str] = "Your own bags"
 
     hidden: ClassVar[tuple[str, ...]] = ("kind", "source", "corrections")
     kind: Literal["own"] = "own"
@@ -72,12 +83,9 @@ class OwnBags(Reading):
     """A table (.csv, .tsv, .parquet), a folder of feature files, or a folder of images per bag."""
     folds: Annotated[Annotated[int, Ge(3), Le(10**6)] | None, USUAL] = None
     """Cross-validate with this number of folds, e.g. 5: all of them are trained, unless a fold is given."""
-    fold: Annotated[int, Ge(0), Le(10**6), USUAL] = 0
-    """The fold whose bags are the test bags: 0 to 4; for your own bags 0 to folds - 1."""
-    data_seed: Seed = 0
-    """Seed of folds and bags."""
     labels: Name | None = None
-    """Of your own bags: a file of `majority review` with corrected labels."""
+    """Of your own bags: a file of `majority review` with corrected labels. Of benchmark bags: what their labels say,
+    winner, or top2: also the runner-up."""
     corrections: Annotated[dict[str, str] | None, Field(repr=False)] = None  # the content of that file: label by bag
 
     def given(self) -> dict[str, Any]:
@@ -85,7 +93,7 @@ class OwnBags(Reading):
         return super().given() | one_of_several
 
 
-class BenchmarkBags(Part):
+class BenchmarkBags(Division):
     """Bags that are made from a labelled set, the same for every method, so that comparisons are paired."""
 
     title: ClassVar[str] = "Benchmark bags"
@@ -112,9 +120,7 @@ class BenchmarkBags(Part):
     wrong_labels: Annotated[float, Ge(0), Lt(1)] | None = None
     """Give this share of the training and validation bags a wrong label (default: 0)."""
     labels: Literal["winner", "top2"] = "winner"
-    """Of benchmark bags: what their labels say; top2: also the runner-up."""
-    data_seed: Seed = 0
-    """Seed of folds and bags."""
+    """See the labels of own bags."""
 
 
 class Labels(Part):
@@ -216,8 +222,8 @@ class RunConfig(Part):
         is in memory."""
         given = {name: plain(value) for name, value in options.items() if value is not None}
         kind = bags_class(source, own)
-        problems = [_misplaced(name, source, kind) for name in given if kind not in KINDS_WITH.get(name, KINDS)]
-        problems += [unknown_option(name, KINDS_WITH) for name in given if name not in KINDS_WITH]
+        problems = [_misplaced(name, source, kind) for name in given if not may_have(kind, name)]
+        problems += [unknown_option(name, KNOWN) for name in given if name not in KNOWN]
         parts: dict[str, Any] = {"bags": _made(kind, given | {"source": source}, problems)}
         parts["labels"] = _made(Labels, given, problems)
         short, settings = _made(Shorthands, given, problems).as_settings(), given.get("settings", {})
@@ -305,10 +311,14 @@ class Machine(Part):
 
 
 OPTIONS = options_of(RunConfig, Shorthands, OwnBags, BenchmarkBags, Labels)  # of a run
+KNOWN = {*OPTIONS, *CONTENTS}
 MACHINE = options_of(Machine)
-KINDS = {OwnBags, BenchmarkBags}
-KINDS_WITH = {name: KINDS & {*option.parts} or KINDS for name, option in OPTIONS.items()}
-KINDS_WITH |= {name: {OwnBags} for name in CONTENTS}
+
+
+def may_have(kind: type[Division], name: str) -> bool:
+    """Whether an option is for bags of this kind, and not for the other kind alone."""
+    of_bags = {*OwnBags.model_fields, *BenchmarkBags.model_fields}
+    return name in kind.model_fields or name not in of_bags
 
 
 def _made(part: type[P], given: Mapping[str, Any], problems: list[str]) -> P:

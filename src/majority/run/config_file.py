@@ -10,8 +10,7 @@ from pydantic import ConfigDict, create_model
 
 from .config import MACHINE, OPTIONS, Machine, RunConfig
 from .config_errors import allowed
-from .config_options import Option
-from .config_text import IN_COMMAND, NULL
+from .options import IN_COMMAND, NULL, Option, options_of
 
 
 def as_toml(config: RunConfig, machine: Machine, without: Collection[str] = ()) -> str:
@@ -29,7 +28,7 @@ def _lines(config: RunConfig, machine: Machine, without: Collection[str]) -> Ite
     title = ""
     for name, option in (OPTIONS | MACHINE).items():
         places = (config.bags, config.labels, config, machine)
-        place = next((place for place in places if type(place) in option.parts), None)
+        place = next((place for place in places if name in options_of(type(place))), None)
         if place is None:
             continue
         value, key = getattr(place, name), option.in_command.replace("-", "_")
@@ -56,8 +55,7 @@ def json_schema(options: Mapping[str, Option]) -> dict[str, Any]:
     model = create_model("config", __config__=ConfigDict(extra="forbid"), **fields)
     schema = model.model_json_schema()
     for name, option in options.items():
-        of_field = schema["properties"][IN_COMMAND.get(name, name)]
-        of_field["description"] = option.about
+        schema["properties"][IN_COMMAND.get(name, name)]["description"] = option.about
     return schema
 
 

@@ -14,8 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from ..errors import InputError
 from .config import OPTIONS, Name, Names, Trackers, with_shorthands
-from .config_options import USUAL, Part, options_of
-from .config_text import as_words, read_item, split_names
+from .options import USUAL, Part, as_words, options_of, read_item, split_names
 
 MAX_RANGE = 1_000
 OF_A_CELL = ("method", "scenario", "fold", "folds", "seed", "refit")  # that the study sets itself

@@ -19,11 +19,10 @@ from ..training.callbacks import Callback
 from ..training.distributed import from_first, in_turn, is_first
 from ..training.run_files import METRICS
 from .config import IN_MEMORY, Machine, RunConfig
-from .config_options import checked
-from .config_text import plain
 from .data import has_own_bags
 from .experiment import How, run_experiment, run_folds
 from .folder import classifier_file
+from .options import checked, plain
 from .report.page import REPORT
 from .result_file import read_history
 

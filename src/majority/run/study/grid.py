@@ -18,7 +18,7 @@ from ...io.benchmarks.labelled import N_FOLDS
 from ...log import Log, no_log
 from ...nn.methods import METHODS, sees_instance_labels
 from ..cluster import LOCAL, check_on
-from ..config import OPTIONS, BenchmarkBags, OwnBags, RunConfig, Shorthands, plan_setting
+from ..config import OPTIONS, BenchmarkBags, OwnBags, RunConfig, Shorthands, bags_class, may_have, plan_setting
 from ..data import make_parts, open_source
 from ..experiment import finished_result
 from ..folder import has_started, read_config, run_lock
@@ -106,9 +106,9 @@ def _places_of(config: StudyConfig, source: str) -> list[dict[str, Any]]:
 def _options_for(config: StudyConfig, source: str) -> dict[str, Any]:
     """The options of all runs that this source has: bags of your own are not made by a scenario, and other options are
     for them alone."""
-    other = BenchmarkBags if is_custom_source(source) else OwnBags
+    kind = bags_class(source)
     given = {name: value for name, value in config.options.items() if name != "method_options"}
-    return {name: value for name, value in given.items() if name not in OPTIONS or OPTIONS[name].parts != (other,)}
+    return {name: value for name, value in given.items() if may_have(kind, name)}
 
 
 def _options_of(config: StudyConfig, method: str) -> dict[str, Any]:
