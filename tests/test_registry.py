@@ -3,33 +3,19 @@
 import csv
 import json
 import multiprocessing
-import os
 import re
 import shutil
-import subprocess
-import sys
-from dataclasses import fields
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from majority import Backbone, InputError, MajorityLabelClassifier, Method, Recipe
-from majority import registry as plugins
-from majority.io.encoders import Encoder
 from majority.nn.methods import METHODS
 from majority.registry import _LOADED, PLUGINS
 from majority.run.study import cells, workers
-from majority.training.augment import Augmentation
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_loss.py"
 NO_METHOD = "from majority import register; register('vote')"
 TINY = ["--recipe", "quick", "--bags", "20", "--bag-size", "8", "--epochs", "2", "--device", "cpu"]
-
-
-def python(*words, plugins, cwd=None):
-    environment = os.environ | {PLUGINS: str(plugins)}
-    return subprocess.run([sys.executable, *words], env=environment, cwd=cwd, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
@@ -110,22 +96,6 @@ def test_the_workers_of_a_study_know_it(run, here, restore, tmp_path, monkeypatc
         assert re.search(choice, (tmp_path / "STUDY/tables.md").read_text()), "both are there to choose from"
 
 
-def test_several_files_are_run_in_their_order_and_listed(here, tmp_path, monkeypatch):
-    lines = [
-        "from majority import Method, register",
-        "from majority.nn.methods import METHODS",
-        "register(Method('a', METHODS['vote'].kind, 'one of my own'))",
-    ]
-    (tmp_path / "first.py").write_text("\n".join(lines))
-    (tmp_path / "second.py").write_text(
-        "\n".join([*lines[:2], "register(Method('b', METHODS['a'].kind, METHODS['a'].about))"])
-    )
-    monkeypatch.chdir(tmp_path)
-    code, said, err = here("list", plugins=os.pathsep.join(["first.py", "", "second.py"]))
-    assert code == 0, err
-    assert said.count("one of my own") == 2
-
-
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
@@ -183,15 +153,6 @@ def wide(here, tmp_path):
     return train
 
 
-def test_options_of_one_s_own_method_are_whole_numbers_numbers_and_truths(wide, tmp_path):
-    code, _, err = wide("width=5", "power=.5", "hidden=False")
-    assert code == 0, err
-    options = json.loads((tmp_path / "run/config.json").read_text())["run"]["method_options"]
-    assert options == {"width": 5, "power": 0.5, "hidden": False}
-    assert isinstance(options["width"], int)
-    assert "--option width=5 --option power=0.5 --option hidden=false" in (tmp_path / "run/report.html").read_text()
-
-
 @pytest.mark.parametrize(
     ("option", "said"),
     [
@@ -206,40 +167,3 @@ def test_a_value_that_one_s_own_method_fails_on_is_one_message(option, said, wid
     assert code == 2
     assert re.search(rf"method wide cannot take {said}: check each value \(`majority --debug` shows", err)
     assert "Traceback" not in err
-
-
-def test_debug_shows_where_a_file_fails(tmp_path):
-    (tmp_path / "mine.py").write_text("\n\n1 / 0")
-    shown = python("-m", "majority", "--debug", "list", plugins="mine.py", cwd=tmp_path)
-    assert 'mine.py", line 3' in shown.stderr
-
-
-def test_processes_that_others_start_know_the_method(run_program):
-    """As those of scikit-learn with n_jobs: nobody imports the file there."""
-    given = f"import os; os.environ[{PLUGINS!r}] = {str(EXAMPLE)!r}"
-    create = "import majority; print(type(majority.nn.methods.create_head('entropy', 3, 2).loss).__name__)"
-    assert run_program(f"{given}; {create}") == "EntropyLoss\n"
-
-
-@pytest.mark.usefixtures("registries")
-def test_the_estimator_knows_the_method(monkeypatch):
-    X, y, groups = np.random.default_rng(0).normal(size=(40, 3)), np.repeat(np.arange(10) % 2, 4), np.arange(40) // 4
-    estimator = MajorityLabelClassifier(method="entropy", epochs=1)
-    with pytest.raises(InputError, match="there is no method 'entropy'"):
-        estimator.fit(X, y, groups=groups)
-    monkeypatch.setenv(PLUGINS, str(EXAMPLE))
-    monkeypatch.setattr(plugins, "_LOADED", set())
-    assert estimator.fit(X, y, groups=groups).predict(X).shape == (40,)
-
-
-def test_a_file_that_asks_for_a_method_of_a_later_one_is_told_once(here, tmp_path):
-    (tmp_path / "first.py").write_text("from majority.nn.methods import METHODS; METHODS.find('later')")
-    code, _, err = here("list", plugins=tmp_path / "first.py")
-    assert code == 2
-    assert err.count("there is no method 'later'") == err.count("of MAJORITY_PLUGINS fails") == 1
-
-
-@pytest.mark.parametrize("kind", [Method, Backbone, Encoder, Augmentation, Recipe])
-def test_a_description_is_the_third_argument_and_may_be_left_out(kind):
-    third = fields(kind)[2]
-    assert (third.name, third.default) == ("about", "")

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from cases import each
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
@@ -16,9 +15,6 @@ from majority.data.segments import Segments
 from majority.losses import functional
 from majority.losses.functional import count_log_probs, mean_log_probs, right_label_probs, tolerant_losses, vote_scores
 from majority.predict.label_likelihood import wrong_rates
-
-SIZES = {"ragged": [3, 1, 40, 2], "equal": [4, 4, 4], "single instances": [1, 1], "one instance": [1]}
-every_size = each(sizes=SIZES.values())
 
 
 def random_log_probs(sizes, n_classes=5, scale=3.0, seed=0):
@@ -56,46 +52,18 @@ def test_one_hot_instances_are_counted(counts, temperature, of):
 
 FORMULAS = {
     "count": lambda x, segments: count_log_probs(x, segments, 0.1),
-    "counts": lambda x, segments: count_log_probs(x, segments, 0.1, "counts"),
     "cold count": lambda x, segments: count_log_probs(x, segments, 1e-3),
     "mean": mean_log_probs,
     "vote": vote_scores,
 }
-every_formula = pytest.mark.parametrize("formula", FORMULAS.values(), ids=FORMULAS.keys())
-KINDS = {
-    "ordinary": lambda n: torch.randn(n, 4, generator=torch.Generator().manual_seed(0)),
-    "huge": lambda n: 1e6 * torch.randn(n, 4, generator=torch.Generator().manual_seed(0)),
-    "all the same": lambda n: torch.zeros(n, 4),
-    "all of one class": lambda n: torch.tensor([1e6, 0.0, 0.0, 0.0]).expand(n, 4),
-}
 
 
-@every_formula
-@each(kind=KINDS.values(), sizes=[[1], [1, 1], [3, 1, 8], [30_000], [30_000, 1]])
-def test_values_and_gradients_are_finite(formula, kind, sizes):
-    logits = kind(sum(sizes)).clone().requires_grad_()
-    out = formula(logits.log_softmax(dim=1), Segments(sizes))
-    assert out.dtype == torch.float32
-    assert out.isfinite().all()
-    for column in range(4):
-        (gradient,) = torch.autograd.grad(out[:, column].sum(), logits, retain_graph=True)
-        assert gradient.isfinite().all()
-
-
-@every_formula
-def test_float32_is_close_to_float64_on_large_bags(formula):
+@pytest.mark.parametrize("name", FORMULAS)
+def test_float32_is_close_to_float64_on_large_bags(name):
+    formula, segments = FORMULAS[name], Segments([30_000, 10_000])
     log_probs = torch.from_numpy(random_log_probs([30_000, 10_000], scale=1.0))
-    segments = Segments([30_000, 10_000])
-    torch.testing.assert_close(
-        formula(log_probs.float(), segments).double(), formula(log_probs, segments), rtol=5e-3, atol=1e-3
-    )
-
-
-@every_formula
-@each(sizes=[[2, 1, 3], [2, 2]])
-def test_gradients_pass_gradcheck(formula, sizes):
-    log_probs = torch.from_numpy(random_log_probs(sizes, n_classes=3, scale=0.5)).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: formula(x, Segments(sizes)), log_probs)
+    found = formula(log_probs.float(), segments)
+    torch.testing.assert_close(found.double(), formula(log_probs, segments), rtol=5e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("wrong", [1, 30, 1000, 100_000])
@@ -119,31 +87,21 @@ def test_log_ndtr_and_its_slope_equal_those_of_scipy():
     np.testing.assert_allclose(torch.autograd.grad(out.sum(), z)[0], slopes, rtol=1e-9, atol=1e-300)
 
 
-@pytest.mark.parametrize("n_classes", [2, 5])
 @pytest.mark.parametrize("wrong", [0.01, 0.4])
-def test_wrong_labels_are_sums_over_all_winners(wrong, n_classes):
-    generator = torch.Generator().manual_seed(0)
-    probs = torch.rand(6, n_classes, generator=generator, dtype=torch.float64).pow(8)
-    probs = probs / probs.sum(dim=1, keepdim=True)
-    losses, certain = (formula(probs[:, 1].log(), wrong, n_classes) for formula in (tolerant_losses, right_label_probs))
-    for bag in range(6):
-        right = (1 - wrong) * probs[bag, 1].item()
-        others = [probs[bag, winner].item() * wrong / (n_classes - 1) for winner in range(n_classes) if winner != 1]
-        assert losses[bag].item() == pytest.approx(-math.log(right + sum(others)))
-        assert certain[bag].item() == pytest.approx(right / (right + sum(others)))
-
-
-def test_labels_of_several_classes_are_wrong_less_often():
-    """As the labels are judged, where their arrays are of numpy."""
-    allowed = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 1, 1]], bool)
-    labels = BagLabels(allowed)
-    right = torch.tensor([0.2, 0.7, 0.4, 1.0], dtype=torch.float64)
-    rates, by_chance = wrong_rates(labels, 0.3, 3)
-    likelihoods = (1 - rates - by_chance) * right.numpy() + by_chance
-    given = (right.log(), 0.3, 3, torch.from_numpy(allowed.sum(axis=1)))
-    assert tolerant_losses(*given).tolist() == pytest.approx(-np.log(likelihoods), abs=1e-6)
-    assert right_label_probs(*given).tolist() == pytest.approx((1 - rates) * right.numpy() / likelihoods, abs=1e-6)
-    assert right_label_probs(*given)[3] == 1
+def test_wrong_labels_are_sums_over_all_winners(wrong):
+    """Of three classes: a label is right, or drawn from all classes at random."""
+    probs = np.random.default_rng(0).dirichlet(np.ones(3), 20)
+    allowed = np.random.default_rng(1).random((20, 3)) < 0.6
+    allowed[:, 1] |= ~allowed.any(axis=1)
+    named, right = allowed.sum(axis=1), (probs * allowed).sum(axis=1)
+    drawn = wrong / 2  # of each other class, for a label of one class
+    as_seen = right * (1 - drawn * (3 - named)) + (1 - right) * drawn * named
+    given = (torch.from_numpy(np.log(right)), wrong, 3, torch.from_numpy(named))
+    np.testing.assert_allclose(tolerant_losses(*given), -np.log(as_seen), atol=1e-6)
+    certain = right * (1 - drawn * (3 - named)) / as_seen
+    np.testing.assert_allclose(right_label_probs(*given), certain, atol=1e-6)
+    rates, by_chance = wrong_rates(BagLabels(allowed), wrong, 3)  # as labels are judged, of arrays of numpy
+    np.testing.assert_allclose((1 - rates - by_chance) * right + by_chance, as_seen)
 
 
 def test_extreme_labels():

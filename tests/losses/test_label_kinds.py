@@ -12,7 +12,7 @@ from majority.data.background import Background
 from majority.data.labels import KINDS, RUNNER_UP, SEVERAL, WINNER
 from majority.data.segments import Segments
 from majority.data.targets import Target
-from majority.losses import BagOutput
+from majority.losses import BagOutput, VotingLoss
 from majority.losses.functional import runner_up_worths
 from majority.nn.heads import Head
 from majority.nn.methods import METHODS, create_head
@@ -20,13 +20,11 @@ from majority.training.loop import fit
 from majority.training.settings import Settings
 
 C = 4
-LEARNING = [method for method in METHODS.values() if not method.kind.sees_instance_labels]
-RANKED = [method.name for method in LEARNING if RUNNER_UP in method.kind.label_kinds]
-COUNTING = ["count", "soft-count", "count-only", "log-mean"]
+LEARNING = {name: method.kind for name, method in METHODS.items() if not method.kind.sees_instance_labels}
 
 
-def random_output(head, sizes, seed=0):
-    features = torch.randn(sum(sizes), 6, generator=torch.Generator().manual_seed(seed))
+def random_output(head, sizes):
+    features = torch.randn(sum(sizes), 6, generator=torch.Generator().manual_seed(0))
     return head(features, Segments(sizes)), Segments(sizes)
 
 
@@ -40,7 +38,7 @@ def target_of(labels, seconds=None, allowed=None, classes=C):
     return Target.of(given, classes, None if seconds is None else torch.tensor(seconds))
 
 
-@pytest.mark.parametrize("name", COUNTING)
+@pytest.mark.parametrize("name", ["count", "soft-count", "count-only", "log-mean"])
 def test_counting_ranks_by_drawing_the_winner_again_without_it(name):
     """Over all orders of the classes in which each next one is drawn by its weight among those left."""
     head = head_of(name)
@@ -56,20 +54,6 @@ def test_counting_ranks_by_drawing_the_winner_again_without_it(name):
             assert losses[bag].item() == pytest.approx(-math.log(chance), rel=1e-4)
 
 
-def test_log_mean_ranks_as_if_instances_were_drawn():
-    """With certain instances: over all orders of the instances of a bag, the first one names the winner, and the first
-    one of another class the runner-up."""
-    classes = [0, 0, 0, 1, 1, 2]
-    certain = torch.full((len(classes), C), -60.0).scatter(1, torch.tensor(classes).unsqueeze(1), 0.0)
-    head, segments = head_of("log-mean"), Segments([len(classes)])
-    output = BagOutput(certain, head.loss.count(certain, segments)[0])
-    orders = [*permutations(classes)]
-    for first, second in [(0, 1), (1, 0), (2, 1), (0, 2)]:
-        hits = sum(o[0] == first and next(c for c in o if c != first) == second for o in orders)
-        loss = head.losses(output, segments, target_of([first], [second]))
-        assert loss.item() == pytest.approx(-math.log(hits / len(orders)), rel=1e-5)
-
-
 def test_worths_give_the_shares_of_runners_up():
     """Classes are drawn as second by worths that are then found from the shares alone, also if one usually wins."""
     rng = np.random.default_rng(0)
@@ -82,22 +66,19 @@ def test_worths_give_the_shares_of_runners_up():
         np.testing.assert_allclose(found, worths, atol=0.01)
 
 
-def test_adjusted_mean_corrects_winners_and_runners_up_for_how_often_they_are_named():
+def test_adjusted_mean_corrects_runners_up_for_how_often_they_are_named():
     head = head_of("adjusted-mean")
     firsts, seconds = [8, 1, 1, 1], [0, 2, 7, 2]
     head.see_labels(torch.tensor(firsts), torch.tensor(seconds))
-    head.eval().loss.winner_share.fill_(0.4)
     output, segments = random_output(head, [4])
     shares = output.instance_log_probs.detach().double().exp().mean(dim=0).numpy()
     f, g = ((np.array(counts) + 1) / (sum(counts) + C) for counts in (firsts, seconds))
-    e = 0.4 * f + 0.6 * (1 - f) / (C - 1)
     h = runner_up_worths(torch.from_numpy(f), torch.from_numpy(g)).numpy()
     for first, second in permutations(range(C), 2):
         others = [c for c in range(C) if c != first]
-        win = (shares * f / e)[first] / (shares * f / e).sum()
         follow = (shares * h)[second] / (shares * h)[others].sum()
-        loss = head.losses(output, segments, target_of([first], [second]))
-        assert loss.item() == pytest.approx(-math.log(win * follow), rel=1e-4)
+        both, winner = (head.losses(output, segments, target_of([first], s)) for s in ([second], None))
+        assert (both - winner).item() == pytest.approx(-math.log(follow), rel=1e-4, abs=1e-6)
 
 
 def test_vote_is_near_the_chance_of_the_ranking_over_all_outcomes():
@@ -124,17 +105,7 @@ def test_vote_is_near_the_chance_of_the_ranking_over_all_outcomes():
     assert sorted(found, key=found.get)[-2:] == sorted(chances, key=chances.get)[-2:]
 
 
-@pytest.mark.parametrize("name", RANKED)
-def test_bags_without_a_runner_up_have_the_loss_of_the_winner(name):
-    head = head_of(name)
-    output, segments = random_output(head, [3, 5])
-    both = head.losses(output, segments, target_of([2, 1], [-1, 3]))
-    plain = head.losses(output, segments, target_of([2, 1]))
-    assert both[0] == plain[0]
-    assert both[1] > plain[1]
-
-
-@pytest.mark.parametrize("name", [method.name for method in LEARNING if SEVERAL in method.kind.label_kinds])
+@pytest.mark.parametrize("name", [name for name, kind in LEARNING.items() if SEVERAL in kind.label_kinds])
 def test_one_of_several_is_the_sum_of_their_chances(name):
     head = head_of(name)
     output, segments = random_output(head, [3, 5])
@@ -146,39 +117,39 @@ def test_one_of_several_is_the_sum_of_their_chances(name):
     assert losses[1] == single[2][1]
 
 
-@pytest.mark.parametrize("name", ["count", "log-mean", "adjusted-mean", "vote"])
-def test_the_background_is_no_runner_up(name):
-    """A class that does not vote is as if it were not there."""
-    head = head_of(name, Background(1))
-    with_it, without = head.loss, create_head(name, 6, C - 1).loss
-    output, segments = random_output(head, [4, 2])
-    votes = torch.cat([output.instance_log_probs[:, :1], output.instance_log_probs[:, 2:]], dim=1)
-    if name == "adjusted-mean":
-        with_it.background = Background(1, phantom=0.0)
-    elif name in ("count", "log-mean"):  # the proportions are those of the votes
-        bags = torch.cat([output.bag_log_probs[:, :1], output.bag_log_probs[:, 2:]], dim=1)
-        reduced = BagOutput(votes, bags)
-    if name in ("adjusted-mean", "vote"):
-        reduced = BagOutput(votes, output.bag_log_probs[:, [0, 2, 3]])
-    first, second = torch.tensor([0, 3]), torch.tensor([2, 0])
-    found = with_it.runner_up(output, segments, first, second)
-    expected = without.runner_up(reduced, segments, torch.tensor([0, 2]), torch.tensor([1, 0]))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("name", [name for name, kind in LEARNING.items() if RUNNER_UP in kind.label_kinds])
+@pytest.mark.parametrize("background", [None, Background(1, phantom=0.0)])
+def test_over_all_runners_up_the_loss_is_that_of_the_winner(name, background):
+    """Their chances, given the winner, sum to 1, about so if rivals are treated as independent; a background is none of
+    them, and a bag whose runner-up is not known has no chance of one."""
+    if background is not None and name == "count-only":  # its proportions underflow
+        return
+    head = head_of(name, background)
+    output, segments = random_output(head, [3, 5])
+    plain = head.losses(output, segments, target_of([2, 0], [-1, -1]))
+    assert torch.equal(plain, head.losses(output, segments, target_of([2, 0])))
+    total = 0
+    for second in {0, 1, 3} - ({1} if background else set()):
+        total += (plain - head.losses(output, segments, target_of([2, 0], [second, -1])))[0].exp().item()
+    assert total == pytest.approx(1, abs=0.5 if name == "vote" else 1e-4)
 
 
-@pytest.mark.parametrize("name", RANKED)
-def test_the_gradient_is_finite(name):
-    head = head_of(name).train()
-    features = (30 * torch.randn(6, 6)).requires_grad_()
-    segments = Segments([2, 4])
-    allowed = [[True, False, True, False], [False, True, False, False]]
-    losses = head.losses(head(features, segments), segments, target_of([-1, 1], [-1, 0], allowed))
-    losses.sum().backward()
-    assert losses.isfinite().all()
-    assert features.grad.isfinite().all()
+@pytest.mark.parametrize("name", [name for name, kind in LEARNING.items() if issubclass(kind, VotingLoss)])
+def test_the_share_of_a_background_is_a_prior_on_all_instances(name):
+    """Also on those that are not counted: 0 if they have that share, and more the farther from it."""
+    segments, target = Segments([4, 4], keep=torch.arange(8) % 2 == 0), target_of([2, 0])
+    prior = {}
+    for share in (0.2, 0.5, None):
+        head = head_of(name, Background(1, share))
+        output = head(torch.zeros(8, 6), segments)
+        prior[share] = head.losses(output, segments, target)
+    q = output.instance_log_probs[:, 1].exp().mean().item()
+    for share in (0.2, 0.5):
+        expected = share * math.log(share / q) + (1 - share) * math.log((1 - share) / (1 - q))
+        assert (prior[share] - prior[None]).tolist() == pytest.approx([expected] * 2, abs=1e-5)
 
 
-def test_a_loss_of_your_own_knows_winners_only_unless_it_says_more():
+def test_what_a_loss_does_not_say_it_cannot_do():
     class Own(Head):
         def losses(self, output, segments, target):
             return output.bag_log_probs[:, 0]
@@ -189,7 +160,15 @@ def test_a_loss_of_your_own_knows_winners_only_unless_it_says_more():
     class Inherits(Head):
         pass
 
+    class Counts(VotingLoss):
+        def count(self, votes, segments):
+            return votes, None
+
+    class Follows(Counts):
+        uses_weights = True
+
     assert (Own.label_kinds, Ranks.label_kinds, Inherits.label_kinds) == ((WINNER,), KINDS, (WINNER, SEVERAL))
+    assert (Counts.uses_weights, Follows.uses_weights, VotingLoss.uses_weights) == (False, True, True)
 
 
 @pytest.mark.parametrize(

@@ -92,24 +92,6 @@ def test_the_intervals_of_classes_are_those_of_explicit_resampling():
         np.testing.assert_allclose(found[name], ends[:, i].T, rtol=1e-6)
 
 
-def test_bags_are_resampled_and_not_instances():
-    """In 10 bags of 50 equal instances each, the interval is as wide as that of 10 draws, not of 500."""
-    right = np.repeat(np.arange(10) % 2, 50)
-    bags = Bags(
-        np.zeros((500, 1), np.float32),
-        np.arange(500),
-        np.arange(0, 501, 50),
-        np.zeros(10, int),
-        CLASSES,
-        instance_labels=np.zeros(500, int),
-    )
-    counts = np.stack([[50, 0, 0] if bag % 2 else [0, 50, 0] for bag in range(10)])
-    low, high = bootstrap(
-        compare(bags, Predictions(np.zeros(10, int), counts, 1 - right, np.full(500, 0.9)), None)
-    ).figures["instance_accuracy"]
-    assert high - low > 0.4
-
-
 @pytest.mark.parametrize("right", [True, False])
 @pytest.mark.parametrize("n", [2, 6, 40])
 def test_a_share_of_0_or_1_has_the_exact_binomial_interval(n, right):
@@ -132,17 +114,6 @@ def test_a_share_of_0_or_1_has_the_exact_binomial_interval(n, right):
         exact = binomtest(units if right else 0, units).proportion_ci(0.95, method="exact")
         np.testing.assert_allclose(interval, [exact.low, exact.high], atol=1e-12)
     assert "macro_f1" not in found.figures, "it never changes, and it is no share"
-
-
-def test_a_class_without_instances_and_predictions_has_no_rates(tmp_path):
-    bags, predictions = made_up()
-    described = describe_outcome(
-        compare(bags._with(true_classes=(*CLASSES, "yak")), predictions, None), (*CLASSES, "yak")
-    )
-    row = described["classes"]["rows"][3]
-    assert (row["class"], row["n"], row["precision"], row["recall_interval"]) == ("yak", 0, None, None)
-    write_figures(tmp_path / "figures.json", {}, {"test": described})  # JSON has no NaN
-    assert json.loads((tmp_path / "figures.json").read_text())["bootstrap"]["unit"] == "bags"
 
 
 def test_both_files_have_the_same_numbers(tmp_path):

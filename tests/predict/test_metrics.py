@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 from cases import each
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
 from majority import Bags, InputError, build_model, evaluate
@@ -16,11 +14,7 @@ from majority.data import device
 from majority.data.labels import BagLabels
 from majority.data.segments import Segments
 from majority.predict.metrics import (
-    Margins,
     Outcome,
-    calibration_error,
-    calibration_table,
-    confusion_rates,
     coverage_note,
 )
 
@@ -49,54 +43,6 @@ def reference_consistency(labels, predicted, hard_counts):
 
 
 # ---------------------------------------------------------------- each figure
-
-
-def expanded(confusion):
-    """One pair of true and predicted class per instance."""
-    pairs = [(t, p) for t, row in enumerate(confusion) for p, count in enumerate(row) for _ in range(count)]
-    return zip(*pairs, strict=True)
-
-
-CONFUSIONS = [
-    [[5, 1, 0], [2, 7, 1], [0, 3, 4]],
-    [[5, 1, 0], [2, 7, 0], [1, 3, 0]],  # one class is never predicted
-    [[5, 1, 1], [2, 7, 1], [0, 0, 0]],  # one does not occur
-    [[5, 1, 0], [2, 7, 0], [0, 0, 0]],  # neither
-    [[0, 3], [2, 0]],
-    [[0, 0], [0, 1]],
-]
-
-
-@each(confusion=CONFUSIONS)
-def test_instance_figures_are_those_of_scikit_learn(confusion):
-    truth, guess = expanded(confusion)
-    found = confusion_rates(Margins.of(np.array(confusion)))
-    assert found["instance_accuracy"] == pytest.approx(accuracy_score(truth, guess))
-    assert found["macro_f1"] == pytest.approx(f1_score(truth, guess, average="macro", zero_division=0))
-    assert found["mean_iou"] == pytest.approx(jaccard_score(truth, guess, average="macro", zero_division=0))
-
-
-def test_consistency_of_ties_and_of_no_right_bag():
-    tied = np.array([[2, 2], [2, 2]])
-    for predicted, expected in (([0, 1], 0.5), ([1, 0], None)):  # class 0 wins both ties
-        assert Outcome(BagLabels.of([0, 1], 2), np.array(predicted), tied).summary()["consistency_rate"] == expected
-
-
-@settings(max_examples=60, deadline=None)
-@given(n=st.integers(1, 300), seed=st.integers(0, 2**32 - 1))
-def test_calibration_error_is_that_of_a_loop(n, seed):
-    rng = np.random.default_rng(seed)
-    confidence = rng.random(n) ** rng.choice([0.1, 1, 4])
-    right = rng.random(n) < confidence
-    table = calibration_table(confidence, right)
-    assert table[:, 0].sum() == n
-    assert calibration_error(table) == pytest.approx(reference_calibration_error(confidence, right), abs=1e-12)
-
-
-def test_calibration_bins_are_of_equal_width_and_closed_above():
-    confidence = np.array([0.0, 0.066, 0.067, 0.5, 0.6, 0.601, 1.0], np.float32)
-    table = calibration_table(confidence, np.ones(7, bool))
-    assert table[:, 0].tolist() == [2, 1, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1]
 
 
 def test_summary_has_instance_figures_only_where_instance_labels_are_known():

@@ -1,14 +1,12 @@
 """export_onnx and `majority export`: what onnxruntime predicts from the file, and what is refused."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 import torch
 
-from majority import Bags, Classifier, InputError, build_model, load_source
-from majority.cli import main
+from majority import Bags, Classifier, InputError, build_model
 from majority.nn.backbones import resnet
 from majority.predict import onnx
 from majority.predict.onnx import export_onnx
@@ -116,35 +114,4 @@ def test_a_file_that_disagrees_is_not_written(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
 
 
-@pytest.mark.parametrize("missing", ["onnx", "onnxruntime", "onnxscript"])
-def test_a_missing_package_is_named_with_its_cure(missing, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(InputError, match=rf"package {missing}, .* pip install onnx onnxscript onnxruntime"):
-        export_onnx(make_classifier((5,))[0], tmp_path / "model.onnx")
-
-
 # ---------------------------------------------------------------- the command
-
-
-@pytest.fixture
-def command(monkeypatch, capfd):
-    """Run the command as from a shell: its exit code, standard output and standard error."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["majority", *map(str, words)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return end.value.code, *capfd.readouterr()
-
-    return run
-
-
-def test_the_command_exports_a_run(command, tmp_path):
-    run, out = tmp_path / "run", tmp_path / "model.onnx"
-    settings = ("--recipe", "quick", "--epochs", 2, "--bags", 20, "--bag-size", 8, "--device", "cpu")
-    assert command("train", "digits", *settings, "--out", run)[0] == 0
-    assert command("export", run, "--out", out) == (0, f"{out}\n", "")  # and quietly
-    digits = load_source("digits")
-    (probabilities,) = session_of(out).run(None, {"instances": digits.store[:100]})
-    classifier = Classifier.load(run / "best.safetensors", "cpu")
-    np.testing.assert_allclose(probabilities, classifier.predict_proba(digits.store[:100]), atol=1e-4)

@@ -1,10 +1,9 @@
 """Instances apart from their bags, and features in the place of instances."""
 
 import numpy as np
-import pytest
 import torch
 
-from majority import Bags, InputError, Settings, build_model, fit
+from majority import Bags, build_model
 from majority.recipes.features import bags_of_features
 
 
@@ -14,15 +13,6 @@ def images(n_bags=6, size=4):
     store = np.random.default_rng(0).integers(0, 60, (n_bags * size, 8, 8, 1)).astype(np.uint8)
     store[np.repeat(labels, size) == 1] += 150
     return Bags(store, np.arange(len(store)), np.arange(n_bags + 1) * size, labels, ["dark", "bright"])
-
-
-def test_singles_hold_every_instance_once():
-    bags = images()
-    shared = bags._with(index=np.concatenate([bags.index[:12], bags.index[:12]]))
-    alone = shared.one_per_instance()
-    assert alone.index.tolist() == list(range(12))
-    assert alone.sizes.tolist() == [1] * 12
-    assert alone.instance_labels is None
 
 
 def test_embedded_bags_hold_the_networks_features():
@@ -35,14 +25,3 @@ def test_embedded_bags_hold_the_networks_features():
     np.testing.assert_allclose(of_bags.store[of_bags.index[:12]], expected, rtol=1e-5, atol=1e-6)
     assert of_bags.store.shape == (12, 128)
     assert of_bags.labels.tolist() == bags.labels.tolist()
-
-
-def test_a_head_alone_reads_vectors():
-    bags = images(20)
-    vectors = bags._with(store=bags.store.reshape(len(bags.store), -1).astype(np.float32))
-    head = build_model(vectors, "log-mean", "linear")
-    assert [name for name, _ in head.named_parameters()] == ["head.classifier.weight", "head.classifier.bias"]
-    fitted = fit(head, vectors, vectors, Settings(epochs=10, batch_bags=4), device="cpu")
-    assert fitted.history[-1]["val_bag_accuracy"] > 0.8
-    with pytest.raises(InputError, match="backbone linear needs vectors, these instances are images"):
-        build_model(bags, "log-mean", "linear")

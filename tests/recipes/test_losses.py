@@ -1,7 +1,6 @@
 """Bag losses weighted by the validation bags: the likelihood, the weights, and census without a named method."""
 
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,16 +9,14 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 import majority
-from majority import Bags, Settings, build_model, load_source
+from majority import Bags, Settings, build_model
 from majority.data.labels import BagLabels
-from majority.errors import InputError
 from majority.predict.label_likelihood import label_log_probs
 from majority.recipes.census import parts as census_parts
 from majority.recipes.census import trainings
-from majority.recipes.census.images_on_gpu import GpuImageSettings
 from majority.recipes.census.settings import CensusSettings
 from majority.recipes.census.vectors import VectorSettings
-from majority.recipes.losses import LOSSES, label_counts, label_log_likelihood, loss_weights, predicted_shares
+from majority.recipes.losses import label_counts, label_log_likelihood, predicted_shares
 from majority.recipes.stages import Run
 
 OWN = VectorSettings(head=Settings(epochs=3, batch_bags=16, learning_rate=0.02), teachers=3)
@@ -68,21 +65,6 @@ def test_validation_bags_without_a_label_say_nothing(vectors):
     assert of_some == of_labelled
 
 
-def test_predicting_the_frequent_label_everywhere_explains_no_more_than_its_frequency():
-    labels, counts = np.repeat([0, 1], [9, 1]), np.array([89, 9])
-    always_first = np.tile([1.0, 0.0], (10, 1))
-    entropy = 0.9 * np.log(0.9) + 0.1 * np.log(0.1)
-    assert label_log_probs(always_first, BagLabels.of(labels, 2), counts)[1].mean() == pytest.approx(entropy)
-
-
-def test_soft_and_hard_predictions_of_the_same_order_explain_the_same():
-    rng = np.random.default_rng(1)
-    hard, labels = rng.dirichlet(np.ones(3), 40), rng.integers(3, size=40)
-    soft = 0.2 * hard + 0.8 / 3
-    one, other = (label_log_probs(shares, BagLabels.of(labels, 3), np.ones(3))[1].mean() for shares in (hard, soft))
-    assert one == pytest.approx(other, abs=1e-3)
-
-
 def test_predicted_shares_are_mean_probabilities_of_each_bag(vectors):
     parts = vectors(bags=9)
     model = build_model(parts.train, "vote", "mlp")
@@ -114,23 +96,6 @@ def test_a_background_is_left_out():
     assert found(["b", "c"], "a") == pytest.approx(found(["b", "c"], "d"), abs=1e-6)
 
 
-def test_more_bags_make_the_difference_count_more():
-    found, methods = {"one": -0.4, "two": -0.5}, {"one": "vote", "two": "soft-count"}
-    few, many = (loss_weights(found, methods, bags, np.array([5, 5]))["one"] for bags in (10, 1000))
-    assert 0.5 < few < 0.6 < 0.99 < many
-
-
-def test_without_evidence_adjusted_mean_counts_more_the_more_even_the_labels_are():
-    found, methods = {"a": 0.0, "b": 0.0, "c": 0.0}, {"a": "adjusted-mean", "b": "soft-count", "c": "vote"}
-    even, skewed, one = (loss_weights(found, methods, 20, np.array(c)) for c in ([9, 9, 9], [15, 8, 4], [27, 0, 0]))
-    assert even["a"] == pytest.approx(3 / 5)
-    assert one["a"] == pytest.approx(0.5 / 2.5)
-    assert even["a"] > skewed["a"] > one["a"]
-    for weights in (even, skewed, one):
-        assert weights["b"] == weights["c"]
-        assert sum(weights.values()) == pytest.approx(1)
-
-
 def test_the_labels_that_are_counted_name_one_class_and_no_background():
     lists = [np.zeros((2, 1), np.float32)] * 5
     bags = Bags.from_lists(lists, ["b", "b", "c", "b|c", "c"], ["a", "b", "c"]).with_background("a")
@@ -138,21 +103,6 @@ def test_the_labels_that_are_counted_name_one_class_and_no_background():
 
 
 # ---------------------------------------------------------------------- census without a named method
-
-
-def test_each_start_has_a_teacher_of_each_loss_and_the_student_learns_all(whole):
-    heads = [f"head-{loss}" for loss in LOSSES]
-    teachers = [f"{kind}-{n}" for kind in ("teacher", "distilled-teacher") for n in (1, 2, 3)]
-    assert list(whole.trainings) == [*heads, "distilled", *teachers, "student"]
-    about = whole.summary()["losses"]
-    assert list(about["teachers"]) == teachers
-    assert sum(teacher["weight"] for teacher in about["teachers"].values()) == pytest.approx(1)
-    assert about["chosen"] == max(LOSSES, key=lambda loss: about["weights"][loss]) == whole.model.spec.method
-    assert {"bag losses", "class offsets"} <= whole.about["lines"].keys()
-
-
-def test_teachers_of_all_losses_and_starts_train_on_a_gpu(gpu, train):
-    assert {parameter.device.type for parameter in train(device="cuda").model.parameters()} == {"cuda"}
 
 
 def test_the_student_learns_the_weighted_mean_with_offsets(monkeypatch, train):
@@ -176,32 +126,6 @@ def test_the_student_learns_the_weighted_mean_with_offsets(monkeypatch, train):
     assert learned["student"][0] == pytest.approx(squared / squared.sum(), rel=1e-4)
 
 
-def test_pretrained_images_have_a_head_of_each_loss(train):
-    views = ("affine", "noise")
-    pretrain = Settings(epochs=1, batch_bags=32, drop_last=True, augment=views)
-    own = GpuImageSettings(pretrain=pretrain, head=Settings(epochs=1, batch_bags=8), teachers=3)
-    parts = load_source("digits").make_parts(scenario="large", bags=24, bag_size=8)
-    trained = train(parts, own, backbone="tiny", training=Settings(epochs=1, batch_bags=8, augment=views))
-    teachers = [f"teacher-{number}" for number in (1, 2, 3)]
-    assert list(trained.trainings) == ["pretrain", *(f"head-{loss}" for loss in LOSSES), *teachers, "student"]
-
-
-def test_fewer_teachers_than_losses_are_possible(train):
-    trained = train(own=replace(SCRATCH, teachers=1))
-    assert list(trained.trainings) == ["teacher-1", "student"]
-    assert trained.model.spec.method == "adjusted-mean"
-
-
-def test_no_instance_label_reaches_the_weights(whole, same, train, scrambled, vectors):
-    other = train(scrambled(vectors()))
-    assert same(whole.model, other.model)
-    assert whole.about == other.about
-
-
-def test_stopped_before_each_stage_it_ends_the_same(tmp_path, whole, train, check_going_on):
-    check_going_on(lambda **more: train(folder=tmp_path, **more), whole)
-
-
 def test_what_was_chosen_stays(tmp_path, whole, same, train, monkeypatch):
     """Also that of a run that was stopped: a later stage may have started with it."""
     train(folder=tmp_path)
@@ -210,16 +134,6 @@ def test_what_was_chosen_stays(tmp_path, whole, same, train, monkeypatch):
     assert same(train(folder=tmp_path).model, whole.model)
 
 
-def test_without_class_offsets_the_student_learns_the_mean(train):
-    about = train(own=replace(OWN, class_offsets=False)).about
-    assert "class_offsets" not in about["losses"]
-
-
 def test_the_default_of_a_recipe_with_one_loss_is_a_method_with_a_name(tmp_path):
     quick = majority.train("digits", bags=8, bag_size=8, recipe="quick", epochs=1, verbose=False, out=tmp_path).result
     assert (quick["method"], "losses" in quick) == ("adjusted-mean", False)
-
-
-def test_options_need_a_named_method():
-    with pytest.raises(InputError, match=r"has no option 'of'.*--method"):
-        majority.train("digits", method_options={"of": "counts"})

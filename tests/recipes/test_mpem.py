@@ -9,15 +9,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from majority import Bags, InputError, Settings, build_model, train
-from majority.recipes import RECIPES, Plan, TaskInfo, choose_plan, mpem, train_by_plan
+from majority import Bags, Settings, build_model, train
+from majority.recipes import RECIPES, Plan, TaskInfo, choose_plan, train_by_plan
 from majority.recipes.mpem import InstanceBatch, MpemSettings, distance_to_label, distances, keep_mask, typical_sums
-from majority.recipes.stages import Run
-from majority.run.experiment import How, run_experiment
 from majority.run.folder import read_config
 from majority.run.report.command import train_command
-from majority.run.study.grid import run_study, study_cells
-from majority.run.study_config import StudyConfig, StudyMachine
 
 C, D = 4, 3
 RATIOS = (0.3, 1.0)
@@ -123,18 +119,6 @@ def test_distances_of_a_network_are_those_of_a_loop_over_its_bags(ragged, piece,
     assert (far == -1).sum() == sum(p == y for y, _, instances in read for p, _ in instances)
 
 
-def test_distances_are_those_of_a_network_at_rest():
-    bags = blobs()
-    model = build_model(bags, "count", torch.nn.BatchNorm1d(C))
-    training, resting = (distance_to_label(model.train(mode), bags, "cpu") for mode in (True, False))
-    assert training.tolist() == resting.tolist()
-
-
-def test_instances_of_a_label_without_a_mean_are_no_candidates():
-    reading = InstanceBatch(torch.ones(1, D), torch.tensor([1]), torch.tensor([0]), torch.tensor([True]))
-    assert distances(reading, torch.full((C, D), torch.nan)).tolist() == [-1]
-
-
 # ---------------------------------------------------------------------- the recipe
 
 
@@ -146,15 +130,6 @@ def run_here(folder=None, ratios=RATIOS, train=None, epochs=3, val=1, **more):
         return build_model(train, "count", "mlp", seed=seed)
 
     return train_by_plan(plan, "count", train, val, build, folder, device="cpu", **more)
-
-
-def test_the_ratio_is_chosen_by_the_validation_bags():
-    one, other = (run_here(epochs=2, val=seed).about["mpem"]["val_loss"] for seed in (1, 2))
-    assert one != other
-
-
-def same_weights(one, other):
-    return all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
 
 
 def test_the_ratio_of_lowest_validation_loss_wins(tmp_path):
@@ -173,40 +148,6 @@ def test_the_ratio_of_lowest_validation_loss_wins(tmp_path):
 
 def lines(folder):
     return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-
-
-def test_instance_labels_change_nothing():
-    bags = blobs()
-    scrambled = bags._with(instance_labels=np.random.default_rng(0).permutation(bags.instance_labels))
-    one, two = (run_here(train=train) for train in (bags, scrambled))
-    assert same_weights(one.model, two.model)
-    assert one.about == two.about
-
-
-def test_a_network_without_typical_instances_leaves_every_bag_alone(monkeypatch):
-    seen, fit = [], Run.fit
-    monkeypatch.setattr(Run, "fit", lambda *a, keep=None: (seen.append(keep), fit(*a, keep=keep))[1])
-
-    def nowhere(reading, n):
-        return (torch.zeros(n, reading.features.shape[1]).double(), torch.zeros(n).long())
-
-    monkeypatch.setattr(mpem, "typical_sums", nowhere)
-    trained = run_here()
-    assert seen[0] is None
-    assert all(keep.all() for keep in seen[1:])
-    assert trained.about["mpem"]["left_out"] == 0
-    assert trained.about["mpem"]["r"] == 0.3, "the first of equal ones"
-
-
-def test_stopped_before_each_stage_it_ends_the_same(tmp_path, check_going_on):
-    check_going_on(lambda **more: run_here(tmp_path, **more), run_here())
-
-
-def test_a_training_on_all_bags_has_the_ratio_that_was_chosen(check_going_on):
-    first = run_here()
-    again = run_here(chosen=first)
-    assert [*again.trainings] == ["first", f"r{first.about['mpem']['r']}"]
-    assert again.about == first.about
 
 
 def test_a_run_leaves_what_every_run_leaves(tmp_path, capsys):
@@ -238,12 +179,6 @@ def test_a_run_leaves_what_every_run_leaves(tmp_path, capsys):
     (tmp_path / "stages" / "first" / "best.safetensors").write_bytes(b"left behind by a kill")
     run_tiny(tmp_path)
     assert not list(tmp_path.glob("stages/*/*.safetensors"))
-
-
-def test_other_ratios_in_the_same_folder_are_refused(tmp_path):
-    run_tiny(tmp_path)
-    with pytest.raises(InputError, match=r"plan\.mpem\.ratios is \[0\.3, 1\.0\], not \[0\.3\]"):
-        run_tiny(tmp_path, settings={"mpem.ratios": (0.3,)})
 
 
 def test_it_is_the_papers_plan_with_ten_ratios():
@@ -279,13 +214,3 @@ def test_wrong_settings_are_refused(majority, tmp_path, words, message):
     assert code == 2
     assert message in error
     assert not (tmp_path / "run").exists()
-
-
-def test_a_study_takes_it(tmp_path):
-    grid = {"sources": ("digits",), "scenarios": ("large",), "options": TINY | {"epochs": 1}}
-    study = StudyConfig(**grid, methods=("count", "log-mean"))
-    results = [run_experiment(cell.config, folder, How("cpu")) for folder, cell in study_cells(study, tmp_path)]
-    assert sorted(result["method"] for result in results) == ["count", "log-mean"]
-    assert all(result["mpem"]["r"] in RATIOS for result in results)
-    with pytest.raises(InputError, match=r"mpem .* method naive"):
-        run_study(StudyConfig(**grid, methods=("count", "naive")), StudyMachine(out=str(tmp_path / "other"), jobs=1))

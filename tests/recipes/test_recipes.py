@@ -35,26 +35,6 @@ def test_paper_is_the_published_protocol():
     assert reason == "recipe paper"
 
 
-@pytest.mark.parametrize(
-    ("source", "shape", "on_gpu", "chosen"),
-    [
-        ("mine", (64,), True, "census"),
-        ("mine", (64,), False, "census"),
-        ("mine", (8, 8, 1), True, "census"),
-        ("mine", (8, 8, 1), False, "census"),
-        ("mine", (90, 8, 1), False, "census"),
-        ("pathmnist", (28, 28, 3), True, "census"),
-        ("mine", (32, 32, 3), True, "census"),
-        ("pathmnist", (28, 28, 3), False, "census"),
-    ],
-)
-def test_default_chooses_by_data_and_hardware_and_says_so(source, shape, on_gpu, chosen):
-    plan, reason = choose_plan("default", TaskInfo(source, shape, on_gpu, **known_of(source)))
-    assert plan.recipe == chosen
-    assert reason.startswith(f"recipe {chosen} (chosen for ")
-    assert ("--like SOURCE" in reason) == ((source, shape, on_gpu) == ("mine", (32, 32, 3), True))
-
-
 def test_augmentation_follows_the_source():
     def augment(source):
         return choose_plan("augmented", TaskInfo(source, **known_of(source)))[0].training.augment
@@ -62,14 +42,6 @@ def test_augmentation_follows_the_source():
     assert augment("cifar10") == ("flip", "crop")
     assert augment("svhn") == augment("my scans") == ("crop",)
     assert "rotate90" in augment("pathmnist")
-
-
-@pytest.mark.parametrize("recipe", ["augmented", "census"])
-def test_large_images_are_halved_before_they_are_read(recipe):
-    def backbone(side):
-        return RECIPES[recipe].plan_for(TaskInfo("mine", (side, side, 3))).backbone
-
-    assert [backbone(side) for side in (28, 64, 65, 224)] == ["resnet18-small"] * 2 + ["resnet18"] * 2
 
 
 def test_settings_change_what_they_name_and_nothing_else():
@@ -102,11 +74,6 @@ def test_a_setting_that_does_not_exist_is_refused_with_a_near_name_or_all_names(
         check_config(RunConfig.from_options("mine.csv", recipe="quick", settings={name: 1}))
     assert name in str(error.value)
     assert fact in str(error.value)
-
-
-def test_a_setting_of_another_recipe_is_refused():
-    with pytest.raises(InputError, match=r"recipe quick has no setting mpem.ratios: .* need --recipe mpem"):
-        RECIPES["quick"].plan_for(TaskInfo("digits")).with_settings({"mpem.ratios": (0.5,)})
 
 
 @dataclass(frozen=True)
@@ -148,20 +115,6 @@ def test_a_recipe_of_a_user_is_a_function_that_lists_stages(tmp_path):
         run_small(tmp_path / "other", recipe="twice", settings={"twice.speed": 1})
     del RECIPES["twice"]  # as in a process that does not run its file
     assert "<dt>rounds</dt><dd>2 &lt; 3</dd>" in report_run(run, "cpu").read_text()
-
-
-@pytest.mark.usefixtures("registries")
-@pytest.mark.parametrize(("method", "sees"), [("count", False), ("supervised", True)])
-def test_recipes_get_instance_labels_only_for_reference_methods(method, sees, tmp_path):
-    seen = []
-
-    def train(run, model):
-        seen.extend(bags.instance_labels is not None for bags in (run.train, run.val))
-        return run.fit(model)
-
-    register(Recipe("seen", lambda task, plan: [Stage("only", Settings(epochs=1), train=train)]))
-    run_small(tmp_path / "run", method=method, recipe="seen")
-    assert seen == [sees, sees]
 
 
 @pytest.mark.parametrize("name", ["default", "training", "a/b", ""])
@@ -209,8 +162,3 @@ def test_the_example_of_an_own_recipe_runs(capsys):
     assert re.fullmatch(
         r"of stage (first|second), validation loss .*; instance accuracy 0\.\d+\n", capsys.readouterr().out
     )
-
-
-def test_an_unknown_recipe_is_named():
-    with pytest.raises(InputError, match="there is no recipe 'soup'"):
-        choose_plan("soup", TaskInfo("mine"))

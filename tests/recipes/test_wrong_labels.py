@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from majority import Bags, Callback, Settings, build_model, evaluate
+from majority import Bags, Settings, build_model, evaluate
 from majority.data.joining import join
 from majority.data.scenarios import make_labels_wrong
 from majority.recipes import (
@@ -14,8 +14,6 @@ from majority.recipes import (
     Plan,
     Recipe,
     Stage,
-    TaskInfo,
-    choose_plan,
     model_builder,
     stages,
     train_by_plan,
@@ -24,7 +22,6 @@ from majority.recipes import (
 from majority.recipes.losses import predicted_shares
 from majority.recipes.stages import Run
 from majority.recipes.wrong_labels import find_wrong_labels
-from majority.training import objectives
 from majority.training.state import Fitted
 
 TRAINING = Settings(epochs=20, batch_bags=8, learning_rate=2e-2)
@@ -134,14 +131,6 @@ def test_validation_bags_whose_label_is_left_out_stay():
     assert wrong_labels.with_corrections(first, none).val is val
 
 
-def test_bags_that_train_and_validate_are_judged_once():
-    train, *_ = make_parts(0.15)
-    model = build_model(train, "log-mean", "linear", seed=1)
-    assert find_wrong_labels(model, train, train, 0.2, "cpu")["bags"] == len(train)
-    other = find_wrong_labels(model, train, train.subset(np.arange(60)), 0.2, "cpu")
-    assert other["bags"] == 2 * len(train)
-
-
 def test_stages_without_labels_are_trained_and_counted_once():
     parts = make_parts(0.15)
     pretrained = Stage("pretrain", TRAINING, once=True)
@@ -154,21 +143,6 @@ def test_stages_without_labels_are_trained_and_counted_once():
     assert trained.trainings["student"] is not trained.first.trainings["student"]
     once = [trained.trainings["pretrain"], trained.trainings["student"], trained.first.trainings["student"]]
     assert trained.summary()["seconds"] == pytest.approx(sum(one.seconds for one in once), abs=2e-3)
-
-
-def test_callbacks_can_tell_the_trainings_apart(tmp_path):
-    train, val, *_ = make_parts(0.15)
-
-    class Stages(Callback):
-        seen = ()
-
-        def on_stage_start(self, stage):
-            self.seen += (stage,)
-
-    plan, stages = Plan("quick", "linear", training=TRAINING, assumed_wrong=None), Stages()
-    build = model_builder(plan, "log-mean", train, pixels="data")
-    train_by_plan(plan, "log-mean", train, val, build, tmp_path, device="cpu", callbacks=[stages])
-    assert stages.seen == ("training", "robust")
 
 
 def test_a_training_on_all_bags_uses_the_labels_that_were_chosen(tmp_path, monkeypatch):
@@ -186,22 +160,6 @@ def test_a_training_on_all_bags_uses_the_labels_that_were_chosen(tmp_path, monke
     assert learned[-1].bag_labels.texts("abc") == given
 
 
-def test_after_corrections_half_as_many_labels_are_assumed_to_be_wrong(tmp_path, monkeypatch):
-    assumed = []
-    plain = objectives.right_label_probs
-    monkeypatch.setattr(objectives, "right_label_probs", lambda *given: assumed.append(given[1]) or plain(*given))
-    train, val, *_ = make_parts(0.15)
-    trained = run(tmp_path / "run", train, val)
-    half = trained.about["wrong_labels"]["share"] / 2
-    assert set(assumed) == {half}
-    assumed.clear()
-    run(tmp_path / "refit", train, val, chosen=trained)
-    assert set(assumed) == {half}, "also on all bags"
-    assumed.clear()
-    run(tmp_path / "right", *make_parts(0.0)[:2])
-    assert not assumed
-
-
 def test_wrong_labels_of_validation_bags_alone_are_corrected(tmp_path):
     _, val, _, (train, _) = make_parts(0.4)
     trained = run(tmp_path, train, val, assumed=0.1)
@@ -210,30 +168,6 @@ def test_wrong_labels_of_validation_bags_alone_are_corrected(tmp_path):
     assert corrected[0] >= len(train)
     assert trained.first is not None
     assert trained.fitted.best_loss != trained.first.fitted.best_loss, "of the validation bags"
-
-
-def test_instance_labels_have_no_influence():
-    train, val, *_ = make_parts(0.15)
-    model = build_model(train, "log-mean", "linear", seed=1)
-    rng = np.random.default_rng(5)
-    shuffled = [bags._with(instance_labels=rng.permutation(bags.instance_labels)) for bags in (train, val)]
-    bare = [bags.without_instance_labels() for bags in (train, val)]
-    found = [find_wrong_labels(model, *parts, 0.2, "cpu") for parts in ((train, val), shuffled, bare)]
-    assert found[0] == found[1] == found[2]
-
-
-@pytest.mark.parametrize(("recipe", "looks"), [("quick", False), ("census", True), ("paper", False), ("mpem", False)])
-def test_which_recipes_look_for_wrong_labels(recipe, looks):
-    for shape in ((8, 8, 1), (32, 32, 3), (20,)):
-        plan, _ = choose_plan(recipe, TaskInfo("digits", shape, True))
-        assert (plan.assumed_wrong is None) == looks
-        assert looks or plan.assumed_wrong == 0
-
-
-@pytest.mark.parametrize("share", [-0.1, 0.5, "many", True])
-def test_an_impossible_share_is_refused(share):
-    with pytest.raises(ValueError, match="assumed_wrong"):
-        replace(Plan("quick"), assumed_wrong=share)
 
 
 def test_labels_of_weighted_bags_are_judged_by_weight():

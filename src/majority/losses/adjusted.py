@@ -54,45 +54,43 @@ class AdjustedMeanLoss(VotingLoss):
         self, *, label_counts: ArrayLike | None = None, runner_up_counts: ArrayLike | None = None, **common: Any
     ):
         super().__init__(**common)
-        self.register_buffer("label_shares", None)
-        self.register_buffer("winner_share", None)
-        self.register_buffer("runner_up_worths", None, persistent=False)
-        self.register_buffer("seen", None)
+        for name in ("label_shares", "winner_share", "seen", "runner_up_worths"):
+            self.register_buffer(name, None, persistent=name != "runner_up_worths")
         if label_counts is not None:
             counts = torch.as_tensor(label_counts)
-            self._start(len(counts))
-            self.see_labels(counts, torch.zeros(1) if runner_up_counts is None else torch.as_tensor(runner_up_counts))
+            self._start(torch.zeros(len(counts)))
+            self.see_labels(counts, torch.as_tensor(0.0 if runner_up_counts is None else runner_up_counts))
 
     @classmethod
     def for_classes(cls, n_classes: int, **options: Any) -> AdjustedMeanLoss:
-        loss = cls(**options)
-        loss._start(n_classes)
-        return loss
+        return cls(label_counts=torch.zeros(n_classes), **options)
 
-    def _start(self, n_classes: int, device: torch.device | None = None) -> None:
+    def _start(self, like: Tensor) -> None:  # (C,)
         """All classes are equally frequent."""
-        self.label_shares = torch.full((n_classes,), 1 / n_classes, device=device)
-        self.runner_up_worths = torch.full((n_classes,), 1 / n_classes, device=device)
-        self.winner_share = torch.full((), 1 / n_classes, device=device)
+        even = torch.full_like(like, 1 / len(like))
+        self.label_shares, self.runner_up_worths, self.winner_share = even, even.clone(), even[0].clone()
+        self.seen = torch.zeros_like(like)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         shares = state_dict.get(f"{prefix}label_shares")
         if self.label_shares is None and shares is not None:  # that of a loss which has counted labels
-            self._start(len(shares), shares.device)
-            self.seen = torch.zeros_like(shares)
+            self._start(shares)
         super()._load_from_state_dict(state_dict, prefix, *args)
 
     def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
         """Add-one smoothing: a class that was never a label stays possible."""
         self.seen = None
-        label_shares, second_shares = (_smoothed(number.expand(counts.shape)) for number in (counts, seconds))
+        label_shares, second_shares = (self._smoothed(number.expand(counts.shape)) for number in (counts, seconds))
         self.label_shares.copy_(label_shares)
         self.runner_up_worths.copy_(runner_up_worths(label_shares, second_shares))
 
+    def _smoothed(self, counts: Tensor) -> Tensor:  # (C,) -> (C,) shares
+        counts = counts.to(self.label_shares.dtype) + 1
+        return counts / counts.sum()
+
     def predict(self, logits: Tensor, segments: Segments) -> BagOutput:
         if self.label_shares is None:
-            self._start(logits.shape[1], logits.device)
-            self.seen = torch.zeros_like(self.label_shares)
+            self._start(logits[0].detach())
         return super().predict(logits, segments)
 
     def count(self, votes: Tensor, segments: Segments) -> tuple[Tensor, None]:
@@ -121,7 +119,7 @@ class AdjustedMeanLoss(VotingLoss):
         self.winner_share.lerp_(torch.where(named.any(), mean, self.winner_share), 1 - MOMENTUM)
         if self.seen is not None:
             self.seen.add_((target.allowed & named.unsqueeze(1)).sum(dim=0))
-            self.label_shares.copy_(_smoothed(self.seen))
+            self.label_shares.copy_(self._smoothed(self.seen))
 
     def runner_up(self, output: BagOutput, segments: Segments, first: Tensor, second: Tensor) -> Tensor:
         votes, background = output.instance_log_probs, self.background
@@ -131,7 +129,3 @@ class AdjustedMeanLoss(VotingLoss):
             voting = vote_log_proportions(without_column(votes, background.index), segments, background.phantom)
             shares = with_impossible_column(voting, background.index)
         return runner_up_log_probs(shares + self.runner_up_worths.log(), first, second)
-
-
-def _smoothed(counts: Tensor) -> Tensor:  # (C,) -> (C,) shares
-    return (counts + 1) / (counts + 1).sum()

@@ -13,7 +13,7 @@ from ..data.segments import Segments
 from ..data.targets import Target
 from ..errors import InputError
 from .functional import winner_log_probs
-from .inputs import check_inputs
+from .inputs import Inputs, check_inputs
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -24,7 +24,30 @@ class BagOutput(NamedTuple):
     bag_scores: Tensor | None = None  # (b, C) unnormalised, for losses that need them
 
 
-class BagLoss(nn.Module):
+class LearnsFromBags(nn.Module):
+    """What a loss or a head says about itself, and what it is told before training."""
+
+    sees_instance_labels: ClassVar[bool] = False  # True only for the reference methods
+    uses_weights: ClassVar[bool] = False  # True: the bag prediction is that of weighted instances (`segments.weigh`)
+    label_kinds: ClassVar[tuple[str, ...]]  # what labels may name
+
+    PREDICTS: ClassVar[tuple[str, ...]] = ("predict", "count", "aggregate")  # methods that make the prediction of a bag
+    COMPARES: ClassVar[tuple[str, ...]] = ("compute", "losses")  # methods that compare it with the label
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """A formula that does not say otherwise follows no weights, and only knows labels that name the winner."""
+        super().__init_subclass__(**options)
+        own = cls.__dict__.keys()
+        if own & {*cls.PREDICTS} and "uses_weights" not in own:
+            cls.uses_weights = False
+        if own & {*cls.COMPARES} and "label_kinds" not in own:
+            cls.label_kinds = (WINNER,)
+
+    def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
+        """(C,), (C,): how many training bags have each class as their label, and as their runner-up."""
+
+
+class BagLoss(LearnsFromBags):
     """How well the logits of instances explain the labels of their bags: ``loss_fn(logits, bag_ids, labels)``.
 
     logits      (n, C), of any floating type; computed in float32 or wider
@@ -39,17 +62,7 @@ class BagLoss(nn.Module):
     A subclass defines `predict`, or `compute`, or both, and says what it can do with labels and weights.
     """
 
-    sees_instance_labels: ClassVar[bool] = False  # True only for the reference methods
-    uses_weights: ClassVar[bool] = False  # True: the bag prediction is that of weighted instances (`segments.weigh`)
-    label_kinds: ClassVar[tuple[str, ...]] = (WINNER, SEVERAL)  # what labels may name
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """A formula that does not say otherwise follows no weights, and only knows labels that name the winner."""
-        super().__init_subclass__(**options)
-        if {"predict", "count"} & cls.__dict__.keys() and "uses_weights" not in cls.__dict__:
-            cls.uses_weights = False
-        if "compute" in cls.__dict__ and "label_kinds" not in cls.__dict__:
-            cls.label_kinds = (WINNER,)
+    label_kinds = (WINNER, SEVERAL)
 
     def __init__(self, *, reduction: str = "mean", check: bool = False):
         super().__init__()
@@ -62,9 +75,6 @@ class BagLoss(nn.Module):
         """The loss of a network for so many classes; a loss with a state for each class needs their number."""
         return cls(**options)
 
-    def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
-        """(C,), (C,): how many training bags have each class as their label, and as their runner-up."""
-
     def forward(
         self,
         logits: Tensor,
@@ -74,25 +84,24 @@ class BagLoss(nn.Module):
         weights: Tensor | None = None,
         runner_up: Tensor | None = None,
     ) -> Tensor:
-        self._check(logits, bag_ids, labels, weights, runner_up)
-        if weights is not None:
-            weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
-        segments = Segments.of_ids(bag_ids, len(labels), weights)
+        self._check(Inputs(logits, bag_ids, labels, weights, runner_up))
+        segments = Segments.of_ids(bag_ids, len(labels), None if weights is None else at_least_float32(weights))
         with in_float32(logits):
-            output = self.predict(logits.to(torch.promote_types(logits.dtype, torch.float32)), segments)
+            output = self.predict(at_least_float32(logits), segments)
             losses, known = self.label_losses(output, segments, labels, runner_up)
-            return self._reduce(torch.where(known, losses, 0.0), known)
+            losses = torch.where(known, losses, 0.0)
+        if self.reduction == "none":
+            return losses
+        return losses.sum() if self.reduction == "sum" else losses.sum() / known.sum().clamp(min=1)
 
-    def _check(
-        self, logits: Tensor, bag_ids: Tensor, labels: Tensor, weights: Tensor | None, runner_up: Tensor | None
-    ) -> None:
-        check_inputs(logits, bag_ids, labels, weights, runner_up, values=self.check)
+    def _check(self, given: Inputs) -> None:
+        check_inputs(given, values=self.check)
         name = type(self).__name__
-        if runner_up is not None and RUNNER_UP not in self.label_kinds:
+        if given.runner_up is not None and RUNNER_UP not in self.label_kinds:
             raise InputError(f"{name} cannot learn from a runner-up: leave it out")
-        if labels.ndim == 2 and SEVERAL not in self.label_kinds:
+        if given.labels.ndim == 2 and SEVERAL not in self.label_kinds:
             raise InputError(f"{name} cannot learn from a mask of several classes: give one class number per bag")
-        if weights is not None and not self.uses_weights:
+        if given.weights is not None and not self.uses_weights:
             raise InputError(f"{name} cannot follow the weights of instances: leave them out")
 
     def predict(self, logits: Tensor, segments: Segments) -> BagOutput:
@@ -112,10 +121,9 @@ class BagLoss(nn.Module):
         anything = target._replace(allowed=target.allowed | ~known.unsqueeze(1))  # keeps losses and gradients finite
         return self.compute(output, segments, anything), known
 
-    def _reduce(self, losses: Tensor, known: Tensor) -> Tensor:
-        if self.reduction == "none":
-            return losses
-        return losses.sum() if self.reduction == "sum" else losses.sum() / known.sum().clamp(min=1)
+
+def at_least_float32(values: Tensor) -> Tensor:
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def in_float32(tensor: Tensor) -> AbstractContextManager[object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -9,26 +11,43 @@ from ..data.targets import Target
 from ..errors import InputError
 
 
-def check_inputs(
-    logits: Tensor,
-    bag_ids: Tensor,
-    labels: Tensor,
-    weights: Tensor | None = None,
-    runner_up: Tensor | None = None,
-    values: bool = False,
-) -> None:
+class Inputs(NamedTuple):
+    """See `BagLoss`."""
+
+    logits: Tensor
+    bag_ids: Tensor
+    labels: Tensor
+    weights: Tensor | None = None
+    runner_up: Tensor | None = None
+
+
+def check_inputs(given: Inputs, values: bool = False) -> None:
     """Refuse wrong shapes and types; and wrong values on a CPU, or if `values` is set, as a GPU must be waited for.
 
     Values are not read while `torch.compile` traces: a compiled step cannot raise errors about them.
     """
-    given = {"logits": logits, "bag_ids": bag_ids, "labels": labels, "weights": weights, "runner_up": runner_up}
-    tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
+    logits, _, labels, weights, runner_up = given
+    tensors = {name: tensor for name, tensor in given._asdict().items() if tensor is not None}
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
-            raise InputError(f"{name} are of type {type(tensor).__name__}: give a tensor")
-    _check_shapes(logits, tensors)
+            raise InputError(f"{name} is of type {type(tensor).__name__}: give a tensor")
+        if tensor.device != logits.device:
+            raise InputError(f"{name} is on {tensor.device} and logits on {logits.device}: move them to one device")
+    is_scores = logits.ndim == 2 and logits.is_floating_point() and 0 not in logits.shape
+    _refuse_unless(is_scores, "logits", logits, "floating-point numbers of shape (instances, classes)")
+    n, classes = logits.shape
+    is_ids = _is_whole(given.bag_ids) and given.bag_ids.shape == (n,)
+    _refuse_unless(is_ids, "bag_ids", given.bag_ids, f"whole numbers, one per instance, of shape ({n},)")
+    is_mask = labels.ndim == 2 and not labels.is_floating_point() and labels.shape[1] == classes
+    is_labels = len(labels) > 0 and (is_mask or (labels.ndim == 1 and _is_whole(labels)))
+    _refuse_unless(is_labels, "labels", labels, f"a class number per bag, or a mask (bags, {classes})")
+    if weights is not None:
+        _refuse_unless(weights.shape == (n,), "weights", weights, f"one per instance, of shape ({n},)")
+    if runner_up is not None:
+        is_second = _is_whole(runner_up) and runner_up.shape == labels.shape[:1]
+        _refuse_unless(is_second, "runner_up", runner_up, f"one class number per bag, of shape ({len(labels)},)")
     if may_read(logits, values):
-        _check_values(logits, bag_ids, Target.of(labels, logits.shape[1], runner_up), tensors)
+        _check_values(given)
 
 
 def may_read(tensor: Tensor, check: bool) -> bool:
@@ -42,56 +61,43 @@ def names_class(labels: Tensor, runner_up: Tensor | None, number: int) -> bool:
     return bool(named if runner_up is None else named | (runner_up == number).any())
 
 
-def _check_shapes(logits: Tensor, given: dict[str, Tensor]) -> None:
-    if logits.ndim != 2 or not logits.is_floating_point() or 0 in logits.shape:
-        raise InputError(f"logits are {_describe(logits)}: give floating-point numbers of shape (instances, classes)")
-    for name, tensor in given.items():
-        if tensor.device != logits.device:
-            raise InputError(f"{name} are on {tensor.device} and logits on {logits.device}: move them to one device")
-        if name in ("bag_ids", "weights") and tensor.shape != logits.shape[:1]:
-            raise InputError(f"{name} are {_describe(tensor)}: give one per instance, of shape ({len(logits)},)")
-        if name in ("bag_ids", "runner_up") and not _is_whole(tensor):
-            raise InputError(f"{name} are {_describe(tensor)}: give whole numbers")
-    labels = given["labels"]
-    is_mask = labels.ndim == 2 and not labels.is_floating_point()
-    if is_mask and labels.shape[1] != logits.shape[1]:
-        raise InputError(f"labels are {_describe(labels)}: give a mask with {logits.shape[1]} columns, one per class")
-    if len(labels) == 0 or not (is_mask or (labels.ndim == 1 and _is_whole(labels))):
-        raise InputError(f"labels are {_describe(labels)}: give a class number per bag, or a mask (bags, classes)")
-    if "runner_up" in given and given["runner_up"].shape != labels.shape[:1]:
-        raise InputError(f"runner_up is {_describe(given['runner_up'])}: give one class per bag, ({len(labels)},)")
-
-
-def _check_values(logits: Tensor, bag_ids: Tensor, target: Target, given: dict[str, Tensor]) -> None:
-    bags, classes = target.allowed.shape
-    _check_range("bag_ids", bag_ids, 0, bags, "a bag")
-    empty = torch.ones(bags, dtype=torch.bool, device=logits.device).index_fill(0, bag_ids.long(), False)
-    if empty.any():
-        raise InputError(f"bag {int(empty.int().argmax())} of {bags} is empty: give at least one instance per label")
-    if given["labels"].ndim == 1:
-        _check_range("labels", given["labels"], -1, classes, "a class")
-    if target.runner_up is not None:
-        _check_range("runner_up", given["runner_up"], -1, classes, "a class")
-        wrong = (target.runner_up & target.allowed).any(dim=1) | (target.allowed.sum(dim=1) != 1)
-        if (target.runner_up.any(dim=1) & wrong).any():
-            raise InputError("runner_up names the winner, or its bag has not one label: name the second of one winner")
-    if logits.isnan().any():
-        raise InputError(f"logits hold NaN in row {int(logits.isnan().any(dim=1).int().argmax())}: look at the network")
-    if "weights" in given and not ((given["weights"] > 0) & given["weights"].isfinite()).all():
-        raise InputError("weights hold a number that is not above 0 and finite: leave that instance out")
-
-
-def _check_range(name: str, numbers: Tensor, low: int, end: int, what: str) -> None:
-    outside = (numbers < low) | (numbers >= end)
-    if outside.any():
-        place = int(outside.int().argmax())
-        least = "0" if low == 0 else f"{low} (none), 0"
-        raise InputError(f"{name}[{place}] is {int(numbers[place])}: {what} is {least} to {end - 1}")
+def _refuse_unless(right: bool, name: str, tensor: Tensor, needed: str) -> None:
+    if not right:
+        found = f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+        raise InputError(f"{name} is {found}: give {needed}")
 
 
 def _is_whole(tensor: Tensor) -> bool:
     return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
 
 
-def _describe(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+def _check_values(given: Inputs) -> None:
+    logits, bag_ids, labels, weights, runner_up = given
+    bags, classes = len(labels), logits.shape[1]
+    _check_range("bag_ids", bag_ids, 0, bags)
+    empty = torch.ones(bags, dtype=torch.bool, device=logits.device).index_fill(0, bag_ids.long(), False)
+    if empty.any():
+        raise InputError(f"bag {_first(empty)} of {bags} is empty: give at least one instance per label")
+    if labels.ndim == 1:
+        _check_range("labels", labels, -1, classes)
+    if runner_up is not None:
+        _check_range("runner_up", runner_up, -1, classes)
+        target = Target.of(labels, classes)
+        second = runner_up >= 0
+        if (second & (target.allows(runner_up.clamp(min=0)) | (target.allowed.sum(dim=1) != 1))).any():
+            raise InputError("runner_up names the winner, or its bag has not one label: name the second of one winner")
+    if logits.isnan().any():
+        raise InputError(f"logits hold NaN in row {_first(logits.isnan().any(dim=1))}: look at the network")
+    if weights is not None and not ((weights > 0) & weights.isfinite()).all():
+        raise InputError("weights hold a number that is not above 0 and finite: leave that instance out")
+
+
+def _check_range(name: str, numbers: Tensor, low: int, end: int) -> None:
+    outside = (numbers < low) | (numbers >= end)
+    if outside.any():
+        none = "-1 (none) or " if low < 0 else ""
+        raise InputError(f"{name}[{_first(outside)}] is {int(numbers[outside][0])}: give {none}0 to {end - 1}")
+
+
+def _first(rows: Tensor) -> int:  # (n,) -> the first True
+    return int(rows.int().argmax())

@@ -15,6 +15,7 @@ from ..data.targets import Target
 from ..errors import InputError
 from .base import BagLoss, BagOutput
 from .functional import mean_log_probs, pick, winner_log_probs
+from .inputs import Inputs
 
 
 class MeanLoss(BagLoss):
@@ -76,14 +77,10 @@ class ProportionLoss(MeanLoss):
     sees_instance_labels = True
     label_kinds = KINDS  # it uses no bag label
 
-    def _check(
-        self, logits: Tensor, bag_ids: Tensor, labels: Tensor, weights: Tensor | None, runner_up: Tensor | None
-    ) -> None:
-        if runner_up is not None or labels.ndim != 2 or not labels.is_floating_point():
-            raise InputError(
-                "ProportionLoss takes proportions of shape (bags, classes) as its labels, and no runner-up"
-            )
-        super()._check(logits, bag_ids, labels > 0, weights, None)
+    def _check(self, given: Inputs) -> None:
+        if given.runner_up is not None or given.labels.ndim != 2 or not given.labels.is_floating_point():
+            raise InputError("ProportionLoss takes proportions of shape (bags, classes) as labels, and no runner-up")
+        super()._check(given._replace(labels=given.labels > 0))
 
     def label_losses(
         self, output: BagOutput, segments: Segments, labels: Tensor, runner_up: Tensor | None

@@ -14,7 +14,7 @@ from ..data.targets import Target
 from ..errors import InputError
 from .base import BagLoss, BagOutput
 from .functional import runner_up_log_probs, share_divergence, winner_log_probs
-from .inputs import may_read, names_class
+from .inputs import Inputs, may_read, names_class
 
 
 class VotingLoss(BagLoss):
@@ -26,16 +26,14 @@ class VotingLoss(BagLoss):
         super().__init__(**common)
         self.background = Background(background) if isinstance(background, int) else background
 
-    def _check(
-        self, logits: Tensor, bag_ids: Tensor, labels: Tensor, weights: Tensor | None, runner_up: Tensor | None
-    ) -> None:
-        super()._check(logits, bag_ids, labels, weights, runner_up)
+    def _check(self, given: Inputs) -> None:
+        super()._check(given)
         if self.background is None:
             return
-        index, classes = self.background.index, logits.shape[1]
+        index, classes = self.background.index, given.logits.shape[1]
         if not 0 <= index < classes:
             raise InputError(f"background is {index}: give a class from 0 to {classes - 1}")
-        if may_read(logits, self.check) and names_class(labels, runner_up, index):
+        if may_read(given.logits, self.check) and names_class(given.labels, given.runner_up, index):
             raise InputError(f"a bag is labelled {index}, the background, which cannot win: leave that bag out")
 
     def classify(self, logits: Tensor) -> Tensor:  # (n, K) -> (n, K) log-probabilities

@@ -1,4 +1,4 @@
-"""Weights as safetensors files, never pickle. What is read back is checked before it is used."""
+"""Weights as safetensors files, and those of others for a backbone. What is read back is checked before it is used."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
 
 from ..errors import InputError
 from ..files import check_regular, write_atomically
 
 Weights = dict[str, Tensor]
+
+SAME_NETWORK = "give weights of the same architecture, stem and number of channels"
 
 
 def write_weights(path: Path, weights: Weights, notes: dict[str, str] | None = None) -> None:
@@ -46,3 +48,38 @@ def check_weights(weights: Weights, expected: Mapping[str, Tensor], path: Path, 
             raise InputError(f"{path} does not fit: {name} is {found}: {cure}")
         if value.is_floating_point() and not torch.isfinite(value).all():
             raise InputError(f"{path} is damaged ({name} has NaN or infinity): {cure}")
+
+
+def load_weights(backbone: nn.Module, path: str | Path) -> None:
+    """Load weights from a local .safetensors, .pth or .pt file, such as torchvision's resnet18.
+
+    The last layer of the file, fc, is left out. For a backbone of grey images, a first convolution of colour images is
+    summed over its channels: the result is the same as for grey repeated in three channels.
+    """
+    path = Path(path)
+    weights = {name: tensor for name, tensor in _weights_of_others(path).items() if not name.startswith("fc.")}
+    counters = {name: value for name, value in backbone.state_dict().items() if name.endswith("num_batches_tracked")}
+    weights = counters | weights  # older files have none
+    expected = backbone.state_dict()
+    first = next((f"{name}.weight" for name, module in backbone.named_modules() if isinstance(module, nn.Conv2d)), None)
+    if first in weights and expected[first].shape[1] == 1 and weights[first].shape[1:2] == (3,):
+        weights[first] = weights[first].sum(dim=1, keepdim=True)
+    check_weights(weights, expected, path, SAME_NETWORK)
+    backbone.load_state_dict(weights)
+
+
+def _weights_of_others(path: Path) -> Weights:
+    if not path.is_file():
+        raise InputError(f"there is no weights file {path}: check the path (nothing is downloaded)")
+    if path.suffix not in (".safetensors", ".pth", ".pt"):
+        raise InputError(f"weights file {path}: give one that ends in .safetensors, .pth or .pt")
+    cure = "it must hold tensors by name, as torch.save(model.state_dict(), path) and safetensors write them"
+    try:
+        weights = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
+    except Exception as error:  # torch.load and safetensors raise many kinds of errors
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"weights file {path} cannot be read ({reason}): {cure}") from error
+    named = isinstance(weights, dict) and all(isinstance(name, str) for name in weights)
+    if not named or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
+        raise InputError(f"weights file {path} is no weights: {cure}")
+    return weights

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..data.segments import Segments
 from ..data.validation import needs_double
 from ..errors import InputError
 from ..files import write_atomically
@@ -26,7 +27,6 @@ from .classifier import Classifier
 INPUT, OUTPUT = "instances", "probabilities"
 CHECKED_BATCHES = (1, 7)
 TOLERANCE = 1e-4
-EXPORTER = "torch.onnx"  # its logger reports operators that are not used here
 
 
 def export_onnx(classifier: Classifier, path: str | Path, about: dict[str, Any] | None = None) -> Path:
@@ -75,41 +75,17 @@ class _Probabilities(nn.Module):
         return self.model.head.aggregate(features, _OneBag(features)).instance_log_probs.exp()
 
 
-class _OneBag:
-    """Used in place of Segments: all rows are one bag. The exporter drops operations that only the bag output needs."""
+class _OneBag(Segments):
+    """All rows are one bag, of a size that is not known while the network is traced. The exporter drops what only the
+    output of the bag needs."""
 
     def __init__(self, rows: Tensor):
-        self.rows = rows
-        self.kept_sizes = torch.ones_like(rows[:, 0]).sum(dim=0, keepdim=True)  # (1,)
+        self.n = self.size = rows.shape[0]
+        self.sizes = torch.ones_like(rows[:, 0]).sum(dim=0, keepdim=True)  # (1,)
+        self.keep = self.weights = None
 
-    def fill_dropped(self, values: Tensor, fill: float) -> Tensor:  # nothing is left out
+    def _check_rows(self, values: Tensor) -> Tensor:
         return values
-
-    def weigh(self, values: Tensor) -> Tensor:  # all weights are equal
-        return values
-
-    weigh_logs = weigh
-
-    def spread(self, values: Tensor) -> Tensor:  # (1, ...) -> (n, ...)
-        return values.expand(self.rows.shape[0], *values.shape[1:])
-
-    def sum(self, values: Tensor) -> Tensor:  # (n, ...) -> (1, ...)
-        return values.sum(dim=0, keepdim=True)
-
-    def mean(self, values: Tensor) -> Tensor:
-        return values.mean(dim=0, keepdim=True)
-
-    def max(self, values: Tensor) -> Tensor:
-        return values.amax(dim=0, keepdim=True)
-
-    def logsumexp(self, values: Tensor) -> Tensor:
-        return values.logsumexp(dim=0, keepdim=True)
-
-    def softmax(self, values: Tensor) -> Tensor:  # (n, ...) -> (n, ...)
-        return values.softmax(dim=0)
-
-    def gram(self, values: Tensor) -> Tensor:  # (n, C) -> (1, C, C)
-        return (values.mT @ values).unsqueeze(0)
 
 
 def _to_onnx(network: _Probabilities, spec: ModelSpec) -> Any:
@@ -172,7 +148,8 @@ def _import_package(name: str) -> Any:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    logger = logging.getLogger(EXPORTER)
+    """The exporter reports operators that are not used here."""
+    logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

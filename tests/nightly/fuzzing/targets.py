@@ -293,7 +293,7 @@ def _weights_targets(folder: Path) -> list[Target]:
     import torch
     from safetensors.torch import save_file
 
-    from majority.nn.backbones.resnet import load_weights
+    from majority.nn.weights import load_weights
 
     place = folder / "weights"
     place.mkdir()

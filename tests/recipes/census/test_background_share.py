@@ -11,7 +11,7 @@ import torch
 import majority
 from majority import Bags, Settings, build_model
 from majority.io import Parts
-from majority.recipes.census.background_share import SHARES, choose_share, expected_share
+from majority.recipes.census.background_share import SHARES, choose_share
 from majority.recipes.census.discriminants import discriminants
 from majority.recipes.census.vectors import VectorSettings
 
@@ -70,28 +70,12 @@ def whole(train):
 # ---------------------------------------------------------------- the choice
 
 
-def test_bags_that_are_right_by_count_choose_the_share():
-    right = dict.fromkeys(SHARES, 0.7)
-    assert choose_share(right | {0.4: 0.9}, 60, prior=0.05)["share"] == 0.4
-    assert choose_share(right | {0.03: 0.9}, 60, prior=0.3)["share"] == 0.03
-
-
 def test_few_bags_leave_the_choice_to_the_prior():
     right = dict.fromkeys(SHARES, 0.8)
     for prior, share in ((0.055, 0.06), (0.27, 0.25)):
         found = choose_share(right | {0.6: 0.81}, 10, prior)
         assert found["share"] == share
         assert all(word in found["warning"] for word in ("0.03 to 0.6", "10 validation bags", "--background-share"))
-
-
-def test_no_warning_where_the_bags_exclude_other_shares():
-    right = {0.03: 0.6, 0.06: 0.7, 0.12: 0.9, 0.25: 0.9, 0.4: 0.7, 0.6: 0.5}
-    assert "warning" not in choose_share(right, 80, prior=0.05)
-
-
-def test_the_prior_is_what_winners_leave_for_each_other_class():
-    assert expected_share(0.7, 4) == pytest.approx(0.1)
-    assert expected_share(1.0, 4) == 0.01
 
 
 # ---------------------------------------------------------------- discriminants
@@ -126,23 +110,11 @@ def test_a_background_of_little_share_is_not_made_large(train):
     assert trained.about["background"]["share"] == 0.06
 
 
-def test_instance_labels_change_neither_choice_nor_weights(train, whole, same, scrambled):
-    other = train(scrambled(make_parts()))
-    assert other.about["background"] == whole.about["background"]
-    assert same(other.model, whole.model)
-
-
 def test_a_given_share_is_used_as_it_is(train):
     trained = train(make_parts(), share=0.3)
     assert "background" not in trained.about
     assert not any(name.startswith("share-") for name in trained.trainings)
     assert trained.model.spec.background.share == 0.3
-
-
-def test_a_second_training_on_all_bags_has_the_share_that_was_chosen(train, whole):
-    again = train(make_parts(), chosen=whole)
-    assert again.model.spec.background.share == whole.about["background"]["share"]
-    assert not any(name.startswith("share-") for name in again.trainings)
 
 
 def test_a_share_that_cannot_be_found_is_reported(tmp_path):

@@ -82,11 +82,6 @@ def test_other_teachers_start_like_the_first_with_the_lower_validation_loss(trai
         assert all(torch.equal(started[name][1][key], distilled[key]) for key in backbone) == from_distilled, name
 
 
-@pytest.mark.parametrize("method", ["attention", "proportion"])  # others: test_census.py
-def test_other_methods_use_the_same_stages(train, method):
-    assert "distilled" in train(None, replace(OWN, teachers=1), method).trainings
-
-
 def test_without_a_head_or_a_bag_of_every_label_teachers_start_from_random_weights(train, vectors):
     parts, from_scratch = vectors(), ["teacher-1", "teacher-2", "student"]
     assert list(train(parts, replace(OWN, head=None)).trainings) == from_scratch
@@ -98,11 +93,3 @@ def test_without_a_head_or_a_bag_of_every_label_teachers_start_from_random_weigh
 def test_very_wide_vectors_have_no_head():
     recipe, wide = find_recipe("census"), TaskInfo(shape=(4097,))
     assert recipe.stages(wide, recipe.plan_for(wide))[0].name == "teacher-1"
-
-
-def test_no_instance_label_reaches_any_stage(train, whole, same, scrambled, vectors):
-    assert same(whole.model, train(scrambled(vectors())).model)
-
-
-def test_stopped_before_each_stage_it_ends_the_same(tmp_path, train, whole, check_going_on):
-    check_going_on(lambda **more: train(folder=tmp_path, **more), whole)

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from majority import Bags, build_model
-from majority.recipes import TaskInfo
 from majority.recipes.census.discriminants import discriminants
 
 
@@ -62,18 +61,6 @@ def test_discriminants_equal_the_reference(seed):
     np.testing.assert_allclose(made.numpy(), reference(bags, mean, std), rtol=2e-3, atol=2e-4)
 
 
-def test_differences_by_chance_are_shrunk():
-    rng = np.random.default_rng(0)
-    means = np.zeros((3, 100))
-    means[:, :3] = 3 * np.eye(3)
-    bags = bags_of(rng, means, bags=60, sizes=(20, 21), share=0.3)
-    bags = bags._with(
-        store=bags.store * np.where(np.arange(100) < 3, 2, 1).astype(np.float32)
-    )  # informative features vary more
-    weights = discriminants(build_model(bags), bags, "cpu").abs()
-    assert weights[:, :3].mean() > 20 * weights[:, 3:].mean()
-
-
 def test_units_matter_little():
     rng = np.random.default_rng(5)
     bags = bags_of(rng, 2 * rng.normal(size=(4, 12)))
@@ -98,30 +85,6 @@ def test_constant_and_repeated_features_do_no_harm():
     assert weights[:, -1].abs().max() < 1e-6 * weights.abs().max()
 
 
-def test_bags_without_information_give_finite_numbers():
-    bags = bags_of(np.random.default_rng(2), np.zeros((3, 5)))
-    assert discriminants(build_model(bags), bags, "cpu").isfinite().all()
-
-
-def test_identical_bags_give_finite_numbers():
-    same = [np.array([[0, 1], [1, 0], [0.5, 0.25]], np.float32)] * 8
-    bags = Bags.from_lists(same, np.arange(8) % 2, ["a", "b"])
-    assert discriminants(build_model(bags), bags, "cpu").isfinite().all()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_flag_next_to_seconds_is_used(dtype):
-    """Instances of the label's class have the flag; the time is not informative."""
-    rng = np.random.default_rng(5)
-    bags = bags_of(rng, np.array([[0.0, 0.0], [0.0, 8.0]]), bags=60, sizes=(20, 21))
-    seconds, flag = 1.6e9 + 9e6 * bags.store[:, 0].astype(np.float64), bags.store[:, 1] > 4
-    beside = np.stack([seconds, flag], axis=1)
-    for store in (beside, np.concatenate([beside, np.full((len(seconds), 1), 1e12)], axis=1)):
-        with_flag = bags._with(store=store.astype(dtype))
-        weights = discriminants(build_model(with_flag), with_flag, "cpu").abs().mean(dim=0)
-        assert weights[1] > 5 * weights[0]
-
-
 def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
     rng = np.random.default_rng(6)
     bags = bags_of(rng, rng.normal(size=(3, 5)))
@@ -132,21 +95,3 @@ def test_a_bag_of_any_size_is_read_in_pieces(monkeypatch):
     monkeypatch.setattr(model.normalise, "forward", lambda x: seen.append(len(x)) or real(x))
     torch.testing.assert_close(discriminants(model, bags, "cpu"), whole)
     assert max(seen) == 2
-
-
-def test_which_bags_have_discriminants():
-    rng = np.random.default_rng(3)
-    bags = bags_of(rng, rng.normal(size=(3, 5)), bags=6)
-    one_each = bags.subset(np.arange(3))  # the variation between bags of one label is unknown
-    without_a_class = bags.subset(np.array([0, 1, 3, 4]))
-    background = bags.with_background("none")  # no label needs to name it
-    found = [TaskInfo.of(each).every_class_wins for each in (bags, one_each, without_a_class, background)]
-    assert found == [True, False, False, True]
-
-
-def test_only_instances_of_the_bags_are_used():
-    rng = np.random.default_rng(4)
-    bags = bags_of(rng, rng.normal(size=(3, 5)))
-    other = np.concatenate([bags.store, 1e6 * rng.normal(size=(9, 5)).astype(np.float32)])
-    more = bags._with(store=other)
-    assert torch.equal(*(discriminants(build_model(b), b, "cpu") for b in (bags, more)))

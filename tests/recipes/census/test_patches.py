@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-import majority
 from majority import Bags, Classifier, evaluate
-from majority.data.labels import BagLabels
 from majority.nn.model import Normalise
 from majority.recipes import RECIPES, TaskInfo, model_builder, train_by_plan
 from majority.recipes.census import parts, patches
@@ -73,24 +71,6 @@ def test_whitened_patches_are_white_and_components_are_principal():
     assert (spread - spread.diagonal().diag()).abs().max() < 1e-3 * spread.max(), "uncorrelated"
 
 
-def test_components_are_those_of_some_of_many_images(monkeypatch):
-    bags, seen = textures(), []
-    monkeypatch.setattr(patches, "IMAGES_OF_COMPONENTS", 30)
-    similarities = PatchFeatures.similarities
-    monkeypatch.setattr(PatchFeatures, "similarities", lambda *args: seen.append(similarities(*args)) or seen[-1])
-    features = found(bags)
-    assert len(torch.cat(seen)) == 30 < len(bags.store)
-    torch.testing.assert_close(features.mean, torch.cat(seen).mean(dim=0))
-
-
-def test_no_label_is_used():
-    bags = textures()
-    other = bags._with(bag_labels=BagLabels.of(1 - bags.labels, 2), instance_labels=None)
-    assert (other.labels != bags.labels).all()
-    for name, value in found(bags).state_dict().items():
-        assert torch.equal(value, found(other).state_dict()[name]), name
-
-
 @pytest.fixture
 def train():
     """Census on features of patches, with fast settings, on parts (train, val)."""
@@ -151,21 +131,6 @@ def test_one_teacher_has_the_loss_whose_head_has_the_largest_weight(train, likel
     assert again.model.spec.method == method, "also in a training on all bags"
 
 
-def test_the_share_of_a_background_is_estimated_with_heads_on_patches(train):
-    trained = train([bags.with_background("none") for bags in SMALL], "log-mean")
-    assert trained.model.spec.background.share == trained.about["background"]["share"]
-    assert "share-0.03" in trained.trainings
-
-
-@pytest.mark.parametrize("reason", ["no bag of a class", "left out"])
-def test_without_heads_there_is_a_teacher_of_each_loss(train, reason):
-    more = ("a", "b", "never")
-    bags = [bags._with(classes=more, bag_labels=bags.bag_labels.with_classes(3)) for bags in SMALL]
-    bags = bags if reason == "no bag of a class" else SMALL
-    trained = train(bags, settings={"census.teachers": None, "census.patches": reason == "no bag of a class"})
-    assert [*trained.trainings] == ["teacher-1", "teacher-2", "teacher-3", "student"]
-
-
 def test_the_distilled_network_learns_the_soft_labels_of_the_head_on_patches(train):
     """With a head that knows the classes, the network knows them before it has seen a bag label."""
     test, learned = textures(20, seed=2), {}
@@ -180,15 +145,3 @@ def test_the_distilled_network_learns_the_soft_labels_of_the_head_on_patches(tra
         with pytest.raises(KeyboardInterrupt):
             train((textures(), textures(20, seed=1)), "log-mean", settings=settings)
     assert learned["accuracy"] > 0.9
-
-
-def test_stopped_before_each_stage_it_ends_the_same(tmp_path, train, check_going_on):
-    check_going_on(lambda **more: train(SMALL, "auto", tmp_path, **more), train(SMALL))
-
-
-def test_a_last_training_on_all_bags_starts_from_patches_too(tmp_path):
-    settings = {"training.epochs": 2, "census.head.epochs": 2, "census.teachers": 1}
-    bags = (*SMALL, textures(8, seed=2))
-    run = majority.train(bags, settings=settings, device="cpu", out=tmp_path / "run", refit=True, verbose=False)
-    assert "distilled" in run.result["stages"]
-    assert run.classifier.predict(bags[2].store).shape == (48,)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from majority import Settings, load_source
-from majority.io.benchmarks.known_images import known_of, known_sources
+from majority.io.benchmarks.known_images import known_of
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census.images_on_gpu import GpuImageSettings
 from majority.recipes.census.views import ADDITIONS, additions_for, choose_views, views_of, with_views
@@ -74,15 +74,6 @@ def test_only_what_is_new_is_tried():
 # ---------------------------------------------------------------------- the plan
 
 
-@pytest.mark.parametrize("source", known_sources())
-def test_a_known_source_has_only_views_that_preserve_its_labels(source):
-    plan, allowed = RECIPES["census"].plan_for(known(source)), set(known_sources()[source])
-    used = {*names(plan.own.pretrain.augment), *names(plan.training.augment)}
-    assert used <= allowed
-    assert all((name in used) == (name in allowed) for name in ("rotate90", "flip"))
-    assert plan.own.search_epochs == 0, "nothing to search"
-
-
 def test_views_are_added_to_pretraining_teachers_and_student():
     plan = RECIPES["census"].plan_for(TaskInfo("", (32, 32, 3)))
     assert plan.own.search_epochs > 0
@@ -127,38 +118,3 @@ def test_the_later_stages_have_the_chosen_views(train, monkeypatch):
     assert augmented["views-flip"] == ["flip", "affine", "colour", "hue"]
     assert augmented["pretrain"] == augmented["views-turn"] == ["flip", "rotate90", "affine", "colour", "hue"]
     assert augmented["teacher-1"] == augmented["student"] == ["flip", "rotate90", "crop", "colour", "hue", "cutout"]
-
-
-def test_views_that_are_mixed_are_pretrained_for_longer(train, monkeypatch):
-    seen, fit = {}, Run.fit
-
-    def note(run, model, bags=None, settings=None, *given, **more):
-        seen[run.stage.name] = settings or run.stage.settings
-        loss = 1.0 if run.stage.name == "views-mix-head" else 9.0
-        return replace(fit(run, model, bags, settings, *given, **more), best_loss=loss)
-
-    monkeypatch.setattr(Run, "fit", note)
-    assert train().about["views"]["chosen"] == ["mix"]
-    assert seen["pretrain"].epochs == 2 * OWN.pretrain.epochs
-
-
-def test_no_instance_label_reaches_the_choice(train, whole, same, scrambled):
-    other = train(scrambled(digits()))
-    assert other.summary()["views"] == whole.summary()["views"]
-    assert same(whole.model, other.model)
-
-
-def test_a_search_that_was_stopped_goes_on_with_the_same_result(tmp_path, train, whole, check_going_on):
-    check_going_on(lambda **more: train(folder=tmp_path, **more), whole)
-
-
-def test_without_search_epochs_the_views_stay_as_planned(train):
-    trained = train(own=replace(OWN, search_epochs=0))
-    assert "views" not in trained.summary()
-    assert next(iter(trained.trainings)) == "pretrain"
-
-
-def test_a_training_on_all_bags_does_not_search_again(train, whole):
-    again = train(chosen=whole)
-    assert again.about["views"] == whole.about["views"]
-    assert [*again.trainings] == ["pretrain", "head", "teacher-1", "student"]

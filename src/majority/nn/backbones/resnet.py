@@ -1,4 +1,4 @@
-"""ResNet-18 (He et al., "Deep Residual Learning for Image Recognition", CVPR 2016), and weights from a local file.
+"""ResNet-18 (He et al., "Deep Residual Learning for Image Recognition", CVPR 2016).
 
 Its parameters have the names and shapes of torchvision's, without the last layer, so that torchvision's weights can be
 loaded.
@@ -6,10 +6,7 @@ loaded.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad, pixel_unshuffle
 
@@ -105,53 +102,3 @@ def blockwise_conv(x: Tensor, weight: Tensor) -> Tensor:
     bottom, right = (3 + side % 2 for side in x.shape[2:])
     blocks = pixel_unshuffle(pad(x, (3, right, 3, bottom)), 2)  # (n, 4 channels, ...)
     return conv2d(blocks, pixel_unshuffle(pad(weight, (0, 1, 0, 1)), 2))
-
-
-def load_weights(backbone: nn.Module, path: str | Path) -> None:
-    """Load weights from a local .safetensors, .pth or .pt file, such as torchvision's resnet18.
-
-    The last layer of the file, fc, is left out. For a backbone of grey images, a first convolution of colour images is
-    summed over its channels: the result is the same as for grey repeated in three channels.
-    """
-    path = Path(path)
-    weights = {name: tensor for name, tensor in _read_weights(path).items() if not name.startswith("fc.")}
-    expected = backbone.state_dict()
-    first = next((f"{name}.weight" for name, module in backbone.named_modules() if isinstance(module, nn.Conv2d)), None)
-    if first in weights and expected[first].shape[1] == 1 and weights[first].shape[1:2] == (3,):
-        weights[first] = weights[first].sum(dim=1, keepdim=True)
-    _check_fit(weights, expected, path)
-    backbone.load_state_dict(weights, strict=False)
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise InputError(f"there is no weights file {path}: check the path (nothing is downloaded)")
-    if path.suffix not in (".safetensors", ".pth", ".pt"):
-        raise InputError(f"weights file {path}: give one that ends in .safetensors, .pth or .pt")
-    try:
-        weights = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
-    except Exception as error:  # torch.load and safetensors raise many kinds of errors
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(
-            f"weights file {path} cannot be read ({reason}): it must hold tensors by name, "
-            "as written by torch.save(model.state_dict(), path) or by safetensors"
-        ) from error
-    named = isinstance(weights, dict) and all(isinstance(name, str) for name in weights)
-    if not named or not all(isinstance(tensor, Tensor) for tensor in weights.values()):
-        raise InputError(f"weights file {path} does not hold tensors by name: save model.state_dict() alone")
-    return weights
-
-
-def _check_fit(weights: dict[str, Tensor], expected: dict[str, Tensor], path: Path) -> None:
-    missing = [name for name in expected if name not in weights and not name.endswith("num_batches_tracked")]
-    foreign = [name for name in weights if name not in expected]
-    for names, what in ((missing, "lacks"), (foreign, "holds, but this backbone does not have,")):
-        if names:
-            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            raise InputError(f"weights file {path} {what} {names[0]}{more}: give weights of the same architecture")
-    for name, tensor in weights.items():
-        if tensor.shape != expected[name].shape:
-            raise InputError(
-                f"weights file {path}: {name} has shape {tuple(tensor.shape)}, in this backbone "
-                f"{tuple(expected[name].shape)}: give weights made with the same stem and number of channels"
-            )

@@ -3,9 +3,8 @@ else."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
 from ...data.labels import SEVERAL, WINNER
@@ -13,29 +12,18 @@ from ...data.segments import Segments
 from ...data.targets import Target
 from ...errors import InputError
 from ...losses import BagLoss, BagOutput
-from ...losses.base import in_float32
+from ...losses.base import LearnsFromBags, at_least_float32, in_float32
 from ...losses.functional import winner_log_probs
 
 
-class Head(nn.Module):
+class Head(LearnsFromBags):
     """Predicts the class of each instance and of each bag from the features of the instances.
 
     A subclass defines `aggregate`, and `losses` if its loss is not the negative log-likelihood of the label.
     """
 
-    sees_instance_labels: ClassVar[bool] = False
+    label_kinds = (WINNER, SEVERAL)
     needs_bag: ClassVar[bool] = False  # True: the class of an instance depends on the rest of its bag
-    uses_weights: ClassVar[bool] = False  # True: the bag prediction is that of weighted instances (`segments.weigh`)
-    label_kinds: ClassVar[tuple[str, ...]] = (WINNER, SEVERAL)  # what labels may name; a head with its own loss: WINNER
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """A loss that does not say otherwise only knows labels that name the winner."""
-        super().__init_subclass__(**options)
-        if "losses" in cls.__dict__ and "label_kinds" not in cls.__dict__:
-            cls.label_kinds = (WINNER,)
-
-    def see_labels(self, counts: Tensor, seconds: Tensor) -> None:
-        """(C,), (C,): how many training bags have each class as their label, and as their runner-up."""
 
     def forward(self, features: Tensor, bags: Tensor | Segments, n_bags: int | None = None) -> BagOutput:
         """(n, in_features) float32 and the bag of each row -> instance and bag log-probabilities.
@@ -49,7 +37,7 @@ class Head(nn.Module):
                 )
             bags = Segments.of_ids(bags, n_bags)
         with in_float32(features):
-            return self.aggregate(features.to(torch.promote_types(features.dtype, torch.float32)), bags)
+            return self.aggregate(at_least_float32(features), bags)
 
     def aggregate(self, features: Tensor, segments: Segments) -> BagOutput:
         raise NotImplementedError
