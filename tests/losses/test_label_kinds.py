@@ -54,18 +54,6 @@ def test_counting_ranks_by_drawing_the_winner_again_without_it(name):
             assert losses[bag].item() == pytest.approx(-math.log(chance), rel=1e-4)
 
 
-def test_worths_give_the_shares_of_runners_up():
-    """Classes are drawn as second by worths that are then found from the shares alone, also if one usually wins."""
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        n = rng.integers(3, 8)
-        firsts, worths = rng.dirichlet(np.ones(n)), rng.dirichlet(np.full(n, 5.0))
-        chances = worths / (1 - worths)[:, None] * (1 - np.eye(n))  # of the column to be second, if the row is first
-        seconds = firsts @ chances
-        found = runner_up_worths(torch.from_numpy(firsts), torch.from_numpy(seconds))
-        np.testing.assert_allclose(found, worths, atol=0.01)
-
-
 def test_adjusted_mean_corrects_runners_up_for_how_often_they_are_named():
     head = head_of("adjusted-mean")
     firsts, seconds = [8, 1, 1, 1], [0, 2, 7, 2]

@@ -121,18 +121,6 @@ def test_small_differences_of_large_numbers_are_kept():
     assert x.abs().max() < 1e-3, "differences that float32 cannot represent do no harm"
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-def test_columns_of_any_scale_are_standardised_and_constant_ones_stay_small(scale):
-    store = np.random.default_rng(0).normal(size=(50, 3)) * scale
-    store[:, 1] = 1000.1 * scale
-    store[:, 2] = 0
-    bags = Bags.from_indices(store, [range(50)], ["a"])
-    x = build_model(bags).normalise(torch.from_numpy(store))
-    assert x[:, 0].std(unbiased=False).item() == pytest.approx(1, rel=1e-3)
-    assert x[:, 1].abs().max() < 1e-3 * max(scale, 1)
-    assert (x[:, 2] == 0).all()
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 def test_published_pixels_are_those_of_the_paper_and_repeat_grey(channels):
     bags = image_bags(channels=channels)
@@ -143,13 +131,6 @@ def test_published_pixels_are_those_of_the_paper_and_repeat_grey(channels):
         expected = (bags.store[..., c % channels] / 255 - mean) / std
         np.testing.assert_allclose(x[:, c], expected, rtol=1e-4, atol=1e-5)
     assert run(model, bags).bag_log_probs.shape == (2, 2)
-
-
-def test_pixels_is_data_or_published_and_ignored_for_vectors():
-    with pytest.raises(InputError, match="pixels='imagenet': use 'data' or 'published'"):
-        build_model(image_bags(), pixels="imagenet")
-    one, other = (build_model(vector_bags(), pixels=pixels) for pixels in ("data", "published"))
-    assert torch.equal(one.normalise.mean, other.normalise.mean)
 
 
 # ---------------------------------------------------------------- building

@@ -13,9 +13,7 @@ from majority.predict.label_likelihood import (
     ABSOLUTE,
     RELATIVE,
     SHARPNESS,
-    judge_labels,
-    label_log_probs,
-    mean_log_likelihoods,
+    LabelEvidence,
     wrong_rates,
 )
 
@@ -45,14 +43,14 @@ def test_labels_are_explained_and_judged_as_by_sums_over_all_winners(seed, wrong
     winners = shares.argmax(axis=1) if largest else rng.integers(4, size=25)
     allowed, counts = np.eye(4, dtype=bool)[winners], np.bincount(winners, minlength=4)
     allowed[:10, 3] |= several
-    labels = BagLabels(allowed)
+    evidence = LabelEvidence(shares, BagLabels(allowed), counts)
     for kinds in ((RELATIVE,), (ABSOLUTE,), both):
         expected, likelihoods = reference(shares, allowed, counts, wrong, kinds)
-        log_probs, found = label_log_probs(shares, labels, counts, wrong, kinds)
+        log_probs, found = evidence.explain(wrong, kinds)
         assert np.exp(log_probs) == pytest.approx(expected)
         assert np.exp(found) == pytest.approx(likelihoods)
-    assert mean_log_likelihoods(shares, labels, counts, [wrong]) == pytest.approx([np.log(likelihoods).mean()])
-    judged = judge_labels(shares, labels, counts, wrong)
+    assert evidence.mean_log_likelihoods([wrong]) == pytest.approx([np.log(likelihoods).mean()])
+    judged = evidence.judge(wrong)
     drawn = wrong * 4 / 3
     right = (1 - drawn * (1 - allowed.mean(axis=1))) * (expected * allowed).sum(axis=1) / likelihoods
     assert judged.wrong == pytest.approx(1 - right, abs=1e-9)
@@ -68,10 +66,10 @@ def test_wrong_labels_are_found_where_one_class_is_common():
     true = shares.argmax(axis=1)
     wrong = rng.random(300) < 0.2
     labels = np.where(wrong, (true + rng.integers(1, 3, 300)) % 3, true)
-    counts = np.bincount(labels, minlength=3)
-    tried = mean_log_likelihoods(shares, BagLabels.of(labels, shares.shape[1]), counts, [0.0, 0.2])
+    evidence = LabelEvidence(shares, BagLabels.of(labels, 3), np.bincount(labels, minlength=3))
+    tried = evidence.mean_log_likelihoods([0.0, 0.2])
     assert 300 * (tried[1] - tried[0]) > 10
-    judged = judge_labels(shares, BagLabels.of(labels, shares.shape[1]), counts, 0.2)
+    judged = evidence.judge(0.2)
     assert (judged.contradicted == wrong).mean() > 0.95
 
 

@@ -5,13 +5,8 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
 
-import majority
 from majority import Bags, Settings, build_model
-from majority.data.labels import BagLabels
-from majority.predict.label_likelihood import label_log_probs
 from majority.recipes.census import parts as census_parts
 from majority.recipes.census import trainings
 from majority.recipes.census.settings import CensusSettings
@@ -39,19 +34,16 @@ def whole(train):
 # ---------------------------------------------------------------------- the criterion
 
 
-def test_the_likelihood_is_that_of_the_best_sharpness():
-    rng = np.random.default_rng(0)
-    shares, labels = rng.dirichlet(np.ones(4), 30), rng.integers(4, size=30)
-    shares[np.arange(30), labels] += 0.1  # not all of it is noise
-    counts = np.array([20, 5, 0, 75])
-    base = np.log(np.array([21, 6, 1, 76]) / 104)
-
-    def loss(sharpness):
-        scores = log_softmax(base + sharpness * (shares - shares.mean(axis=0)), axis=1)
-        return -np.mean([scores[bag, label] for bag, label in enumerate(labels)])
-
-    best = minimize_scalar(loss, bounds=(0.1, 100), method="bounded").fun
-    assert label_log_probs(shares, BagLabels.of(labels, 4), counts)[1].mean() == pytest.approx(-best, abs=1e-3)
+@pytest.mark.parametrize("hard", [False, True])
+def test_predicted_shares_are_weighted_means_over_each_bag(vectors, hard):
+    bags = vectors(bags=9).val
+    bags = bags._with(weights=np.random.default_rng(0).random(len(bags.index)) + 0.1)
+    model = build_model(bags, "vote", "mlp")
+    p = trainings.instance_probabilities(model, bags, "cpu").numpy()
+    p = np.eye(3)[p.argmax(axis=1)] if hard else p
+    rows = [slice(*ends) for ends in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)]
+    expected = [np.average(p[of_bag], axis=0, weights=bags.weights[of_bag]) for of_bag in rows]
+    assert predicted_shares(model, bags, "cpu", hard) == pytest.approx(np.array(expected), abs=1e-6)
 
 
 def test_validation_bags_without_a_label_say_nothing(vectors):
@@ -59,22 +51,8 @@ def test_validation_bags_without_a_label_say_nothing(vectors):
     model = build_model(parts.train, "log-mean", "mlp", seed=1)
     known = np.arange(len(parts.val)) % 2 == 0
     some = parts.val._with(bag_labels=parts.val.bag_labels.masked(known))
-    of_some, of_labelled = (
-        label_log_likelihood(model, parts.train, val, "cpu") for val in (some, parts.val.subset(known))
-    )
-    assert of_some == of_labelled
-
-
-def test_predicted_shares_are_mean_probabilities_of_each_bag(vectors):
-    parts = vectors(bags=9)
-    model = build_model(parts.train, "vote", "mlp")
-    probabilities = trainings.instance_probabilities(model, parts.val, "cpu").numpy()
-    expected = [probabilities[start:stop].mean(axis=0) for start, stop in zip(*_ends(parts.val), strict=True)]
-    assert predicted_shares(model, parts.val, "cpu") == pytest.approx(np.array(expected), abs=1e-6)
-
-
-def _ends(bags):
-    return bags.offsets[:-1], bags.offsets[1:]
+    found = [label_log_likelihood(model, parts.train, val, "cpu") for val in (some, parts.val.subset(known))]
+    assert found[0] == found[1]
 
 
 def test_a_background_is_left_out():
@@ -132,8 +110,3 @@ def test_what_was_chosen_stays(tmp_path, whole, same, train, monkeypatch):
     shutil.rmtree(tmp_path / "stages/student")
     monkeypatch.setattr(census_parts, "find_offsets", None)
     assert same(train(folder=tmp_path).model, whole.model)
-
-
-def test_the_default_of_a_recipe_with_one_loss_is_a_method_with_a_name(tmp_path):
-    quick = majority.train("digits", bags=8, bag_size=8, recipe="quick", epochs=1, verbose=False, out=tmp_path).result
-    assert (quick["method"], "losses" in quick) == ("adjusted-mean", False)

@@ -5,14 +5,12 @@ import runpy
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from majority import InputError, Recipe, Settings, register, train
 from majority.files import read_json
-from majority.io import Parts, load
 from majority.io.benchmarks.known_images import known_of
-from majority.recipes import RECIPES, Plan, Stage, TaskInfo, choose_plan, model_builder, train_by_plan
+from majority.recipes import RECIPES, Plan, Stage, TaskInfo, choose_plan
 from majority.run.config import RunConfig
 from majority.run.experiment import finished_result
 from majority.run.folder import read_config
@@ -26,15 +24,6 @@ def run_small(folder, method="count", **options):
     return train("digits", bags=20, bag_size=8, method=method, **options, verbose=False, out=folder).result
 
 
-def test_paper_is_the_published_protocol():
-    plan, reason = choose_plan("paper", TaskInfo("cifar10"))
-    training = plan.training
-    assert (plan.backbone, plan.pixels) == ("resnet18", "published")
-    assert (training.optimizer, training.learning_rate, training.schedule) == ("adam", 3e-4, "constant")
-    assert (training.epochs, training.batch_bags, training.augment, training.patience) == (1500, 64, (), None)
-    assert reason == "recipe paper"
-
-
 def test_augmentation_follows_the_source():
     def augment(source):
         return choose_plan("augmented", TaskInfo(source, **known_of(source)))[0].training.augment
@@ -42,21 +31,6 @@ def test_augmentation_follows_the_source():
     assert augment("cifar10") == ("flip", "crop")
     assert augment("svhn") == augment("my scans") == ("crop",)
     assert "rotate90" in augment("pathmnist")
-
-
-def test_settings_change_what_they_name_and_nothing_else():
-    plan = RECIPES["quick"].plan_for(TaskInfo("digits"))
-    assert plan.with_settings({}) == plan
-    changed = plan.with_settings({"backbone": "cnn", "training.epochs": 3})
-    assert (changed.backbone, changed.training.epochs, changed.training.batch_bags) == ("cnn", 3, 16)
-    assert changed.with_settings({"backbone": "auto", "training.epochs": 40}) == plan
-
-
-def test_a_seed_applies_to_every_stage():
-    planned = RECIPES["census"].plan_for(TaskInfo("cifar10"))
-    changed = planned.with_seed(7)
-    assert [stage.seed for stage in (changed.training, changed.own.pretrain, changed.own.head)] == [7] * 3
-    assert changed.with_seed(0) == planned
 
 
 @pytest.mark.parametrize(
@@ -122,38 +96,6 @@ def test_reserved_and_odd_names_are_refused(name):
     with pytest.raises(InputError, match="recipe"):
         register(Recipe(name))
     assert name not in RECIPES
-
-
-def test_settings_take_numbers_of_numpy_and_refuse_wrong_types():
-    plan = RECIPES["quick"].plan_for(TaskInfo("digits"))
-    assert plan.with_settings({"training.epochs": np.int64(3), "training.learning_rate": 1}).training.epochs == 3
-    for name, value in {"training.epochs": True, "training.learning_rate": "fast", "training.drop_last": 1}.items():
-        with pytest.raises(InputError, match=name.replace(".", r"\.")):
-            plan.with_settings({name: value})
-    with pytest.raises(InputError, match=r"training\.epochs is 40 and has no settings"):
-        plan.with_settings({"training.epochs.x": 1})
-    with pytest.raises(InputError, match=r"use --recipe mpem|need --recipe census"):
-        plan.with_settings({"census.teachers": 1})
-
-
-@pytest.mark.parametrize("method", ["count", "auto"])
-@pytest.mark.parametrize("source", ["vectors", "no bag of a class", "tiny"])
-def test_census_plans_as_many_epochs_as_it_trains(source, method):
-    """What a study's progress shows is what is trained, also where the bags cannot have a head."""
-    parts = load("digits").make_parts(bags=20, bag_size=8)
-    if source != "tiny":
-        flat = parts.train.store.reshape(len(parts.train.store), -1).astype(np.float32)
-        parts = Parts(*(part._with(store=flat) for part in parts))
-    if source == "no bag of a class":
-        parts = parts._replace(train=parts.train.subset(parts.train.labels > 0))
-    task, recipe = TaskInfo.of(parts.train), RECIPES["census"]
-    settings = {"training.epochs": 2, "census.teacher_epochs": 1, "census.teachers": 2, "assumed_wrong": 0}
-    settings |= {} if source == "tiny" else {"census.head.epochs": 3}
-    plan = recipe.plan_for(task).with_settings(settings)
-    build = model_builder(plan, method, parts.train)
-    trained = train_by_plan(plan, method, parts.train, parts.val, build, task=task, device="cpu")
-    planned = sum(stage.epochs for stage in recipe.stages_for(task, plan, method, build))
-    assert planned == sum(fitted.epochs for fitted in trained.trainings.values())
 
 
 @pytest.mark.usefixtures("registries")

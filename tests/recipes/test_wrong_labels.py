@@ -19,8 +19,6 @@ from majority.recipes import (
     train_by_plan,
     wrong_labels,
 )
-from majority.recipes.losses import predicted_shares
-from majority.recipes.stages import Run
 from majority.recipes.wrong_labels import find_wrong_labels
 from majority.training.state import Fitted
 
@@ -106,31 +104,6 @@ def test_the_last_training_bag_of_a_class_keeps_its_label():
     assert len({"2", "5"} & {*corrections}) == 1
 
 
-def test_a_class_keeps_the_last_label_whose_runner_up_it_is():
-    names = np.array(["a", "b"] * 20)
-    instances = [np.eye(3)[[number] * 3 + [1 - number]] for number in np.arange(40) % 2]
-    names[:6] = ["b", "a"] * 3  # wrong
-    bags = Bags.from_lists(instances, names, ["a", "b", "c"], second_labels=["c"] + [""] * 39)
-    model = build_model(bags, "log-mean", "linear")
-    with torch.no_grad():
-        model.head.classifier.weight.copy_(10 * torch.eye(3))
-        model.head.classifier.bias.zero_()
-    corrections = find_wrong_labels(model, bags, bags, 0.2, "cpu")["corrections"]
-    assert {*corrections} == {"1", "2", "3", "4", "5"}, "not bag 0, whose runner-up is c"
-
-
-def test_validation_bags_whose_label_is_left_out_stay():
-    """Their instances may take part in training; if no label would be left, all labels stay."""
-    train, val, *_ = make_parts()
-    first = Run(train, val, Plan("quick"), build_model)
-    again = wrong_labels.with_corrections(first, {"share": 0.1, "corrections": {"60": "", "61": "c", "1": ""}})
-    assert again.val.bag_labels.texts("abc") == ["", "c", *val.bag_labels.texts("abc")[2:]]
-    assert again.validation_labels == len(val) - 1
-    assert again.train.bag_labels.texts("abc")[1] == ""
-    none = {"share": 0.4, "corrections": {str(60 + bag): "" for bag in range(len(val))}}
-    assert wrong_labels.with_corrections(first, none).val is val
-
-
 def test_stages_without_labels_are_trained_and_counted_once():
     parts = make_parts(0.15)
     pretrained = Stage("pretrain", TRAINING, once=True)
@@ -158,27 +131,3 @@ def test_a_training_on_all_bags_uses_the_labels_that_were_chosen(tmp_path, monke
     assert learned[-1].bag_labels.texts("abc") == expected != given
     run(tmp_path / "other", whole, whole, chosen=replace(first, about={}))
     assert learned[-1].bag_labels.texts("abc") == given
-
-
-def test_wrong_labels_of_validation_bags_alone_are_corrected(tmp_path):
-    _, val, _, (train, _) = make_parts(0.4)
-    trained = run(tmp_path, train, val, assumed=0.1)
-    corrected = sorted(map(int, trained.about["wrong_labels"]["corrections"]))
-    assert corrected
-    assert corrected[0] >= len(train)
-    assert trained.first is not None
-    assert trained.fitted.best_loss != trained.first.fitted.best_loss, "of the validation bags"
-
-
-def test_labels_of_weighted_bags_are_judged_by_weight():
-    """In every bag one heavy instance outweighs three of another class."""
-    instances = [np.eye(3)[[label, *[(label + 1) % 3] * 3]] for label in np.arange(30) % 3]
-    weights = [[9.0, 1.0, 1.0, 1.0]] * 30
-    bags = Bags.from_lists(instances, np.arange(30) % 3, ["a", "b", "c"], weights=weights)
-    model = build_model(bags, "log-mean", "linear")
-    with torch.no_grad():
-        model.head.classifier.weight.copy_(10 * torch.eye(3))
-        model.head.classifier.bias.zero_()
-    shares = predicted_shares(model, bags, "cpu", hard=True)
-    expected = np.array([[0.75, 0.25, 0], [0, 0.75, 0.25], [0.25, 0, 0.75]])[np.arange(30) % 3]
-    np.testing.assert_allclose(shares, expected, rtol=1e-6)

@@ -189,10 +189,10 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
     def _plan(self, train: Bags, seed: int) -> tuple[Plan, TaskInfo]:
         """The plan of the recipe, with the settings of this estimator."""
         given = {name: getattr(self, name) for name in PLAN_PARAMETERS}
-        settings = {SHORTHANDS.get(name, f"training.{name}"): value for name, value in given.items()}
         if isinstance(self.backbone, str) and self.backbone != "auto":
-            settings["backbone"] = self.backbone
-        chosen = {name: value for name, value in settings.items() if value is not None}
+            given["backbone"] = self.backbone
+        named = {SHORTHANDS.get(name, f"training.{name}"): value for name, value in given.items()}
+        chosen = {name: value for name, value in named.items() if value is not None}
         for name in chosen.keys() & (self.settings or {}).keys():
             raise InputError(f"settings: {name} is also a parameter of this estimator: give it once")
         on_gpu = choose_device(self.device).type == "cuda"
@@ -204,14 +204,16 @@ class MajorityLabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Parameters are checked in `fit`, as scikit-learn wants it; Settings check the numbers of the training."""
-        for name in ("method", "recipe"):
-            if not isinstance(getattr(self, name), str):
-                raise InputError(f"{name} is {getattr(self, name)!r}: give a name from `majority list`")
-        if not isinstance(self.backbone, str | nn.Module):
-            raise InputError(f"backbone is {self.backbone!r}: give a name, or a module that returns (n, features)")
-        for name in ("method_options", "settings"):
-            if not isinstance(getattr(self, name), Mapping | None):
-                raise InputError(f"{name} is {getattr(self, name)!r}: give a dict, or None")
+        needed = {
+            "method": (str, "a name from `majority list`"),
+            "recipe": (str, "a name from `majority list`"),
+            "backbone": (str | nn.Module, "a name, or a module that returns (n, features)"),
+            "method_options": (Mapping | None, "a dict, or None"),
+            "settings": (Mapping | None, "a dict, or None"),
+        }
+        for name, (kind, what) in needed.items():
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(f"{name} is {getattr(self, name)!r}: give {what}")
         share = self.validation_fraction
         if not isinstance(share, Real) or isinstance(share, bool) or not 0 <= share < 1:
             raise InputError(f"validation_fraction is {share!r}: it must be 0 or more and below 1")

@@ -62,7 +62,7 @@ class BagLoss(LearnsFromBags):
     A subclass defines `predict`, or `compute`, or both, and says what it can do with labels and weights.
     """
 
-    label_kinds = (WINNER, SEVERAL)
+    label_kinds: ClassVar[tuple[str, ...]] = (WINNER, SEVERAL)
 
     def __init__(self, *, reduction: str = "mean", check: bool = False):
         super().__init__()

@@ -128,10 +128,9 @@ for recipe in (
 
 def choose_plan(name: str, task: TaskInfo) -> tuple[Plan, str]:
     """The plan of a recipe and, for `default`, why it was chosen."""
-    reason = ""
     if name == DEFAULT:
-        name, reason = _default_recipe(task)
-    return find_recipe(name).plan_for(task), f"recipe {name}{reason}"
+        return find_recipe("census").plan_for(task), f"recipe census (chosen for {_why_census(task)})"
+    return find_recipe(name).plan_for(task), f"recipe {name}"
 
 
 def find_recipe(name: str) -> Recipe:
@@ -203,17 +202,14 @@ def train_by_plan(
     return train_without_wrong_labels(run, stages_for)
 
 
-def _default_recipe(task: TaskInfo) -> tuple[str, str]:
-    """The recipe that measures best, and the reason that is printed."""
+def _why_census(task: TaskInfo) -> str:
+    """It measures best for all instances; what it begins with depends on them."""
     if task.vectors:
-        return "census", " (chosen for vectors)"
+        return "vectors"
     if task.tiny:
-        return "census", " (chosen for images of {}x{})".format(*task.shape[:2])
+        return "images of {}x{}".format(*task.shape[:2])
     if not task.on_gpu:
-        return "census", " (chosen for images on a CPU: it begins with features of their patches)"
-    if task.label_preserving is None:
-        return (
-            "census",
-            " (chosen for images on a GPU; the bags choose how images are augmented, which --like SOURCE skips)",
-        )
-    return "census", " (chosen for images on a GPU)"
+        return "images on a CPU: it begins with features of their patches"
+    if task.label_preserving is not None:
+        return "images on a GPU"
+    return "images on a GPU; the bags choose how images are augmented, which --like SOURCE skips"

@@ -4,7 +4,7 @@ and by how evenly labels are distributed.
 No single loss is right for all bags. `adjusted-mean` predicts too many instances of rare classes if the instances that
 winners leave are not shared evenly; `soft-count` and `vote` learn little from bags with a large majority. Losses of
 different methods are on different scales, so they cannot be compared. What can be compared is how well the shares of
-the classes that a classifier predicts in a bag explain the label of the bag: see `label_log_probs`.
+the classes that a classifier predicts in a bag explain the label of the bag: see `LabelEvidence`.
 
 This does not show everything. If majorities are large, all losses explain all labels, whatever they predict for the
 instances outside the majority. So `adjusted-mean` also gets a prior weight. If all classes win about equally often,
@@ -24,7 +24,7 @@ from ..data.bags import Bags
 from ..data.device import choose_device
 from ..nn.model import Model
 from ..predict.evaluate import all_batches, outputs
-from ..predict.label_likelihood import label_log_probs, voting_shares
+from ..predict.label_likelihood import RELATIVE, LabelEvidence, voting_shares
 from ..training.distributed import gather_pass
 
 LOSSES = ("adjusted-mean", "soft-count", "vote")  # all classify an instance by log_softmax of one linear layer
@@ -53,7 +53,7 @@ def label_log_likelihood(model: Model, train: Bags, val: Bags, device: str = "au
     """The mean log-likelihood of the labels of the validation bags, given what the model predicts for instances."""
     val = val.with_labels()
     shares, labels = voting_shares(predicted_shares(model, val, device), val)
-    return float(label_log_probs(shares, labels, label_counts(train))[1].mean())
+    return LabelEvidence(shares, labels, label_counts(train)).mean_log_likelihoods([0.0], [RELATIVE])[0]
 
 
 def label_counts(bags: Bags) -> np.ndarray:  # (C,)

@@ -12,24 +12,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..data.bags import Bags
-from ..data.device import choose_device, widest_float
+from ..data.device import choose_device
 from ..errors import InputError
 from ..fields import check_fields
 from ..files import write_atomically
 from ..nn.model import Model
 from ..predict.evaluate import all_batches, batch_features
-from ..training.distributed import from_first, gather_pass, sum_pass
+from ..training.distributed import from_first, gather_pass
 from ..training.state import Fitted
 from . import single
 from .plan import Plan, TaskInfo
@@ -99,55 +98,46 @@ def _write_left_out(path: Path, candidates: np.ndarray, left_out: np.ndarray) ->
 # ---------------------------------------------------------------------- which instances are unlikely
 
 
-class InstanceBatch(NamedTuple):
-    """Training instances of one batch, as a network sees them."""
-
-    features: Tensor  # (n, d)
-    predicted: Tensor  # (n,) class
-    label: Tensor  # (n,) of its bag; -1 if that does not name exactly one class
-    bag_right: Tensor  # (n,) whether its bag was predicted right
-
-
 def distance_to_label(model: Model, bags: Bags, device: str = "auto") -> np.ndarray:
-    """(n,) distance of each instance to the mean feature of its bag's label.
+    """(n,) distance of each instance to the mean feature of its bag's label, see `distances`."""
+    chosen = choose_device(device)
+    model.to(chosen).eval()
 
-    It is -1 for instances that are no candidates: predicted as that label, or in a bag whose label has no mean or does
-    not name one class.
+    @torch.inference_mode()
+    def read(part: Bags) -> Tensor:  # (n, d + 2): features, predicted class, whether the bag was predicted right
+        rows = []
+        for batch in all_batches(part, chosen):
+            features = batch_features(model, batch)
+            output = model.aggregate(features, batch.segments)
+            right = batch.segments.spread(batch.target.allows(output.bag_log_probs.argmax(dim=1)))
+            classes = output.instance_log_probs.argmax(dim=1)
+            rows.append(torch.cat([features, classes[:, None], right[:, None]], dim=1).cpu())
+        return torch.cat(rows)
+
+    table = gather_pass(bags, read).numpy()
+    labels = np.repeat(np.where(bags.bag_labels.named, bags.bag_labels.winners, -1), bags.sizes)
+    return distances(table[:, :-2], table[:, -2].astype(np.int64), labels, table[:, -1] > 0)
+
+
+def distances(features: np.ndarray, predicted: np.ndarray, labels: np.ndarray, bag_right: np.ndarray) -> np.ndarray:
+    """(n, d) features, (n,) predicted class, label of the bag or -1, whether the bag was predicted right -> (n,)
+    Euclidean distance to the mean feature of the label, over the instances where all three agree.
+
+    It is -1 for instances that are no candidates: predicted as that label, or in a bag whose label has no mean.
+
+    >>> features = np.array([[0.0, 0.0], [2.0, 0.0], [4.0, 0.0], [9.0, 9.0]])
+    >>> right = np.array([True, True, True, False])
+    >>> distances(features, np.array([0, 0, 1, 1]), np.array([0, 0, 0, 1]), right).tolist()
+    [-1.0, -1.0, 3.0, -1.0]
     """
-
-    def sums_of(part: Bags) -> tuple[Tensor, Tensor]:
-        sums: Tensor | float = 0.0
-        counts: Tensor | int = 0
-        for batch in _instance_batches(model, part, device):
-            batch_sums, batch_counts = typical_sums(batch, len(bags.classes))
-            sums, counts = sums + batch_sums, counts + batch_counts
-        assert isinstance(sums, Tensor)
-        assert isinstance(counts, Tensor)
-        return sums, counts
-
-    sums, counts = sum_pass(bags, sums_of)
-    means = sums / counts.unsqueeze(1)  # (C, d), NaN for a class without instances
-
-    def distances_of(part: Bags) -> Tensor:
-        return torch.cat([distances(batch, means) for batch in _instance_batches(model, part, device)])
-
-    return gather_pass(bags, distances_of).cpu().numpy()
-
-
-def typical_sums(batch: InstanceBatch, n_classes: int) -> tuple[Tensor, Tensor]:
-    """(C, d) sum and (C,) number of the features where label, bag prediction and instance prediction agree."""
-    typical = batch.bag_right & (batch.predicted == batch.label)
-    dtype = widest_float(batch.features.device)
-    features, classes = batch.features[typical].to(dtype), batch.label[typical]
-    sums = features.new_zeros(n_classes, features.shape[1]).index_add(0, classes, features)
-    return sums, torch.bincount(classes, minlength=n_classes)
-
-
-def distances(batch: InstanceBatch, means: Tensor) -> Tensor:
-    """(n,) Euclidean distance to the mean of the bag's label; -1 for instances that are no candidates."""
-    distance = (batch.features.to(means.dtype) - means[batch.label]).norm(dim=1)
-    candidates = (batch.predicted != batch.label) & (batch.label >= 0)
-    return torch.where(candidates & distance.isfinite(), distance, -1.0)
+    found = np.full(len(features), -1.0)
+    for label in np.unique(labels[labels >= 0]):
+        of_label = labels == label
+        typical = features[of_label & (predicted == label) & bag_right].astype(np.float64)
+        candidates = of_label & (predicted != label)
+        if len(typical):
+            found[candidates] = np.linalg.norm(features[candidates] - typical.mean(axis=0), axis=1)
+    return found
 
 
 def keep_mask(distance: np.ndarray, sizes: np.ndarray, ratio: float) -> np.ndarray:
@@ -160,25 +150,10 @@ def keep_mask(distance: np.ndarray, sizes: np.ndarray, ratio: float) -> np.ndarr
     >>> keep_mask(np.array([-1.0, 3.0, 2.0, 5.0, 4.0]), np.array([3, 2]), 1.0).tolist()
     [True, False, False, True, True]
     """
-    starts = np.cumsum(sizes) - sizes
-    candidates = np.add.reduceat(distance >= 0, starts, dtype=np.int64)  # (b,)
-    left_out = np.floor(ratio * candidates + 1e-9).astype(np.int64)  # 0.29 * 100 is 28.99... in floating point
-    left_out[left_out == sizes] = 0
-    farthest_first = np.lexsort((-distance, np.repeat(np.arange(len(sizes)), sizes)))
-    rank = np.arange(len(distance)) - np.repeat(starts, sizes)
-    keep = np.ones(len(distance), dtype=bool)
-    keep[farthest_first[rank < np.repeat(left_out, sizes)]] = False
+    keep = np.ones(len(distance), bool)
+    for rows in np.split(np.arange(len(distance)), np.cumsum(sizes)[:-1]):
+        candidates = rows[distance[rows] >= 0]
+        left_out = int(ratio * len(candidates) + 1e-9)  # 0.29 * 100 is 28.99... in floating point
+        if left_out < len(rows):
+            keep[candidates[np.argsort(-distance[candidates], kind="stable")[:left_out]]] = False
     return keep
-
-
-@torch.inference_mode()
-def _instance_batches(model: Model, bags: Bags, device: str) -> Iterator[InstanceBatch]:
-    chosen = choose_device(device)
-    model.to(chosen).eval()
-    for batch in all_batches(bags, chosen):
-        features = batch_features(model, batch)
-        output = model.aggregate(features, batch.segments)
-        label = batch.target.labels
-        right = batch.target.allows(output.bag_log_probs.argmax(dim=1))
-        spread = batch.segments.spread
-        yield InstanceBatch(features, output.instance_log_probs.argmax(dim=1), spread(label), spread(right))

@@ -176,6 +176,10 @@ def _run_stage(run: Run) -> Result:
 def _choose(run: Run, choose: Callable[[Run], dict[str, Any]]) -> Result:
     found = json.loads(json.dumps(choose(run)))  # as it would read back; by all processes together
     result = Result(about=from_first(lambda: found))
+    for title, line in result.about.get("lines", {}).items():
+        run.log(f"{title}: {line}")
+    for warning in result.about.get("warnings", []):
+        run.log(f"warning: {warning}")
     from_first(lambda: _write(run.folder, result))
     return result
 

@@ -44,7 +44,7 @@ def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
     """The bags in which another class than the label has the largest count, or whose label is probably wrong.
 
     How likely each class is to have won follows from the counts; the share of wrong labels is the one that makes all
-    labels together most likely: see `judge_labels`. If many bags are wrong in the same way, or the classifier has
+    labels together most likely: see `LabelEvidence`. If many bags are wrong in the same way, or the classifier has
     memorised wrong labels, that share is too low. So every contradiction is listed, the most certain ones first.
     """
     known = {part: np.flatnonzero(of.bags.bag_labels.known) for part, of in parts.items()}

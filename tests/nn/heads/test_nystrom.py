@@ -1,7 +1,6 @@
 """The published attention of additive-transmil against a reference in numpy."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -93,25 +92,3 @@ def test_transmil_has_the_published_parameters(attention):
     assert shapes["classifier.1.weight"] == (256, 512)
     assert shapes["classifier.3.weight"] == (10, 256)
     assert head.layers[0].out[1].p == 0.1
-
-
-PEAK_OF_A_STEP = """
-import resource, sys, torch
-from majority.data.targets import Target
-from majority.nn.methods import create_head
-from majority.data.segments import Segments
-torch.set_num_threads(1)
-head = create_head("additive-transmil", 16, 3).train()
-def step(n):
-    segments = Segments([n])
-    head.losses(head(torch.randn(n, 16), segments), segments, Target.of(torch.tensor([0]), 3)).mean().backward()
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-print(-step(64) + step(int(sys.argv[1])))
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes only on Linux")
-def test_memory_of_exact_attention_grows_with_the_bag_not_its_square(run_program):
-    n = 2_000
-    one_layer_of_matrices = 8 * n * n * 4 / 2**20  # MiB
-    assert int(run_program(PEAK_OF_A_STEP, n)) < one_layer_of_matrices

@@ -2,7 +2,6 @@
 part in it."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import torch
 import majority
 from majority import Bags, Settings, build_model
 from majority.io import Parts
-from majority.recipes.census.background_share import SHARES, choose_share
 from majority.recipes.census.discriminants import discriminants
 from majority.recipes.census.vectors import VectorSettings
 
@@ -67,17 +65,6 @@ def whole(train):
     return train(make_parts())
 
 
-# ---------------------------------------------------------------- the choice
-
-
-def test_few_bags_leave_the_choice_to_the_prior():
-    right = dict.fromkeys(SHARES, 0.8)
-    for prior, share in ((0.055, 0.06), (0.27, 0.25)):
-        found = choose_share(right | {0.6: 0.81}, 10, prior)
-        assert found["share"] == share
-        assert all(word in found["warning"] for word in ("0.03 to 0.6", "10 validation bags", "--background-share"))
-
-
 # ---------------------------------------------------------------- discriminants
 
 
@@ -103,11 +90,6 @@ def test_a_frequent_background_is_found_without_its_share(whole):
     assert whole.about["background"]["share"] == 0.25
     assert whole.model.spec.background.share == whole.about["background"]["share"]
     assert len([name for name in whole.trainings if name.startswith("share-")]) == 3
-
-
-def test_a_background_of_little_share_is_not_made_large(train):
-    trained = train(make_parts(share=0.05), replace(OWN, head=replace(HEAD, epochs=30)))
-    assert trained.about["background"]["share"] == 0.06
 
 
 def test_a_given_share_is_used_as_it_is(train):

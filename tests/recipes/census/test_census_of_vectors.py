@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from majority import Settings, build_model, evaluate
-from majority.recipes import Plan, TaskInfo, find_recipe
+from majority.recipes import Plan
 from majority.recipes.census.settings import CensusSettings
 from majority.recipes.census.trainings import linear_model, train_head, train_on_discriminants
 from majority.recipes.census.vectors import VectorSettings
@@ -48,14 +48,6 @@ def test_a_head_on_discriminants_classifies_instances_with_weak_majorities(vecto
     assert accuracy[0] > accuracy[1] + 0.05
 
 
-def test_a_head_on_discriminants_has_the_label_frequencies(vectors):
-    parts = vectors()
-    run = run_of(parts._replace(train=parts.train.subset(np.flatnonzero(np.arange(60) % 6 > 0))), OWN)
-    linear, whole = linear_model(run), build_model(run.train, "adjusted-mean", "mlp")
-    assert torch.equal(linear.head.loss.label_shares, whole.head.loss.label_shares)
-    assert linear.head.loss.label_shares.unique().numel() > 1
-
-
 @pytest.mark.parametrize(("loss", "kind"), [(9.0, "teacher"), (-9.0, "distilled-teacher")])
 def test_other_teachers_start_like_the_first_with_the_lower_validation_loss(train, monkeypatch, loss, kind, tmp_path):
     fit, started = Run.fit, {}
@@ -88,8 +80,3 @@ def test_without_a_head_or_a_bag_of_every_label_teachers_start_from_random_weigh
     two_labels = parts._replace(train=parts.train.subset(np.flatnonzero(parts.train.labels < 2)))
     assert list(train(two_labels).trainings) == from_scratch
     assert list(train(parts, CensusSettings(teachers=2)).trainings) == from_scratch
-
-
-def test_very_wide_vectors_have_no_head():
-    recipe, wide = find_recipe("census"), TaskInfo(shape=(4097,))
-    assert recipe.stages(wide, recipe.plan_for(wide))[0].name == "teacher-1"

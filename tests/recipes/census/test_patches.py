@@ -129,19 +129,3 @@ def test_one_teacher_has_the_loss_whose_head_has_the_largest_weight(train, likel
     again = train((textures(24), textures(24)), settings={"census.teachers": None}, chosen=trained)
     assert [*again.trainings] == [*trained.trainings]
     assert again.model.spec.method == method, "also in a training on all bags"
-
-
-def test_the_distilled_network_learns_the_soft_labels_of_the_head_on_patches(train):
-    """With a head that knows the classes, the network knows them before it has seen a bag label."""
-    test, learned = textures(20, seed=2), {}
-
-    def note(run, model):
-        learned["accuracy"] = evaluate(model, test, "cpu").summary()["instance_accuracy"]
-        raise KeyboardInterrupt
-
-    settings = {"training.epochs": 12, "census.head.epochs": 10}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "train_teacher", note)
-        with pytest.raises(KeyboardInterrupt):
-            train((textures(), textures(20, seed=1)), "log-mean", settings=settings)
-    assert learned["accuracy"] > 0.9

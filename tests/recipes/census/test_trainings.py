@@ -26,15 +26,6 @@ def test_a_head_alone_reads_what_the_whole_model_reads():
     torch.testing.assert_close(read, whole, rtol=1e-4, atol=1e-4)
 
 
-def test_a_head_alone_has_the_statistics_of_the_labels():
-    bags = load_source("digits").make_parts(scenario="small", bags=24, bag_size=8, labels="top2").train
-    model = build_model(bags, "adjusted-mean", "tiny")
-    assert model.head.loss.runner_up_worths.unique().numel() > 1
-    alone = dict(head_alone(model, bags_of_features(model, bags, "cpu")).head.named_buffers())
-    for name, buffer in model.head.named_buffers():
-        assert torch.equal(alone[name], buffer), name
-
-
 def test_instance_probabilities_are_the_models_own_in_the_order_of_the_bags():
     parts = digits()
     model = build_model(parts.train, "log-mean", "tiny").eval()

@@ -8,7 +8,6 @@ import torch
 
 from majority import Settings, load_source
 from majority.data.joining import join
-from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census.images_on_gpu import GpuImageSettings
 from majority.recipes.stages import Run
 
@@ -39,16 +38,6 @@ def weights_of(train):
 
 def differ(one, other):
     return any(not torch.equal(value, other[name]) for name, value in one.items())
-
-
-def test_it_is_the_plan_for_images_on_a_gpu():
-    shapes = {"images": (32, 32, 3), "tiny images": (8, 8, 1), "vectors": (64,)}
-    on = {
-        (name, on_gpu): RECIPES["census"].plan_for(TaskInfo("", shape, on_gpu)).own.validation_instances
-        for name, shape in shapes.items()
-        for on_gpu in (False, True)
-    }
-    assert [case for case in on if on[case]] == [("images", True)]
 
 
 @pytest.mark.parametrize("own", [OWN, ALONE], ids=["with", "without"])
@@ -94,11 +83,3 @@ def test_bags_that_are_already_trained_on_are_not_added(parts, train, weights_of
     assert not differ(alone, again)
     same = parts._replace(val=parts.train)
     assert not differ(weights_of(same, ALONE), weights_of(same))
-
-
-def test_validation_bags_in_another_array_do_not_take_part(parts, weights_of):
-    notes = []
-    apart = parts._replace(val=parts.val._with(store=parts.val.store.copy()))
-    found = weights_of(apart, log=notes.append)
-    assert any(note.startswith("note: ") and "validation bags" in note for note in notes)
-    assert not differ(found, weights_of(parts, ALONE))

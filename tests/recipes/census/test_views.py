@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from majority import Settings, load_source
 from majority.io.benchmarks.known_images import known_of
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census.images_on_gpu import GpuImageSettings
-from majority.recipes.census.views import ADDITIONS, additions_for, choose_views, views_of, with_views
+from majority.recipes.census.views import ADDITIONS, additions_for, views_of, with_views
 from majority.recipes.stages import Run
 
 OWN = GpuImageSettings(
@@ -39,26 +38,7 @@ def train(train_census):
     return lambda parts=None, own=OWN, **more: train_census(parts or digits(), own, training=training, **more)
 
 
-@pytest.fixture(scope="module")
-def whole(train):
-    return train()
-
-
 # ---------------------------------------------------------------------- the search
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_an_addition_is_kept_exactly_if_it_lowers_the_loss(seed):
-    rng = np.random.default_rng(seed)
-    losses = [(addition, rng.random()) for addition in (None, *ADDITIONS)]
-    chosen, tried = choose_views(losses)
-    best, expected = losses[0][1], ()
-    for addition, loss in losses[1:]:
-        candidate = (*[name for name in expected if (addition, name) != ("turn", "flip")], addition)
-        assert tried[candidate] == loss
-        if loss < best + 0.005 * (addition == "mix"):
-            best, expected = loss, candidate
-    assert chosen == expected
 
 
 def test_only_what_is_new_is_tried():
@@ -68,22 +48,11 @@ def test_only_what_is_new_is_tried():
     flipped = plan.with_settings({"census.pretrain.augment": ["flip"], "census.mixed_views": 0.2})
     assert set(ADDITIONS) - set(additions_for(flipped, 3)) == {"flip", "mix"}
     assert with_views(flipped, ("turn",)).own.pretrain.augment == ("rotate90", "flip")
-    assert with_views(flipped, ("turn",)).own.mixed_views == 0.2
+    mixed = with_views(plan, ("mix",)).own
+    assert (mixed.mixed_views, mixed.pretrain.epochs) == (0.5, 2 * plan.own.pretrain.epochs)
 
 
 # ---------------------------------------------------------------------- the plan
-
-
-def test_views_are_added_to_pretraining_teachers_and_student():
-    plan = RECIPES["census"].plan_for(TaskInfo("", (32, 32, 3)))
-    assert plan.own.search_epochs > 0
-    more = with_views(plan, ("colour", "turn", "mix"))
-
-    assert names(more.own.pretrain.augment) == ["flip", "rotate90", "resized-crop", "colour", "hue"]
-    assert names(more.training.augment) == ["flip", "rotate90", "crop", "colour", "hue", "cutout"]
-    assert more.own.mixed_views > plan.own.mixed_views == 0
-    assert more.own.pretrain.epochs > plan.own.pretrain.epochs
-    assert with_views(plan, ()) == plan
 
 
 def test_the_additions_of_a_known_source_give_its_plan():
@@ -95,16 +64,6 @@ def test_the_additions_of_a_known_source_give_its_plan():
 # ---------------------------------------------------------------------- as stages of census
 
 
-def test_the_bags_choose_and_the_result_says_so(whole):
-    views = whole.summary()["views"]
-    losses = {tuple(one["views"]): one["val_loss"] for one in views["tried"]}
-    assert losses[tuple(views["chosen"])] <= losses[()] + 0.005
-    assert views["validation_bags"] == len(digits().val)
-    searched = [name for name in whole.trainings if name.startswith("views-") and name.endswith("-head")]
-    assert len(searched) == len(losses) == len(ADDITIONS)  # crops alone, and all but grey
-    assert [name for name in whole.trainings if "views" not in name] == ["pretrain", "head", "teacher-1", "student"]
-
-
 def test_the_later_stages_have_the_chosen_views(train, monkeypatch):
     wanted, seen, fit = {"views-crops-head": 3.0, "views-colour-head": 2.0, "views-turn-head": 1.0}, {}, Run.fit
 
@@ -113,8 +72,12 @@ def test_the_later_stages_have_the_chosen_views(train, monkeypatch):
         return replace(fit(run, model, bags, settings, *given, **more), best_loss=wanted.get(run.stage.name, 9.0))
 
     monkeypatch.setattr(Run, "fit", note)
-    assert train().about["views"]["chosen"] == ["colour", "turn"]
+    views = train().about["views"]
+    assert views["chosen"] == ["colour", "turn"]
+    assert [one["val_loss"] for one in views["tried"]] == [3.0, 2.0, 9.0, 1.0, 9.0]
+    assert views["validation_bags"] == len(digits().val)
     augmented = {name: names(settings.augment) for name, settings in seen.items()}
     assert augmented["views-flip"] == ["flip", "affine", "colour", "hue"]
     assert augmented["pretrain"] == augmented["views-turn"] == ["flip", "rotate90", "affine", "colour", "hue"]
+    assert seen["pretrain"].epochs == 1
     assert augmented["teacher-1"] == augmented["student"] == ["flip", "rotate90", "crop", "colour", "hue", "cutout"]

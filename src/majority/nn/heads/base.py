@@ -22,7 +22,7 @@ class Head(LearnsFromBags):
     A subclass defines `aggregate`, and `losses` if its loss is not the negative log-likelihood of the label.
     """
 
-    label_kinds = (WINNER, SEVERAL)
+    label_kinds: ClassVar[tuple[str, ...]] = (WINNER, SEVERAL)
     needs_bag: ClassVar[bool] = False  # True: the class of an instance depends on the rest of its bag
 
     def forward(self, features: Tensor, bags: Tensor | Segments, n_bags: int | None = None) -> BagOutput:

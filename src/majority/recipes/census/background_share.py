@@ -17,7 +17,6 @@ import numpy as np
 
 from ...data.background import Background
 from ...data.bags import Bags
-from ...log import Log
 from ...losses import VotingLoss
 from ...nn.heads import InstanceHead
 from ...nn.model import Model
@@ -42,7 +41,7 @@ def with_share(model: Model, share: float) -> Model:
     return model
 
 
-def find_share(trials: Mapping[float, Sequence[Model]], val: Bags, device: str, log: Log) -> dict[str, Any]:
+def find_share(trials: Mapping[float, Sequence[Model]], val: Bags, device: str) -> dict[str, Any]:
     """The share that the validation bags choose, with its figures, from models that were trained with each share."""
     right: dict[float, float] = {}
     winner_shares = []
@@ -50,14 +49,10 @@ def find_share(trials: Mapping[float, Sequence[Model]], val: Bags, device: str, 
         figures = [evaluate(model, val, device).summary() for model in models]
         right[share] = float(np.mean([of_model["bag_accuracy"] for of_model in figures]))
         winner_shares += [_winner_share(model, val, device) for model in models]
-        log(f"background share {share:g}: {right[share]:.3f} of the validation bags are right by count")
-    bags = int(val.bag_labels.known.sum())
-    found = choose_share(right, bags, expected_share(float(np.mean(winner_shares)), len(val.classes)))
-    name = val.classes[val.background or 0]
-    log(f"background {name}: its share is estimated as {found['share']:g}, by {bags} validation bags")
+    prior = expected_share(float(np.mean(winner_shares)), len(val.classes))
+    found = choose_share(right, int(val.bag_labels.known.sum()), prior)
     if "warning" in found:
-        found["warning"] = f"background {name}: {found['warning']}"
-        log(f"warning: {found['warning']}")
+        found["warning"] = f"background {val.classes[val.background or 0]}: {found['warning']}"
     return found
 
 

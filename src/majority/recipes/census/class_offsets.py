@@ -94,8 +94,6 @@ def _sample(bags: Bags, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarra
     if len(numbers) > most:
         numbers = np.sort(rng.choice(numbers, most, replace=False))
     numbers = numbers[np.argsort(sizes[numbers], kind="stable")]
-    if bags.sizes[numbers].max(initial=0) <= MOST_INSTANCES:
-        return numbers, bags.positions(numbers), bags.sizes[numbers]
     rows = [
         bags.offsets[bag] + np.sort(rng.choice(size, min(size, MOST_INSTANCES), replace=False))
         for bag, size in zip(numbers.tolist(), bags.sizes[numbers].tolist(), strict=True)

@@ -4,23 +4,14 @@ their soft labels; one teacher that starts from that; the student learns from th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 from ...nn.backbones import COARSEST
 from ...training.settings import Settings
 from ..plan import Plan, TaskInfo
 from ..stages import Stage
 from . import tiny
-from .parts import (
-    distilled,
-    distilled_network,
-    find_share_by,
-    heads_on_discriminants,
-    names_of,
-    student_of,
-    teachers_of,
-)
-from .patches import PATCHES, stage_of_patches
+from .parts import StageList, distilled_network, heads_on_discriminants
+from .patches import stage_of_patches
 from .settings import HEAD_ON_VECTORS, CensusSettings, Number
 
 PIXELS = 210_000_000  # that a network reads in all epochs of a stage: about three minutes on two cores
@@ -64,18 +55,9 @@ def _pixels_read(shape: tuple[int, ...]) -> int:
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     if plan.own.head is None or not plan.own.patches or not task.every_class_wins:
         return tiny.stages(task, plan)
-    bags = (PATCHES,)
-    plan = replace(plan, own=replace(plan.own, teachers=plan.own.teachers or 1))
-    make_heads = partial(heads_on_discriminants, bags=bags)
-    heads = make_heads(task, plan)
-    inputs = ("distilled", *bags, *(["heads"] if task.losses else []))
-    teachers = teachers_of(task, plan, distilled_network, inputs)
-    starts = dict.fromkeys(names_of(teachers), distilled_network)
-    return [
-        stage_of_patches(),
-        *find_share_by(task, plan, make_heads, bags),
-        *heads,
-        *distilled(task, plan, heads, bags),
-        *teachers,
-        *student_of(task, plan, starts, inputs, names_of(heads)),
-    ]
+    listed = StageList(task, replace(plan, own=replace(plan.own, teachers=plan.own.teachers or 1)))
+    listed.add(stage_of_patches())
+    listed.find_share(heads_on_discriminants)
+    heads = listed.add(*heads_on_discriminants(task, plan))
+    listed.distil(heads)
+    return listed.student(listed.teachers(distilled_network), heads)

@@ -3,6 +3,7 @@ start from both. For images of an unknown kind, the bags first choose how views 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
@@ -16,8 +17,8 @@ from ..plan import Plan, TaskInfo
 from ..single import resnet_for
 from ..stages import Run, Stage
 from . import tiny
-from .parts import Start, find_share_by, names_of, student_of, teachers_of
-from .settings import HEAD_EPOCHS, CensusSettings, Share, choices, losses_of, named, searches_views
+from .parts import StageList, losses_of, named
+from .settings import HEAD_EPOCHS, CensusSettings, Share, searches_views
 from .trainings import contrast, copy_of, pretrain, pretrained, train_head
 from .views import MIX, MIXED_EPOCHS, additions_for, candidate, choose_views, describe, views_of, with_views
 
@@ -79,25 +80,25 @@ def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     own = plan.own
     if own.pretrain is None:
         return tiny.stages(task, plan)
-    longest = MIXED_EPOCHS if MIX in _additions(task, plan) else 1
+    listed = StageList(task, plan)
+    additions = additions_for(plan, task.shape[-1]) if searches_views(plan) else ()
+    if searches_views(plan):
+        search_views(listed, additions)
+    longest = MIXED_EPOCHS if MIX in additions else 1
     settings = replace(own.pretrain, epochs=longest * own.pretrain.epochs)
-    views = ("views",) if searches_views(plan) else ()
-    network = Stage("pretrain", settings, views, _first_network, pretrain, once=True)
-    heads = _heads(task, plan) if own.head is not None else []
-    inputs = ("pretrain", *names_of(heads))
-    start: Start = _from_head if heads else _from_network
-    teachers = teachers_of(task, plan, start, inputs)
-    starts = dict.fromkeys(names_of(teachers), start)
-    shares = find_share_by(task, plan, _heads if heads else tiny.trials, ("pretrain",))
-    search = search_of_views(task, plan)
-    return [*search, network, *shares, *heads, *teachers, *student_of(task, plan, starts, inputs)]
+    listed.add(Stage("pretrain", settings, start=_first_network, train=pretrain, once=True))
+    if own.head is None:
+        listed.find_share(tiny.trials)
+        return listed.student(listed.teachers(_from_network))
+    listed.find_share(_heads)
+    listed.add(*_heads(task, plan))
+    return listed.student(listed.teachers(_from_head))
 
 
 def _heads(task: TaskInfo, plan: Plan) -> list[Stage]:
     """A head of each loss on the features of the pretrained network."""
-    inputs = ("pretrain", *choices(task, plan))
     return [
-        Stage(named("head", loss), plan.own.head, inputs, partial(pretrained, method=loss), train_head)
+        Stage(named("head", loss), plan.own.head, start=partial(pretrained, method=loss), train=train_head)
         for loss in losses_of(task)
     ]
 
@@ -117,24 +118,19 @@ def _from_network(run: Run, number: int, method: str | None) -> Model:
 # ---------------------------------------------------------------------- the views
 
 
-def search_of_views(task: TaskInfo, plan: Plan) -> list[Stage]:
+def search_views(listed: StageList, additions: Sequence[str]) -> None:
     """A short pretraining and a head on it for each addition to the views that may be kept, and the choice."""
-    if not searches_views(plan):
-        return []
-    brief = replace(plan.own.pretrain, epochs=plan.own.search_epochs)
+    own = listed.plan.own
+    brief = replace(own.pretrain, epochs=own.search_epochs)
     trials: list[Stage] = []
     heads: tuple[str, ...] = ()
-    for addition in (None, *_additions(task, plan)):
+    for addition in (None, *additions):
         name = f"views-{addition or 'crops'}"
-        pretrain = Stage(name, brief, heads, Run.fresh_model, partial(_pretrain_with, heads=heads, addition=addition))
-        head = Stage(f"{name}-head", plan.own.head, (name,), train=train_head)
-        trials += [pretrain, head]
+        train = partial(_pretrain_with, heads=heads, addition=addition)
+        head = Stage(f"{name}-head", own.head, start=partial(copy_of, stage=name), train=train_head)
+        trials += [Stage(name, brief, start=Run.fresh_model, train=train), head]
         heads = (*heads, head.name)
-    return [*trials, Stage("views", inputs=heads, choose=_choose_views, once=True)]
-
-
-def _additions(task: TaskInfo, plan: Plan) -> tuple[str, ...]:
-    return additions_for(plan, task.shape[-1]) if searches_views(plan) else ()
+    listed.choose("views", partial(_choose_views, heads=heads), trials, once=True)
 
 
 def _losses(run: Run, heads: tuple[str, ...]) -> list[tuple[str | None, float]]:
@@ -149,12 +145,10 @@ def _pretrain_with(run: Run, model: Model, heads: tuple[str, ...], addition: str
     return contrast(run, model, run.train, replace(own.pretrain, epochs=run.settings.epochs), own)
 
 
-def _choose_views(run: Run) -> dict[str, Any]:
-    chosen, tried = choose_views(_losses(run, run.stage.inputs))
-    run.log("views: " + ", ".join(f"{describe(views)} {loss:.4f}" for views, loss in tried.items()))
-    bags = f"{run.validation_labels} validation bags"
-    run.log(f"views with the lowest loss of {bags}: {describe(chosen)}")
+def _choose_views(run: Run, heads: tuple[str, ...]) -> dict[str, Any]:
+    chosen, tried = choose_views(_losses(run, heads))
+    bags = run.validation_labels
     losses = ", ".join(f"{describe(views)} {loss:.3f}" for views, loss in tried.items())
+    line = f"{describe(chosen)} (loss of {bags} validation bags after a short pretraining: {losses})"
     about = {"chosen": chosen, "tried": [{"views": views, "val_loss": loss} for views, loss in tried.items()]}
-    line = f"{describe(chosen)} (loss of {bags} after a short pretraining: {losses})"
-    return {"views": about | {"validation_bags": run.validation_labels}, "lines": {"views": line}}
+    return {"views": about | {"validation_bags": bags}, "lines": {"views": line}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from ..stages import SEED_STEP, Result, Run, Stage
 from .background_share import SHARES, describe_share, find_share
 from .class_offsets import describe_offsets, find_offsets
 from .patches import feature_bags, learned_bags
-from .settings import choices, epochs_of_teachers, losses_of, named
+from .settings import epochs_of_teachers
 from .trainings import (
     bags_of,
     copy_of,
@@ -28,9 +28,9 @@ from .trainings import (
 )
 
 Start = Callable[[Run, int, str | None], Model]  # the network of a teacher, by its number and method
+Models = Callable[[TaskInfo, Plan], list[Stage]]  # small models, one of each loss
+Choice = Callable[[Run], dict[str, Any]]
 TEACHERS = 3  # where the settings leave it open
-
-# ---------------------------------------------------------------------- starts
 
 
 def random_weights(run: Run, number: int, method: str | None) -> Model:
@@ -41,46 +41,100 @@ def distilled_network(run: Run, number: int, method: str | None) -> Model:
     return copy_of(run, "distilled", method)
 
 
-# ---------------------------------------------------------------------- stages
+def losses_of(task: TaskInfo) -> tuple[str | None, ...]:
+    """The methods whose losses are weighed; None: only that of the run."""
+    return task.losses or (None,)
 
 
-def names_of(stages: Sequence[Stage]) -> tuple[str, ...]:
-    return tuple(stage.name for stage in stages)
+def named(stage: str, loss: str | None) -> str:
+    return f"{stage}-{loss}" if loss else stage
 
 
-def heads_on_discriminants(task: TaskInfo, plan: Plan, bags: tuple[str, ...] = ()) -> list[Stage]:
-    """A linear classifier of each loss; `bags` names the stage with the features that it takes."""
-    inputs = (*bags, *choices(task, plan))
+def heads_on_discriminants(task: TaskInfo, plan: Plan) -> list[Stage]:
+    """A linear classifier of each loss."""
+    starts = {loss: partial(linear_model, method=loss) for loss in losses_of(task)}
     return [
-        Stage(named("head", loss), plan.own.head, inputs, partial(linear_model, method=loss), train_on_discriminants)
-        for loss in losses_of(task)
+        Stage(named("head", loss), plan.own.head, start=start, train=train_on_discriminants)
+        for loss, start in starts.items()
     ]
 
 
-def distilled(task: TaskInfo, plan: Plan, heads: Sequence[Stage], bags: tuple[str, ...] = ()) -> list[Stage]:
-    """A network that learns the soft labels of the heads, by their weights if they have several losses."""
-    names = names_of(heads)
-    weights = [Stage("heads", inputs=(*names, *bags), choose=partial(weigh, names, "heads"))] if task.losses else []
-    inputs = (*names, *bags, *names_of(weights), *choices(task, plan))
-    train = partial(distill, members=names, group="heads")
-    return [*weights, Stage("distilled", plan.training, inputs, partial(fresh, method=losses_of(task)[0]), train)]
+class StageList:
+    """A list of stages that grows. Each stage may use all earlier ones, but for trials, which only a choice uses."""
 
+    def __init__(self, task: TaskInfo, plan: Plan):
+        self.task, self.plan = task, plan
+        self.stages: list[Stage] = []
+        self.used: list[str] = []  # the stages that later ones may use
 
-def teachers_of(
-    task: TaskInfo, plan: Plan, start: Start, inputs: tuple[str, ...] = (), kind: str = "teacher", first: int = 1
-) -> list[Stage]:
-    """The teachers of one start from number `first` on. Their losses take turns."""
-    number = plan.own.teachers or TEACHERS
-    return [
-        Stage(
-            f"{kind}-{i}",
-            replace(plan.training, seed=plan.training.seed + SEED_STEP * i, epochs=epochs_of_teachers(task, plan)),
-            (*inputs, *choices(task, plan)),
-            partial(_start_teacher, start=start, number=i, of=number),
-            train_teacher,
-        )
-        for i in range(first, number + 1)
-    ]
+    def add(self, *stages: Stage) -> list[str]:
+        """The names of these stages."""
+        for stage in stages:
+            self.stages.append(replace(stage, inputs=(*self.used, *stage.inputs)))
+            self.used.append(stage.name)
+        return [stage.name for stage in stages]
+
+    def choose(
+        self, name: str, choose: Choice, trials: Iterable[Stage] = (), once: bool = False, again: bool = False
+    ) -> None:
+        """A choice by trials, or by stages that are used anyway."""
+        used = [*self.used]
+        tried = self.add(*trials)
+        self.used = used
+        self.add(Stage(name, inputs=tuple(tried), choose=choose, once=once, again=again))
+
+    def find_share(self, make: Models) -> None:
+        """Small models with each share of a background whose share is not known, and the choice of one."""
+        if not self.task.finds_share:
+            return
+        trials: list[Stage] = []
+        names: dict[float, list[str]] = {share: [] for share in SHARES}
+        for share in SHARES:
+            for model, loss in zip(make(self.task, self.plan), losses_of(self.task), strict=True):
+                name, start = named(f"share-{share:g}", loss), partial(_with_trial_share, model.start, share)
+                trials.append(replace(model, name=name, start=start))
+                names[share].append(name)
+        self.choose("background", partial(_choose_share, names=names), trials)
+
+    def distil(self, heads: Sequence[str]) -> None:
+        """A network that learns the soft labels of the heads, by their weights if they have several losses."""
+        if self.task.losses:
+            self.choose("heads", partial(weigh, heads, "heads"))
+        start = partial(fresh, method=losses_of(self.task)[0])
+        train = partial(distill, members=heads, group="heads")
+        self.add(Stage("distilled", self.plan.training, start=start, train=train))
+
+    def teacher(self, start: Start, number: int, kind: str = "teacher") -> Stage:
+        """The losses of teachers take turns."""
+        training, epochs = self.plan.training, epochs_of_teachers(self.task, self.plan)
+        settings = replace(training, seed=training.seed + SEED_STEP * number, epochs=epochs)
+        first = partial(_start_teacher, start=start, number=number, of=self.number_of_teachers)
+        return Stage(f"{kind}-{number}", settings, start=first, train=train_teacher)
+
+    @property
+    def number_of_teachers(self) -> int:
+        number: int = self.plan.own.teachers or TEACHERS
+        return number
+
+    def teachers(self, start: Start, kind: str = "teacher", first: int = 1) -> dict[str, Start]:
+        """The teachers of one start from number `first` on: each with its start."""
+        numbers = range(first, self.number_of_teachers + 1)
+        return dict.fromkeys(self.add(*(self.teacher(start, number, kind) for number in numbers)), start)
+
+    def student(self, teachers: Mapping[str, Start], others: Sequence[str] = ()) -> list[Stage]:
+        """The whole list, with the student of these teachers and of other members.
+
+        If there are several losses, the members are weighed, and the student has the loss with the largest total weight
+        and starts like the teacher of that loss with the largest weight. Else it starts like the last teacher.
+        """
+        names = (*teachers, *others)
+        if self.task.losses:
+            self.choose("teachers", partial(_weigh_losses, names=names, teachers=tuple(teachers)))
+            if self.plan.own.class_offsets:
+                self.choose("class-offsets", partial(_find_offsets, members=names), again=True)
+        start, train = partial(start_student, teachers=teachers), partial(distill, members=names, group="teachers")
+        self.add(Stage("student", self.plan.training, start=start, train=train))
+        return self.stages
 
 
 def _start_teacher(run: Run, start: Start, number: int, of: int) -> Model:
@@ -93,31 +147,6 @@ def _start_teacher(run: Run, start: Start, number: int, of: int) -> Model:
         by_weight = sorted(losses, key=lambda loss: weights[named("head", loss)]["weight"], reverse=True)
         losses = tuple(loss for loss in losses if loss in by_weight[:of])
     return start(run, number, losses[(number - 1) % len(losses)])
-
-
-def student_of(
-    task: TaskInfo,
-    plan: Plan,
-    teachers: Mapping[str, Start],
-    inputs: tuple[str, ...] = (),
-    others: tuple[str, ...] = (),
-) -> list[Stage]:
-    """The student of these teachers, each with its start, and of other members; `inputs`: what they and it start from.
-
-    If there are several losses, the members are weighed, and the student has the loss with the largest total weight and
-    starts like the teacher of that loss with the largest weight. Else it starts like the last teacher.
-    """
-    names, inputs = (*teachers, *others), (*inputs, *choices(task, plan))
-    chosen: list[Stage] = []
-    if task.losses:
-        found = partial(_weigh_losses, names=names, teachers=tuple(teachers))
-        chosen.append(Stage("teachers", inputs=(*names, *inputs), choose=found))
-    if task.losses and plan.own.class_offsets:
-        offsets = partial(_find_offsets, members=names)
-        chosen.append(Stage("class-offsets", inputs=(*names, "teachers", *inputs), choose=offsets, again=True))
-    needed = (*names, *names_of(chosen), *inputs)
-    start = partial(start_student, teachers=teachers)
-    return [*chosen, Stage("student", plan.training, needed, start, partial(distill, members=names, group="teachers"))]
 
 
 def start_student(run: Run, teachers: Mapping[str, Start]) -> Model:
@@ -133,35 +162,14 @@ def start_student(run: Run, teachers: Mapping[str, Start]) -> Model:
     return student
 
 
-def find_share_by(
-    task: TaskInfo, plan: Plan, make: Callable[[TaskInfo, Plan], list[Stage]], inputs: tuple[str, ...] = ()
-) -> list[Stage]:
-    """Small models with each share of a background whose share is not known, and the choice of one; `make` returns a
-    model of each loss."""
-    if not task.finds_share:
-        return []
-    models = make(task._replace(finds_share=False), plan)
-    trials = {
-        share: [
-            replace(model, name=named(f"share-{share:g}", loss), start=partial(_with_trial_share, model.start, share))
-            for model, loss in zip(models, losses_of(task), strict=True)
-        ]
-        for share in SHARES
-    }
-    flat = [stage for of_share in trials.values() for stage in of_share]
-    names = {share: names_of(of_share) for share, of_share in trials.items()}
-    choose = partial(_choose_share, names=names)
-    return [*flat, Stage("background", inputs=(*names_of(flat), *inputs), choose=choose)]
-
-
 def _with_trial_share(start: Callable[[Run], Model], share: float, run: Run) -> Model:
     trial = Result(about={"background": {"share": share}})
     return start(replace(run, results={**run.results, "background": trial}))
 
 
-def _choose_share(run: Run, names: dict[float, tuple[str, ...]]) -> dict[str, Any]:
+def _choose_share(run: Run, names: dict[float, list[str]]) -> dict[str, Any]:
     trials = {share: [run.network(name) for name in of_share] for share, of_share in names.items()}
-    found = find_share(trials, feature_bags(run)[1], run.device, run.log)
+    found = find_share(trials, feature_bags(run)[1], run.device)
     lines = {"background share": describe_share(found)}
     return {"background": found, "lines": lines, "warnings": [found["warning"]] if "warning" in found else []}
 
@@ -187,8 +195,6 @@ def _weigh_losses(run: Run, names: tuple[str, ...], teachers: tuple[str, ...]) -
     weights = {name: member["weight"] for name, member in about["teachers"].items()}
     by_loss = {loss: sum(weights[name] for name in names if methods[name] == loss) for loss in run.task.losses}
     chosen = max(dict.fromkeys(methods[name] for name in teachers), key=lambda loss: by_loss[loss])
-    shown = ", ".join(f"{name} {weight:.2f}" for name, weight in by_loss.items())
-    run.log(f"weights of the bag losses, by {run.validation_labels} validation bags: {shown}")
     about |= {"weights": by_loss, "validation_bags": run.validation_labels, "chosen": chosen}
     return {"losses": about, "lines": {"bag losses": describe_weights(by_loss, run.validation_labels)}}
 
@@ -208,7 +214,6 @@ def _find_offsets(run: Run, members: Sequence[str]) -> dict[str, Any]:
     mean = run.shared["soft labels"] = mean_probabilities(run, members, "teachers")  # by all processes together
     found = from_first(lambda: find_offsets(mean, learned_bags(run), run.remaining_wrong).tolist())
     offsets = dict(zip(run.train.classes, found, strict=True))
-    shown = describe_offsets(offsets)
-    run.log(f"class offsets of the soft labels: {shown}")
-    line = f"{shown} (added to log-probabilities of the soft labels, so that they agree with the bag labels)"
+    purpose = "added to log-probabilities of the soft labels, so that they agree with the bag labels"
+    line = f"{describe_offsets(offsets)} ({purpose})"
     return {"losses": {"class_offsets": offsets}, "lines": {"class offsets": line}}

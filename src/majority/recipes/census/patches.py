@@ -7,7 +7,6 @@ components are the features. Bag labels suffice to train a head on them, and a n
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -21,7 +20,6 @@ from torch.nn import functional
 from ...data.bags import Bags
 from ...data.joining import join
 from ...data.stores import iterate_chunks
-from ...log import Log, no_log
 from ...nn.backbones import reduce_images
 from ...nn.model import Model, ModelSpec, Normalise, standardisation
 from ...nn.weights import Weights
@@ -39,7 +37,6 @@ IMAGES_OF_COMPONENTS = 8_000  # from which the principal components are found
 ROUNDS = 12  # of k-means
 NOISE = 0.01  # variance that is added before whitening, relative to the mean: it keeps noise from being amplified
 ROWS_AT_ONCE = 20_000
-SECONDS_APART = 10  # between lines about progress
 
 
 class PatchFeatures(nn.Module):
@@ -99,8 +96,10 @@ def _untrained(run: Run) -> Model:
 def _find(run: Run, model: Model) -> None:
     features = model.backbone
 
+    run.log("looking for typical patches of the images, without labels")
+
     def find() -> Weights:
-        find_patches(features, model.normalise, learned_bags(run), run.plan.training.seed, run.log)
+        find_patches(features, model.normalise, learned_bags(run), run.plan.training.seed)
         return features.state_dict()
 
     features.load_state_dict(from_first(find))
@@ -127,10 +126,9 @@ def spec_on_features(run: Run, model: Model) -> tuple[ModelSpec, Normalise]:
 
 
 @torch.no_grad()
-def find_patches(features: Any, normalise: Normalise, bags: Bags, seed: int, log: Log = no_log) -> None:
+def find_patches(features: Any, normalise: Normalise, bags: Bags, seed: int) -> None:
     """Fill the buffers of `features` from the images of these bags. Labels are not used."""
     used = np.unique(bags.index)
-    log(f"looking for typical patches of {len(used):,} images, without labels")
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(len(used), generator=generator).numpy()
     some, more = (used[np.sort(order[:number])] for number in (IMAGES, IMAGES_OF_COMPONENTS))
@@ -144,22 +142,18 @@ def find_patches(features: Any, normalise: Normalise, bags: Bags, seed: int, log
     features.shift.copy_(-(whitening @ mean))
     white = functional.normalize((patches - mean) @ whitening, dim=1)
     features.centroids.copy_(_k_means_of_directions(white, len(features.centroids), generator))
-    _find_components(features, _images(bags, more, normalise), len(more), log)
+    _find_components(features, _images(bags, more, normalise))
 
 
-def _find_components(features: PatchFeatures, images: Iterator[Tensor], total: int, log: Log) -> None:
+def _find_components(features: PatchFeatures, images: Iterator[Tensor]) -> None:
     """The mean and the principal components of the similarities of these images."""
-    width = len(features.mean)
+    width, total = len(features.mean), 0
     sums, squares = torch.zeros(width, dtype=torch.float64), torch.zeros(width, width, dtype=torch.float64)
-    done, last = 0, time.monotonic()
     for some in images:
         found = features.similarities(some).double()
         sums += found.sum(dim=0)
         squares += found.T @ found
-        done += len(some)
-        if time.monotonic() - last >= SECONDS_APART:
-            log(f"features of {done:,} of {total:,} images")
-            last = time.monotonic()
+        total += len(some)
     mean = sums / total
     _, directions = torch.linalg.eigh(squares / total - torch.outer(mean, mean))
     features.mean.copy_(mean)

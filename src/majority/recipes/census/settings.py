@@ -42,21 +42,7 @@ def epochs_of_teachers(task: TaskInfo, plan: Plan) -> int:
     return min(plan.own.teacher_epochs, round(plan.training.epochs * task.bags / max(labelled, 1)))
 
 
-def losses_of(task: TaskInfo) -> tuple[str | None, ...]:
-    """The methods whose losses are weighed; None: only that of the run."""
-    return task.losses or (None,)
-
-
-def named(stage: str, loss: str | None) -> str:
-    return f"{stage}-{loss}" if loss else stage
-
-
 def searches_views(plan: Plan) -> bool:
     """Whether the bags choose the views."""
     own = plan.own
     return getattr(own, "search_epochs", 0) > 0 and own.pretrain is not None and own.head is not None
-
-
-def choices(task: TaskInfo, plan: Plan) -> tuple[str, ...]:
-    """The stages whose choices all later networks follow."""
-    return (*(["views"] if searches_views(plan) else []), *(["background"] if task.finds_share else []))

@@ -9,8 +9,8 @@ from functools import partial
 from ...training.settings import Settings
 from ..plan import Plan, TaskInfo
 from ..stages import Stage
-from .parts import find_share_by, names_of, random_weights, student_of, teachers_of
-from .settings import CensusSettings, choices, epochs_of_teachers, losses_of, named
+from .parts import StageList, losses_of, named, random_weights
+from .settings import CensusSettings, epochs_of_teachers
 from .trainings import fresh, train_teacher
 
 TINY_BAGS = 6_000  # that a network of tiny images learns in all epochs of a stage, between 50 and 200 bags
@@ -34,16 +34,15 @@ def _epochs(bags: int) -> int:
 
 
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
-    teachers = teachers_of(task, plan, random_weights)
-    student = student_of(task, plan, dict.fromkeys(names_of(teachers), random_weights))
-    return [*find_share_by(task, plan, trials), *teachers, *student]
+    listed = StageList(task, plan)
+    listed.find_share(trials)
+    return listed.student(listed.teachers(random_weights))
 
 
 def trials(task: TaskInfo, plan: Plan) -> list[Stage]:
     """A teacher of each loss, with which the share of a background is found."""
     settings = replace(plan.training, epochs=epochs_of_teachers(task, plan))
-    inputs = choices(task, plan)
     return [
-        Stage(named("trial", loss), settings, inputs, partial(fresh, method=loss), train_teacher)
+        Stage(named("trial", loss), settings, start=partial(fresh, method=loss), train=train_teacher)
         for loss in losses_of(task)
     ]

@@ -12,17 +12,7 @@ from ..plan import Plan, TaskInfo
 from ..stages import Run, Stage
 from . import tiny
 from .discriminants import MAX_FEATURES
-from .parts import (
-    Start,
-    distilled,
-    distilled_network,
-    find_share_by,
-    heads_on_discriminants,
-    names_of,
-    random_weights,
-    student_of,
-    teachers_of,
-)
+from .parts import StageList, Start, distilled_network, heads_on_discriminants, random_weights
 from .settings import HEAD_ON_VECTORS, CensusSettings
 
 STARTS: dict[str, Start] = {"teacher": random_weights, "distilled-teacher": distilled_network}
@@ -40,30 +30,17 @@ def plan(task: TaskInfo) -> Plan:
 def stages(task: TaskInfo, plan: Plan) -> list[Stage]:
     if plan.own.head is None or not task.every_class_wins or task.shape[0] > MAX_FEATURES:
         return tiny.stages(task, plan)
-    heads = heads_on_discriminants(task, plan)
-    start = [*find_share_by(task, plan, heads_on_discriminants), *heads, *distilled(task, plan, heads)]
-    return [*start, *(_teach_losses(task, plan) if task.losses else _teach_method(task, plan))]
-
-
-def _inputs(task: TaskInfo) -> tuple[str, ...]:
-    return ("distilled", "heads") if task.losses else ("distilled",)
-
-
-def _teach_losses(task: TaskInfo, plan: Plan) -> list[Stage]:
-    """Teachers of both starts, all weighed."""
-    teachers = {kind: teachers_of(task, plan, start, _inputs(task), kind) for kind, start in STARTS.items()}
-    starts = {stage.name: STARTS[kind] for kind in teachers for stage in teachers[kind]}
-    return [*(stage for kind in teachers for stage in teachers[kind]), *student_of(task, plan, starts, _inputs(task))]
-
-
-def _teach_method(task: TaskInfo, plan: Plan) -> list[Stage]:
-    """One teacher of each start; the others and the student start like the better one."""
-    firsts = [teachers_of(task, plan, start, _inputs(task), kind)[0] for kind, start in STARTS.items()]
-    choice = Stage("start", inputs=names_of(firsts), choose=_choose_start)
-    inputs = ("start", *_inputs(task))
-    others = teachers_of(task, plan, _chosen_start, inputs, first=2)
-    starts = dict.fromkeys(("start", *names_of(others)), _chosen_start)
-    return [*firsts, choice, *others, *student_of(task, plan, starts, inputs)]
+    listed = StageList(task, plan)
+    listed.find_share(heads_on_discriminants)
+    listed.distil(listed.add(*heads_on_discriminants(task, plan)))
+    if task.losses:  # teachers of both starts, all weighed
+        teachers: dict[str, Start] = {}
+        for kind, start in STARTS.items():
+            teachers |= listed.teachers(start, kind)
+        return listed.student(teachers)
+    # one teacher of each start; the others and the student start like the better one
+    listed.choose("start", _choose_start, [listed.teacher(start, 1, kind) for kind, start in STARTS.items()])
+    return listed.student({"start": _chosen_start} | listed.teachers(_chosen_start, first=2))
 
 
 def _choose_start(run: Run) -> dict[str, Any]:
