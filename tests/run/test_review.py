@@ -1,24 +1,24 @@
 """`majority review`, corrected labels, and benchmark bags with wrong labels."""
 
 import csv
-import io
 import json
-from contextlib import redirect_stderr, redirect_stdout
-from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-import majority
+import majority as package
 from majority import load_source
-from majority.cli.app import main
 from majority.errors import InputError
 from majority.log import no_log
 from majority.run.config import RunConfig
-from majority.run.data import read_data, with_corrections
+from majority.run.data import read_data, with_files
+from majority.run.review import review_run, write_review
 from majority.run.study.results import read_results, setting_of
 
-QUICK = ["--recipe", "quick", "--method", "log-mean", "--epochs", "20", "--device", "cpu", "--set", "assumed_wrong=0"]
+OPTIONS = {"recipe": "quick", "method": "log-mean", "device": "cpu", "verbose": False}
+QUICK = OPTIONS | {"settings": {"training.epochs": 20, "assumed_wrong": 0}}
+SHORT = ["--recipe", "quick", "--method", "log-mean", "--epochs", "1", "--device", "cpu"]
 WRONG = {"bag3": "b", "bag10": "c", "bag20": "a"}  # given instead of a, b, c
 
 
@@ -36,30 +36,21 @@ def write_table(path):
     path.write_text("\n".join(rows) + "\n")
 
 
-def command(*words):
-    printed = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), redirect_stderr(printed):
-        patch.setattr("sys.argv", ["majority", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-    return SimpleNamespace(exit_code=ended.value.code, output=printed.getvalue())
-
-
 def read(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 def parts_of(source, log=no_log, **options):
-    return read_data(with_corrections(RunConfig.from_options(str(source), **options)), log=log).parts
+    return read_data(with_files(RunConfig.from_options(str(source), **options)), log=log).parts
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("review")
     write_table(place / "bags.csv")
-    assert command("train", place / "bags.csv", *QUICK, "--out", place / "run").exit_code == 0
-    assert command("review", place / "run", "--out", place / "review.csv", "--device", "cpu").exit_code == 0
+    package.train(place / "bags.csv", **QUICK, out=place / "run")
+    write_review(place / "review.csv", review_run(place / "run", device="cpu"))
     return place
 
 
@@ -76,35 +67,33 @@ def test_the_bags_with_wrong_labels_are_listed_first(folder):
     assert len(instances) == 48 * 12
 
 
-def test_the_page_of_these_bags_shows_them(folder):
-    assert command("report", folder / "run", folder / "bags.csv", "--device", "cpu").exit_code == 0
+def test_the_page_of_these_bags_shows_them(folder, majority):
+    assert majority("report", folder / "run", folder / "bags.csv", "--device", "cpu")[0] == 0
     page = (folder / "run" / "report-bags.html").read_text()
-    assert 'id="suspicious"' in page
     assert all(f"<b>bag {name}</b>" in page.split('id="suspicious"')[1] for name in WRONG)
 
 
 @pytest.mark.parametrize("column", [None, "label", "bag_label"])
-def test_bags_without_labels_are_refused_with_the_cure_of_this_command(folder, tmp_path, column):
-    with (folder / "bags.csv").open(newline="") as file:
-        table = [{name: cell for name, cell in row.items() if name != "bag_label"} for row in csv.DictReader(file)]
-    content = {"label": "a", "bag_label": ""}  # the class of each instance is no label of a bag
-    rows = [row | ({column: content[column]} if column else {}) for row in table]
-    with (tmp_path / "new.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    words = "review", folder / "run", tmp_path / "new.csv", "--out", tmp_path / "r.csv", "--device", "cpu"
-    error = command(*words).output
+def test_bags_without_labels_are_refused_with_the_cure_of_this_command(folder, tmp_path, majority, column):
+    table = pd.read_csv(folder / "bags.csv").drop(columns="bag_label")
+    if column:  # the class of each instance is no label of a bag
+        table[column] = {"label": "a", "bag_label": ""}[column]
+    table.to_csv(tmp_path / "new.csv", index=False)
+    words = ("review", folder / "run", tmp_path / "new.csv", "--out", tmp_path / "r.csv", "--device", "cpu")
+    code, _, error = majority(*words)
     facts = ["a review ", "label of each bag"] if column == "bag_label" else ["no column bag_label", "--label-column"]
+    assert code == 2
     assert all(fact in error for fact in ["new.csv", *facts])
     assert not any(f"majority {other}" in error for other in ("evaluate", "predict", "report", "check"))
     assert not (tmp_path / "r.csv").exists()
 
 
-def test_each_bag_of_a_cross_validation_is_judged_by_the_fold_that_tests_it(folder):
+def test_each_bag_of_a_cross_validation_is_judged_by_the_fold_that_tests_it(folder, majority):
     out = folder / "folds"
-    assert command("train", folder / "bags.csv", *QUICK, "--folds", 3, "--out", out).exit_code == 0
-    assert command("review", out, "--out", folder / "by-fold.csv", "--device", "cpu").exit_code == 0
+    package.train(folder / "bags.csv", **QUICK, folds=3, out=out)
+    code, printed, _ = majority("review", out, "--out", folder / "by-fold.csv", "--device", "cpu")
+    assert code == 0
+    assert "of 48 labelled bags" in printed
     rows = read(folder / "by-fold.csv")
     assert {*WRONG} <= {row["bag"] for row in rows}
     for row in rows:
@@ -113,34 +102,36 @@ def test_each_bag_of_a_cross_validation_is_judged_by_the_fold_that_tests_it(fold
 
 
 def test_corrected_labels_go_back_into_training(folder):
-    rows = read(folder / "review.csv")
-    for row in rows:
-        row["corrected_label"] = row["suggested_label"] if row["bag"] in WRONG else ""
-    with (folder / "corrected.csv").open("w", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
-    train = ("train", folder / "bags.csv", *QUICK, "--labels", folder / "corrected.csv", "--out", folder / "again")
-    assert command(*train).exit_code == 0
-    (folder / "corrected.csv").rename(folder / "moved.csv")  # the run knows the corrections
-    assert command("review", folder / "again", "--out", folder / "second.csv", "--device", "cpu").exit_code == 0
-    assert not {*WRONG} & {row["bag"] for row in read(folder / "second.csv")}
-    (folder / "moved.csv").rename(folder / "corrected.csv")
+    """The run keeps the corrections, not the file; every bag stays in its part."""
+    table = pd.read_csv(folder / "review.csv")
+    table["corrected_label"] = table["suggested_label"].where(table["bag"].isin(WRONG), "")
+    table.to_csv(folder / "corrected.csv", index=False)
     before, after = (parts_of(folder / "bags.csv", labels=labels) for labels in (None, str(folder / "corrected.csv")))
-    for part in ("train", "val", "test"):  # every bag stays in its part
+    for part in ("train", "val", "test"):
         one, other = getattr(before, part), getattr(after, part)
         assert one.names.tolist() == other.names.tolist()
         changed = {one.names[bag] for bag in np.flatnonzero(one.labels != other.labels)}
         assert changed == {*WRONG} & {*one.names.tolist()}
 
+    class Remove(package.Callback):
+        def on_fit_start(self, *_):
+            (folder / "corrected.csv").unlink(missing_ok=True)
+
+    labels = str(folder / "corrected.csv")
+    run = package.train(folder / "bags.csv", **QUICK, labels=labels, callbacks=[Remove()], out=folder / "again")
+    corrections = json.loads((run.folder / "config.json").read_text())["run"]["bags"]["corrections"]
+    assert corrections == {bag: "abc"[int(bag[3:]) % 3] for bag in WRONG}
+    second = review_run(run.folder, device="cpu")
+    assert not {*WRONG} & {second.parts[one.part].bag_name(one.bag) for one in second.suspicions}
+
 
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ("bag,corrected_label\nbag3,a\nnowhere,b\n", ["row 3", "nowhere"]),
-        ("bag,corrected_label\nbag4,\nbag3,oak\n", ["row 3", "oak", "bag3", "a, b, c"]),
-        ("bag,corrected_label\nbag3,A\n", ["row 2", "bag3", "did you mean a?"]),
-        ("bag,corrected_label\nbag3,a|a\n", ["row 2", "bag3", "a|a", "twice"]),
+        ("bag,corrected_label\nbag3,a\nnowhere,b\n", ["nowhere"]),
+        ("bag,corrected_label\nbag4,\nbag3,oak\n", ["oak", "bag3", "a, b, c"]),
+        ("bag,corrected_label\nbag3,A\n", ["bag3", "did you mean a?"]),
+        ("bag,corrected_label\nbag3,a|a\n", ["bag3", "a|a", "twice"]),
         ("bag,bag_label\nbag3,a\n", ["corrected_label"]),
         ("bag,corrected_label\nbag3,\n", ["corrects nothing"]),
         ("bag,corrected_label\nbag3,a\nbag3,c\n", ["row 3", "bag3", "twice"]),
@@ -174,57 +165,27 @@ def test_benchmark_bags_with_wrong_labels():
         source.make_parts(wrong_labels=1.5)
 
 
-def test_corrected_labels_are_read_once_before_training(folder, tmp_path):
-    (tmp_path / "review.csv").write_text("bag,corrected_label\nbag3,a\n")
-
-    class Remove(majority.Callback):
-        def on_fit_start(self, *_):
-            (tmp_path / "review.csv").unlink()
-
-    options = {"method": "log-mean", "recipe": "quick", "settings": {"training.epochs": 1}, "device": "cpu"}
-    labels = str(tmp_path / "review.csv")
-    run = majority.train(folder / "bags.csv", labels=labels, callbacks=[Remove()], out=tmp_path / "run", **options)
-    assert json.loads((run.folder / "config.json").read_text())["run"]["bags"]["corrections"] == {"bag3": "a"}
-
-
-SHORT = ["--recipe", "quick", "--method", "log-mean", "--epochs", "1", "--device", "cpu"]
-
-
-@pytest.fixture(scope="module")
-def corrected(folder):
+def test_a_run_shows_how_many_labels_were_corrected_in_which_parts(folder, majority):
     (folder / "two.csv").write_text("bag,bag_label,corrected_label\nbag3,b,a\nbag10,c,b|c\n")
     train = ("train", folder / "bags.csv", *SHORT, "--labels", folder / "two.csv")
-    return command(*train, "--out", folder / "two"), command(*train, "--out", folder / "two-folds", "--folds", 3)
-
-
-def test_a_run_reports_how_many_labels_were_corrected_in_which_parts(folder, corrected):
-    (line,) = [line for line in corrected[0].output.splitlines() if "two.csv" in line]
-    assert "warning" not in line
+    (line,) = [line for line in majority(*train, "--out", folder / "two")[1].splitlines() if "two.csv" in line]
+    assert line.startswith("2 labels")
     parts = parts_of(folder / "bags.csv")
     for part, name in {"train": "training", "val": "validation", "test": "test"}.items():
-        names = getattr(parts, part).names.tolist()
-        assert f"{len({'bag3', 'bag10'} & {*names})} of {name}" in line
-    assert line.startswith("2 labels")
-
-
-def test_pages_and_tables_show_the_number_of_corrections_and_their_file(folder, corrected):
-    (line,) = [line for line in (folder / "two" / "model-card.md").read_text().splitlines() if "two.csv" in line]
-    assert "2" in line
+        assert f"{len({'bag3', 'bag10'} & {*getattr(parts, part).names})} of {name}" in line
+    assert "two.csv" in (folder / "two" / "model-card.md").read_text()
     page = (folder / "two" / "report.html").read_text()
     assert "<dt>corrected labels</dt><dd>2, from two.csv</dd>" in page
     assert "<dt>run.corrections</dt><dd>2</dd>" in page
-    assert "run.corrections." not in page
-    assert corrected[1].exit_code == 0
-    changed = {setting_of(result).changed for result in read_results(folder / "two-folds")}
-    assert len(changed) == 1
-    assert all(fact in min(changed) for fact in ("two.csv", "2 bags"))
-    assert "bag10" not in min(changed) + corrected[1].output
+    assert majority(*train, "--out", folder / "two-folds", "--folds", 3)[0] == 0
+    (changed,) = {setting_of(result).changed for result in read_results(folder / "two-folds")}
+    assert all(fact in changed for fact in ("two.csv", "2 bags"))
 
 
 @pytest.mark.parametrize(
     ("text", "facts"),
     [
-        ("bag3,b,a\nbag4,a,c\nbag5,b,a\n", ["2 bags", "row 3", "bag4"]),  # bag4 has label b, bag5 label c
+        ("bag3,b,a\nbag4,a,c\nbag5,b,a\n", ["2 bags", "bag4"]),  # bag4 has label b, bag5 label c
         ("bag3,b,a\nbag4,a,b\n", []),  # the correction is in the table already
         ("bag3,,a\n", []),
     ],
@@ -240,16 +201,12 @@ def test_a_label_that_is_not_the_reviewed_one_is_reported(folder, tmp_path, text
 
 def test_bags_without_names_of_their_own_are_not_corrected(tmp_path):
     """Their number within each part would be taken, and bags of all parts changed."""
-    file = tmp_path / "labels.csv"
-    file.write_text("bag,corrected_label\n3,a\n")
-    instances = [np.full((2, 3), bag, float) for bag in range(20)]
-    labels, options = (
-        ["a", "b"] * 10,
-        {"recipe": "quick", "settings": {"training.epochs": 1}, "labels": str(file), "device": "cpu"},
-    )
+    (tmp_path / "labels.csv").write_text("bag,corrected_label\n3,a\n")
+    options = OPTIONS | {"settings": {"training.epochs": 1}, "labels": str(tmp_path / "labels.csv")}
+    instances, labels = [np.full((2, 3), bag, float) for bag in range(20)], ["a", "b"] * 10
     with pytest.raises(InputError, match=r"labels\.csv: .*no names"):
-        majority.train(majority.Bags.from_lists(instances, labels), **options)
-    twice = majority.Bags.from_lists(instances, labels, names=[*range(10), *range(10)])
-    with pytest.raises(InputError, match=r"labels\.csv, row 2: 2 bags have the name 3"):
-        majority.train(twice, **options)
-    majority.train(majority.Bags.from_lists(instances, labels, names=[*range(20)]), **options)
+        package.train(package.Bags.from_lists(instances, labels), **options)
+    twice = package.Bags.from_lists(instances, labels, names=[*range(10), *range(10)])
+    with pytest.raises(InputError, match=r"labels\.csv: 2 bags have the name 3"):
+        package.train(twice, **options)
+    package.train(package.Bags.from_lists(instances, labels, names=[*range(20)]), **options)

@@ -185,8 +185,7 @@ def review(
     """
     from ..io.predictions import check_output_path
     from ..run.folder import first_run, read_config, source_of
-    from ..run.review import instances_path, review_run, write_review
-    from ..run.suspicious import LEAST_WRONG
+    from ..run.review import LEAST_WRONG, instances_path, review_run, write_review
 
     sources = [*filter(None, [source, source_of(read_config(first_run(run)))])]
     for path in (out, instances_path(out)):
@@ -195,7 +194,7 @@ def review(
     note_trained_on(run, source)
     found = review_run(run, source, names=names, device=device, log=log)
     instances = write_review(out, found)
-    listed = f"{len(found):,} of {count_noun(found.labelled, 'labelled bag')}"
+    listed = f"{len(found.suspicions):,} of {count_noun(found.labelled, 'labelled bag')}"
     probable = sum(one.is_probable for one in found.suspicions)
     log(f"the counts contradict the labels of {listed}, {probable:,} of which are probably wrong: {out}")
     share = f"{100 * found.wrong_share:.1f} %" if found.wrong_share else f"{100 * LEAST_WRONG:g} % or less"

@@ -1,20 +1,55 @@
-"""Review of a finished run: the bags whose label its counts contradict."""
+"""Which labels the counts of a classifier contradict, and which instances it is least sure of."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
 
 from ..errors import count_noun
 from ..io.custom import ColumnNames
+from ..io.predictions import Columns, instance_ids, write_rows
 from ..log import Log, no_log
+from ..predict.label_likelihood import label_evidence
 from .classified_bags import ClassifiedBags, classify_bags
 from .folder import RESULT, finished_file, fold_folders
 from .reopen import open_bags, reopen
-from .suspicious import Review, review_labels, write_doubtful_instances, write_suspicious_bags
+
+LEAST_WRONG = 0.01  # share of wrong labels that is assumed if no label seems to be wrong
+WRONG_SHARES = np.geomspace(LEAST_WRONG, 0.45, 24)  # that are tried
+MOST_INSTANCES = 1_000  # that are listed
+COLUMNS = (
+    *("part", "bag", "bag_label", "suggested_label", "p(wrong)", "p(suggested)"),
+    *("instances", "n(label)", "n(suggested)"),
+)
+WEIGHTS = ("weight(label)", "weight(suggested)")
+
+
+class Suspicion(NamedTuple):
+    """A bag whose label the counts contradict."""
+
+    part: str
+    bag: int  # its number in the part
+    suggested: int  # class
+    probability: float  # that the label is wrong
+    is_probable: bool  # whether it is probably wrong
+    suggested_probability: float  # that the suggested class has won
+
+
+@dataclass(frozen=True)
+class Review:
+    parts: dict[str, ClassifiedBags]
+    suspicions: list[Suspicion]  # the most certain first
+    labelled: int  # bags
+    wrong_share: float  # of the labels, estimated
 
 
 def review_run(
-    folder: str | Path,
+    folder: Path,
     source: str | None = None,
     *,
     names: ColumnNames | None = None,
@@ -26,36 +61,97 @@ def review_run(
     In the folder of a cross-validation, each bag is judged by the classifier that has not seen it. Otherwise the
     classifier of the run has learned from the labels of its training bags.
     """
-    folder = Path(folder)
     folds = fold_folders(folder) if source is None else []
-    if folds:
-        log(f"each bag is classified by the one of {count_noun(len(folds), 'classifier')} that has not seen its label")
-        return review_labels({fold.name: _classify_test_bags(fold, device) for fold in folds})
-    finished_file(folder, RESULT)
-    if source is None:
-        classifier, parts, opened = reopen(folder, device=device)
-        bags = parts.present()
-    else:
+    for fold in folds or [folder]:
+        finished_file(fold, RESULT)
+    if source is not None:
         classifier, bags, opened = open_bags(
             folder, source, labels=True, review=True, names=names, device=device, log=log
         )
-    return review_labels({part: classify_bags(classifier, of_part, opened) for part, of_part in bags.items()})
+        return review_labels({part: classify_bags(classifier, of_part, opened) for part, of_part in bags.items()})
+    if folds:
+        log(f"each bag is classified by the one of {count_noun(len(folds), 'classifier')} that has not seen its label")
+    found = {}
+    for fold in folds or [folder]:
+        classifier, parts, opened = reopen(fold, device=device)
+        for part, of_part in parts.present().items():
+            if part == "test" or not folds:
+                found[fold.name if folds else part] = classify_bags(classifier, of_part, opened)
+    return review_labels(found)
 
 
-def _classify_test_bags(fold: Path, device: str) -> ClassifiedBags:
-    finished_file(fold, RESULT)
-    classifier, parts, opened = reopen(fold, device=device)
-    assert parts.test is not None  # every fold has test bags
-    return classify_bags(classifier, parts.test, opened)
+def review_labels(parts: Mapping[str, ClassifiedBags]) -> Review:
+    """The bags in which another class than the label has the largest count, or whose label is probably wrong.
+
+    How likely each class is to have won follows from the counts; the share of wrong labels is the one that makes all
+    labels together most likely: see `LabelEvidence`. If many bags are wrong in the same way, or the classifier has
+    memorised wrong labels, that share is too low. So every contradiction is listed, the most certain ones first.
+    """
+    known = {part: np.flatnonzero(of.bags.bag_labels.known) for part, of in parts.items()}
+    places = [(part, bag) for part, numbers in known.items() for bag in numbers.tolist()]
+    if not places:
+        return Review(dict(parts), [], 0, 0.0)
+    labelled = [(of.votes[known[part]], of.bags.subset(known[part])) for part, of in parts.items() if len(known[part])]
+    evidence = label_evidence(labelled)
+    shares, voting = evidence.shares, labelled[0][1].voting_classes
+    wrong = float(WRONG_SHARES[int(np.argmax(evidence.mean_log_likelihoods(WRONG_SHARES.tolist())))])
+    judged = evidence.judge(wrong)
+    outvoted = shares.max(axis=1) > np.max(shares, axis=1, where=evidence.labels.allowed, initial=0)
+    suggested = np.where(judged.contradicted, judged.winner, shares.argmax(axis=1))
+    doubtful = np.flatnonzero(judged.contradicted | outvoted)
+    suspicions = [
+        Suspicion(
+            places[i][0],
+            places[i][1],
+            int(voting[suggested[i]]),
+            float(judged.wrong[i]),
+            bool(judged.contradicted[i]),
+            float(judged.probabilities[i, suggested[i]]),
+        )
+        for i in doubtful[np.argsort(-judged.wrong[doubtful], kind="stable")].tolist()
+    ]
+    return Review(dict(parts), suspicions, len(places), 0.0 if wrong == WRONG_SHARES[0] else wrong)
 
 
-def write_review(path: Path, review: Review) -> Path:
-    """Write the bags to `path` and the instances to a file beside it, whose path is returned."""
-    instances = instances_path(path)
-    write_suspicious_bags(path, review)
-    write_doubtful_instances(instances, review)
-    return instances
+# ---------------------------------------------------------------------- files
 
 
 def instances_path(path: Path) -> Path:
     return path.with_name(f"{path.stem}-instances{path.suffix}")
+
+
+def write_review(path: Path, review: Review) -> Path:
+    """Write the bags to `path` and the instances to a file beside it, whose path is returned."""
+    write_rows(path, [suspicious_bags(review)])
+    write_rows(instances_path(path), [doubtful_instances(review)])
+    return instances_path(path)
+
+
+def suspicious_bags(review: Review) -> Columns:
+    """One row per bag whose label the counts contradict, the most certain first; `corrected_label` is empty."""
+    labels = {part: of.bags.bag_labels.texts(of.classes) for part, of in review.parts.items()}
+    rows = []
+    for part, bag, suggested, wrong, _, of_suggested in review.suspicions:
+        of, classes = review.parts[part], [review.parts[part].framed[bag], suggested]
+        about = (part, of.bag_name(bag), labels[part][bag], of.classes[suggested], wrong, of_suggested)
+        rows.append((*about, of.bags.sizes[bag], *of.counts[bag, classes], *of.votes[bag, classes], ""))
+    table = pd.DataFrame(rows, columns=[*COLUMNS, *WEIGHTS, "corrected_label"])
+    if all(of.bags.weights is None for of in review.parts.values()):
+        table = table.drop(columns=[*WEIGHTS])
+    return {str(name): table[name].to_numpy() for name in table}
+
+
+def doubtful_instances(review: Review) -> Columns:
+    """One row per instance that is nearest to the border between classes: those with the lowest probability of their
+    predicted class first."""
+    columns: dict[str, list[np.ndarray]] = {}
+    for part, of in review.parts.items():
+        lowest = np.argsort(of.confidence, kind="stable")[:MOST_INSTANCES]
+        kind, names = instance_ids(of.bags, lowest, of.source)
+        found = {"part": np.full(len(lowest), part), "bag": np.array(of.bags.bag_names())[of.bags.ids[lowest]]}
+        found |= {kind: names, "class": np.array(of.classes)[of.guess[lowest]], "probability": of.confidence[lowest]}
+        for name, values in found.items():
+            columns.setdefault(name, []).append(values)
+    table = {name: np.concatenate(values) for name, values in columns.items()}
+    order = np.argsort(table["probability"], kind="stable")[:MOST_INSTANCES]
+    return {name: values[order] for name, values in table.items()}

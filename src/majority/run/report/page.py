@@ -21,7 +21,7 @@ from ...predict.metrics import coverage_note
 from ..classified_bags import ClassifiedBags, classify_bags
 from ..plots.figures import box_plot, confusion_matrix, learning_curves
 from ..record import RunRecord
-from ..suspicious import review_labels
+from ..review import review_labels
 from . import sections
 from .about import about_run
 from .command import train_command

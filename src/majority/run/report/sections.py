@@ -13,7 +13,7 @@ from ..classified_bags import ClassifiedBags
 from ..plots.colours import colour, text_colour
 from ..plots.figures import Box, instance_map
 from ..plots.pictures import Tile, mosaic
-from ..suspicious import Review
+from ..review import Review
 
 # Limits that keep a page small and readable; the page says what it leaves out.
 MAX_BARS, MAX_SEGMENTS = 200, 12  # bags, and classes in the bar of one bag
