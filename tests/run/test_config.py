@@ -95,8 +95,8 @@ WRONG = [
     ({"epochs": "many"}, ["epochs is 'many'", "whole number"]),
     ({"bagsize": 3}, ["no option bagsize", "bag_size"]),
     ({"ties": "lowset"}, ["ties is 'lowset'", "lowest or resample or error"]),
-    ({"folds": 5}, ["five folds"]),
-    ({"bag_column": "x"}, ["bag_column is for bags of your own", "digits"]),
+    ({"folds": 5}, ["folds is not for labelled sets", "digits"]),
+    ({"bag_column": "x"}, ["bag_column is not for labelled sets", "digits"]),
     ({"background_share": 0.3}, ["background_share", "name the background"]),
 ]
 

@@ -99,7 +99,7 @@ def test_all_bags_and_all_their_labels_at_the_end(tmp_path):
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        (("--instance-labels", "all"), ["every instance of a benchmark set has a label", "e.g. 5"]),
+        (("--instance-labels", "all"), ["of a benchmark set, say how many per class"]),
         (("--instance-labels", "0"), ["instance_labels is 0", "from 1"]),
         (
             ("--instance-labels", "5", "--method", "supervised"),

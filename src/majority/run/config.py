@@ -7,7 +7,6 @@ derived from these fields. All of them use the names of the fields without the p
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -16,10 +15,9 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from ..descriptions import DEFAULT_RECIPE
 from ..errors import InputError
 from ..nn.methods import AUTO
-from .config_errors import problems_of, refuse, unknown_option
-from .options import USUAL, P, Part, as_words, options_of, plain, split_names
+from .config_errors import problems_of, refuse
+from .options import USUAL, Part, as_words, options_of, plain, split_names
 
-SEED = "training.seed"
 ALL = "all"  # labels of instances
 CONTENTS = ("corrections", "answers")  # of the files of labels and instance_labels
 IN_MEMORY = "bags in memory"  # the source of a run whose bags were given from Python
@@ -28,13 +26,8 @@ Count = Annotated[int, Ge(1), Le(10**8)]
 Seed = Annotated[int, Ge(0), Le(2**32 - 1)]  # the stages of a run use larger seeds
 Share = Annotated[float, Ge(0), Le(1)]
 Name = Annotated[str, Field(min_length=1)]
-
-
 Trackers = Annotated[tuple[Literal["tensorboard"], ...], BeforeValidator(split_names)]
 Names = Annotated[tuple[Name, ...], Field(min_length=1), BeforeValidator(split_names)]
-
-
-# ---------------------------------------------------------------------- the bags
 
 
 class Columns(Part):
@@ -49,7 +42,7 @@ class Columns(Part):
     """The column that names the image (default: path)."""
 
     def columns(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in Columns.model_fields}
+        return self.model_dump(include=set(Columns.model_fields))
 
 
 class Reading(Columns):
@@ -66,6 +59,7 @@ class Division(Part):
     """What both kinds of bags have."""
 
     title: ClassVar[str] = "Your own bags"
+    about: ClassVar[str]
     fold: Annotated[int, Ge(0), Le(10**6), USUAL] = 0
     """The fold whose bags are the test bags: 0 to 4; for your own bags 0 to folds - 1."""
     data_seed: Seed = 0
@@ -77,6 +71,7 @@ class OwnBags(Division, Reading):
 
     title: ClassVar[str] = "Your own bags"
 
+    about: ClassVar[str] = "bags of your own"
     hidden: ClassVar[tuple[str, ...]] = ("kind", "source", "corrections")
     kind: Literal["own"] = "own"
     source: Name
@@ -97,6 +92,7 @@ class BenchmarkBags(Division):
     """Bags that are made from a labelled set, the same for every method, so that comparisons are paired."""
 
     title: ClassVar[str] = "Benchmark bags"
+    about: ClassVar[str] = "labelled sets"
     hidden: ClassVar[tuple[str, ...]] = ("kind", "source")
     kind: Literal["benchmark"] = "benchmark"
     source: Name
@@ -137,15 +133,6 @@ class Labels(Part):
     of answers to an audit; metrics exclude these instances."""
     answers: dict[str, dict[str, str]] | None = None  # the content of that file: class by bag and instance
 
-    @model_validator(mode="after")
-    def _belong_together(self) -> Self:
-        if self.background_share is not None and self.background is None:
-            raise InputError("background_share: name the background too (background)")
-        return self
-
-
-# ---------------------------------------------------------------------- the training
-
 
 class Shorthands(Part):
     """Options that are short for one setting of the recipe; see `settings`."""
@@ -178,29 +165,12 @@ def plan_setting(shorthand: str) -> str:
     return shorthand if shorthand == "backbone" else f"training.{shorthand}"
 
 
-def _is_valid(shorthand: str, value: Any) -> bool:
-    try:
-        Shorthands.model_validate({shorthand: value})
-    except ValidationError:
-        return False
-    return True
-
-
-def with_shorthands(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, in which settings that have a short name have it."""
-    options = dict(options)
-    settings = dict(options.pop("settings", {}))
-    values = {name: settings.get(plan_setting(name)) for name in Shorthands.model_fields}
-    names = [name for name, value in values.items() if value not in (None, False) and _is_valid(name, value)]
-    short = {name: settings.pop(plan_setting(name)) for name in names}
-    return {**options, **short, "settings": settings}
-
-
 class RunConfig(Part):
     title: ClassVar[str] = "Method and recipe"
-    hidden: ClassVar[tuple[str, ...]] = ("bags", "labels")
+    hidden: ClassVar[tuple[str, ...]] = ("bags", "labels", "short")
     bags: Annotated[OwnBags | BenchmarkBags, Field(discriminator="kind")]
     labels: Labels = Labels()
+    short: Shorthands = Shorthands()
     method: Annotated[Name, USUAL] = AUTO
     """See `majority list`; auto: several, weighted by the bags (census), or adjusted-mean."""
     recipe: Annotated[Name, USUAL] = DEFAULT_RECIPE
@@ -222,50 +192,55 @@ class RunConfig(Part):
         is in memory."""
         given = {name: plain(value) for name, value in options.items() if value is not None}
         kind = bags_class(source, own)
-        problems = [_misplaced(name, source, kind) for name in given if not may_have(kind, name)]
-        problems += [unknown_option(name, KNOWN) for name in given if name not in KNOWN]
-        parts: dict[str, Any] = {"bags": _made(kind, given | {"source": source}, problems)}
-        parts["labels"] = _made(Labels, given, problems)
-        short, settings = _made(Shorthands, given, problems).as_settings(), given.get("settings", {})
-        if isinstance(settings, Mapping):
-            twice = sorted(short.keys() & settings.keys())
-            problems += [f"{name} is given twice, also by its short name: give it once" for name in twice]
-            parts["settings"] = {**settings, **short}
-        config = _made(cls, given | parts, problems)
+        misplaced = [name for name in given if not may_have(kind, name)]
+        problems = [f"{name} is not for {kind.about} such as {source}: leave it out" for name in misplaced]
+        parts: dict[str, dict[str, Any]] = {
+            name: {field: given[field] for field in part.model_fields if field in given}
+            for name, part in {"bags": kind, "labels": Labels, "short": Shorthands}.items()
+        }
+        in_parts = {field for part in parts.values() for field in part} | {*misplaced}
+        parts["bags"] |= {"kind": kind.model_fields["kind"].default, "source": source}
+        try:
+            config = cls.model_validate({name: of for name, of in given.items() if name not in in_parts} | parts)
+        except ValidationError as error:
+            fields = {name: option.field for name, option in OPTIONS.items()} | kind.model_fields
+            problems += problems_of(error, fields, parts)
         refuse(problems)
         return config
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        if SEED in self.settings:
-            raise InputError(f"{SEED} cannot be set: use seed, which sets the seed of every stage")
-        labels, bags = self.labels, self.bags
+        if "training.seed" in self.settings:
+            raise InputError("training.seed cannot be set: use seed, which sets the seed of every stage")
+        for name in sorted(self.short.as_settings().keys() & self.settings.keys()):
+            raise InputError(f"{name} is given twice, also by its short name: give it once")
+        if self.labels.background_share is not None and self.labels.background is None:
+            raise InputError("background_share: name the background too (background)")
+        chosen, bags = self.labels.instance_labels, self.bags
         if isinstance(bags, BenchmarkBags):
             if self.refit:
-                raise InputError(
-                    "refit is for your own bags; a benchmark needs bags that were not trained on: leave it out"
-                )
-            if isinstance(labels.instance_labels, str):
-                what = f"instance_labels is {labels.instance_labels}: every instance of a benchmark set has a label"
-                raise InputError(f"{what}: say how many per class to use, e.g. 5")
+                raise InputError("refit is for your own bags, a benchmark tests on bags not trained on: leave it out")
+            if isinstance(chosen, str):
+                raise InputError(f"instance_labels is {chosen}: of a benchmark set, say how many per class, e.g. 5")
         elif self.refit and bags.folds is not None:
-            raise InputError(
-                "refit with folds: `majority predict` averages the classifiers of all folds: leave out refit"
-            )
+            raise InputError("refit with folds: `majority predict` averages the classifiers of all folds: leave it out")
         return self
+
+    @property
+    def plan_settings(self) -> dict[str, Any]:
+        """All settings of the recipe's plan that were chosen."""
+        return self.settings | self.short.as_settings()
 
     @property
     def all_folds(self) -> range | None:
         """The folds to train, if it is not one."""
-        bags = self.bags
-        if isinstance(bags, BenchmarkBags) or bags.folds is None or "fold" in bags.model_fields_set:
-            return None
-        return range(bags.folds)
+        folds = self.bags.folds if isinstance(self.bags, OwnBags) else None
+        return None if folds is None or "fold" in self.bags.model_fields_set else range(folds)
 
     def options(self) -> dict[str, Any]:
         """The options, flat, that are not the default: `from_options` makes the same run of them."""
-        rest = self.model_dump(exclude_defaults=True, exclude={"bags", "labels"})
-        return rest | self.bags.given() | self.labels.given()
+        rest = self.model_dump(exclude_defaults=True, exclude={"bags", "labels", "short"})
+        return rest | self.bags.given() | self.labels.given() | self.short.given()
 
     def facts_of_bags(self) -> dict[str, Any]:
         """The options that say which bags there are and what training sees of them, also those that are the default."""
@@ -274,10 +249,10 @@ class RunConfig(Part):
 
     def with_options(self, **changes: Any) -> RunConfig:
         """This run with other options; None is the default. `settings` and `method_options` replace single ones."""
-        options = self.options()
-        replaced = {plan_setting(name) for name in changes if name in Shorthands.model_fields}
-        kept = {name: value for name, value in self.settings.items() if name not in replaced}
-        options |= {"settings": kept}
+        options, long_names = self.options(), {plan_setting(name): name for name in Shorthands.model_fields}
+        for name in changes.get("settings", {}).keys() & long_names.keys():
+            options.pop(long_names[name], None)
+        options["settings"] = {name: of for name, of in self.settings.items() if long_names.get(name) not in changes}
         for name in ("settings", "method_options"):
             if name in changes:
                 changes[name] = options.get(name, {}) | changes[name]
@@ -290,8 +265,7 @@ class RunConfig(Part):
         >>> RunConfig.from_options("my bags.csv", method="count", epochs=3).as_command()
         "majority train 'my bags.csv' --method count --epochs 3"
         """
-        options = with_shorthands(self.options())
-        options = {name: value for name, value in options.items() if name not in CONTENTS}
+        options = {name: value for name, value in self.options().items() if name not in CONTENTS}
         source = options.pop("source")
         return None if source == IN_MEMORY else shlex.join(["majority", "train", source, *as_words(options)])
 
@@ -311,35 +285,15 @@ class Machine(Part):
 
 
 OPTIONS = options_of(RunConfig, Shorthands, OwnBags, BenchmarkBags, Labels)  # of a run
-KNOWN = {*OPTIONS, *CONTENTS}
 MACHINE = options_of(Machine)
 
 
 def may_have(kind: type[Division], name: str) -> bool:
     """Whether an option is for bags of this kind, and not for the other kind alone."""
-    of_bags = {*OwnBags.model_fields, *BenchmarkBags.model_fields}
-    return name in kind.model_fields or name not in of_bags
-
-
-def _made(part: type[P], given: Mapping[str, Any], problems: list[str]) -> P:
-    """The part made of its fields among those given. What is wrong is added to the problems."""
-    values = {name: given[name] for name in part.model_fields if name in given}
-    try:
-        return part.model_validate(values)
-    except ValidationError as error:
-        problems += problems_of(error, part.model_fields)
-        return part.model_construct(None, **({"source": given["source"]} if "source" in values else {}))
+    return name in kind.model_fields or name not in {*OwnBags.model_fields, *BenchmarkBags.model_fields}
 
 
 def bags_class(source: str, own: bool | None = None) -> type[OwnBags] | type[BenchmarkBags]:
     from ..io import is_custom_source
 
     return OwnBags if (is_custom_source(source) if own is None else own) else BenchmarkBags
-
-
-def _misplaced(name: str, source: str, kind: type[Part]) -> str:
-    if kind is OwnBags:
-        return f"{name} makes bags from labelled sets, and {source} has its own bags: leave it out"
-    if name == "folds":
-        return "folds: benchmark sets always have five folds; choose one with fold"
-    return f"{name} is for bags of your own, and {source} is a labelled set: leave it out"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple
 from pathlib import Path
 from reprlib import repr as short_repr
@@ -54,9 +54,12 @@ def _kinds(annotation: Any, metadata: Iterable[Any], largest: int) -> list[str]:
     return [kind for argument in arguments for kind in _kinds(argument, metadata, largest)]
 
 
-def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo]) -> list[str]:
-    """One sentence per error."""
-    return [_sentence(dict(each), fields) for each in error.errors(include_url=False)]
+def problems_of(error: ValidationError, fields: Mapping[str, FieldInfo], parts: Collection[str] = ()) -> list[str]:
+    """One sentence per error; a field is named without the part that it is in."""
+    errors: list[dict[str, Any]] = [dict(each) for each in error.errors(include_url=False)]
+    for each in errors:
+        each["loc"] = each["loc"][1:] if each["loc"] and each["loc"][0] in parts else each["loc"]
+    return [_sentence(each, fields) for each in errors]
 
 
 def _sentence(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:

@@ -27,7 +27,7 @@ def _lines(config: RunConfig, machine: Machine, without: Collection[str]) -> Ite
     tables: dict[str, dict[str, Any]] = {}
     title = ""
     for name, option in (OPTIONS | MACHINE).items():
-        places = (config.bags, config.labels, config, machine)
+        places = (config.bags, config.labels, config.short, config, machine)
         place = next((place for place in places if name in options_of(type(place))), None)
         if place is None:
             continue

@@ -51,7 +51,7 @@ def builder(plan: Plan, config: RunConfig, train: Bags) -> Callable[..., Model]:
 def adapt(plan: Plan, config: RunConfig) -> Plan:
     """The plan with this run's seed and settings."""
     find_recipe(plan.recipe).check_method(config.method)
-    return plan.with_seed(config.seed).with_settings(config.settings)
+    return plan.with_seed(config.seed).with_settings(config.plan_settings)
 
 
 def check_config(config: RunConfig) -> None:
@@ -59,7 +59,7 @@ def check_config(config: RunConfig) -> None:
     check_options(config.method, config.method_options)
     reference = find_recipe(REFERENCE_RECIPE if config.recipe == DEFAULT else config.recipe)
     reference.check_method(config.method)
-    plan = reference.check_settings(config.settings, config.seed)
+    plan = reference.check_settings(config.plan_settings, config.seed)
     if plan.backbone != "auto":
         check_backbone(plan.backbone)
     if isinstance(config.bags, BenchmarkBags):

@@ -30,6 +30,7 @@ MAY_DIFFER = (  # when a run continues: what depends on the machine or is in the
     "task.",
     "planned_epochs",
     "run.settings.",
+    "run.short.",
     "run.recipe",
     "run.method",
     "run.refit",

@@ -13,7 +13,7 @@ from annotated_types import Ge, Le
 from pydantic import BeforeValidator, Field
 
 from ..errors import InputError
-from .config import OPTIONS, Name, Names, Trackers, with_shorthands
+from .config import OPTIONS, Name, Names, Trackers
 from .options import USUAL, Part, as_words, options_of, read_item, split_names
 
 MAX_RANGE = 1_000
@@ -113,7 +113,7 @@ class StudyConfig(Part):
         options = given.pop("options", {})
         defaults = {name: option.default for name, option in OPTIONS.items()}
         changed = {name: value for name, value in options.items() if name not in defaults or value != defaults[name]}
-        sources, options = given.pop("sources"), with_shorthands(changed)
+        sources, options = given.pop("sources"), changed
         vary = {name: join_values(values) for name, values in given.pop("vary", {}).items()}
         for name in ("folds", "seeds"):
             if name in given:

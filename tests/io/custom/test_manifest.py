@@ -445,10 +445,10 @@ def test_blank_rows_are_not_counted_in_instance_numbers(tmp_path, majority, make
 @pytest.mark.parametrize(
     ("words", "facts"),
     [
-        (("--scenario", "small"), ("scenario makes bags from labelled sets", "has its own bags")),
-        (("--bag-size", "10", "--ties", "error"), ("bag_size makes bags",)),
-        (("--with-replacement",), ("with_replacement makes bags",)),
-        (("--bags", "10"), ("bags makes bags",)),
+        (("--scenario", "small"), ("scenario is not for bags of your own",)),
+        (("--bag-size", "10", "--ties", "error"), ("bag_size is not for",)),
+        (("--with-replacement",), ("with_replacement is not for",)),
+        (("--bags", "10"), ("bags is not for",)),
         (("--fold", "1"), ("fold 1", "--folds 5")),
         (("--folds", "2"), ("folds is 2", "from 3")),
         (("--features", "nose"), ("no column nose", "--features", "(a, b)")),

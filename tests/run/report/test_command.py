@@ -4,7 +4,7 @@ import pytest
 
 from majority.recipes import RECIPES, TaskInfo
 from majority.run.config import RunConfig
-from majority.run.record import Environment, PlanRecord, RunRecord, Task
+from majority.run.record import Environment, PlanRecord, RunRecord
 from majority.run.report.command import train_command
 
 GPU = TaskInfo("cifar10", labelled_bags=400)
@@ -13,14 +13,14 @@ GPU = TaskInfo("cifar10", labelled_bags=400)
 def record_of(source="digits", recipe="quick", task=GPU, refit=False, settings=None, **options):
     """Of a run whose settings were `settings`; those of `options` are asked for."""
     config = RunConfig.from_options(source, **{"method": "count", "recipe": recipe} | options)
-    plan = RECIPES[recipe].plan_for(task).with_seed(config.seed).with_settings(config.settings | (settings or {}))
+    plan = RECIPES[recipe].plan_for(task).with_seed(config.seed).with_settings(config.plan_settings | (settings or {}))
     return RunRecord(
         run=config,
         method=config.method,
         refit=refit,
         fingerprint=[],
         plan=PlanRecord.model_validate(plan.as_dict()),
-        task=Task(**task._asdict()),
+        task=task,
         planned_epochs=1,
         source_path=None,
         columns=None,

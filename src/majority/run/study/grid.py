@@ -176,7 +176,7 @@ def _check_options(config: StudyConfig) -> None:
     custom = [source for source in config.sources if is_custom_source(source)]
     kinds = {OwnBags} if len(custom) == len(config.sources) else {BenchmarkBags} if not custom else None
     if kinds == {OwnBags} and "scenarios" in config.model_fields_set:
-        raise InputError(f"scenarios makes bags from labelled sets, and {custom[0]} has its own bags: leave it out")
+        raise InputError(f"scenarios is not for bags of your own such as {custom[0]}: leave it out")
     if kinds is not None:  # each option is for one of the sources
         options = {name: value for name, value in config.options.items() if name != "method_options"}
         RunConfig.from_options(config.sources[0], **options)
