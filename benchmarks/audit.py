@@ -23,15 +23,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from majority.predict.audit import (
-    Design,
-    Sample,
-    class_shares,
-    expected_right,
-    fit_temperature,
-    mean_confidences,
-    with_temperature,
-)
+from majority.predict.audit import Sample, class_shares, fit_temperature
+from majority.predict.audit_design import Design, Whole, expected_right, with_temperature
 from majority.predict.audit_interval import error_interval
 
 LABELS, OF_SHARES, DRAWS, FEW, BINS = (30, 50, 100, 200), (50, 100), 1_000, 100, 15
@@ -83,12 +76,11 @@ def accuracy(design: Design, wrong: np.ndarray, labels: int, draws: int) -> dict
 def shares_and_calibration(design: Design, probabilities: np.ndarray, true: np.ndarray, labels: int) -> dict:
     classes = probabilities.shape[1]
     naive, actual = (np.bincount(of, minlength=classes + 1) / len(true) for of in (probabilities.argmax(axis=1), true))
-    of_all = naive[:-1], probabilities.mean(axis=0), mean_confidences(probabilities)
+    whole = Whole.of(map(str, range(classes)), design, probabilities)
     errors, covered, after = [], [], []
     for seed in range(FEW):
         drawn = Design(design.stratum, design.expected, seed).draw(labels)
-        answers = design.stratum[drawn], true[drawn], probabilities[drawn]
-        sample = Sample(tuple(map(str, range(classes))), *answers, design.sizes, design.expected, *of_all)
+        sample = Sample.of(whole, design.stratum[drawn], true[drawn], probabilities[drawn])
         values, lows, highs = np.array([(one.value, one.low, one.high) for one in class_shares(sample)]).T
         errors.append(np.abs(values - actual).mean())
         covered.append(np.mean((lows <= actual) & (actual <= highs)))

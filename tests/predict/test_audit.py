@@ -1,21 +1,15 @@
 """The statistics of an audit, against independent references and by simulation."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import binom
 
 from majority.predict.agreement import agreement_of
-from majority.predict.audit import (
-    Design,
-    Sample,
-    accuracy_of,
-    class_shares,
-    estimate,
-    expected_right,
-    mean_confidences,
-    with_temperature,
-)
+from majority.predict.audit import Sample, class_shares, estimate
+from majority.predict.audit_design import Design, Whole, expected_right, with_temperature
 from majority.predict.audit_interval import error_interval
 
 
@@ -29,11 +23,12 @@ def instances(n=3000, sharpness=3.0, seed=0):
 
 
 def sample(design, probabilities, true, labels):
-    drawn = design.draw(labels)
-    shares = np.bincount(probabilities.argmax(axis=1), minlength=probabilities.shape[1]) / len(true)
-    of_all = shares, probabilities.mean(axis=0), mean_confidences(probabilities)
-    strata, answers = design.stratum[drawn], true[drawn]
-    return Sample(("a", "b", "c"), strata, answers, probabilities[drawn], design.sizes, design.expected, *of_all)
+    return of_drawn(design.draw(labels), design, probabilities, true)
+
+
+def of_drawn(drawn, design, probabilities, true):
+    whole = Whole.of("abc", design, probabilities)
+    return Sample.of(whole, design.stratum[drawn], true[drawn], probabilities[drawn])
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +52,7 @@ def test_one_stratum_gives_the_exact_interval_with_mid_p(wrong, labels):
     assert found == pytest.approx([low, high], abs=2e-4)
 
 
-@pytest.mark.parametrize("sharpness", [0.5, 3.0, 30.0])
-@pytest.mark.parametrize("overconfident", [False, True])
+@pytest.mark.parametrize(("sharpness", "overconfident"), [(0.5, False), (3.0, True), (30.0, False)])
 def test_the_interval_covers_the_accuracy(sharpness, overconfident):
     probabilities, true = instances(sharpness=sharpness)
     shown = with_temperature(probabilities, 0.3) if overconfident else probabilities
@@ -80,23 +74,18 @@ def test_more_labels_continue_the_design(audited):
 
 def test_the_accuracy_has_no_bias(audited):
     probabilities, true, design = audited
+    samples = [sample(Design(design.stratum, design.expected, seed), probabilities, true, 30) for seed in range(200)]
+    found = [one.weights @ (one.true == one.predicted) for one in samples]
     truth = np.mean(probabilities.argmax(axis=1) == true)
-    found = [
-        accuracy_of(sample(Design(design.stratum, design.expected, seed), probabilities, true, 30)).value
-        for seed in range(200)
-    ]
     assert np.mean(found) == pytest.approx(truth, abs=4 * np.std(found) / np.sqrt(200))
 
 
 def test_all_answers_give_the_true_figures(audited):
     probabilities, true, design = audited
     found = estimate(sample(design, probabilities, true, len(true)))
-    predicted, (low, value, high) = (
-        probabilities.argmax(axis=1),
-        (found.accuracy.low, found.accuracy.value, found.accuracy.high),
-    )
-    assert low == pytest.approx(value) == pytest.approx(high)
-    assert value == pytest.approx(np.mean(predicted == true))
+    predicted = probabilities.argmax(axis=1)
+    for end in (found.accuracy.low, found.accuracy.value, found.accuracy.high):
+        assert end == pytest.approx(np.mean(predicted == true))
     for c, of in enumerate(found.classes):
         assert of.recall.value == pytest.approx(np.mean(predicted[true == c] == c))
         assert of.precision.value == pytest.approx(np.mean(true[predicted == c] == c))
@@ -111,7 +100,7 @@ def test_shares_correct_a_classifier_that_prefers_one_class():
     design = Design.of(expected_right(skewed, np.arange(len(true)) // 30))
     of_sample = sample(design, skewed, true, 200)
     found, actual = class_shares(of_sample), np.bincount(true) / len(true)
-    naive = np.abs(of_sample.predicted_shares - actual).mean()
+    naive = np.abs(of_sample.whole.predicted_shares - actual).mean()
     assert np.abs([one.value for one in found[:3]] - actual).mean() < naive / 2
     assert all(one.low <= share <= one.high for one, share in zip(found, [*actual, 0.0], strict=True))
 
@@ -133,24 +122,20 @@ def test_answers_of_another_class_are_wrong_and_have_a_share(audited):
 def test_strata_without_an_answer_are_joined(audited):
     probabilities, true, design = audited
     drawn = design.draw(400)
-    kept = np.flatnonzero(~np.isin(design.stratum[drawn], [0, 4, 5]))
-    whole = sample(design, probabilities, true, 400)
-    of_kept = whole._replace(**{name: getattr(whole, name)[kept] for name in ("stratum", "true", "probabilities")})
-    joined = of_kept.with_answered_strata()
+    joined = of_drawn(drawn[~np.isin(design.stratum[drawn], [0, 4, 5])], design, probabilities, true)
     assert joined.sizes.sum() == len(true)
     assert joined.weights.sum() == pytest.approx(1)
 
 
-def test_kappa_against_its_definition():
+def test_kappa_is_the_mean_over_pairs():
     rng = np.random.default_rng(0)
-    first, second, third = (dict(enumerate(rng.integers(3, size=50).astype(str))) for _ in range(3))
-
-    def kappa(one, other):
-        counts = np.zeros((3, 3))
-        np.add.at(counts, ([int(a) for a in one.values()], [int(a) for a in other.values()]), 1 / 50)
-        chance = counts.sum(axis=0) @ counts.sum(axis=1)
-        return (np.trace(counts) - chance) / (1 - chance)
-
-    pairs = [kappa(first, second), kappa(first, third), kappa(second, third)]
-    assert agreement_of({"a": first, "b": second, "c": third}).kappa == pytest.approx(np.mean(pairs))
+    answers = {who: {str(i): str(rng.integers(3)) for i in range(50)} for who in ("anna", "ben", "eva")}
+    pairs = [agreement_of({who: answers[who] for who in pair}).kappa for pair in combinations(answers, 2)]
+    assert agreement_of(answers).kappa == pytest.approx(np.mean(pairs))
+    one, other = ([*answers[who].values()] for who in ("anna", "ben"))
+    agreed, chance = (
+        np.mean([a == b for a, b in zip(one, other, strict=True)]),
+        np.mean([a == b for a in one for b in other]),
+    )
+    assert pairs[0] == pytest.approx((agreed - chance) / (1 - chance))
     assert agreement_of({"a": {"1": "cat"}, "b": {"1": "cat"}}).kappa is None

@@ -39,31 +39,32 @@ def audit(
 
     First without --answers: label the instances on OUT/label.html. Then with --answers OUT/answers.csv.
     """
-    from ..run.audit import continue_audit, report_audit, write_audit
+    from ..run.audit import report_audit, write_audit
 
     given = {"SOURCE": source, "--labels": labels, "--seed": seed, "a column": columns or None}
+    if answers:
+        given["--more"] = more
     drawn_by = [name for name, value in given.items() if value is not None]
-    option = "--answers" if answers else "--more"
-    if (answers or more) and drawn_by:
+    if drawn_by and (answers or more is not None):
+        option = "--answers" if answers else "--more"
         raise InputError(f"{option} goes on with an audit that has these already: leave out {', '.join(drawn_by)}")
-    if answers and more:
-        raise InputError("--answers reads an audit, --more draws: give one of them")
     if calibrate and not answers:
         raise InputError("--calibrate needs the answers of an audit: give --answers")
+    if more is not None and more < 1:
+        raise InputError(f"--more {more}: give 1 or more")
     if answers:
         report_audit(run, answers, calibrate=calibrate, device=device, log=log)
-    elif more is not None:
-        continue_audit(run, out, more, show_predictions=show_predictions, device=device, log=log)
-    else:
-        note_trained_on(run, source)
-        write_audit(
-            run,
-            out,
-            source,
-            labels=50 if labels is None else labels,
-            seed=seed or 0,
-            names=column_names(columns),
-            show_predictions=show_predictions,
-            device=device,
-            log=log,
-        )
+        return
+    note_trained_on(run, source)
+    write_audit(
+        run,
+        out,
+        source,
+        labels=50 if labels is None else labels,
+        more=more,
+        seed=seed or 0,
+        names=column_names(columns),
+        show_predictions=show_predictions,
+        device=device,
+        log=log,
+    )

@@ -16,13 +16,20 @@ class Agreement:
     kappa: float | None  # Cohen's, the mean over pairs of annotators (Light, 1971); None: not defined
     disagreements: dict[str, dict[str, str]]  # the answer of each annotator, by instance
 
+    def __str__(self) -> str:
+        kappa = "not defined" if self.kappa is None else f"{self.kappa:.2f}"
+        lines = [f"annotators agree on {self.agreed} of {self.instances} instances (Cohen's kappa {kappa})"]
+        for id, answers in self.disagreements.items():
+            lines.append(f"left out: {id} ({', '.join(f'{who}: {answer}' for who, answer in answers.items())})")
+        return "\n".join(lines)
+
 
 def agreement_of(answers: Mapping[str, Mapping[str, str]]) -> Agreement:
     """Compare answers by annotator and instance.
 
-    >>> found = agreement_of({"anna": {"1": "cat", "2": "dog", "3": "cat"}, "ben": {"1": "cat", "2": "cat"}})
-    >>> found.agreed, found.instances, found.kappa, found.disagreements
-    (1, 2, 0.0, {'2': {'anna': 'dog', 'ben': 'cat'}})
+    >>> print(agreement_of({"anna": {"1": "cat", "2": "dog", "3": "cat"}, "ben": {"1": "cat", "2": "cat"}}))
+    annotators agree on 1 of 2 instances (Cohen's kappa 0.00)
+    left out: 2 (anna: dog, ben: cat)
     """
     ids = sorted({id for of in answers.values() for id in of})
     given = [{who: of[id] for who, of in answers.items() if id in of} for id in ids]

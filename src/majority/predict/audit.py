@@ -1,108 +1,37 @@
-"""How accurate a classifier is, from the answers for a few instances that were drawn by a known design.
-
-Ten strata: all instances in the order of how likely each prediction is to be right, cut where the expected standard
-deviation of an error adds up alike. Each stratum gives as many instances, at random and without replacement: doubtful
-predictions are drawn more often than sure ones, with known probabilities, so that no figure rests on the classifier.
-"""
+"""How accurate a classifier is, from the answers for a few instances that were drawn by a known design."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import beta
 
+from .audit_design import TEMPERATURES, Whole
+from .audit_figures import OTHER, TARGET, AuditFigures, ClassFigures, Confusion, Estimate
 from .audit_interval import CONFIDENCE, error_interval
 
-STRATA = 10
-LEAST_LABELS = 20
-SOFTENED = 1.5  # temperature at which the classifier's probabilities order the instances
-OF_LABEL = 0.3  # share of a bag that is expected to have its label, besides what the probabilities say
-FLOOR = 0.1  # of the variance that is expected of an error: no prediction is taken for certain
-TARGET = 0.03  # half-width of an interval that is thought good enough
-TEMPERATURES = np.geomspace(0.2, 8, 60)  # that calibration chooses from
-OTHER = "another class"  # than those of the classifier
 CAUTION = 1.5  # a temperature is chosen as far as the evidence exceeds so many times its own variance
 
 
-def expected_right(
-    probabilities: np.ndarray,  # (n, C)
-    bag_ids: np.ndarray,  # (n,) numbers from 0
-    bag_labels: np.ndarray | None = None,  # (b,) class, -1 if unknown
-) -> np.ndarray:  # (n,)
-    """How likely each prediction is to be right, by the classifier, the other instances of its bag and the bag's label.
-
-    It is the probability of the predicted class after the mean probabilities of all instances are replaced by those of
-    the bag, to which its label is added. Only the width of intervals depends on it.
-
-    >>> likely = expected_right(np.array([[0.6, 0.4], [0.6, 0.4]]), np.array([0, 1]), np.array([0, 1]))
-    >>> bool(likely[0] > 0.6 > likely[1])
-    True
-    """
-    probabilities = with_temperature(probabilities, SOFTENED)
-    shares = np.zeros((bag_ids.max() + 1, probabilities.shape[1]))
-    np.add.at(shares, bag_ids, probabilities)
-    shares /= np.maximum(shares.sum(axis=1, keepdims=True), 1e-12)
-    if bag_labels is not None:
-        known = np.flatnonzero(bag_labels >= 0)
-        shares[known] *= 1 - OF_LABEL
-        shares[known, bag_labels[known]] += OF_LABEL
-    in_bag = probabilities * (shares / np.maximum(shares[bag_ids].mean(axis=0), 1e-9))[bag_ids]
-    in_bag /= np.maximum(in_bag.sum(axis=1, keepdims=True), 1e-12)
-    return np.asarray(np.clip(in_bag[np.arange(len(probabilities)), probabilities.argmax(axis=1)], 0.001, 0.999))
-
-
-@dataclass(frozen=True)
-class Design:
-    """Which instances are labelled first: any number of labels is a sample of the same design."""
-
-    stratum: np.ndarray  # (n,) of each instance
-    expected: np.ndarray  # (H,) share of errors that is expected in each stratum
-    seed: int = 0
-
-    @classmethod
-    def of(cls, right: np.ndarray, seed: int = 0) -> Design:
-        """Strata of equal sums of the standard deviation that is expected of an error."""
-        order = np.argsort(right, kind="stable")
-        spread = np.sqrt(right * (1 - right) + FLOOR)[order]
-        middles = np.cumsum(spread) - spread / 2
-        numbers = np.empty(len(right), np.int64)
-        numbers[order] = np.minimum(STRATA * middles / spread.sum(), STRATA - 1).astype(np.int64)
-        _, stratum = np.unique(numbers, return_inverse=True)
-        return cls(stratum, 1 - np.bincount(stratum, right) / np.bincount(stratum), seed)
-
-    @cached_property
-    def sizes(self) -> np.ndarray:  # (H,) instances in each stratum
-        return np.bincount(self.stratum)
-
-    def draw(self, labels: int) -> np.ndarray:  # (labels,) instances
-        """The first so many instances, in the order in which they are drawn; more labels only add some.
-
-        >>> design = Design.of(np.linspace(0.3, 0.99, 1000))
-        >>> bool((design.draw(50) == design.draw(80)[:50]).all())
-        True
-        """
-        rng = np.random.default_rng(self.seed)
-        turn = np.empty(len(self.stratum), np.int64)  # in which round of the strata each instance is drawn
-        for h, size in enumerate(self.sizes):
-            turn[self.stratum == h] = rng.permutation(size)
-        return np.lexsort((rng.permutation(len(self.sizes))[self.stratum], turn))[:labels]
-
-
 class Sample(NamedTuple):
-    """The answers, and what is known of all instances."""
+    """The answers; a stratum without an answer is joined to the next one below that has some, or else above."""
 
-    classes: tuple[str, ...]
+    whole: Whole
     stratum: np.ndarray  # (m,) of each answered instance
-    true: np.ndarray  # (m,) class; C: another than those of the classifier
-    probabilities: np.ndarray  # (m, C)
     sizes: np.ndarray  # (H,) instances in each stratum
     expected: np.ndarray  # (H,) share of errors that is expected there
-    predicted_shares: np.ndarray  # (C,) of all instances
-    mean_probabilities: np.ndarray  # (C,)
-    mean_confidences: np.ndarray  # (T,) at each of TEMPERATURES
+    true: np.ndarray  # (m,) class; C: another than those of the classifier
+    probabilities: np.ndarray  # (m, C)
+
+    @classmethod
+    def of(cls, whole: Whole, stratum: np.ndarray, true: np.ndarray, probabilities: np.ndarray) -> Sample:
+        given = np.array(whole.sizes)
+        answered = np.unique(stratum)
+        target = np.maximum(np.searchsorted(answered, np.arange(len(given)), side="right") - 1, 0)
+        sizes = np.bincount(target, given).astype(np.int64)
+        rates = np.bincount(target, given * np.array(whole.expected)) / sizes
+        return cls(whole, target[stratum], sizes, rates, true, probabilities)
 
     @property
     def predicted(self) -> np.ndarray:
@@ -111,77 +40,23 @@ class Sample(NamedTuple):
     @property
     def weights(self) -> np.ndarray:  # (m,) sum 1
         """What share of all instances each answer stands for."""
-        answers = np.bincount(self.stratum, minlength=len(self.sizes))
-        return np.asarray((self.sizes / self.sizes.sum() / answers)[self.stratum])
+        return np.asarray((self.sizes / self.sizes.sum() / np.bincount(self.stratum))[self.stratum])
 
     @property
     def variance_of_one(self) -> float:
         """What an unseen answer adds to a variance: without it, answers that all agree would leave no doubt."""
         return float(self.weights.max() ** 2 / 4)
 
-    def with_answered_strata(self) -> Sample:
-        """Join each stratum without an answer to the next one below that has some, or else above."""
-        answered = np.flatnonzero(np.bincount(self.stratum, minlength=len(self.sizes)))
-        target = np.maximum(np.searchsorted(answered, np.arange(len(self.sizes)), side="right") - 1, 0)
-        joined = np.bincount(target, self.sizes).astype(np.int64)
-        rates = np.bincount(target, self.sizes * self.expected) / joined
-        return self._replace(stratum=target[self.stratum], sizes=joined, expected=rates)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """
-    >>> print(Estimate(0.9, 0.85, 0.934, 50))
-    0.900 (0.850 to 0.934)
-    """
-
-    value: float
-    low: float
-    high: float
-    labels: int  # answers that it is from
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
-
-
-@dataclass(frozen=True)
-class ClassFigures:
-    name: str
-    share: Estimate  # of all instances
-    naive_share: float  # that the classifier counts
-    recall: Estimate | None  # None: no answer says anything
-    precision: Estimate | None
-
-
-@dataclass(frozen=True)
-class Confusion:
-    true: str
-    predicted: str
-    share: Estimate  # of all instances
-
-
-@dataclass(frozen=True)
-class AuditFigures:
-    labels: int
-    accuracy: Estimate
-    overconfidence: Estimate  # mean confidence minus accuracy
-    temperature: float
-    further_labels: int  # that bring the interval of the accuracy to +-.03
-    classes: tuple[ClassFigures, ...]
-    other_share: Estimate  # of all other classes
-    confusions: tuple[Confusion, ...]  # that occur at least twice among the answers
-
 
 def estimate(sample: Sample) -> AuditFigures:
     """All figures of an audit."""
-    sample = sample.with_answered_strata()
     accuracy, weights, m = accuracy_of(sample), sample.weights, len(sample.true)
     true, predicted = sample.true, sample.predicted
     right, everything = true == predicted, np.ones(m, bool)
     *shares, other = class_shares(sample)
-    names = (*sample.classes, OTHER)
+    names, whole = (*sample.whole.classes, OTHER), sample.whole
     pairs, counts = np.unique(np.stack([true, predicted], axis=1)[~right], axis=0, return_counts=True)
-    mean = float(np.interp(1, TEMPERATURES, sample.mean_confidences))
+    mean = float(np.interp(1, TEMPERATURES, sample.whole.mean_confidences))
     needed = int(np.ceil(m * (((accuracy.high - accuracy.low) / 2 / TARGET) ** 2 - 1) / 10) * 10)
     return AuditFigures(
         labels=m,
@@ -193,11 +68,11 @@ def estimate(sample: Sample) -> AuditFigures:
             ClassFigures(
                 name,
                 shares[c],
-                float(sample.predicted_shares[c]),
+                whole.predicted_shares[c],
                 recall=_share(right, weights, true == c) if (true == c).any() else None,
                 precision=_share(right, weights, predicted == c) if (predicted == c).any() else None,
             )
-            for c, name in enumerate(sample.classes)
+            for c, name in enumerate(whole.classes)
         ),
         other_share=other,
         confusions=tuple(
@@ -209,10 +84,9 @@ def estimate(sample: Sample) -> AuditFigures:
 
 def accuracy_of(sample: Sample) -> Estimate:
     """The accuracy of all instances, and its interval."""
-    wrong, h = sample.true != sample.predicted, len(sample.sizes)
-    labels = np.bincount(sample.stratum, minlength=h)
-    errors = np.bincount(sample.stratum, wrong, minlength=h).astype(np.int64)
-    ((low, high),) = error_interval(errors[None], labels, sample.sizes, sample.expected)
+    wrong = sample.true != sample.predicted
+    errors = np.bincount(sample.stratum, wrong).astype(np.int64)
+    ((low, high),) = error_interval(errors[None], np.bincount(sample.stratum), sample.sizes, sample.expected)
     value = 1 - float(sample.weights @ wrong)
     return Estimate(value, min(1 - float(high), value), max(1 - float(low), value), len(wrong))
 
@@ -247,10 +121,8 @@ def class_shares(sample: Sample) -> tuple[Estimate, ...]:
     that of all other classes.
     """
     weights = sample.weights
-    mean, naive, probabilities = (
-        np.append(of, np.zeros((*of.shape[:-1], 1)), axis=-1)
-        for of in (sample.mean_probabilities, sample.predicted_shares, sample.probabilities)
-    )
+    mean, naive = (np.append(of, 0) for of in (sample.whole.mean_probabilities, sample.whole.predicted_shares))
+    probabilities = np.pad(sample.probabilities, ((0, 0), (0, 1)))
     differences = np.eye(len(mean))[sample.true] - probabilities
     variance = (weights**2) @ differences**2 + sample.variance_of_one
     unbiased = mean + weights @ differences
@@ -276,21 +148,7 @@ def fit_temperature(sample: Sample) -> float:
     right, weights = sample.true == sample.predicted, sample.weights
     accuracy = weights @ right
     variance = weights**2 @ (right - accuracy) ** 2 + sample.variance_of_one
-    confidence = np.interp(1, TEMPERATURES, sample.mean_confidences)
+    confidence = np.interp(1, TEMPERATURES, sample.whole.mean_confidences)
     trust = _trust(accuracy - confidence, CAUTION * variance)
     wanted = confidence + trust * (accuracy - confidence)
-    return float(np.interp(wanted, sample.mean_confidences[::-1], TEMPERATURES[::-1])) if trust else 1.0
-
-
-def mean_confidences(probabilities: np.ndarray) -> np.ndarray:  # (n, C) -> (T,)
-    """The mean probability of the predicted class at each of TEMPERATURES."""
-    return np.array([with_temperature(probabilities, float(t)).max(axis=1).mean() for t in TEMPERATURES])
-
-
-def with_temperature(probabilities: np.ndarray, temperature: float) -> np.ndarray:
-    """
-    >>> with_temperature(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
-    [[0.667, 0.333]]
-    """
-    logs = np.log(np.clip(probabilities, 1e-12, None)) / temperature
-    return np.asarray(np.exp(logs - np.logaddexp.reduce(logs, axis=1)[:, None]), probabilities.dtype)
+    return float(np.interp(wanted, sample.whole.mean_confidences[::-1], TEMPERATURES[::-1])) if trust else 1.0

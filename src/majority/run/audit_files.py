@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,8 +15,10 @@ from ..errors import InputError
 from ..files import read_json, write_json
 from ..io.custom import ColumnNames
 from ..io.custom.corrections import read_filled
-from ..predict.agreement import Agreement, agreement_of
-from ..predict.audit import OTHER, Sample
+from ..predict.agreement import agreement_of
+from ..predict.audit import Sample, estimate
+from ..predict.audit_design import Whole
+from ..predict.audit_figures import OTHER, AuditFigures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,12 +38,7 @@ class AuditRecord(BaseModel):
     seed: int
     source: str | None  # another than the run's own
     names: ColumnNames | None  # of its columns
-    classes: tuple[str, ...]
-    sizes: tuple[int, ...]  # instances in each stratum
-    expected: tuple[float, ...]  # share of errors that is expected there
-    predicted_shares: tuple[float, ...]
-    mean_probabilities: tuple[float, ...]
-    mean_confidences: tuple[float, ...]
+    whole: Whole
     bags: tuple[str, ...]  # of the drawn instances
     instances: tuple[str, ...]
     strata: tuple[int, ...]
@@ -54,20 +51,6 @@ class AuditRecord(BaseModel):
     @property
     def checksum(self) -> str:
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
-
-    def sample(self, positions: np.ndarray, true: np.ndarray) -> Sample:
-        """The answers for the drawn instances at these positions."""
-        return Sample(
-            self.classes,
-            np.array(self.strata)[positions],
-            true,
-            np.array(self.probabilities)[positions],
-            np.array(self.sizes),
-            np.array(self.expected),
-            np.array(self.predicted_shares),
-            np.array(self.mean_probabilities),
-            np.array(self.mean_confidences),
-        )
 
 
 def write_record(folder: Path, record: AuditRecord) -> None:
@@ -94,43 +77,38 @@ def read_record(folder: Path) -> AuditRecord:
 # ---------------------------------------------------------------------- answers
 
 
-@dataclass(frozen=True)
-class Answers:
-    positions: np.ndarray  # (m,) of the instances that count, among the drawn ones
-    true: np.ndarray  # (m,) class; C: another class
-    cannot_tell: int
-    missing: int  # without an answer
-    agreement: Agreement | None  # of several annotators
-
-
-def read_answers(record: AuditRecord, given: Sequence[str | Path | pd.DataFrame]) -> Answers:
-    """The answers in files or frames, each of one annotator. An instance counts if all who name a class name the same.
-
-    An annotator is called as the file.
-    """
+def figures_from(record: AuditRecord, given: Sequence[str | Path | pd.DataFrame]) -> AuditFigures:
+    """What the answers in files or frames say, each of one annotator, who is called as the file. An instance counts if
+    all who name a class name the same."""
     by: dict[str, dict[str, str]] = {}
     for number, one in enumerate(given, start=1):
         if isinstance(one, str | Path):
             name, who = str(one), Path(one).stem
-            table = read_filled(Path(one), ("id", "answer"), "answers", "`majority audit`", ("bag", "instance"))
+            table = read_table(Path(one))
         else:
             name, who, table = "answers", f"annotator {number}", one.set_axis(range(2, len(one) + 2))
-        by[name if who in by else who] = _answers_in(record, table, name)
+        by[name if who in by else who] = answers_in(record, table, name)
     named = {who: {id: answer for id, answer in of.items() if answer != CANNOT_TELL} for who, of in by.items()}
     answered = {id: {of[id] for of in named.values() if id in of} for of in by.values() for id in of}
     agreed = {id: min(answers) for id, answers in sorted(answered.items()) if len(answers) == 1}
     if not agreed:
         raise InputError(f"{', '.join(by)}: no answer names a class: fill the column answer, at least in some rows")
-    return Answers(
-        np.array([record.ids.index(id) for id in agreed]),
-        np.array([(*record.classes, OTHER).index(answer) for answer in agreed.values()]),
+    drawn = [record.ids.index(id) for id in agreed]
+    strata, probabilities = np.array(record.strata)[drawn], np.array(record.probabilities)[drawn]
+    true = np.array([(*record.whole.classes, OTHER).index(answer) for answer in agreed.values()])
+    return replace(
+        estimate(Sample.of(record.whole, strata, true, probabilities)),
         cannot_tell=sum(not answers for answers in answered.values()),
-        missing=len(record.bags) - len(answered),
+        without_answer=len(record.bags) - len(answered),
         agreement=agreement_of(named) if len(by) > 1 else None,
     )
 
 
-def _answers_in(record: AuditRecord, table: pd.DataFrame, name: str) -> dict[str, str]:
+def read_table(path: Path) -> pd.DataFrame:
+    return read_filled(path, ("id", "answer"), "answers", "`majority audit`", ("bag", "instance"))
+
+
+def answers_in(record: AuditRecord, table: pd.DataFrame, name: str) -> dict[str, str]:
     """The answer by id; a cell that is empty is no answer."""
     drawn = dict(zip(record.ids, zip(record.bags, record.instances, strict=True), strict=True))
     answers: dict[str, str] = {}
@@ -143,8 +121,8 @@ def _answers_in(record: AuditRecord, table: pd.DataFrame, name: str) -> dict[str
             if cells.get(column, expected) != expected:
                 what = f"{place}: {column} of {id} is {cells[column]}, and {expected} was drawn"
                 raise InputError(f"{what}: change only the column answer")
-        if answer not in ("", *record.classes, CANNOT_TELL, OTHER):
-            cure = f"write one of {', '.join(record.classes)}, or {OTHER}, or {CANNOT_TELL}"
+        if answer not in ("", *record.whole.classes, CANNOT_TELL, OTHER):
+            cure = f"write one of {', '.join(record.whole.classes)}, or {OTHER}, or {CANNOT_TELL}"
             raise InputError(f"{place}: {answer} is no class of this run: {cure}")
         if answer and answers.setdefault(id, answer) != answer:
             raise InputError(f"{place}: {id} is {answer} here and {answers[id]} above: keep one of them")

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..files import write_text
 from ..io.custom.images import read_image
-from ..predict.audit import OTHER
+from ..predict.audit_figures import OTHER
 from .audit_files import CANNOT_TELL, AuditRecord
 from .audit_population import Population
 from .maps import usual_spacing
@@ -56,9 +56,9 @@ def write_audit_page(
         if population.bags.coordinates is not None:
             item["map"] = _map(population, position)
         if show_predictions:
-            item["prediction"] = record.classes[int(np.argmax(record.probabilities[number]))]
+            item["prediction"] = population.classes[int(np.argmax(record.probabilities[number]))]
         items.append(item)
-    content = {"audit": record.audit, "classes": record.classes, "cannot_tell": CANNOT_TELL, "other": OTHER}
+    content = {"audit": record.audit, "classes": population.classes, "cannot_tell": CANNOT_TELL, "other": OTHER}
     page = {"data": content | {"items": items, "features": features}, "script": Markup(script)}
     write_text(path, fill("audit.html.jinja", "audit", page | {"script_hash": Markup(f"sha256-{digest}")}, {}))
 

@@ -17,7 +17,7 @@ from ..io import Source
 from ..io.custom import ColumnNames
 from ..io.predictions import instance_numbers
 from ..log import Log, no_log
-from ..predict.audit import LEAST_LABELS, Design, expected_right, mean_confidences
+from ..predict.audit_design import LEAST_LABELS, Design, Whole, expected_right
 from ..predict.classifier import CLASSIFIER, Classifier
 from .audit_files import AuditRecord
 from .data import make_parts
@@ -69,19 +69,13 @@ class Population:
         drawn = design.draw(labels)
         at, of = bags.index[drawn], [bags.bag_of(int(i)) for i in drawn]
         identity = hashlib.sha256(f"{self.classifier} {design.seed}".encode() + design.stratum.astype("<i4").tobytes())
-        predicted = np.bincount(self.probabilities.argmax(axis=1), minlength=len(self.classes))
         record = AuditRecord(
             audit=identity.hexdigest()[:8],
             classifier=self.classifier,
             seed=design.seed,
             source=source,
             names=names,
-            classes=self.classes,
-            sizes=tuple(design.sizes.tolist()),
-            expected=tuple(design.expected.tolist()),
-            predicted_shares=tuple((predicted / n).tolist()),
-            mean_probabilities=tuple(self.probabilities.mean(axis=0).tolist()),
-            mean_confidences=tuple(mean_confidences(self.probabilities).tolist()),
+            whole=Whole.of(self.classes, design, self.probabilities),
             bags=tuple(bags.bag_names()[bag] for bag in of),
             instances=tuple(map(str, instance_numbers(bags, drawn, self.source))),
             strata=tuple(design.stratum[drawn].tolist()),
