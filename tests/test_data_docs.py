@@ -11,7 +11,7 @@ import pytest
 
 from majority import LabelledSet
 from majority.cli.app import main
-from majority.io.benchmarks.known_images import known_sources
+from majority.io.benchmarks.catalogue import known_sources
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs/how-to"

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from majority.errors import InputError
-from majority.files import append, file_names, hold_lock, read_lines, remove_leftovers, write_atomically, write_text
+from majority.files import append, file_names, hold_lock, read_lines, write_atomically, write_text
 
 
 def test_a_second_writer_of_a_file_is_refused(tmp_path):
@@ -82,23 +82,6 @@ def test_a_folder_that_cannot_be_written_is_one_message_and_is_not_created(tmp_p
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_lock_file_that_is_removed_before_it_is_locked_is_no_lock(tmp_path, monkeypatch):
-    fcntl = pytest.importorskip("fcntl", reason="Windows does not remove open files")
-    path, flock, removed = tmp_path / ".lock", fcntl.flock, []
-
-    def remove_first(descriptor, how):
-        if not removed:
-            removed.append(path.unlink())
-        flock(descriptor, how)
-
-    monkeypatch.setattr(fcntl, "flock", remove_first)
-    with hold_lock(path):
-        assert removed
-        assert path.exists()
-        with pytest.raises(BlockingIOError), hold_lock(path):
-            pass
-
-
 LOCKED = """
 import sys, os
 from pathlib import Path
@@ -125,17 +108,6 @@ def test_a_lock_is_seen_by_other_processes_and_ends_with_its_process(tmp_path):
     with hold_lock(path):
         pass
     assert not path.exists()
-
-
-def test_leftovers_of_killed_processes_are_removed_and_locks_in_use_stay(tmp_path):
-    for name in (".a.json.lock", ".a.json.unfinished", "cell/.lock", "a.json", "b.lock"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    with hold_lock(tmp_path / ".lock"), hold_lock(tmp_path / ".c.html.lock"):
-        (tmp_path / ".c.html.unfinished").touch()
-        remove_leftovers(tmp_path)
-        left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"a.json", "b.lock", ".lock", ".c.html.lock", ".c.html.unfinished"}
 
 
 def test_text_is_the_same_bytes_on_every_system_and_an_incomplete_line_is_left_out(tmp_path):

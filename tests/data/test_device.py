@@ -8,12 +8,8 @@ import torch
 
 from majority.data.bags import Bags
 from majority.data.device import (
-    as_supported,
     choose_device,
-    default_generator,
     is_out_of_memory,
-    seed_generators,
-    widest_float,
 )
 from majority.data.loader import BagLoader, one_pass
 from majority.errors import InputError
@@ -42,24 +38,13 @@ def test_auto_takes_a_cuda_gpu_and_never_mps(gpus, monkeypatch):
     assert choose_device("mps") == MPS
 
 
-@pytest.mark.parametrize(("number", "name"), [(1, "cuda"), (1, "cuda:0"), (3, "cuda:2")])
-def test_a_gpu_is_taken_by_number(gpus, number, name):
-    gpus(number)
-    assert choose_device(name) == torch.device(name)
-
-
 @pytest.mark.parametrize(
     ("number", "name", "message"),
     [
         (0, "cuda", "device cuda: torch finds no CUDA GPU .*use cpu or auto"),
-        (0, "cuda:0", "device cuda:0: torch finds no CUDA GPU"),
-        (1, "cuda:1", "device cuda:1: torch finds only cuda:0 on"),
         (2, "cuda:2", "device cuda:2: torch finds only cuda:0 to cuda:1"),
         (2, "mps", "device mps: torch finds no Apple GPU .*use cpu or auto"),
         (2, "tpu", "'tpu' is unknown: use auto, cpu, cuda, cuda:N or mps"),
-        (2, "cuda:", "'cuda:' is unknown"),
-        (2, "cuda:-1", "'cuda:-1' is unknown"),
-        (2, "cpu:0", "'cpu:0' is unknown"),
     ],
 )
 def test_a_device_that_is_not_there_is_one_message(gpus, monkeypatch, number, name, message):
@@ -67,15 +52,6 @@ def test_a_device_that_is_not_there_is_one_message(gpus, monkeypatch, number, na
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     with pytest.raises(InputError, match=message):
         choose_device(name)
-
-
-def test_float64_becomes_float32_on_mps_only():
-    double, cpu = torch.ones(3, dtype=torch.float64), torch.device("cpu")
-    assert as_supported(double, MPS).dtype == torch.float32
-    assert as_supported(double, cpu) is double
-    for other in (torch.ones(3, dtype=torch.float16), torch.ones(3, dtype=torch.int64)):
-        assert as_supported(other, MPS) is other
-    assert (widest_float(MPS), widest_float(cpu)) == (torch.float32, torch.float64)
 
 
 def test_stores_of_float64_are_loaded_as_float32_on_mps(monkeypatch):
@@ -89,16 +65,6 @@ def test_stores_of_float64_are_loaded_as_float32_on_mps(monkeypatch):
         assert batch.target.labels.tolist() == [0, 1]
     assert {device for device, _ in moved} == {MPS}
     assert not any(how.get("non_blocking") for _, how in moved), "only pinned memory may be copied without waiting"
-
-
-def test_only_the_generators_of_the_cpu_and_of_the_device_are_seeded():
-    cpu = torch.device("cpu")
-    with torch.random.fork_rng(devices=[]):
-        seed_generators(cpu, 7)
-        first = torch.rand(2)
-        assert default_generator(cpu) is torch.default_generator
-        seed_generators(cpu, 7)
-        assert torch.equal(torch.rand(2), first)
 
 
 @pytest.mark.parametrize("message", ["MPS backend out of memory (MPS allocated: 9 GB)", "not enough memory: you tried"])

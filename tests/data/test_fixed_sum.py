@@ -81,16 +81,6 @@ def test_proportions_sum_to_one_and_stay_below_the_majority(n_classes, where, fr
     np.testing.assert_allclose(proportions.sum(axis=1), 1, atol=1e-11)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 8, 17, 64, 100])
-def test_proportions_at_integer_sums(n_classes):
-    """(1 - m) / m is an integer: every corner case of the recursion."""
-    majorities = np.repeat(1 / np.arange(1, n_classes + 1), 20)
-    proportions = sample_proportions(majorities, n_classes, np.random.default_rng(0))
-    np.testing.assert_allclose(proportions.sum(axis=1), 1, atol=1e-11)
-    assert (proportions[:20, 1:] == 0).all()
-    np.testing.assert_allclose(proportions[-20:], 1 / n_classes)
-
-
 @pytest.mark.parametrize("majority", [0.09, 1.01, np.nan])
 def test_wrong_majorities_are_errors(majority):
     with pytest.raises(InputError, match=r"for 10 classes: give 1/C to 1"):

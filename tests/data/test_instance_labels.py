@@ -9,7 +9,6 @@ import torch
 from sklearn.metrics import accuracy_score, f1_score, jaccard_score
 
 from majority import Bags, InputError, Settings, build_model, evaluate, fit
-from majority.data.instance_labels import encode_instance_labels
 from majority.data.segments import Segments
 
 SIZES = (1, 4, 9, 2, 6)
@@ -81,17 +80,6 @@ def test_instance_labels_are_none_if_all_are_unknown():
     assert some.subset([1, 2]).instance_labels.tolist() == [1, 2, 0, 1, *[-1] * 9]
 
 
-def test_integers_read_as_floats_match_the_classes_of_bags():
-    codes, true_classes = encode_instance_labels(["0.0", "1.0", "2.0", ""], ("0", "1"), False, str)
-    assert codes.tolist() == [0, 1, 2, -1]
-    assert true_classes == ("0", "1", "2")
-    assert encode_instance_labels(["1.0", "2"], ("1.0", "1"), False, str)[1] == ("1.0", "1", "2")
-    codes, true_classes = encode_instance_labels(
-        ["1", "2.0", "1.0", "3.0"], ("1", "2"), False, str
-    )  # two tables in one
-    assert (codes.tolist(), true_classes) == ([0, 1, 0, 2], ("1", "2", "3"))
-
-
 def test_names_that_differ_from_all_bag_labels_are_errors():
     half = sum(SIZES) // 2
     for given in (["Cat"] * half + ["Dog"] * half, [0] * half + [1] * half):
@@ -134,13 +122,6 @@ def test_a_background_that_only_instances_have_becomes_a_class():
         return [None if code < 0 else bags.true_classes[code] for code in bags.instance_labels]
 
     assert class_names(bags) == class_names(plain) == class_names(plain.with_background("new")) == given
-
-
-def test_bags_without_instance_labels_hide_the_classes_of_instances():
-    hidden = bags_of(partly_known(lambda i: i % 2)).without_instance_labels()
-    assert hidden.true_classes == hidden.classes == ("cat", "dog")
-    assert hidden.fingerprint() == bags_of(None).fingerprint()
-    assert bags_of(partly_known(lambda i: i % 2)).fingerprint() != bags_of(partly_known(lambda i: i % 4)).fingerprint()
 
 
 # ---------------------------------------------------------------- metrics

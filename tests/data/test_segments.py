@@ -87,18 +87,6 @@ def test_rows_that_are_not_kept_change_nothing(name, shape):
         assert not values.grad[~keep].any()
 
 
-def test_keep_does_not_change_the_sizes_of_bags():
-    for scattered in (False, True):
-        segments = Segments([2, 2], keep=torch.tensor([True, False, True, True]))
-        segments.size = None if scattered else segments.size
-        assert segments.kept_sizes.tolist() == [1, 2]
-        assert segments.sizes.tolist() == [2, 2]
-        assert segments.spread(torch.tensor([5, 6])).tolist() == [5, 5, 6, 6]
-        assert segments.sum(torch.tensor([1, 2, 3, 4])).tolist() == [1, 7]
-        with pytest.raises(ValueError, match="3 rows do not fit segments of 4 rows"):
-            Segments([2, 2], keep=torch.ones(3, dtype=bool))
-
-
 @pytest.mark.parametrize("shape", [(), (4,), (2, 3)])
 def test_ids_and_spread_repeat_each_bag(shape):
     for sizes, scattered in PATHS:
@@ -110,15 +98,6 @@ def test_ids_and_spread_repeat_each_bag(shape):
         assert torch.equal(spread, torch.stack([values[i] for i in segments.ids]))
         spread.sum().backward()
         assert torch.equal(values.grad, torch.tensor(sizes).view(-1, *[1] * len(shape)).expand_as(values).double())
-
-
-def test_by_size_groups_equal_bags_and_keeps_the_order_of_rows():
-    sizes = [3, 2] * 40
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
-    groups, order = Segments(sizes).by_size
-    assert groups == [(40, 2), (40, 3)]
-    bags = sorted(range(len(sizes)), key=lambda i: (sizes[i], i))
-    assert order.tolist() == [row for i in bags for row in range(starts[i], starts[i] + sizes[i])]
 
 
 def test_equal_maxima_share_the_gradient():
@@ -150,14 +129,6 @@ def test_huge_values_stay_finite(name, size):
         torch.testing.assert_close(out, torch.tensor(expected))
         out.sum().backward()
         assert values.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("name", REFERENCES)
-@pytest.mark.parametrize("rows", [3, 5, 8])
-def test_a_wrong_number_of_rows_is_an_error(name, rows):
-    for scattered in (False, True):
-        with pytest.raises(ValueError, match=f"^{rows} rows do not fit segments of 4 rows"):
-            getattr(make_segments([2, 2], scattered), name)(torch.zeros(rows, 2))
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [3, 0, 2], [2, -1], [[2, 2]]])

@@ -28,17 +28,6 @@ def test_so_many_instances_of_each_class_are_drawn_by_the_seed():
     assert not np.array_equal(used, used_instances(use_instance_labels(train, per_class=3, seed=2)))
 
 
-def test_an_instance_has_its_label_in_every_bag_and_for_one_purpose_only():
-    train = make_parts().train
-    few = use_instance_labels(train, per_class=2)
-    drawn = np.isin(few.index, used_instances(few))
-    assert drawn.sum() > 20, "instances are in several bags"
-    assert np.array_equal(few.training_labels[drawn], train.instance_labels[drawn])
-    assert (few.training_labels[~drawn] == -1).all()
-    assert (few.instance_labels[drawn] == -1).all()
-    assert np.array_equal(few.instance_labels[~drawn], train.instance_labels[~drawn])
-
-
 def test_more_than_there_are_uses_all():
     bags = Bags.from_lists([np.ones((3, 2))] * 2, ["a", "b"], instance_labels=[["a", "", "b"], ["b", "", "c"]])
     for used in (use_instance_labels(bags), use_instance_labels(bags, per_class=9)):

@@ -21,7 +21,7 @@ def test_the_majority_is_by_weight():
     assert fields(weights=None).tie_rate() == 0.5
 
 
-def test_constructors_subsets_and_joins_keep_them(tmp_path):
+def test_constructors_subsets_and_joins_keep_them():
     bags = fields()
     assert bags.subset([1]).weights.tolist() == [2.5, 0.5]
     assert bags.without_instance_labels().weights is bags.weights
@@ -29,9 +29,7 @@ def test_constructors_subsets_and_joins_keep_them(tmp_path):
     assert table.weights.tolist() == [1, 3, 2]
     indices = Bags.from_indices(np.eye(3), [[0, 2], [1]], ["a", "b"], weights=[1, 2, 3])
     assert indices.weights.tolist() == [1, 2, 3]
-    loaded = Bags.load(bags.save(tmp_path / "bags"))
-    assert np.array_equal(loaded.weights, bags.weights)
-    assert loaded.fingerprint() == bags.fingerprint() != fields(weights=None).fingerprint()
+    assert bags.fingerprint() != fields(weights=None).fingerprint()
     assert join([bags, fields(weights=None)]).weights.tolist() == [1, 1, 5, 2.5, 0.5, 1, 1, 1, 1, 1]
     assert join([fields(weights=None)] * 2).weights is None
 

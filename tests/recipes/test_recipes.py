@@ -9,7 +9,7 @@ import pytest
 
 from majority import InputError, Recipe, Settings, register, train
 from majority.files import read_json
-from majority.io.benchmarks.known_images import known_of
+from majority.io.benchmarks.catalogue import known_of
 from majority.recipes import RECIPES, Plan, Stage, TaskInfo, choose_plan
 from majority.run.config import RunConfig
 from majority.run.experiment import finished_result

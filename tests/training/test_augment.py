@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from majority import Bags, InputError, Settings, build_model, fit, register
-from majority.registry import _LOADED, PLUGINS
 from majority.training.augment import (
     AUGMENTATIONS,
     Augment,
@@ -16,9 +15,7 @@ from majority.training.augment import (
     colour,
     cutout,
     flip,
-    grey,
     hue,
-    noise,
     pad_and_crop,
     resized_crop,
     rotate90,
@@ -45,12 +42,6 @@ def test_flip(shape):
         assert torch.equal(result, torch.fliplr(image.permute(1, 2, 0)).permute(2, 0, 1) if draw < 0.5 else image)
 
 
-def test_flip_turns_half_of_the_images():
-    ramp = torch.linspace(0, 1, 8).expand(4096, 1, 2, 8)
-    flipped = flip(ramp, seeded())[:, 0, 0, 0] == 1
-    assert 0.46 < flipped.float().mean() < 0.54
-
-
 @both_shapes
 def test_rotate90(shape):
     images = images_of(shape)
@@ -74,13 +65,6 @@ def test_crop_of_the_padded_image(shape, pad):
         np.testing.assert_array_equal(result.numpy(), expected)
 
 
-def test_crop_pads_by_an_eighth():
-    images = torch.ones(512, 1, 32, 32)
-    kept = pad_and_crop(images, seeded())[:, 0].amax(dim=2).sum(dim=1)  # rows with content
-    assert kept.min() == 28
-    assert kept.max() == 32
-
-
 @both_shapes
 def test_cutout_covers_a_square_with_the_mean(shape):
     images, size = images_of(shape), 4
@@ -96,13 +80,6 @@ def test_cutout_covers_a_square_with_the_mean(shape):
         for channel, filled in zip(image, result[:, changed], strict=True):
             torch.testing.assert_close(filled, channel.mean().expand_as(filled))
     assert 0 < whole < len(images)
-
-
-def test_cutout_reaches_every_pixel():
-    images = torch.zeros(2048, 1, 8, 8)
-    images[:, :, 0, 0] = 1
-    ramp = images + torch.linspace(0.1, 0.9, 64).view(8, 8)
-    assert (cutout(ramp, seeded(), 2) != ramp).any(dim=0).all()
 
 
 def plain_resized_crop(image, area, stretch, across, down):
@@ -157,12 +134,6 @@ def test_colour(shape, strength):
         np.testing.assert_allclose(result, plain_colour(image, *three), atol=1e-6)
 
 
-def test_colour_of_a_share_leaves_the_others():
-    images = images_of((4096, 1, 2, 2))
-    changed = (colour(images, seeded(), 0.4, share=0.3) != images).flatten(1).any(dim=1)
-    assert 0.26 < changed.float().mean() < 0.34
-
-
 def plain_hue(image, angle):
     """Pixel by pixel: to YIQ, turn the two colour differences, back."""
     to_yiq = np.array([[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]])
@@ -185,23 +156,9 @@ def test_hue():
         np.testing.assert_allclose(result, plain_hue(image, angle), atol=1e-5)
 
 
-def test_grey_removes_the_colour_of_some_images():
-    images = images_of((64, 3, 4, 5))
-    draws = torch.rand(len(images), generator=seeded())
-    for image, result, draw in zip(images, grey(images, seeded(), 0.4), draws, strict=True):
-        without = (0.299 * image[0] + 0.587 * image[1] + 0.114 * image[2]).expand(3, -1, -1)
-        torch.testing.assert_close(result, without if draw < 0.4 else image)
-
-
 def test_resized_crop_to_another_side():
     images = images_of((4, 3, 9, 9))
     whole = resized_crop(images, seeded(), scale=(1, 1), ratio=(1, 1), side=3)
-    torch.testing.assert_close(whole, images[:, :, 1::3, 1::3], rtol=1e-4, atol=1e-4)
-
-
-def test_resized_crop_to_another_height_and_width():
-    images = images_of((4, 3, 9, 15))
-    whole = resized_crop(images, seeded(), scale=(1, 1), ratio=(1, 1), side=(3, 5))
     torch.testing.assert_close(whole, images[:, :, 1::3, 1::3], rtol=1e-4, atol=1e-4)
 
 
@@ -233,13 +190,6 @@ def test_affine(shape):
         np.testing.assert_allclose(result, plain_affine(image, *given), atol=1e-4)
 
 
-def test_noise_is_as_strong_as_asked():
-    grey_images = torch.full((64, 1, 16, 16), 0.5)
-    noisy = noise(grey_images, seeded(), 0.1)
-    assert noisy.std().item() == pytest.approx(0.1, rel=0.03)
-    assert noisy.mean().item() == pytest.approx(0.5, abs=0.005)
-
-
 # ---------------------------------------------------------------- all of them
 
 
@@ -265,15 +215,6 @@ def test_the_seed_decides_and_the_global_generator_is_not_used(name):
     assert torch.equal(torch.get_rng_state(), state)
 
 
-@every_name
-def test_channels_last_images_give_the_same(name):
-    images = images_of(SHAPES[0])
-    last = images.contiguous(memory_format=torch.channels_last)
-    torch.testing.assert_close(
-        AUGMENTATIONS[name].function(last, seeded()), AUGMENTATIONS[name].function(images, seeded())
-    )
-
-
 @pytest.mark.usefixtures("gpu")
 @every_name
 def test_no_augmentation_waits_for_the_device(name):
@@ -288,14 +229,6 @@ def test_no_augmentation_waits_for_the_device(name):
 
 
 # ---------------------------------------------------------------- composition
-
-
-def test_composition_applies_one_after_the_other():
-    images, generator = images_of(SHAPES[0]), seeded()
-    expected = pad_and_crop(flip(images, generator), generator, 2)
-    for plan in (("flip", ("crop", {"pad": 2})), ["flip", ["crop", {"pad": 2}]]):  # as written, and read from JSON
-        assert torch.equal(Augment(plan)(images, seeded()), expected)
-    assert Augment()(images, seeded()) is images
 
 
 def test_unknown_names_and_settings_are_refused():
@@ -333,11 +266,6 @@ def test_vectors_and_bytes_are_refused(images):
         Augment(("flip",))(images, seeded())
 
 
-def test_a_name_must_be_text():
-    with pytest.raises(InputError, match=r"augment is \[\[3, \{\}\]\]: give a list of names"):
-        Augment([[3, {}]])
-
-
 # ---------------------------------------------------------------- custom augmentations
 
 
@@ -372,27 +300,6 @@ def test_a_registered_augmentation_is_used_in_training(registries):
         Settings(augment=(("invert", {"p": 1}),))
 
 
-PLUGIN = """
-from majority import register
-from majority.training.augment import Augmentation
-
-def darken(images, generator, factor=0.5):
-    return factor * images
-
-register(Augmentation("darken", darken, "darker images"))
-"""
-
-
-def test_a_plugin_file_can_add_an_augmentation(registries, tmp_path, monkeypatch):
-    with pytest.raises(InputError, match="no augmentation 'darken'"):
-        Settings(augment=("darken",))
-    (tmp_path / "plugin.py").write_text(PLUGIN)
-    monkeypatch.setenv(PLUGINS, str(tmp_path / "plugin.py"))
-    images = images_of(SHAPES[0])
-    assert torch.equal(Augment((("darken", {"factor": 0.25}),))(images, seeded()), 0.25 * images)
-    _LOADED.discard(str(tmp_path / "plugin.py"))
-
-
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
@@ -406,9 +313,3 @@ def test_a_wrong_augmentation_is_refused_before_training(registries, function, p
     register(Augmentation("wrong", function))
     with pytest.raises(InputError, match=f"augmentation wrong cannot take .*{problem}"):
         Settings(augment=("wrong",))
-
-
-@pytest.mark.parametrize("function", [None, torch.flip, lambda images: images])
-def test_an_augmentation_needs_a_function_of_images_and_a_generator(function):
-    with pytest.raises(InputError, match="augmentation 'wrong': give a Python function of images and a generator"):
-        Augmentation("wrong", function)

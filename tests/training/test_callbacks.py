@@ -56,12 +56,6 @@ def test_the_order_and_content_of_calls():
     assert figures <= fitted.history[0].keys()
 
 
-def test_callbacks_are_called_in_their_order():
-    calls = []
-    train(Recorder(calls, "first"), Recorder(calls, "second"), epochs=2)
-    assert calls == [(name, what) for what in ("start", 0, 1, "end") for name in ("first", "second")]
-
-
 def test_a_callback_gets_a_copy_of_the_record(tmp_path):
     class Spoil(Callback):
         def on_epoch_end(self, record):
@@ -97,16 +91,6 @@ def test_the_model_has_its_best_weights_when_the_training_ends():
     assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
-def test_callbacks_do_not_change_the_result():
-    class Draw(Callback):
-        def on_epoch_end(self, record):
-            torch.rand(3)
-            np.random.default_rng(0).random(3)
-
-    one, other = train()[0], train(Draw())[0]
-    assert all(torch.equal(value, other.state_dict()[name]) for name, value in one.state_dict().items())
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 def test_an_error_in_a_callback_ends_the_training_which_can_continue(tmp_path, error):
     class Fail(Callback):
@@ -125,23 +109,9 @@ def test_an_error_in_a_callback_ends_the_training_which_can_continue(tmp_path, e
     assert [record["epoch"] for _, record in recorder.calls[1:-1]] == [2, 3], "only the epochs of this call"
 
 
-def test_a_finished_training_is_only_started_and_ended(tmp_path):
-    train(folder=tmp_path)
-    recorder = Recorder()
-    train(recorder, folder=tmp_path)
-    assert [call[0] for call in recorder.calls] == ["start", "end"]
-    assert recorder.calls[0][2:] == (EPOCHS, EPOCHS)
-
-
 @pytest.mark.parametrize(("wrong", "named"), [(Recorder, "the class Recorder"), (print, "builtin_function")])
 def test_other_objects_are_refused(wrong, named):
     with pytest.raises(
         InputError, match=rf"callbacks holds {named}.*: give objects of subclasses of majority\.Callback"
     ):
         train(wrong)
-
-
-def test_callbacks_must_be_a_list():
-    model = build_model(TRAIN)
-    with pytest.raises(InputError, match=r"callbacks is \(Recorder\): give a list"):
-        fit(model, TRAIN, VAL, device="cpu", callbacks=Recorder())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from majority import Bags, Settings, build_model, fit, make_bags
+from majority import Settings, build_model, fit, make_bags
 from majority.training import steps
 from majority.training.augment import AUGMENTATIONS
 from majority.training.cuda_graphs import Captured, compiled, cudnn_benchmark, uncompiled
@@ -138,17 +138,6 @@ def test_captured_stages_of_census_on_ragged_bags_are_plain_ones(objective, monk
         torch.testing.assert_close(fast.state_dict()[name], value)
 
 
-def test_steps_on_ragged_bags_have_few_shapes(monkeypatch):
-    monkeypatch.setattr(steps, "Captured", Replayed)
-    sizes = np.random.default_rng(0).integers(1, 128, 400)
-    store = np.zeros((sizes.sum(), 2), np.float32)
-    train = Bags(store, np.arange(len(store)), np.concatenate([[0], np.cumsum(sizes)]), sizes % 3, ["a", "b", "c"])
-    run_captured(
-        build_model(train, "log-mean", "linear"), train, bags(4, seed=1)._with(store=store), Settings(epochs=10)
-    )
-    assert len(Replayed.made[-1].shapes) <= 4, "250 steps of 16 bags"
-
-
 def test_a_method_that_filling_would_change_is_not_captured_on_ragged_bags(monkeypatch):
     """It asks for the sizes of bags on the host, and instances attend to all others of their bag."""
     monkeypatch.setattr(steps, "Captured", Replayed)
@@ -172,21 +161,6 @@ def test_compiled_leaves_the_module_as_it_was():
     assert list(module.state_dict()) == names
 
 
-def test_ragged_validation_runs_uncompiled(monkeypatch):
-    used = []
-
-    def noted(model):
-        used.append(model)
-        return uncompiled(model)
-
-    monkeypatch.setattr(steps, "uncompiled", noted)
-    train, val = bags(), bags(4, seed=1)
-    ragged = val._with(offsets=np.array([0, 1, 8, 12, 16]))
-    for part in (val, ragged):
-        fit(build_model(train), train, part, Settings(epochs=1), device="cpu", title=None)
-        assert len(used) == (part is ragged)
-
-
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_the_cudnn_settings_of_the_caller_are_kept(monkeypatch, deterministic):
     theirs = {"enabled": False, "deterministic": deterministic, "allow_tf32": False, "benchmark": False}
@@ -196,15 +170,6 @@ def test_the_cudnn_settings_of_the_caller_are_kept(monkeypatch, deterministic):
         assert torch.backends.cudnn.benchmark is not deterministic, "the fastest algorithm may differ each time"
         assert {name: getattr(torch.backends.cudnn, name) for name in theirs} | {"benchmark": False} == theirs
     assert torch.backends.cudnn.benchmark is False
-
-
-@gpu
-def test_a_captured_function_replays_with_new_inputs_and_keeps_its_state():
-    total = torch.zeros(3, device="cuda")
-    add = Captured(total.add_, lambda: {"total": total})
-    add(torch.ones(3, device="cuda"))
-    add(torch.full((3,), 5.0, device="cuda"))
-    assert total.tolist() == [6.0, 6.0, 6.0]
 
 
 @gpu

@@ -1,18 +1,14 @@
 """Objectives other than the method's own loss: what they minimise, what they keep, and which labels they see."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
 
 from majority import Bags, Settings, build_model, evaluate, fit
-from majority.data.labels import BagLabels
 from majority.data.loader import BagLoader
 from majority.errors import InputError
 from majority.losses import BagOutput
 from majority.predict.evaluate import outputs
-from majority.training.augment import Augment
 from majority.training.contrastive import contrastive_losses, mixed_contrastive_losses
 from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill, instance_losses
 
@@ -92,18 +88,6 @@ def pretrained(bags, settings=PRETRAINING, folder=None, mixed=0.0, callbacks=())
     return model, fit(model, bags.one_per_instance(), None, settings, device="cpu", **options)
 
 
-def test_one_instance_alone_has_nothing_to_learn():
-    first, second = (torch.randn(1, 4, requires_grad=True) for _ in range(2))
-    for losses, _ in (
-        contrastive_losses(first, second, 0.2),
-        mixed_contrastive_losses(first, second, torch.tensor([0]), torch.tensor([0.3]), 0.2),
-    ):
-        first.grad = second.grad = None
-        losses.sum().backward()
-        assert losses.tolist() == [0.0]
-        assert first.grad.tolist() == second.grad.tolist() == [[0.0] * 4]
-
-
 @pytest.mark.parametrize("mixed", [0.0, 0.5])
 def test_contrastive_pretraining_lowers_its_loss_and_keeps_the_last_epoch(mixed):
     settings = Settings(epochs=12, batch_bags=16, learning_rate=3e-3, augment=VIEWS)
@@ -111,83 +95,6 @@ def test_contrastive_pretraining_lowers_its_loss_and_keeps_the_last_epoch(mixed)
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"] - 0.3
     assert (fitted.best_epoch, fitted.loss_name) == (11, "train_loss")
     assert "val_loss" not in fitted.history[0]
-
-
-def test_the_two_views_are_drawn_separately():
-    bags, seen = images(), []
-    model = build_model(bags, "log-mean", "cnn")
-    model.backbone.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-    (batch,) = BagLoader(bags.one_per_instance(), torch.device("cpu")).in_order(9_999)
-    augment = partial(Augment(VIEWS), generator=torch.default_generator)
-    Contrastive(model.backbone.out_features).losses(model, batch, augment)
-    first, second = seen[0].chunk(2)
-    assert (first != second).flatten(1).any(dim=1).all()
-
-
-@pytest.mark.parametrize("mixed", [0.0, 0.5])
-def test_pretraining_sees_no_labels(mixed):
-    bags = images()
-    rng = np.random.default_rng(5)
-    labels = BagLabels.of(rng.permutation(bags.labels), len(bags.classes))
-    scrambled = bags._with(instance_labels=rng.permutation(bags.instance_labels), bag_labels=labels)
-    one, other = (pretrained(each, mixed=mixed)[0].state_dict() for each in (bags, scrambled))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-
-
-@pytest.mark.parametrize("mixed", [0.0, 0.5])
-def test_interrupted_pretraining_ends_with_the_same_weights(mixed, tmp_path, stop_after):
-    bags = images()
-    whole, _ = pretrained(bags, folder=tmp_path / "whole", mixed=mixed)
-    with pytest.raises(KeyboardInterrupt):
-        pretrained(bags, folder=tmp_path / "stopped", mixed=mixed, callbacks=[stop_after(2)])
-    again, fitted = pretrained(bags, folder=tmp_path / "stopped", mixed=mixed)
-    assert fitted.epochs == 4
-    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
-
-
-def test_the_product_of_an_objective_is_validated_and_kept():
-    class Frozen(BagLoss):
-        """Keeps the model as it was before the first step."""
-
-        def __init__(self, model):
-            super().__init__()
-            self.kept = build_model(images(), "log-mean", "mlp").requires_grad_(False)
-            self.kept.load_state_dict(model.state_dict())
-
-        def model_to_keep(self, model):
-            return self.kept
-
-    bags = images()
-    model = build_model(bags, "log-mean", "mlp")
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    fitted = fit(model, bags, bags, Settings(epochs=3, batch_bags=2), device="cpu", objective=Frozen(model))
-    losses = {record["val_loss"] for record in fitted.history}
-    assert len(losses) == 1
-    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
-    assert all(torch.equal(model.state_dict()[name], value) for name, value in before.items())
-
-
-class Twice(torch.nn.Module):
-    """One layer under two names."""
-
-    def __init__(self):
-        super().__init__()
-        self.out_features = 3
-        self.first = self.second = torch.nn.Linear(3, 3)
-
-    def forward(self, x):
-        return self.second(self.first(x).relu())
-
-
-def test_a_shared_weight_is_averaged_once_per_step():
-    model = build_model(Bags.from_lists([np.eye(3, dtype=np.float32)] * 2, ["a", "b"]), "log-mean", Twice())
-    objective = Averaged(model, momentum=0.75)
-    for step in range(6):
-        with torch.no_grad():
-            model.backbone.first.bias.fill_(step)
-            model.head.classifier.bias.fill_(step)
-        objective.after_step(model)
-    assert objective.mean.backbone.first.bias[0] == objective.mean.head.classifier.bias[0] != 5
 
 
 def averaged(bags, folder=None, epochs=6, make=Averaged, callbacks=(), **options):
@@ -249,25 +156,6 @@ def test_the_mean_continues_after_an_interruption(tmp_path, stop_after, make):
     again, _, fitted = averaged(bags, tmp_path / "stopped", make=make)
     assert fitted.epochs == 6
     assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
-
-
-def test_distillation_keeps_its_last_epoch_even_if_a_checkpoint_has_a_better_one(tmp_path, monkeypatch, stop_after):
-    bags = images()
-    whole, _, _ = averaged(bags, make=Distill)
-    monkeypatch.setattr(Distill, "keeps_last", False)
-    with pytest.raises(KeyboardInterrupt):
-        averaged(bags, tmp_path, make=Distill, callbacks=[stop_after(3)])
-    monkeypatch.setattr(Distill, "keeps_last", True)
-    again, _, fitted = averaged(bags, tmp_path, make=Distill)
-    assert fitted.best_epoch == 5
-    assert all(torch.equal(again.state_dict()[name], value) for name, value in whole.state_dict().items())
-
-
-def test_averaged_training_sees_no_instance_labels():
-    bags = images(8)
-    scrambled = bags._with(instance_labels=np.random.default_rng(5).permutation(bags.instance_labels))
-    one, other = (averaged(each)[0].state_dict() for each in (bags, scrambled))
-    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_distillation_learns_soft_labels_and_no_bag_labels():
@@ -341,13 +229,6 @@ def test_wrong_soft_labels_are_refused(soft_labels, make, message):
     model = build_model(bags)
     with pytest.raises(InputError, match=message):
         fit(model, bags, bags, soft_labels=soft_labels, objective=make(model), device="cpu")
-
-
-def test_contrastive_learning_needs_single_instances():
-    bags = images()
-    model = build_model(bags)
-    with pytest.raises(InputError, match=r"Contrastive learns single instances: .*one_per_instance"):
-        fit(model, bags, None, objective=Contrastive(model.backbone.out_features), device="cpu")
 
 
 def test_views_of_another_size_are_refused_for_a_backbone_of_one_size():

@@ -61,18 +61,3 @@ def test_weights_without_a_gradient_stay():
     optimizer.step()
     assert torch.equal(unused, torch.ones(2, 3))
     assert not torch.equal(used, torch.ones(2, 3))
-
-
-def test_groups_have_their_own_settings_and_a_closure_computes_the_gradients():
-    weights = [nn.Parameter(torch.eye(3)) for _ in range(2)]
-    optimizer = Muon([{"params": [weights[0]], "lr": 0.1}, {"params": [weights[1]], "lr": 0.2}], weight_decay=0)
-
-    def closure():
-        loss = sum(weight.sum() for weight in weights)
-        loss.backward()
-        return loss
-
-    assert copy.deepcopy(optimizer).param_groups[1]["momentum"] == 0.95
-    assert optimizer.step(closure).item() == 6
-    far = [(weight.detach() - torch.eye(3)).norm() for weight in weights]
-    torch.testing.assert_close(far[1], 2 * far[0])

@@ -37,10 +37,6 @@ def test_the_stages_of_a_recipe_are_one_progress(majority, monkeypatch, tmp_path
     assert "stage 2 of 3: r0.5: 4 of 6 epochs · about 0:00:0" in lines[3]
 
 
-def test_a_short_training_prints_no_lines(majority, tmp_path):
-    assert "epochs ·" not in majority(*WORDS, "--out", tmp_path / "run")[2]
-
-
 def test_lines_are_a_minute_apart(monkeypatch, capsys):
     now = iter([0, 30, 60, 119, 120])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
@@ -51,15 +47,6 @@ def test_lines_are_a_minute_apart(monkeypatch, capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert first == "title: 2 of 9 epochs · about 0:03:30 left · loss 1.000"
     assert second == "title: 4 of 9 epochs · about 0:02:30 left · loss 1.000"
-
-
-def test_the_time_left_counts_only_the_epochs_of_this_call(monkeypatch, capsys):
-    now = iter([0, 100])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-    lines = progress.ProgressLines()
-    lines.on_fit_start("title", 50, 100)
-    lines.on_epoch_end({"epoch": 50, "train_loss": 1.0})
-    assert "51 of 100 epochs · about 1:21:40 left" in capsys.readouterr().err  # 49 times 100 seconds
 
 
 @pytest.fixture

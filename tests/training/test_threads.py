@@ -53,16 +53,3 @@ def test_overlapping_trainings_restore_the_number_when_the_last_one_ends():
     assert torch.get_num_threads() == 1, "the second still trains"
     second.__exit__(None, None, None)
     assert torch.get_num_threads() == 3
-
-
-@pytest.mark.usefixtures("three_threads")
-def test_threads_are_restored_after_an_error():
-    bags = Bags.from_lists([np.ones((2, 3))] * 4, ["a", "b"] * 2)
-
-    class Fail(Callback):
-        def on_epoch_end(self, record):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fit(build_model(bags, "count"), bags, bags, Settings(epochs=1), device="cpu", title=None, callbacks=[Fail()])
-    assert torch.get_num_threads() == 3

@@ -5,44 +5,39 @@ from __future__ import annotations
 import hashlib
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, count_noun
 from .background import add_background
-from .bag_folder import REQUIRED_ARRAYS, damaged_folder, read_bag_folder, write_bag_folder
-from .instance_labels import (
-    UNKNOWN,
-    as_instance_label_array,
-    concatenate_labels,
-    encode_instance_labels,
-    find_known,
-    none_if_unknown,
-    renumber,
+from .columns import (
+    Column,
+    as_array,
+    as_integers,
+    as_objects,
+    check_lengths,
+    check_one_value_per_bag,
+    group_rows,
+    is_sized,
+    offsets_of,
+    pack_arrays,
+    pack_column,
+    take,
 )
-from .labels import BagLabels, encode_bag_labels, text_or_numbers
-from .packing import check_bag_arrays, check_one_value_per_bag, group_rows, offsets_of
+from .instance_labels import UNKNOWN, encode_instance_labels, none_if_unknown, read_labels, renumber
+from .labels import encode_bag_labels
 from .splitting import group_split, indivisible, stratified_split
 from .stores import RowsOnDisk, Store, iterate_chunks, wrap_memmap
 from .validation import (
     LARGEST_FEATURE,
-    Column,
-    as_array,
-    as_integers,
-    as_sortable,
     as_weights,
     check_coordinates,
-    check_lengths,
     check_positions,
     check_store,
     find_non_finite,
-    is_sized,
 )
 from .winners import lead_of, voter_counts
-
-OPTIONAL_ARRAYS = ("coordinates", "groups", "names", "weights")
 
 
 class Bags:
@@ -93,7 +88,7 @@ class Bags:
         of_bags = {"labels": labels, "second labels": second_labels, "groups": groups, "names": names}
         check_lengths(of_bags, len(self.offsets) - 1, "bag")
         self.names = None if names is None else np.asarray([str(name) for name in names])
-        self.groups = None if groups is None else as_sortable(as_array(groups))
+        self.groups = None if groups is None else _as_sortable(as_array(groups))
         self.coordinates = None if coordinates is None else as_array(coordinates)
         of_instances = {"instance labels": instance_labels, "coordinates": coordinates, "weights": weights}
         check_lengths(of_instances, len(self.index), "instance")
@@ -129,22 +124,21 @@ class Bags:
         weights: Sequence[Column] | None = None,
     ) -> Bags:
         """Make bags from one array, tensor or frame per bag; likewise for instance labels, coordinates and weights."""
-        arrays = [as_array(bag) for bag in instances]
-        of_bags = {"instance labels": instance_labels, "coordinates": coordinates, "weights": weights}
-        check_bag_arrays(arrays, names, of_bags)
-        offsets = offsets_of([len(array) for array in arrays])
+        if names is not None and not is_sized(names):
+            raise InputError(f"names: {names!r} is not a list: give one name per bag")
+        store, offsets = pack_arrays(instances, names)
         return cls(
-            np.concatenate(arrays),
-            np.arange(offsets[-1]),
+            store,
+            np.arange(len(store)),
             offsets,
             labels,
             classes,
             second_labels=second_labels,
-            instance_labels=None if instance_labels is None else concatenate_labels(instance_labels),
-            coordinates=None if coordinates is None else np.concatenate([as_array(bag) for bag in coordinates]),
+            instance_labels=pack_column("instance labels", instance_labels, offsets, as_objects),
+            coordinates=pack_column("coordinates", coordinates, offsets),
             groups=groups,
             names=names,
-            weights=None if weights is None else np.concatenate([as_array(bag) for bag in weights]),
+            weights=pack_column("weights", weights, offsets),
         )
 
     @classmethod
@@ -173,19 +167,21 @@ class Bags:
         columns = {"labels": labels, "second labels": second_labels, "instance labels": instance_labels}
         columns |= {"groups": groups, "coordinates": coordinates, "weights": weights}
         check_lengths({**columns, "instances": store}, len(ids), "bag id")
-        winners = text_or_numbers(*find_known(labels))
-        seconds = None if second_labels is None else text_or_numbers(*find_known(second_labels))
+        winners = read_labels(labels)[1]
+        seconds = None if second_labels is None else read_labels(second_labels)[1]
         group_column = None if groups is None else as_array(groups)
-        check_one_value_per_bag({"label": winners, "second label": seconds, "group": group_column}, ids, rows)
+        for what, values in {"label": winners, "second label": seconds, "group": group_column}.items():
+            check_one_value_per_bag(what, values, ids, rows)
+        of_instances = None if instance_labels is None else read_labels(instance_labels)[1]
         return cls(
             store,
             rows.index,
             rows.offsets,
             winners[rows.first_rows],
             classes,
-            second_labels=_take(seconds, rows.first_rows),
-            instance_labels=None if instance_labels is None else as_instance_label_array(instance_labels)[rows.index],
-            groups=_take(group_column, rows.first_rows),
+            second_labels=take(seconds, rows.first_rows),
+            instance_labels=take(of_instances, rows.index),
+            groups=take(group_column, rows.first_rows),
             coordinates=None if coordinates is None else as_array(coordinates)[rows.index],
             names=rows.names,
             weights=None if weights is None else as_array(weights)[rows.index],
@@ -430,12 +426,12 @@ class Bags:
             index=self.index[positions],
             offsets=offsets_of(self.sizes[numbers]),
             bag_labels=self.bag_labels.take(numbers),
-            instance_labels=none_if_unknown(_take(self.instance_labels, positions)),
-            training_labels=none_if_unknown(_take(self.training_labels, positions)),
-            groups=_take(self.groups, numbers),
-            coordinates=_take(self.coordinates, positions),
-            names=_take(self.names, numbers),
-            weights=_take(self.weights, positions),
+            instance_labels=none_if_unknown(take(self.instance_labels, positions)),
+            training_labels=none_if_unknown(take(self.training_labels, positions)),
+            groups=take(self.groups, numbers),
+            coordinates=take(self.coordinates, positions),
+            names=take(self.names, numbers),
+            weights=take(self.weights, positions),
         )
 
     def one_per_instance(self) -> Bags:
@@ -479,35 +475,6 @@ class Bags:
             raise indivisible(shares / shares.sum(), strata, self.groups, names)
         return parts
 
-    # ------------------------------------------------------------------ files
-
-    def save(self, folder: str | Path) -> Path:
-        """Write a folder of .npy files and one bags.json (no pickle) with all instances that are in a bag."""
-        used, index = np.unique(self.index, return_inverse=True)
-        arrays = {name: getattr(self, name) for name in ("offsets", "instance_labels", *OPTIONAL_ARRAYS)}
-        arrays |= {"labels": self.bag_labels.allowed, "runners_up": self.bag_labels.runner_up}
-        facts: dict[str, Any] = {"classes": self.classes, "true_classes": self.true_classes}
-        if self.background is not None:
-            facts["background"] = self.classes[self.background]
-        return write_bag_folder(folder, self.store, used, {"index": index, **arrays}, facts)
-
-    @classmethod
-    def load(cls, folder: str | Path, in_place: bool = False) -> Bags:
-        """Read what `save` wrote. With `in_place` the store stays on disk and is read on demand."""
-        arrays, facts = read_bag_folder(folder, in_place)
-        optional = {name: arrays[name] for name in OPTIONAL_ARRAYS if name in arrays}
-        try:
-            store, index, offsets, labels = (arrays[name] for name in REQUIRED_ARRAYS)
-            no_labels = np.full(len(offsets) - 1, UNKNOWN)
-            bags = cls(store, index, offsets, no_labels, facts.classes, **optional)
-            shape = (len(bags), len(bags.classes))
-            bags = bags._with(bag_labels=BagLabels.from_file(labels, arrays.get("runners_up"), shape))
-            if "instance_labels" in arrays:
-                bags = bags._with_instance_labels(arrays["instance_labels"], facts.true_classes)
-            return bags if facts.background is None else bags.with_background(facts.background)
-        except (ValueError, TypeError, IndexError) as error:  # of arrays with a wrong shape or dtype
-            raise damaged_folder(folder, error) from error
-
     def _with_instance_labels(self, instance_labels: np.ndarray, true_classes: tuple[str, ...]) -> Bags:
         check_lengths({"instance labels": instance_labels}, len(self.index), "instance")
         codes, _ = encode_instance_labels(instance_labels, true_classes, True, self.describe_instance)
@@ -521,8 +488,10 @@ class Bags:
         return other
 
 
-def _take(values: np.ndarray | None, which: np.ndarray) -> np.ndarray | None:
-    return None if values is None else values[which]
+def _as_sortable(names: np.ndarray) -> np.ndarray:
+    """Return names as text if they mix text and numbers, which have no common order."""
+    mixed = names.dtype == object and names.ndim > 0 and len({isinstance(name, str) for name in names}) > 1
+    return names.astype(str) if mixed else names
 
 
 def check_not_only_together(bags: Bags) -> None:

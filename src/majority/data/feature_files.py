@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..files import check_expansion
+from .columns import as_array
 
 H5_SUFFIXES = (".h5", ".hdf5")
 SUFFIXES = (".npy", ".npz", *H5_SUFFIXES, ".pt", ".pth")
@@ -61,16 +63,8 @@ def inspect_feature_file(path: str | Path) -> FeatureFile:
     if not path.is_file():
         what = "is not a regular file" if path.exists() else "does not exist"
         raise FeatureFileError(path, what, "correct its name or leave it out")
-    if lower_suffix(path) == ".npy":
-        with wrap_read_errors(path):
-            mapped = np.load(path, mmap_mode="r", allow_pickle=False)
-        in_place = isinstance(mapped, np.memmap) and mapped.flags.c_contiguous
-        return _checked_file(path, mapped, None, mapped.offset if in_place else None)
-    if lower_suffix(path) in H5_SUFFIXES:
-        with open_h5(path) as file:
-            return _checked_file(path, file["features"], file.get("coords"))
-    arrays = read_whole(path)
-    return _checked_file(path, arrays["features"], arrays.get("coords"))
+    with open_arrays(path) as arrays:
+        return _checked_file(path, arrays["features"], arrays.get("coords"))
 
 
 def check_compatible(file: FeatureFile, first: FeatureFile) -> None:
@@ -82,28 +76,57 @@ def check_compatible(file: FeatureFile, first: FeatureFile) -> None:
         raise FeatureFileError(file.path, what, "convert all files to one dtype")
 
 
-def read_whole(path: Path) -> dict[str, np.ndarray]:
-    """Read `features`, and `coords` if the file has them, of a file that cannot be read in place."""
+@contextmanager
+def open_arrays(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield `features`, and `coords` if the file has them. Those of `.npy` and `.h5` files are not in memory."""
     with wrap_read_errors(path):
-        if lower_suffix(path) == ".npy":
-            return {"features": np.load(path, allow_pickle=False)}
-        if lower_suffix(path) == ".npz":
+        suffix = lower_suffix(path)
+        if suffix == ".npy":
+            yield {"features": np.load(path, mmap_mode="r", allow_pickle=False)}
+        elif suffix == ".npz":
             _check_archive(path)
             with np.load(path, allow_pickle=False) as archive:
                 arrays = {name: archive[key] for name, key in _find_keys(path, archive.files).items()}
-                if not all(isinstance(array, np.ndarray) for array in arrays.values()):
-                    raise FeatureFileError(path, "holds something that is not an array", "save it with numpy.savez")
-                return arrays
-        import torch
+            if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+                raise FeatureFileError(path, "holds something that is not an array", "save it with numpy.savez")
+            yield arrays
+        elif suffix in H5_SUFFIXES:
+            with _import_h5py(path).File(path, "r") as file:
+                datasets = [name for name in file if _is_own_dataset(file, name)]
+                found = {name: file[name] for name in _find_keys(path, datasets, any_single_name=False)}
+                for dataset in found.values():
+                    check_expansion(path, dataset.size * dataset.dtype.itemsize)
+                yield found
+        else:
+            yield _read_tensors(path)
 
-        if zipfile.is_zipfile(path):  # else the format of old versions, whose numbers are in the file as they are
-            _check_archive(path)
+
+def _import_h5py(path: Path) -> Any:
+    try:
+        import h5py
+    except ImportError:
+        what, cure = "needs the package h5py, which is not installed", "pip install h5py"
+        raise MissingPackageError(path, what, cure) from None
+    return h5py
+
+
+def _read_tensors(path: Path) -> dict[str, np.ndarray]:
+    import torch
+
+    if zipfile.is_zipfile(path):  # else the format of old versions, whose numbers are in the file as they are
+        _check_archive(path)
+    with warnings.catch_warnings(action="ignore"):  # of old formats
         content = torch.load(path, map_location="cpu", weights_only=True)
-        content = {"features": content} if isinstance(content, torch.Tensor) else content
-        if not isinstance(content, dict):
-            what, cure = f"holds a {type(content).__name__}", "save a tensor (n, d) or a dict with 'features'"
-            raise FeatureFileError(path, what, cure)
-        return {name: _as_array(path, content[key]) for name, key in _find_keys(path, list(content)).items()}
+    content = {"features": content} if isinstance(content, torch.Tensor) else content
+    if not isinstance(content, dict):
+        what, cure = f"holds a {type(content).__name__}", "save a tensor (n, d) or a dict with 'features'"
+        raise FeatureFileError(path, what, cure)
+    arrays = {}
+    for name, key in _find_keys(path, list(content)).items():
+        tensor = torch.as_tensor(content[key]).detach()  # features may have been saved with their gradient
+        check_expansion(path, 4 * tensor.numel())  # strides may repeat a few numbers
+        arrays[name] = as_array(tensor)
+    return arrays
 
 
 @contextmanager
@@ -119,21 +142,6 @@ def wrap_read_errors(path: Path) -> Iterator[None]:
     except Exception as error:
         reason = f"damaged, or no {path.suffix} file of plain numbers: {type(error).__name__}"
         raise FeatureFileError(path, f"cannot be read ({reason})", "write the file again or leave it out") from error
-
-
-@contextmanager
-def open_h5(path: Path) -> Iterator[Any]:
-    """Yield the open h5py.File, which has `features`."""
-    try:
-        import h5py
-    except ImportError:
-        what, cure = "needs the package h5py, which is not installed", "pip install h5py"
-        raise MissingPackageError(path, what, cure) from None
-    with wrap_read_errors(path), h5py.File(path, "r") as file:
-        datasets = [name for name in file if _is_own_dataset(file, name)]
-        for name in _find_keys(path, datasets, any_single_name=False):
-            check_expansion(path, file[name].size * file[name].dtype.itemsize)
-        yield file
 
 
 def _is_own_dataset(file: Any, name: str) -> bool:
@@ -166,16 +174,7 @@ def _check_archive(path: Path) -> None:
         check_expansion(path, sum(member.file_size for member in archive.infolist()))
 
 
-def _as_array(path: Path, tensor: Any) -> np.ndarray:
-    import torch
-
-    tensor = torch.as_tensor(tensor).detach()  # features may have been saved with their gradient
-    check_expansion(path, 4 * tensor.numel())  # strides may repeat a few numbers
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()  # numpy has no bfloat16
-
-
-def _checked_file(path: Path, features: Any, coordinates: Any, offset: int | None = None) -> FeatureFile:
-    """`features` and `coordinates` are arrays or h5py datasets."""
+def _checked_file(path: Path, features: Any, coordinates: Any) -> FeatureFile:
     shape, dtype = features.shape, features.dtype
     if 0 in shape:
         raise FeatureFileError(path, f"is empty (features of shape {shape})", "fill it or leave it out")
@@ -193,4 +192,5 @@ def _checked_file(path: Path, features: Any, coordinates: Any, offset: int | Non
         what = f"has {shape[0]} rows and coords of shape {coordinates.shape}"
         raise FeatureFileError(path, what, "save one (x, y) per row")
     copied = None if coordinates is None else np.array(coordinates)  # a view of a tensor would keep the file in memory
+    offset = features.offset if isinstance(features, np.memmap) and features.flags.c_contiguous else None
     return FeatureFile(path, int(shape[0]), int(shape[1]), np.dtype(dtype), copied, offset)

@@ -1,7 +1,8 @@
-"""True classes of instances, for evaluation only: which are known, and their numbers.
+"""Labels as users write them, as class numbers.
 
-The number of an instance's class is its position in `true_classes`: first the classes that bags can have as their
-label, then those that only instances have. A classifier cannot predict the latter.
+The true classes of instances are for evaluation only. The number of an instance's class is its position in
+`true_classes`: first the classes that bags can have as their label, then those that only instances have. A classifier
+cannot predict the latter.
 """
 
 from __future__ import annotations
@@ -11,23 +12,71 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..errors import InputError
-from .validation import Column, as_array, as_label_column, encode_labels
+from .columns import Column, as_objects
 
 UNKNOWN = -1
 
 
-def as_instance_label_array(labels: Column) -> np.ndarray:
-    """Return an array in which missing values differ from the text 'nan'."""
-    column = as_array(labels)
-    from_list = column.dtype.kind == "U" and not hasattr(labels, "dtype")
-    return np.array(labels, dtype=object) if from_list else column
+def read_labels(labels: Column) -> tuple[np.ndarray, np.ndarray]:
+    """Which labels are known (n,), and all of them: integers, UNKNOWN if missing, or texts (objects), "" if missing.
+
+    None, NaN and "" are missing.
+
+    >>> known, values = read_labels([7, None, 9.0])
+    >>> known.tolist(), values.tolist(), read_labels(["a", float("nan"), 1])[1].tolist()
+    ([True, False, True], [7, -1, 9], ['a', '', '1'])
+    """
+    column = as_objects(labels)
+    if column.ndim != 1:
+        raise InputError(f"labels have shape {column.shape}: give a 1D array, e.g. y.ravel()")
+    if column.dtype.kind in "iu":
+        return np.ones(len(column), bool), column.astype(np.int64)
+    if column.dtype.kind not in "UOf":
+        raise InputError(f"labels have dtype {column.dtype}: give class names (text) or class numbers (integers)")
+    import pandas as pd
+
+    series = pd.Series(column, dtype=None if column.dtype.kind == "f" else object)
+    known = (series.notna() & (series != "")).to_numpy()
+    found = series[known].convert_dtypes()  # pandas turns integers with missing values into floats
+    if pd.api.types.is_integer_dtype(found):
+        numbers = np.full(len(column), UNKNOWN)
+        numbers[known] = found.to_numpy(np.int64)
+        return known, numbers
+    odd = [label for label in found.unique() if not isinstance(label, str | int | np.integer)]
+    if odd:
+        raise InputError(f"labels hold {odd[0]}: give every bag and instance a class name or a class number")
+    texts = np.full(len(column), "", object)
+    texts[known] = [str(label) for label in found]
+    return known, texts
 
 
-def concatenate_labels(labels_per_bag: Sequence[Column]) -> np.ndarray:
-    """Return the labels of several bags in one column."""
-    columns = [as_instance_label_array(labels) for labels in labels_per_bag]
-    same_kind = len({column.dtype.kind for column in columns}) == 1
-    return np.concatenate(columns if same_kind else [column.astype(object) for column in columns])
+def encode_labels(labels: Column, classes: Sequence[str], describe: Callable[[int], str]) -> np.ndarray:
+    """Turn class names or class numbers into checked class numbers. `describe` names the place of a wrong label."""
+    repeated = [name for i, name in enumerate(classes) if name in classes[:i]]
+    if repeated:
+        raise InputError(f"class {repeated[0]} is named twice: give every class a different name")
+    _, values = read_labels(labels)
+    codes = values
+    if values.dtype == object:
+        number = {name: i for i, name in enumerate(classes)}
+        codes = np.array([number.get(name, UNKNOWN) for name in values.tolist()], dtype=np.int64)
+    wrong = np.flatnonzero((codes < 0) | (codes >= len(classes)))
+    if len(wrong):
+        known = ", ".join(classes[:10]) + (", ..." if len(classes) > 10 else "")
+        raise InputError(
+            f"{describe(int(wrong[0]))} has label {values[wrong[0]]}, outside the {len(classes)} classes ({known}): "
+            "correct the label or add its class"
+        )
+    return codes
+
+
+def encode_known(
+    known: np.ndarray, values: np.ndarray, classes: tuple[str, ...], describe: Callable[[int], str]
+) -> np.ndarray:
+    """The checked class numbers of the labels that are known, UNKNOWN elsewhere."""
+    codes, positions = np.full(len(values), UNKNOWN), np.flatnonzero(known)
+    codes[positions] = encode_labels(values[positions], classes, lambda i: describe(int(positions[i])))
+    return codes
 
 
 def encode_instance_labels(
@@ -35,27 +84,21 @@ def encode_instance_labels(
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
     """Return the numbers (n,), or None if no instance's class is known, and the true classes.
 
-    Empty text, None and NaN are unknown. Integers are class numbers if `numbers` is set, else names; -1 is unknown
-    too, unless a class has that name.
+    Integers are class numbers if `numbers` is set, else names; -1 is unknown too, unless a class has that name.
 
     >>> encode_instance_labels(["dog", "", "cow", "cat"], ("cat", "dog"), False, str)
     (array([ 1, -1,  2,  0]), ('cat', 'dog', 'cow'))
     """
-    known, values = find_known(labels)
-    integers = values.dtype.kind in "iu"
+    known, values = read_labels(labels)
+    integers = values.dtype != object
     if integers and (numbers or str(UNKNOWN) not in classes):
         known = known & (values != UNKNOWN)
     if not known.any():
         return None, classes
-    codes = np.full(len(values), UNKNOWN, np.int64)
     if integers and numbers:
-        positions = np.flatnonzero(known)
-        codes[known] = encode_labels(values[known], classes, lambda i: describe(int(positions[i])))
-        return codes, classes
-    import pandas as pd
-
-    which, found = pd.factorize(values[known])
-    names = _as_classes_are_written([str(name) for name in found], classes)
+        return encode_known(known, values, classes, describe), classes
+    found, which = np.unique(values[known], return_inverse=True)
+    names = _as_classes_are_written([str(name) for name in found.tolist()], classes)
     further = sorted(set(names) - set(classes))
     if not set(names) & set(classes) and len(further) > 1:  # a single name may be the background's
         shown = [", ".join(some[:5]) + (", ..." if len(some) > 5 else "") for some in (further, classes)]
@@ -64,6 +107,7 @@ def encode_instance_labels(
             "names for both, or leave out the labels of instances"
         )
     true_classes = (*classes, *further)
+    codes = np.full(len(values), UNKNOWN)
     codes[known] = np.array([true_classes.index(name) for name in names])[which]
     return codes, true_classes
 
@@ -88,22 +132,3 @@ def renumber(codes: np.ndarray | None, before: tuple[str, ...], after: tuple[str
     if codes is None or before == after[: len(before)]:
         return codes
     return np.array([*(after.index(name) for name in before), UNKNOWN])[codes]  # index -1, the last, is UNKNOWN
-
-
-def find_known(labels: Column) -> tuple[np.ndarray, np.ndarray]:
-    """Return which labels are known (n,), and all labels as integers, text or objects (n,)."""
-    column = as_instance_label_array(labels)
-    if column.ndim == 1 and column.dtype.kind in "Of":
-        import pandas as pd
-
-        series = pd.Series(column)
-        known = (series.notna() & (series != "")).to_numpy()
-        found = series[known].convert_dtypes()  # pandas turns integers with missing values into floats
-        if not pd.api.types.is_integer_dtype(found):
-            as_label_column(found.to_numpy())  # raises if a label is neither text nor an integer
-            return known, column.astype(object)
-        column = np.full(len(series), UNKNOWN, np.int64)
-        column[known] = found.to_numpy(np.int64)
-        return known, column
-    column = as_label_column(column)
-    return (column != "") if column.dtype.kind == "U" else np.ones(len(column), bool), column

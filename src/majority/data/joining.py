@@ -8,9 +8,9 @@ import numpy as np
 
 from ..errors import InputError
 from .bags import Bags
+from .columns import offsets_of
 from .instance_labels import UNKNOWN, none_if_unknown
 from .labels import join_labels
-from .packing import offsets_of
 
 
 def join(parts: Sequence[Bags]) -> Bags:

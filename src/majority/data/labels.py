@@ -10,22 +10,20 @@ A label names the winner, the most common class of the bag. It may also say less
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import InputError, count_noun
-from .instance_labels import UNKNOWN, find_known
-from .validation import Column, as_sortable, encode_labels
+from .columns import Column
+from .instance_labels import UNKNOWN, encode_known, encode_labels, read_labels
 
 SEPARATOR = "|"  # between the names of classes one of which has won
 WINNER, SEVERAL, RUNNER_UP = "winner", "several", "runner-up"  # what a label may name
 KINDS = (WINNER, SEVERAL, RUNNER_UP)
 
 
-@dataclass(frozen=True, eq=False)
 class BagLabels:
     """The labels of b bags: which classes each allows to have won, and which it names as the runner-up.
 
@@ -34,74 +32,52 @@ class BagLabels:
     ([True, True, False], {'runner-up'}, [False, True, False])
     """
 
-    allowed: np.ndarray  # (b, C) the classes that may have won: one, several, or none in a bag without a label
-    runner_up: np.ndarray | None = None  # (b, C) at most one class per bag; None: no label names a runner-up
+    def __init__(self, allowed: np.ndarray, seconds: ArrayLike | None = None):
+        self.allowed = allowed  # (b, C) the classes that may have won: one, several, or none in a bag without a label
+        self.seconds = np.full(len(allowed), UNKNOWN) if seconds is None else np.asarray(seconds)  # (b,) runners-up
 
     @classmethod
     def of(cls, winners: ArrayLike, n_classes: int, seconds: ArrayLike | None = None) -> BagLabels:
         """(b,) winners and (b,) runners-up, UNKNOWN where there is none."""
-        masks = np.eye(n_classes + 1, n_classes, dtype=bool)  # the last row stands for UNKNOWN
-        return cls(masks[np.asarray(winners)], None if seconds is None else masks[np.asarray(seconds)])._reduced()
-
-    def _reduced(self) -> BagLabels:
-        """The same labels; without the runners-up if no label names one."""
-        empty = self.runner_up is not None and not self.runner_up.any()
-        return BagLabels(self.allowed) if empty else self
-
-    def _each(self, change: Callable[[np.ndarray], np.ndarray]) -> BagLabels:
-        return BagLabels(change(self.allowed), None if self.runner_up is None else change(self.runner_up))._reduced()
-
-    @classmethod
-    def from_file(cls, allowed: np.ndarray, runner_up: np.ndarray | None, shape: tuple[int, int]) -> BagLabels:
-        """The masks as they were read: a label with a runner-up names one winner, another class."""
-        for mask in (allowed, *(() if runner_up is None else (runner_up,))):
-            if mask.shape != shape or mask.dtype != bool:
-                raise InputError(
-                    f"a mask of labels has shape {mask.shape} and dtype {mask.dtype}, not {shape} and bool"
-                )
-        labels = cls(allowed, runner_up)
-        if runner_up is not None:
-            ranked = runner_up.any(axis=1)
-            if (runner_up & allowed).any() or runner_up.sum(axis=1).max() > 1 or not labels.named[ranked].all():
-                raise InputError("a runner-up contradicts its label")
-        return labels._reduced()
+        return cls(_masks(np.asarray(winners), n_classes), seconds)
 
     def __len__(self) -> int:
         return len(self.allowed)
 
+    # ------------------------------------------------------------------ other labels
+
     def take(self, bags: np.ndarray) -> BagLabels:
         """The labels of these bags (numbers or a mask)."""
-        return self._each(lambda mask: mask[bags])
+        return BagLabels(self.allowed[bags], self.seconds[bags])
 
     def masked(self, bags: np.ndarray) -> BagLabels:
         """The same labels, but only of the bags of this mask; the others have none."""
-        return self._each(lambda mask: mask & bags[:, None])
+        return BagLabels(self.allowed & bags[:, None], np.where(bags, self.seconds, UNKNOWN))
 
     def without_class(self, number: int) -> BagLabels:
         """The same labels if this class, which no label names, is left out."""
-        return self._each(lambda mask: np.delete(mask, number, axis=1))
+        return BagLabels(np.delete(self.allowed, number, axis=1), self.seconds - (self.seconds > number))
 
     def with_classes(self, n_classes: int) -> BagLabels:
         """The same labels if there are more classes, after those that there are."""
-        return self._each(lambda mask: np.pad(mask, ((0, 0), (0, n_classes - mask.shape[1]))))
+        return BagLabels(np.pad(self.allowed, ((0, 0), (0, n_classes - self.allowed.shape[1]))), self.seconds)
 
     def with_others(self, bags: np.ndarray, others: BagLabels) -> BagLabels:
-        """The same labels, with those of the bags with these numbers replaced by others, which name no runner-up."""
-        allowed, runner_up = self.allowed.copy(), None if self.runner_up is None else self.runner_up.copy()
-        allowed[bags] = others.allowed
-        if runner_up is not None:
-            runner_up[bags] = False
-        return BagLabels(allowed, runner_up)._reduced()
+        """The same labels, with those of the bags with these numbers replaced by others."""
+        allowed, seconds = self.allowed.copy(), self.seconds.copy()
+        allowed[bags], seconds[bags] = others.allowed, others.seconds
+        return BagLabels(allowed, seconds)
+
+    # ------------------------------------------------------------------ what they say of each bag
 
     @cached_property
     def winners(self) -> np.ndarray:  # (b,) UNKNOWN if the label does not name exactly one class
         return np.where(self.allowed.sum(axis=1) == 1, self.allowed.argmax(axis=1), UNKNOWN)
 
     @cached_property
-    def seconds(self) -> np.ndarray:  # (b,) the runner-up; UNKNOWN if it is not given
-        if self.runner_up is None:
-            return np.full(len(self), UNKNOWN)
-        return np.where(self.runner_up.any(axis=1), self.runner_up.argmax(axis=1), UNKNOWN)
+    def runner_up(self) -> np.ndarray | None:  # (b, C) at most one class per bag; None: no label names a runner-up
+        ranked = (self.seconds != UNKNOWN).any()
+        return _masks(self.seconds, self.allowed.shape[1]) if ranked else None
 
     @property
     def named(self) -> np.ndarray:  # (b,) whether the label names exactly one class
@@ -114,6 +90,38 @@ class BagLabels:
     @property
     def several(self) -> np.ndarray:  # (b,) whether the label names several classes
         return self.known & ~self.named
+
+    @property
+    def strata(self) -> np.ndarray:  # (b,)
+        """One number per bag, by which bags are divided evenly: the first class that its label allows, or C."""
+        return np.where(self.known, self.allowed.argmax(axis=1), self.allowed.shape[1])
+
+    def allows(self, predicted: np.ndarray) -> np.ndarray:  # (b,) -> (b,)
+        """Whether each label allows the predicted winner; False in bags without a label."""
+        return np.asarray(self.allowed[np.arange(len(self)), predicted])
+
+    def names_class(self, number: int) -> np.ndarray:  # (b,) whether the label names this class
+        return np.asarray(self.allowed[:, number : number + 1].any(axis=1) | (self.seconds == number))
+
+    def ranks(self, number: int) -> np.ndarray:  # (b,)
+        """Whether this class is the only winner by the label, or the runner-up."""
+        return np.asarray((self.winners == number) | (self.seconds == number))
+
+    def log_probs(self, log_probs: np.ndarray) -> np.ndarray:  # (b, C) -> (b,)
+        """The log-probability of what each label says of the winner; every bag needs a label."""
+        return np.asarray(np.logaddexp.reduce(np.where(self.allowed, log_probs, -np.inf), axis=1))
+
+    def texts(self, classes: Sequence[str]) -> list[str]:
+        """The labels as they are written in a table."""
+        return [
+            SEPARATOR.join(classes[number] for number in np.flatnonzero(allowed).tolist()) for allowed in self.allowed
+        ]
+
+    def second_texts(self, classes: Sequence[str]) -> list[str]:
+        """The runners-up as they are written in a table."""
+        return ["" if number == UNKNOWN else classes[number] for number in self.seconds.tolist()]
+
+    # ------------------------------------------------------------------ what they say together
 
     @property
     def kinds(self) -> set[str]:
@@ -131,34 +139,12 @@ class BagLabels:
 
     @property
     def second_counts(self) -> np.ndarray:  # (C,) bags whose label names this class as the runner-up
-        return np.zeros(self.allowed.shape[1], np.int64) if self.runner_up is None else self.runner_up.sum(axis=0)
-
-    @property
-    def strata(self) -> np.ndarray:  # (b,)
-        """One number per bag, by which bags are divided evenly: the first class that its label allows, or C."""
-        return np.where(self.known, self.allowed.argmax(axis=1), self.allowed.shape[1])
-
-    def allows(self, predicted: np.ndarray) -> np.ndarray:  # (b,) -> (b,)
-        """Whether each label allows the predicted winner; False in bags without a label."""
-        return np.asarray(self.allowed[np.arange(len(self)), predicted])
+        return np.bincount(self.seconds[self.seconds != UNKNOWN], minlength=self.allowed.shape[1])
 
     def most_frequent(self) -> float:
         """The share of labelled bags that is right if one class is always predicted."""
         known = self.known
         return float(self.allowed[known].sum(axis=0).max() / known.sum())
-
-    def log_probs(self, log_probs: np.ndarray) -> np.ndarray:  # (b, C) -> (b,)
-        """The log-probability of what each label says of the winner; every bag needs a label."""
-        return np.asarray(np.logaddexp.reduce(np.where(self.allowed, log_probs, -np.inf), axis=1))
-
-    def names_class(self, number: int) -> np.ndarray:  # (b,) whether the label names this class
-        if number >= self.allowed.shape[1]:
-            return np.zeros(len(self), bool)
-        return np.asarray(self.allowed[:, number] | (self.seconds == number))
-
-    def ranks(self, number: int) -> np.ndarray:  # (b,)
-        """Whether this class is the only winner by the label, or the runner-up."""
-        return np.asarray((self.winners == number) | (self.seconds == number))
 
     def named_classes(self) -> set[int]:
         """The classes that are the only winner, or the runner-up, of some bag."""
@@ -167,17 +153,6 @@ class BagLabels:
     def classes_only_together(self) -> list[int]:
         """The classes that are only named together with others."""
         return sorted({*np.flatnonzero(self.allowed.any(axis=0)).tolist()} - self.named_classes())
-
-    def texts(self, classes: Sequence[str]) -> list[str]:
-        """The labels as they are written in a table."""
-        texts = _names_of(self.winners, classes)
-        for bag in np.flatnonzero(self.several).tolist():
-            texts[bag] = SEPARATOR.join(classes[number] for number in np.flatnonzero(self.allowed[bag]).tolist())
-        return texts
-
-    def second_texts(self, classes: Sequence[str]) -> list[str]:
-        """The runners-up as they are written in a table."""
-        return _names_of(self.seconds, classes)
 
     def describe_other_kinds(self) -> str:
         """How many bags have a label that says less or more than the winner; empty if none has, or no bag has a label.
@@ -195,15 +170,15 @@ class BagLabels:
         return [self.allowed] if self.runner_up is None else [self.allowed, self.runner_up]
 
 
+def _masks(numbers: np.ndarray, n_classes: int) -> np.ndarray:  # (b,) -> (b, C)
+    return np.eye(n_classes + 1, n_classes, dtype=bool)[numbers]  # the last row stands for UNKNOWN
+
+
 def join_labels(labels: Sequence[BagLabels]) -> BagLabels:
     """The labels of several bags, one after the other."""
-    none = [np.zeros_like(some.allowed) if some.runner_up is None else some.runner_up for some in labels]
-    return BagLabels(np.concatenate([some.allowed for some in labels]), np.concatenate(none))._reduced()
-
-
-def _names_of(numbers: np.ndarray, classes: Sequence[str]) -> list[str]:
-    names: list[str] = np.array([*classes, ""], object)[numbers].tolist()  # the last one stands for UNKNOWN
-    return names
+    return BagLabels(
+        np.concatenate([some.allowed for some in labels]), np.concatenate([some.seconds for some in labels])
+    )
 
 
 def describe_kinds(several: int, ranked: int, without: int) -> str:
@@ -211,6 +186,9 @@ def describe_kinds(several: int, ranked: int, without: int) -> str:
     counts = {f"with one of several labels (a{SEPARATOR}b)": several, "with a runner-up": ranked}
     counts["without a label"] = without
     return ", ".join(f"{count_noun(count, 'bag')} {what}" for what, count in counts.items() if count)
+
+
+# ---------------------------------------------------------------------- labels as they are written
 
 
 def split_label(text: str, classes: Iterable[str] = ()) -> tuple[str, ...]:
@@ -247,11 +225,6 @@ def find_wrong_label(text: str, second: str, size: int, classes: Iterable[str] =
     return None
 
 
-def text_or_numbers(known: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """What `find_known` gives as one column, in which a missing label is an empty text."""
-    return values if known.all() else np.where(known, values.astype(object), "")
-
-
 def encode_bag_labels(
     labels: Column,
     second_labels: Column | None,
@@ -267,49 +240,33 @@ def encode_bag_labels(
     >>> classes, labels.winners.tolist(), labels.allowed.tolist()
     (('a', 'b'), [1, -1, -1], [[False, True], [False, False], [True, True]])
     """
-    found = [find_known(column) for column in (labels, second_labels) if column is not None]
-    names = None if classes is None else tuple(str(name) for name in classes)
-    if names is not None and all(values.dtype.kind in "iu" or not known.any() for known, values in found):
-        encoded = BagLabels.of(_encode_numbers(*found[0], names, describe), len(names))
-        if second_labels is not None:
-            encoded = BagLabels.of(encoded.winners, len(names), _encode_numbers(*found[1], names, describe))
-            _check_texts(encoded.texts(names), encoded.second_texts(names), names, sizes, describe)
-        return encoded, names
-    return _encode_names([text_or_numbers(*column) for column in found], names, sizes, describe)
-
-
-def _encode_numbers(
-    known: np.ndarray, values: np.ndarray, classes: tuple[str, ...], describe: Callable[[int], str]
-) -> np.ndarray:  # (b,) class numbers, UNKNOWN if missing
-    codes = np.where(known, values, UNKNOWN).astype(np.int64)
-    named = np.flatnonzero(codes != UNKNOWN)
-    encode_labels(codes[named], classes, lambda i: describe(int(named[i])))  # refuses others
-    return codes
-
-
-def _encode_names(
-    columns: Sequence[np.ndarray], classes: tuple[str, ...] | None, sizes: np.ndarray, describe: Callable[[int], str]
-) -> tuple[BagLabels, tuple[str, ...]]:
-    """Labels that are names, and the runners-up if there is a second column; the classes are those that are named,
-    unless they are given."""
-    texts, *seconds = ([str(label) for label in column.tolist()] for column in columns)
-    if seconds or any(SEPARATOR in text for text in texts):
-        _check_texts(texts, seconds[0] if seconds else [""] * len(texts), classes or (), sizes, describe)
+    columns = [read_labels(column) for column in (labels, second_labels) if column is not None]
+    numbered = all(values.dtype != object or not known.any() for known, values in columns)
     if classes is None:
-        classes = _name_classes(columns)
-    allowed = _encode_parts([split_label(text, classes) for text in texts], classes, describe)
-    runners_up = [_encode_parts([(text,) if text else () for text in of], classes, describe) for of in seconds]
-    return BagLabels(allowed, *runners_up)._reduced(), classes
-
-
-def _encode_parts(
-    parts: Sequence[Sequence[str]], classes: tuple[str, ...], describe: Callable[[int], str]
-) -> np.ndarray:  # (b, C) the classes that each label names
+        classes = _name_classes(columns, numbered)
+    elif numbered:
+        classes = tuple(map(str, classes))
+        masks = [known & (values != UNKNOWN) for known, values in columns]
+        codes = [encode_known(known, of[1], classes, describe) for known, of in zip(masks, columns, strict=True)]
+        encoded = BagLabels.of(codes[0], len(classes), *codes[1:])
+        if len(codes) > 1:
+            _check_texts(encoded.texts(classes), encoded.second_texts(classes), classes, sizes, describe)
+        return encoded, classes
+    classes = tuple(map(str, classes))
+    texts, *seconds = (_texts(*column) for column in columns)
+    if seconds or any(SEPARATOR in text for text in texts):
+        _check_texts(texts, seconds[0] if seconds else [""] * len(texts), classes, sizes, describe)
+    parts = [split_label(text, classes) for text in texts]
     owner = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    names = np.array([name for part in parts for name in part], object)
     allowed = np.zeros((len(parts), len(classes)), bool)
+    names = np.array([name for part in parts for name in part], object)
     allowed[owner, encode_labels(names, classes, lambda i: describe(int(owner[i])))] = True
-    return allowed
+    ranked = [encode_known(np.array(of) != "", np.array(of, object), classes, describe) for of in seconds]
+    return BagLabels(allowed, *ranked), classes
+
+
+def _texts(known: np.ndarray, values: np.ndarray) -> list[str]:
+    return [str(value) if is_known else "" for is_known, value in zip(known.tolist(), values.tolist(), strict=True)]
 
 
 def _check_texts(
@@ -325,11 +282,9 @@ def _check_texts(
             raise InputError(f"{describe(bag)}: {wrong[0]}: {wrong[1]}")
 
 
-def _name_classes(columns: Sequence[np.ndarray]) -> tuple[str, ...]:
+def _name_classes(columns: Sequence[tuple[np.ndarray, np.ndarray]], numbered: bool) -> tuple[str, ...]:
     """The names in sorted order: by value if all are integers."""
-    values = [value for column in columns for value in column.tolist() if value != ""]
-    if any(isinstance(value, str) and SEPARATOR in value for value in values):
-        values = [part for value in values for part in split_label(str(value))]
+    values = {value for known, column in columns for value in column[known].tolist()}
     if not values:
         raise InputError("no bag has a label: give at least one")
-    return tuple(str(name) for name in np.unique(as_sortable(np.array(values, object))))
+    return tuple(map(str, sorted(values if numbered else {part for text in values for part in split_label(str(text))})))

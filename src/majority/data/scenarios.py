@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike
 
 from ..errors import InputError
 from .bags import Bags
-from .instance_labels import UNKNOWN
+from .columns import Column, check_lengths
+from .instance_labels import UNKNOWN, encode_labels
 from .labels import BagLabels
 from .proportions import TOO_FEW_CLASSES, round_counts, sample_proportions
 from .stores import Store
-from .validation import Column, as_integers, as_weights, check_lengths, encode_labels
+from .validation import as_weights
 from .winners import runner_up_of
 
 SCENARIOS: dict[str, tuple[float | None, float]] = {
@@ -26,6 +27,7 @@ SCENARIOS: dict[str, tuple[float | None, float]] = {
     "large": (0.6, 1.0),
 }  # None: 1/C
 STRATA = 10
+MAX_TRIES = 1000  # to draw a bag that is not tied
 BACKGROUND_SHARES = (0.0, 0.6)
 TIES = ("lowest", "resample", "error")
 LABELS = ("winner", "top2")  # what bag labels say
@@ -91,7 +93,6 @@ def make_bags(
     ties: str = "lowest",
     labels_say: str = "winner",
     weights: Column | None = None,  # (N,) of the instances, above 0
-    max_tries: int = 1000,
 ) -> Bags:
     """Draw bags of one size from labelled instances. The store is not copied.
 
@@ -139,8 +140,8 @@ def make_bags(
     prior = _check_prior(winner_prior, n_classes)
     check_lengths({"labels": labels, "weights": weights}, len(store), "instance")
     codes = encode_labels(labels, classes, lambda i: f"instance {i}")
-    drawable = _check_positions(positions, len(store), part)
-    counts = _draw_counts(n_bags, voters, n_classes, limits, ties, max_tries, rng)  # (b, C), the winner's first
+    drawable = np.arange(len(store)) if positions is None else positions
+    counts = _draw_counts(n_bags, voters, n_classes, limits, ties, rng)  # (b, C), the winner's first
     winners = rng.choice(n_classes, size=n_bags, p=prior)
     keys = rng.random((n_bags, n_classes))
     keys[np.arange(n_bags), winners] = -1  # the winner is first in its bag's order of classes
@@ -196,7 +197,6 @@ def _draw_counts(
     n_classes: int,
     limits: tuple[float, float],
     ties: str,
-    max_tries: int,
     rng: np.random.Generator,
 ) -> np.ndarray:  # (b, C), the top count in column 0
     low, high = limits
@@ -213,7 +213,7 @@ def _draw_counts(
     counts = draw(slice(None))
     tied = tied_rows(counts)
     tries = 0
-    while ties == "resample" and len(tied) and tries < max_tries:
+    while ties == "resample" and len(tied) and tries < MAX_TRIES:
         counts[tied] = draw(tied)
         tied = tied[tied_rows(counts[tied])]
         tries += 1
@@ -305,15 +305,3 @@ def _check_prior(winner_prior: ArrayLike | None, n_classes: int) -> np.ndarray:
             "give one non-negative weight per class, not all 0"
         )
     return prior / prior.sum()
-
-
-def _check_positions(positions: np.ndarray | None, stored: int, part: str) -> np.ndarray:
-    if positions is None:
-        return np.arange(stored)
-    positions = as_integers(positions, f"positions of {part}")
-    outside = positions[(positions < 0) | (positions >= stored)]
-    if len(outside):
-        raise InputError(f"{part} has position {outside[0]}: positions in this store run from 0 to {stored - 1}")
-    if len(np.unique(positions)) < len(positions):
-        raise InputError(f"{part} has a position more than once: give each position once, e.g. np.unique(positions)")
-    return positions

@@ -36,27 +36,14 @@ def stratified_split(labels: np.ndarray, fractions: np.ndarray, rng: np.random.G
     return parts
 
 
-def sufficient_per_label(n_labels: int, fractions: np.ndarray) -> int:
-    """The number of bags of each label with which `stratified_split` leaves no part empty.
-
-    >>> sufficient_per_label(3, np.array([0.6, 0.2, 0.2])), sufficient_per_label(1, np.array([0.8, 0.2]))
-    (2, 3)
-    """
-    for number in range(1, int(1 / fractions.min()) + 1):
-        labels = np.repeat(np.arange(n_labels), number)
-        if len(np.unique(stratified_split(labels, fractions, np.random.default_rng(0)))) == len(fractions):
-            return number
-    return int(np.ceil(1 / fractions.min() - 1e-9))  # then every part has a whole bag of each label
-
-
 def indivisible(
     fractions: np.ndarray, labels: np.ndarray, groups: np.ndarray | None, names: Sequence[str] | None
 ) -> InputError:
-    """The error for bags with which a part would be empty: how many bags, or groups, are enough. `names` are those of
-    the parts in a column split."""
+    """The error for bags with which a part would be empty: how many are surely enough. `names` are those of the parts
+    in a column split."""
     if groups is None:
-        found, number = count_noun(len(labels), "bag"), sufficient_per_label(len(np.unique(labels)), fractions)
-        enough = f"{count_noun(number, 'bag')} of each label"
+        found = count_noun(len(labels), "bag")
+        enough = f"{count_noun(int(np.ceil(1 / fractions.min() - 1e-9)), 'bag')} of each label"
     else:
         found, enough = count_noun(len(np.unique(groups)), "group"), count_noun(len(fractions), "group")
     percent = [f"{share:.0%}" for share in fractions]

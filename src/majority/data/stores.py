@@ -1,18 +1,10 @@
-"""Stores larger than memory: rows of feature files, or of one memory-mapped file, read from disk on demand.
-
-Rows are read into new arrays instead of through a map: the touched pages of a map count as resident memory.
-"""
+"""Stores larger than memory: rows of feature files, or of one memory-mapped file, read from disk on demand."""
 
 from __future__ import annotations
 
 import mmap
-import os
-import threading
-import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from io import FileIO
-from itertools import groupby, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +18,13 @@ from .feature_files import (
     check_compatible,
     inspect_feature_file,
     lower_suffix,
-    open_h5,
-    read_whole,
+    open_arrays,
     wrap_read_errors,
 )
 
-GAP_BYTES = 64 * 1024  # rows closer than this on disk are read together, with the bytes between them
-SPAN_BYTES = 2**20  # the most that such a read holds in memory at a time
-READ_BYTES = 2**30  # the most that one system call reads: some systems refuse 2 GiB and more
 CHUNK, CHUNK_VALUES = 65_536, 2**25  # the most rows, and values in them, of one chunk
+BLOCK_BYTES = 2**24  # of a mapped file or an h5 file that are read together
 IN_MEMORY_BYTES = 2**30  # rows on disk that take up to this much are better loaded into memory
-
-RowReader = Callable[[int, np.ndarray], object]  # (number of the first row, array to fill with the rows from there on)
-
-_SEEK_LOCK = threading.Lock()
 
 
 class RowsOnDisk:
@@ -54,16 +39,16 @@ class RowsOnDisk:
         self.sizes = np.asarray(sizes, dtype=np.int64)  # (files,) rows of each
         self.starts = np.concatenate([[0], np.cumsum(self.sizes)])  # (files + 1,)
         self.shape, self.dtype, self.ndim = (int(self.starts[-1]), *row_shape), dtype, 1 + len(row_shape)
-        self.row_bytes = dtype.itemsize * int(np.prod(row_shape))
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def open_rows(self, file: int) -> AbstractContextManager[RowReader]:
+    def read_rows(self, file: int, numbers: np.ndarray, rows: np.ndarray) -> None:
+        """Fill `rows` with the rows of a file that have these ascending numbers."""
         raise NotImplementedError
 
     def __getitem__(self, which: slice | int | Sequence[int] | np.ndarray) -> np.ndarray:
-        """Return these rows in this order, in a new array. Rows that are neighbours on disk are read together."""
+        """Return these rows in this order, in a new array. Each file is read once, as its rows lie on disk."""
         positions = np.arange(*which.indices(len(self))) if isinstance(which, slice) else np.asarray(which)
         if positions.dtype == bool:
             if positions.shape != (len(self),):
@@ -76,37 +61,20 @@ class RowsOnDisk:
             return rows
         if positions.min() < 0 or positions.max() >= len(self):
             raise IndexError(f"positions {positions.min()} to {positions.max()} of a store of {len(self)} rows")
-        steps = np.diff(positions)
-        if np.count_nonzero(steps < 0) > len(positions) // 16:  # in no order: read them as they lie on disk
+        if (np.diff(positions) < 0).any():
             order = np.argsort(positions, kind="stable")
             rows[order] = self[positions[order]]
             return rows
         files = np.searchsorted(self.starts, positions, side="right") - 1
-        apart = (np.diff(files) != 0) | (steps < 0) | (steps * self.row_bytes > GAP_BYTES)
-        spans = pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(positions)])
-        for file, spans_of_file in groupby(spans, key=lambda span: int(files[span[0]])):
-            with self.open_rows(file) as read_rows:
-                for a, b in spans_of_file:
-                    self._read_span(read_rows, positions[a:b] - self.starts[file], rows[a:b])
+        bounds = [0, *(np.flatnonzero(np.diff(files)) + 1).tolist(), len(positions)]
+        for a, b in pairwise(bounds):
+            self.read_rows(int(files[a]), positions[a:b] - self.starts[files[a]], rows[a:b])
         return rows
-
-    def _read_span(self, read_rows: RowReader, numbers: np.ndarray, rows: np.ndarray) -> None:
-        """Read rows of one file by their ascending numbers, each of them close to the next."""
-        if (np.diff(numbers) == 1).all():
-            read_rows(int(numbers[0]), rows)
-            return
-        rows_per_block, a = max(1, SPAN_BYTES // self.row_bytes), 0
-        while a < len(numbers):
-            first = int(numbers[a])
-            b = int(np.searchsorted(numbers, first + rows_per_block))
-            block = np.empty((int(numbers[b - 1]) - first + 1, *self.shape[1:]), self.dtype)
-            read_rows(first, block)
-            rows[a:b] = block[numbers[a:b] - first]
-            a = b
 
     def load_if_small(self) -> Store:
         """Return the rows in memory, which is faster, if they take at most IN_MEMORY_BYTES; else the store itself."""
-        return self[:] if len(self) * self.row_bytes <= IN_MEMORY_BYTES else self
+        row_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:]))
+        return self[:] if len(self) * row_bytes <= IN_MEMORY_BYTES else self
 
 
 Store = np.ndarray | RowsOnDisk  # (N, ...) rows in memory or on disk
@@ -130,37 +98,33 @@ class FeatureFiles(RowsOnDisk):
     def __init__(self, files: Sequence[str | Path | FeatureFile]):  # a FeatureFile is not inspected again
         if len(files) == 0:
             raise InputError("no feature files were given: name at least one")
-        self.files: list[FeatureFile] = []
-        for file in files:
-            self.files.append(file if isinstance(file, FeatureFile) else inspect_feature_file(file))
-            check_compatible(self.files[-1], self.files[0])
+        self.files = [file if isinstance(file, FeatureFile) else inspect_feature_file(file) for file in files]
         first = self.files[0]
+        for file in self.files:
+            check_compatible(file, first)
         super().__init__([file.rows for file in self.files], (first.width,), first.dtype)
         self._last: tuple[int, np.ndarray] | None = None  # the last file that was read as a whole
 
-    def open_rows(self, file: int) -> AbstractContextManager[RowReader]:
+    def read_rows(self, file: int, numbers: np.ndarray, rows: np.ndarray) -> None:
         info = self.files[file]
         if info.offset is not None:
-            return _open_npy_rows(info.path, info.offset)
-        if lower_suffix(info.path) in H5_SUFFIXES:
-            return _open_h5_rows(info.path)
-        return self._open_whole(file)
+            with wrap_read_errors(info.path):
+                _read_npy(info, info.offset, numbers, rows)
+        elif lower_suffix(info.path) in H5_SUFFIXES:
+            with open_arrays(info.path) as arrays:
+                _read_blocks(arrays["features"], numbers, rows)
+        else:
+            rows[...] = self._read_whole(file)[numbers]
 
-    @contextmanager
-    def _open_whole(self, file: int) -> Iterator[RowReader]:
-        last = self._last
+    def _read_whole(self, file: int) -> np.ndarray:
+        last, info = self._last, self.files[file]
         if last is None or last[0] != file:
-            info = self.files[file]
-            last = file, read_whole(info.path)["features"]
+            with open_arrays(info.path) as arrays:
+                last = file, np.asarray(arrays["features"])
             if last[1].shape != (info.rows, info.width):
                 raise FeatureFileError(info.path, "changed while it was in use", "start again")
             self._last = last
-        features = last[1]
-
-        def read_rows(first: int, rows: np.ndarray) -> None:
-            rows[...] = features[first : first + len(rows)]
-
-        yield read_rows
+        return last[1]
 
     def coordinates(self) -> np.ndarray | None:  # (N, 2)
         """Return the `coords` of all files; None if no file has any."""
@@ -174,29 +138,50 @@ class FeatureFiles(RowsOnDisk):
         return np.concatenate(given)
 
 
-class MappedRows(RowsOnDisk):
-    """The rows of a memory-mapped file, read without touching its map.
+def _read_npy(info: FeatureFile, offset: int, numbers: np.ndarray, rows: np.ndarray) -> None:
+    first, end = int(numbers[0]), int(numbers[-1]) + 1
+    if not np.array_equal(numbers, np.arange(first, end)):
+        mapped = np.memmap(info.path, info.dtype, "r", offset, (info.rows, info.width))
+        np.take(mapped, numbers, 0, out=rows, mode="clip")  # "raise" would need a copy
+        return
+    with info.path.open("rb") as file:
+        file.seek(offset + first * rows[0].nbytes)
+        if file.readinto(rows.reshape(-1).view(np.uint8).data) < rows.nbytes:
+            raise FeatureFileError(info.path, f"ends before row {end}", "it was truncated, write it again")
 
-    The file stays open as long as this object exists. On Unix the rows can be read even after the file was deleted
-    or replaced.
+
+def _read_blocks(features: Any, numbers: np.ndarray, rows: np.ndarray) -> None:
+    """Read an h5 dataset in blocks, which is fast for neighbours, without those that have none of these rows."""
+    step = max(1, BLOCK_BYTES // rows[0].nbytes)
+    for start in range(int(numbers[0]), int(numbers[-1]) + 1, step):
+        a, b = np.searchsorted(numbers, (start, start + step))
+        if a < b:
+            rows[a:b] = features[start : int(numbers[b - 1]) + 1][numbers[a:b] - start]
+
+
+class MappedRows(RowsOnDisk):
+    """The rows of a memory-mapped file. The pages that a read has touched do not stay in memory.
+
+    On Unix the rows can be read even after the file was deleted or replaced.
     """
 
     def __init__(self, mapped: np.memmap):
         super().__init__([len(mapped)], mapped.shape[1:], mapped.dtype)
-        self.path, self.offset = Path(str(mapped.filename)), mapped.offset  # numpy gives an absolute path
-        self._file = self.path.open("rb", buffering=0)
-        weakref.finalize(self, self._file.close)
+        self.mapped = mapped
 
     def __reduce__(self) -> tuple[Any, ...]:  # a copy in another process opens the file that is there at that time
-        return _map_rows, (self.path, self.offset, self.shape, self.dtype)
+        return _map_rows, (self.mapped.filename, self.mapped.offset, self.shape, self.dtype)
 
-    @contextmanager
-    def open_rows(self, file: int) -> Iterator[RowReader]:
-        with wrap_read_errors(self.path):
-            yield _row_reader(self._file, self.path, self.offset)
+    def read_rows(self, file: int, numbers: np.ndarray, rows: np.ndarray) -> None:
+        step = max(1, BLOCK_BYTES // rows[0].nbytes)
+        for start in range(0, len(numbers), step):
+            part = slice(start, start + step)
+            np.take(self.mapped, numbers[part], 0, out=rows[part], mode="clip")  # "raise" would need a copy
+            if hasattr(mmap, "MADV_DONTNEED"):
+                self.mapped.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]  # the base is the map
 
 
-def _map_rows(path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> MappedRows:
+def _map_rows(path: str, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> MappedRows:
     return MappedRows(np.memmap(path, dtype, "r", offset, shape))
 
 
@@ -213,58 +198,3 @@ def iterate_chunks(store: Store, positions: np.ndarray) -> Iterator[np.ndarray]:
     rows = max(1, min(CHUNK, CHUNK_VALUES // int(np.prod(store.shape[1:]))))
     for start in range(0, len(positions), rows):
         yield store[positions[start : start + rows]]
-
-
-def write_npy(path: Path, store: Store, positions: np.ndarray) -> None:
-    """Write the rows at these positions to an .npy file without loading all of them into memory."""
-    shape, descr = (len(positions), *store.shape[1:]), np.lib.format.dtype_to_descr(store.dtype)
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": shape})
-        for chunk in iterate_chunks(store, positions):
-            file.write(np.ascontiguousarray(chunk).data)
-
-
-@contextmanager
-def _open_npy_rows(path: Path, offset: int) -> Iterator[RowReader]:
-    """`offset` is the position of the first row in the file."""
-    with wrap_read_errors(path), path.open("rb", buffering=0) as file:
-        yield _row_reader(file, path, offset)
-
-
-def _row_reader(file: FileIO, path: Path, offset: int) -> RowReader:
-    """Read without using the file's own position: threads and forks may share the file."""
-
-    def read_rows(first: int, rows: np.ndarray) -> None:
-        buffer = rows.reshape(-1).view(np.uint8).data
-        start = offset + first * rows[0].nbytes
-        while len(buffer):
-            read = _read_at(file, buffer[:READ_BYTES], start)
-            if read == 0:
-                raise InputError(f"{path} ends before row {first + len(rows)}: it was truncated, write it again")
-            buffer, start = buffer[read:], start + read
-
-    return read_rows
-
-
-def _read_at(file: FileIO, buffer: memoryview, start: int) -> int:
-    """Fill the buffer with bytes from `start` on; return how many were read."""
-    if hasattr(os, "preadv"):
-        return os.preadv(file.fileno(), [buffer], start)
-    if hasattr(os, "pread"):  # macOS
-        content = os.pread(file.fileno(), len(buffer), start)
-        buffer[: len(content)] = content
-        return len(content)
-    with _SEEK_LOCK:  # Windows has neither; threads take turns there
-        file.seek(start)
-        return file.readinto(buffer) or 0
-
-
-@contextmanager
-def _open_h5_rows(path: Path) -> Iterator[RowReader]:
-    with open_h5(path) as file:
-        features = file["features"]
-
-        def read_rows(first: int, rows: np.ndarray) -> None:
-            features.read_direct(rows, np.s_[first : first + len(rows)])
-
-        yield read_rows

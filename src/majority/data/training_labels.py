@@ -6,9 +6,9 @@ import numpy as np
 
 from ..errors import InputError
 from .bags import Bags
+from .columns import Column
 from .instance_labels import UNKNOWN, encode_instance_labels, none_if_unknown
 from .stores import Store
-from .validation import Column
 
 
 def use_instance_labels(bags: Bags, per_class: int | None = None, seed: int = 0) -> Bags:

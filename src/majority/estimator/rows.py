@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from ..data.bags import Bags, check_not_only_together
+from ..data.columns import find_missing
 from ..data.labels import SEPARATOR, split_label
-from ..data.validation import as_weights, find_missing
+from ..data.validation import as_weights
 from ..errors import InputError
 
 

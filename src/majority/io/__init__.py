@@ -18,7 +18,7 @@ from .benchmarks import cifar, digits, medmnist, svhn
 from .benchmarks.catalogue import SOURCES, NamedSource, OurSource
 from .benchmarks.fetch import find
 from .benchmarks.labelled import LabelledSet
-from .benchmarks.npz import load_npz
+from .benchmarks.labelled_files import load_mat, load_npz
 from .benchmarks.published import PUBLISHED
 from .custom import ColumnNames, CustomBags, ReadOptions, as_pixel_size, is_custom
 
@@ -44,7 +44,7 @@ for named_source in (*digits.SOURCES, *cifar.SOURCES, *svhn.SOURCES, *medmnist.S
     register(named_source)
 
 PURPOSES = ("train", "predict")
-LOADERS = {".npz": load_npz, ".mat": svhn.load_mat}  # by the suffix of a file of labelled instances
+LOADERS = {".npz": load_npz, ".mat": load_mat}  # by the suffix of a file of labelled instances
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ..data.scenarios import majority_range
 from ..data.training_labels import used_instances
 from ..errors import InputError, count_noun, unknown_name
 from ..io import SOURCES
-from ..io.benchmarks.known_images import known_of, known_sources
+from ..io.benchmarks.catalogue import known_of, known_sources
 from ..log import Log
 from ..nn.backbones import check_backbone
 from ..nn.methods import check_options

@@ -199,14 +199,6 @@ class Augmentation:
     function: Callable[..., Tensor]
     about: str = ""
 
-    def __post_init__(self) -> None:
-        try:
-            parameters = len(inspect.signature(self.function).parameters)
-        except (TypeError, ValueError):
-            parameters = 0
-        if parameters < 2:
-            raise InputError(f"augmentation {self.name!r}: give a Python function of images and a generator")
-
     @property
     def settings(self) -> dict[str, Any]:
         """The defaults of its settings by name."""
@@ -215,19 +207,9 @@ class Augmentation:
 
 
 AUGMENTATIONS: Registry[Augmentation] = Registry("augmentation", Augmentation)
-for augmentation in (
-    Augmentation("flip", flip, ABOUT["flip"]),
-    Augmentation("rotate90", rotate90, ABOUT["rotate90"]),
-    Augmentation("crop", pad_and_crop, ABOUT["crop"]),
-    Augmentation("resized-crop", resized_crop, ABOUT["resized-crop"]),
-    Augmentation("cutout", cutout, ABOUT["cutout"]),
-    Augmentation("colour", colour, ABOUT["colour"]),
-    Augmentation("hue", hue, ABOUT["hue"]),
-    Augmentation("grey", grey, ABOUT["grey"]),
-    Augmentation("affine", affine, ABOUT["affine"]),
-    Augmentation("noise", noise, ABOUT["noise"]),
-):
-    register(augmentation)
+for function in (flip, rotate90, pad_and_crop, resized_crop, cutout, colour, hue, grey, affine, noise):
+    name = {"pad_and_crop": "crop"}.get(function.__name__, function.__name__.replace("_", "-"))
+    register(Augmentation(name, function, ABOUT[name]))
 
 AugmentStep = str | tuple[str, dict[str, Any]]  # the name of an augmentation, or its name and settings
 

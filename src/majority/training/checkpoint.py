@@ -16,10 +16,10 @@ from ..fields import from_json
 from ..files import decode_json
 from ..nn.weights import Weights, check_weights, read_weights, write_weights
 from . import distributed
-from .optimizers import state_shapes
 from .state import Fitted, TrainingState
 
 CURE = "remove it and run again from the start"
+STATES = ({"moment"}, {"step", "exp_avg", "exp_avg_sq"})  # what Muon and AdamW keep of a weight
 
 
 def save_checkpoint(path: Path, state: TrainingState) -> None:
@@ -83,13 +83,13 @@ def _states(tensors: Weights) -> dict[str, Weights]:
 
 
 def _check_states(states: dict[str, Weights], optimizer: torch.optim.Optimizer, path: Path) -> None:
-    expected = state_shapes(optimizer)
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     for number, values in states.items():
-        if not number.isdecimal() or int(number) not in expected:
-            raise InputError(f"{path} does not fit: the optimizer has no weight {number}: {CURE}")
-        found = {key: tuple(value.shape) for key, value in values.items()}
-        if found != expected[int(number)] or any(value.dtype != torch.float32 for value in values.values()):
-            raise InputError(f"{path} does not fit: the optimizer's state of weight {number} has another shape: {CURE}")
+        weight = weights[int(number)] if number.isdecimal() and int(number) < len(weights) else None
+        shapes = {name: torch.Size() if name == "step" or weight is None else weight.shape for name in values}
+        fits = weight is not None and {*values} in STATES
+        if not fits or any(v.shape != shapes[name] or v.dtype != torch.float32 for name, v in values.items()):
+            raise InputError(f"{path} does not fit: the optimizer has another state of weight {number}: {CURE}")
 
 
 def _restore_optimizer(optimizer: torch.optim.Optimizer, states: dict[str, Weights]) -> None:

@@ -21,28 +21,14 @@ def create_optimizer(
     """On a GPU, the optimizer can be captured, and its learning rate is a tensor."""
     on_gpu = device.type == "cuda"
     lr = torch.tensor(rate, device=device) if on_gpu else rate
-    if name == "adam":
-        return AdamW(weights, lr=lr, weight_decay=0, fused=True, capturable=on_gpu)
-    if name == "muon":
-        return Muon(weights, lr=lr, weight_decay=decay, fused=True, capturable=on_gpu)
-    return AdamW(weights, lr=lr, weight_decay=decay, fused=True, capturable=on_gpu)
+    kind = Muon if name == "muon" else AdamW
+    return kind(weights, lr=lr, weight_decay=0 if name == "adam" else decay, fused=True, capturable=on_gpu)
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[object, Tensor]:
     """All tensors that the optimizer keeps between steps, by weight and name."""
     states = optimizer.state.items()
     return {(weight, name): value for weight, state in states for name, value in state.items()}
-
-
-def state_shapes(optimizer: torch.optim.Optimizer) -> dict[int, dict[str, tuple[int, ...]]]:
-    """The shape of everything that the optimizer keeps for each weight, by the weight's number and by name."""
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    shapes = {}
-    for number, weight in enumerate(weights):
-        names = ("moment",) if isinstance(optimizer, Muon) and weight.ndim > 1 else ("exp_avg", "exp_avg_sq")
-        step: dict[str, tuple[int, ...]] = {} if names == ("moment",) else {"step": ()}
-        shapes[number] = step | {name: tuple(weight.shape) for name in names}
-    return shapes
 
 
 class Uncompiled(torch.optim.Optimizer):

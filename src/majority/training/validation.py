@@ -96,16 +96,20 @@ def check_all_known(method: str, bags: Bags) -> None:
 
 def check_label_kinds(model: Model, bags: Bags | None) -> None:
     """The loss of the method must know what the labels of the bags say."""
-    names = {SEVERAL: "a label of several classes", RUNNER_UP: "a runner-up"}
-    cures = {SEVERAL: "give every bag one label", RUNNER_UP: "leave out the second labels"}
-    for kind in () if bags is None else sorted(bags.bag_labels.kinds - {*model.head.label_kinds}):
-        assert bags is not None
-        found = [method for method in METHODS.values() if not method.kind.sees_instance_labels]
-        able = ", ".join(method.name for method in found if kind in method.kind.label_kinds)
-        raise InputError(
-            f"{bags.describe(bags.bag_labels.first_of(kind))} has {names[kind]}, which method {model.spec.method} "
-            f"cannot learn from: use one of {able}, or {cures[kind]}"
-        )
+    what = {
+        SEVERAL: ("a label of several classes", "give every bag one label"),
+        RUNNER_UP: ("a runner-up", "leave out the second labels"),
+    }
+    unknown = set() if bags is None else bags.bag_labels.kinds - {*model.head.label_kinds}
+    if bags is None or not unknown:
+        return
+    kind = min(unknown)
+    found = [method for method in METHODS.values() if not method.kind.sees_instance_labels]
+    able = ", ".join(method.name for method in found if kind in method.kind.label_kinds)
+    raise InputError(
+        f"{bags.describe(bags.bag_labels.first_of(kind))} has {what[kind][0]}, which method {model.spec.method} "
+        f"cannot learn from: use one of {able}, or {what[kind][1]}"
+    )
 
 
 def check_weights(model: Model, bags: Bags | None) -> None:
@@ -162,9 +166,8 @@ def _try_head(model: Model, bags: Bags) -> None:
         if not torch.allclose(values.logsumexp(dim=1), torch.zeros(1, device=device), atol=1e-3):
             raise InputError(f"method {method}: {name} are not log-probabilities: use log_softmax(scores, dim=1)")
     losses = head.losses(output, segments, target._replace(instance_labels=instances))
-    if not isinstance(losses, torch.Tensor) or losses.shape != (len(sizes),) or not losses.is_floating_point():
-        found = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
-        raise InputError(f"method {method}: losses of {len(sizes)} bags are {found}: return one per bag, no mean")
+    if losses.shape != (len(sizes),):
+        raise InputError(f"method {method}: losses of {len(sizes)} bags are {tuple(losses.shape)}: return one per bag")
 
 
 def _first_classes(bags: int, classes: int, device: torch.device) -> Target:
@@ -197,19 +200,14 @@ def ignores_filling(model: Model) -> bool:
 
 def check_soft_labels(soft_labels: np.ndarray | None, bags: Bags, objective: Objective) -> np.ndarray | None:
     name = type(objective).__name__
-    if objective.learns_soft_labels and soft_labels is None:
-        raise InputError(f"{name} learns soft_labels: give fit(..., soft_labels=...)")
+    if objective.learns_soft_labels != (soft_labels is not None):
+        cure = "give fit(..., soft_labels=...)" if objective.learns_soft_labels else "leave soft_labels out"
+        raise InputError(f"{name} learns {'' if objective.learns_soft_labels else 'no '}soft_labels: {cure}")
     if soft_labels is None:
         return None
-    if not objective.learns_soft_labels:
-        raise InputError(f"{name} learns no soft_labels: leave them out, or use the objective Distill")
-    soft_labels, shape = np.asarray(soft_labels), (len(bags.index), len(bags.classes))
-    if soft_labels.shape != shape:
-        raise InputError(
-            f"soft_labels have shape {soft_labels.shape}: give {shape}, one row per instance and one column per class"
-        )
-    if not (np.allclose(soft_labels.sum(axis=1), 1, atol=1e-3) and (soft_labels >= 0).all()):  # also refuses NaN
-        raise InputError("soft_labels must be probabilities: none is below 0, and each row sums to 1")
+    shape = (len(bags.index), len(bags.classes))
+    if soft_labels.shape != shape or not np.allclose(soft_labels.sum(axis=1), 1, atol=1e-3):  # also refuses NaN
+        raise InputError(f"soft_labels have shape {soft_labels.shape}: give {shape}, probabilities of the classes")
     return soft_labels.astype(np.float32, copy=False)
 
 
@@ -222,13 +220,11 @@ def takes_views(model: Model, augment: Sequence[AugmentStep]) -> bool:
     views = Augment(augment)(images, torch.Generator())
     if views.shape == images.shape:
         return True
-    backbone, training = model.backbone, model.backbone.training
+    backbone = copy.deepcopy(model.backbone).eval()
     try:
-        backbone.eval()(views.to(next(model.parameters()).device))
+        backbone(views.to(next(model.parameters()).device))
     except (RuntimeError, ValueError, AssertionError):
         return False
-    finally:
-        backbone.train(training)
     return True
 
 
@@ -237,13 +233,11 @@ def check_processes(model: Model, train: Bags, val: Bags | None, settings: Setti
     if distributed.size() == 1:
         return
     facts: dict[str, Any] = {f"the setting {name}": value for name, value in asdict(settings).items()}
-    facts |= {"the method": model.spec.method, "the objective": type(objective).__name__}
-    facts |= {"the shape of an instance": train.store.shape[1:], "the classes": train.classes}
-    facts["the number of weights"] = sum(weight.numel() for weight in model.parameters())
+    facts |= {"the model": str(model.spec), "the objective": type(objective).__name__}
     for name, bags in {"training": train, "validation": val}.items():
         if bags is not None:
-            facts[f"the number of {name} bags"] = len(bags)
-            facts[f"a hash of sizes and labels of {name} bags"] = _hash_of(bags.offsets, bags.labels)
+            content = bags.offsets.tobytes() + bags.labels.tobytes()
+            facts[f"a hash of sizes and labels of {name} bags"] = hashlib.sha256(content).hexdigest()
     distributed.check_same(facts)
     check_bags_per_process(train, settings)
 
@@ -253,13 +247,6 @@ def check_bags_per_process(train: Bags, settings: Settings) -> None:
     if processes > most:
         cure = "use fewer processes, or more bags per step (--batch-bags)"
         raise InputError(f"{processes} processes, but a step has at most {most} of {len(train)} training bags: {cure}")
-
-
-def _hash_of(*arrays: np.ndarray) -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    for array in arrays:
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def check_keep(keep: np.ndarray, bags: Bags) -> None:
@@ -276,11 +263,8 @@ def check_keep(keep: np.ndarray, bags: Bags) -> None:
 
 def check_callbacks(callbacks: Iterable[Callback]) -> list[Callback]:
     """The callbacks as a list, each checked."""
-    if isinstance(callbacks, Callback) or not isinstance(callbacks, Iterable):
-        raise InputError(f"callbacks is {type(callbacks).__name__}: give a list, callbacks=[callback]")
-    checked = list(callbacks)
+    checked = list(callbacks) if isinstance(callbacks, Iterable) else [callbacks]
     for callback in checked:
         if not isinstance(callback, Callback):
-            found = f"the class {callback.__name__}" if isinstance(callback, type) else type(callback).__name__
-            raise InputError(f"callbacks holds {found}: give objects of subclasses of majority.Callback")
+            raise InputError(f"callbacks holds {callback!r}: give a list of objects of subclasses of majority.Callback")
     return checked

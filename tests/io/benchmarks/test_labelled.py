@@ -26,11 +26,6 @@ def test_folds_depend_only_on_the_seed():
     assert (first != other).any()
 
 
-def test_folds_are_shuffled():
-    positions = np.concatenate(vectors().folds(0))
-    assert abs(np.corrcoef(positions, np.arange(len(positions)))[0, 1]) < 0.2
-
-
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(5))
 def test_stratified_folds_share_each_class_within_one(seed):
@@ -50,12 +45,6 @@ def test_folds_never_divide_a_group(seed):
     assert sum(len(owner) for owner in owners) == len(set(groups))
     assert sorted(np.concatenate(folds)) == list(range(403))
     assert np.ptp([len(part) for part in folds]) <= np.bincount(groups).max()
-
-
-def test_groups_may_be_named_and_of_very_different_sizes():
-    groups = np.repeat(["big", "b", "c", "d", "e", "f"], [203, 40, 40, 40, 40, 40])
-    sizes = sorted(len(part) for part in vectors(403, groups=groups).folds(0))
-    assert sizes == [40, 40, 40, 80, 203]
 
 
 def test_too_few_instances_or_groups():
@@ -78,14 +67,6 @@ def test_a_fold_is_for_testing_the_next_for_validation_and_the_rest_for_training
     assert all((part.sizes == 10).all() for part in (train, val, test))
 
 
-def test_bags_have_the_true_labels_and_share_the_store():
-    labelled = vectors(2000)
-    train = labelled.make_parts(bags=8, bag_size=10).train
-    assert train.store is labelled.store
-    np.testing.assert_array_equal(train.instance_labels, labelled.labels[train.index])
-    np.testing.assert_array_equal(train.class_counts().argmax(axis=1), train.labels)
-
-
 def test_the_bags_depend_only_on_the_arguments():
     prints = [
         tuple(part.fingerprint() for part in vectors(2000).make_parts(bags=8, bag_size=10, **given))
@@ -93,20 +74,6 @@ def test_the_bags_depend_only_on_the_arguments():
     ]
     assert prints[0] == prints[1]
     assert len({part for three in prints for part in three}) == 9
-
-
-def test_validation_and_test_bags_depend_only_on_their_own_number():
-    few, more = (vectors(2000).make_parts(bags=bags, bag_size=10) for bags in (8, 11))  # a quarter: 2 and 2
-    assert few.val.fingerprint() == more.val.fingerprint()
-    assert few.test.fingerprint() == more.test.fingerprint()
-    assert len(more.train) == 11
-
-
-def test_the_parts_use_independent_random_streams():
-    labelled = vectors(2000, n_classes=10)
-    train, val, test = labelled.make_parts(bags=160, bag_size=10)
-    for one, other in ((train, val), (val, test)):
-        assert (one.labels[:40] != other.labels[:40]).any()
 
 
 def test_options_are_passed_on_to_make_bags():
@@ -145,13 +112,6 @@ def test_the_winner_ratio_is_a_geometric_prior():
     assert (abs(np.bincount(train.labels, minlength=4) - expected) < 4 * np.sqrt(expected)).all()
     balanced, plain = (labelled.make_parts(**given, **more).train for more in ({"winner_ratio": 1}, {}))
     assert balanced.fingerprint() == plain.fingerprint()
-
-
-def test_a_background_is_not_part_of_the_winner_ratio():
-    train = vectors(2000).make_parts(scenario="large", bags=3000, bag_size=20, winner_ratio=4, background="b").train
-    counts = np.bincount(train.labels, minlength=4)
-    assert counts[1] == 0
-    assert (abs(counts[[0, 2, 3]] - np.array([4, 2, 1]) * 3000 / 7) < 120).all()
 
 
 @pytest.mark.sample(4)
@@ -195,22 +155,6 @@ def test_digits():
     assert digits.stratified
     parts = digits.make_parts(scenario="small")
     assert [(len(part), part.sizes.max()) for part in parts] == [(200, 32), (50, 32), (50, 32)]
-
-
-def test_none_is_the_default_of_every_option():
-    plain, given = (
-        vectors(2000).make_parts(bags=8, bag_size=10, **more)
-        for more in ({}, {"scenario": None, "ties": None, "folds": None, "classes": None, "background": None})
-    )
-    named = vectors(2000).make_parts(bags=8, bag_size=10, scenario="various", ties="lowest")
-    assert plain.train.fingerprint() == given.train.fingerprint() == named.train.fingerprint()
-
-
-def test_a_labelled_set_is_a_source():
-    labelled = vectors()
-    assert (labelled.kind, labelled.columns, labelled.paths) == ("", None, None)
-    assert (labelled.image_files, labelled.numbered_within_bags, labelled.warnings_for("a")) == (None, False, [])
-    assert str(sources.load("digits").image_files) == "8x8, grey"
 
 
 def test_labels_may_have_the_runner_up():

@@ -43,7 +43,7 @@ def publish(monkeypatch):
 
     def declare(name: str, path: Path):
         url = "http://127.0.0.1:9/never-asked"
-        monkeypatch.setitem(PUBLISHED, name, Published(url, hashlib.md5(path.read_bytes()).hexdigest()))
+        monkeypatch.setitem(PUBLISHED, name, Published(url, f"md5:{hashlib.md5(path.read_bytes()).hexdigest()}"))
 
     return declare
 
@@ -70,31 +70,14 @@ def test_cifar10_reads_its_batches(data, publish):
     assert cifar10.classes[3] == "cat"
 
 
-def test_cifar10_unpacks_only_six_files_of_its_archive(tmp_path, data, cache, publish):
+def test_cifar10_is_read_from_its_archive(tmp_path, data, cache, publish):
     images, _ = write_batches(tmp_path / "made")
-    (tmp_path / "made" / "evil").write_text("gotcha")
     with tarfile.open(data / cifar.ARCHIVE, "w:gz") as archive:
         for batch in cifar.BATCHES:
             archive.add(tmp_path / "made" / batch, batch)
-            publish(batch, tmp_path / "made" / batch)
-        archive.add(tmp_path / "made" / "evil", "cifar-10-batches-bin/readme.html")
-        archive.add(tmp_path / "made" / "evil", "../../evil")
-        archive.add(tmp_path / "made" / "evil", "/evil")
     publish(cifar.ARCHIVE, data / cifar.ARCHIVE)
     np.testing.assert_array_equal(sources.load("cifar10").store, images)
-    unpacked = sorted(str(path.relative_to(cache)) for path in cache.rglob("*") if path.is_file())
-    assert unpacked == sorted(cifar.BATCHES)
-    assert not list(tmp_path.glob("evil*"))
-
-
-def test_a_cifar10_archive_that_cannot_be_unpacked(tmp_path, data, cache, publish):
-    write_batches(tmp_path / "made")
-    with tarfile.open(data / cifar.ARCHIVE, "w:gz") as archive:
-        archive.add(tmp_path / "made" / cifar.BATCHES[0], cifar.BATCHES[0])
-    publish(cifar.ARCHIVE, data / cifar.ARCHIVE)
-    with pytest.raises(InputError, match=r"cifar-10-binary\.tar\.gz could not be unpacked into .*MAJORITY_DATA"):
-        sources.load("cifar10")
-    assert not [path.name for path in cache.iterdir() if path.name.startswith(".cifar")]
+    assert not list(cache.rglob("*"))
 
 
 def test_svhn_merges_its_two_files(data, publish):
@@ -125,13 +108,6 @@ def test_a_medmnist_set_has_its_class_names(data, publish):
     assert octmnist.store.shape == (6, 28, 28, 1)
 
 
-def test_a_medmnist_set_with_unknown_labels_is_refused(data, publish):
-    write_medmnist(data / "breastmnist.npz", [0, 2])
-    publish("breastmnist.npz", data / "breastmnist.npz")
-    with pytest.raises(InputError, match=r"breastmnist\.npz has labels outside 0 to 1"):
-        sources.load("breastmnist")
-
-
 def test_the_catalogue(data, cache):
     listed = {source.name: source for source in sources.describe()}
     assert list(listed) == sources.names()
@@ -159,8 +135,8 @@ def test_the_catalogue(data, cache):
 def test_every_published_file_belongs_to_a_source():
     known = {name for source in sources.SOURCES.values() for name in (*source.files, source.archive) if name}
     assert known == set(PUBLISHED)
-    assert all(len(published.md5) == 32 for published in PUBLISHED.values())
-    assert {len(published.sha256) for published in PUBLISHED.values() if published.sha256} == {64}
+    checksums = [published.checksum.split(":") for published in PUBLISHED.values()]
+    assert all(len(value) == {"md5": 32, "sha256": 64}[name] for name, value in checksums)
 
 
 def test_chestmnist_is_not_offered():
@@ -204,19 +180,6 @@ def test_real_pathmnist(real):
     assert pathmnist.store.shape == (97_176, 28, 28, 3)
     assert [len(part) for part in pathmnist.folds(0)] == [19_435] * 5
     assert len(set(pathmnist.labels)) == len(pathmnist.classes) == 9
-
-
-def test_real_svhn28_by_path(real):
-    svhn28 = sources.load(real("svhn28.npz"))
-    assert svhn28.store.shape == (50_000, 28, 28, 3)
-    assert svhn28.classes == tuple("0123456789")
-
-
-def test_a_benchmark_set_refuses_options_of_custom_bags(majority, tmp_path):
-    for words, facts in [(("--folds", 4), ("five folds", "fold")), (("--image-size", 8), ("digits", "leave it out"))]:
-        code, _, err = majority("train", "digits", *words, "--out", tmp_path / "run")
-        assert code == 2
-        assert [fact for fact in facts if fact not in err] == []
 
 
 def test_type_checkers_know_the_names_of_our_sources():

@@ -85,32 +85,18 @@ def test_groups(save, kind):
 
 BAD_ARRAYS = [
     ({"train_images": None}, "no array train_images: MedMNIST's layout is"),
-    ({"train_labels": None}, "no array train_labels"),
-    ({"test_images": None}, "no array test_images"),
     ({"test_labels": None}, "no array test_labels"),
     ({"train_images": images(10, 4, 5, 3) / 255}, r"train_images have dtype float64 .*uint8"),
-    ({"train_images": images(10, 60)}, r"train_images have dtype uint8 and shape \(10, 60\)"),
     ({"train_images": images(10, 4, 5, 4)}, r"train_images .*shape \(10, 4, 5, 4\).*1 or 3 channels"),
-    ({"train_images": images(10, 0, 5, 3)}, "at least one image"),
-    ({"train_images": np.zeros((0, 4, 5, 3), np.uint8), "train_labels": np.zeros(0, int)}, "at least one image"),
-    ({"test_images": images(6, 5, 4, 3)}, r"train_images are \(4, 5, 3\) each, test_images \(5, 4, 3\)"),
+    ({"test_images": images(6, 5, 4, 3)}, r"train_images \(4, 5, 3\), test_images \(5, 4, 3\)"),
     ({"train_labels": np.arange(9) % 3}, r"train_labels have shape \(9,\).*each of the 10 instances"),
-    (
-        {"test_labels": np.zeros((6, 14), np.uint8)},
-        r"test_labels have shape \(6, 14\).*each of the 6 instances",
-    ),
     ({"train_labels": np.linspace(0, 1, 10)}, "train_labels have dtype float64"),
-    ({"train_labels": np.array(1)}, r"train_labels have shape \(\)"),
     ({"train_labels": np.zeros(10, int), "test_labels": np.zeros(6, int)}, "only the class 0.*two classes"),
     ({"train_labels": np.array([{}] * 10)}, r"cannot be read .*pickle"),
     ({"train_patients": np.arange(10)}, "no array test_patients.*patients of every split"),
-    ({"test_groups": np.arange(6)}, "no array train_groups"),
-    ({"train_groups": np.arange(9), "test_groups": np.arange(6)}, r"train_groups have shape \(9,\)"),
-    ({"train_groups": np.ones(10), "test_groups": np.arange(6)}, "train_groups have dtype float64"),
 ]
 
 
-@pytest.mark.sample(6)
 @pytest.mark.parametrize(("changes", "message"), BAD_ARRAYS)
 def test_bad_npz(save, changes, message):
     with pytest.raises(InputError, match=message) as caught:
@@ -143,24 +129,14 @@ def test_a_mat_file_in_the_layout_of_svhn(save_mat):
 
 
 BAD_MATS = [
-    ({"y": np.ones(6)}, "no X"),
     ({"Z": np.ones(6)}, "no X and no y"),
-    ({"X": images(6, 4), "y": np.ones(6)}, r"X has dtype uint8 and shape \(6, 4\)"),
     ({"X": images(4, 5, 3, 6) / 2, "y": np.ones(6)}, "images X have dtype float64"),
-    ({"X": images(6, 4, 5, 3), "y": np.ones(6)}, "1 or 3 channels"),
     ({"X": images(4, 5, 3, 6), "y": np.ones(5)}, "exactly one for each of the 6 instances"),
-    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 11, 1, 2])}, r"y\[3\] is 11.* 1 to 10"),
-    ({"X": images(4, 5, 3, 6), "y": np.array([1, 2, 3, 0, 1, 2])}, r"y\[3\] is 0"),
     ({"X": images(4, 5, 3, 6), "y": np.array([1, 2.5, 3, np.nan, 1, 2])}, r"y\[1\] is 2.5"),
-    ({"X": images(4, 5, 3, 6), "y": np.array([{"a": 1}] * 6, object)}, "y is not an array of real numbers"),
-    ({"X": images(4, 5, 3, 6), "y": "labels"}, "y is not an array of real numbers"),
-    ({"X": images(4, 5, 3, 6), "y": np.ones(6) * 1j}, "y is not an array of real numbers"),
-    ({"X": images(4, 5, 3, 6), "y": np.ones((0, 1))}, r"y has the shape \(0, 1\)"),
     ({"X": images(4, 5, 3, 6), "y": np.ones(6)}, "only the class 1"),
 ]
 
 
-@pytest.mark.sample(5)
 @pytest.mark.parametrize(("content", "message"), BAD_MATS)
 def test_bad_mat(save_mat, content, message):
     with pytest.raises(InputError, match=message) as caught:
@@ -168,19 +144,14 @@ def test_bad_mat(save_mat, content, message):
     assert "mine.mat" in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["npz", "mat"])
-def test_a_truncated_or_changed_file_is_refused_or_read_but_never_a_traceback(tmp_path, save, save_mat, kind):
-    path = save(**arrays()) if kind == "npz" else None
-    if kind == "mat":
-        path = tmp_path / "mine.mat"
-        savemat(path, {"X": images(4, 5, 3, 6), "y": np.arange(1, 7)}, do_compression=True)
-    whole = path.read_bytes()
-    refused = 0
-    for end in range(0, len(whole), max(1, len(whole) // 60)):
+def test_a_truncated_or_changed_file_is_refused_or_read_but_never_a_traceback(tmp_path, save):
+    path = save(**arrays())
+    whole, refused = path.read_bytes(), 0
+    for end in range(0, len(whole), max(1, len(whole) // 30)):
         path.write_bytes(whole[:end])
-        with pytest.raises(InputError, match=rf"mine\.{kind}"):
+        with pytest.raises(InputError, match=r"mine\.npz"):
             sources.load(path)
-    for _ in range(150):
+    for _ in range(80):
         changed = bytearray(whole)
         changed[RNG.integers(len(whole))] ^= 1 << int(RNG.integers(8))
         path.write_bytes(changed)
@@ -189,10 +160,17 @@ def test_a_truncated_or_changed_file_is_refused_or_read_but_never_a_traceback(tm
         except InputError as error:
             refused += 1
             assert path.name in str(error)  # noqa: PT017
-    assert refused > 50
+    assert refused > 20
 
 
-def test_unknown_names_and_paths(tmp_path, monkeypatch):
+def test_a_truncated_mat_file_is_refused(tmp_path, save_mat):
+    path = save_mat(X=images(4, 5, 3, 6), y=np.arange(1, 7))
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(InputError, match=r"mine\.mat cannot be read"):
+        sources.load(path)
+
+
+def test_unknown_names_and_paths(tmp_path):
     with pytest.raises(InputError, match=r"'cifar-10' \(did you mean cifar10\?\).*digits, .*path to.*MAJORITY_PLUGINS"):
         sources.load("cifar-10")
     with pytest.raises(InputError, match=r"did you mean pathmnist\?"):
@@ -203,17 +181,8 @@ def test_unknown_names_and_paths(tmp_path, monkeypatch):
         with pytest.raises(InputError, match=r"there is no file .*absent"):
             sources.load(absent)
     (tmp_path / "plain.csv").write_text("a,b")
-    for absent in ("plain.cvs", "plian.csv", "plain"):
-        with pytest.raises(InputError, match=r"no file.*did you mean .*plain\.csv\?"):
-            sources.load(str(tmp_path / absent))
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=r"no file plain\.cvs .*plain\.csv\?"):
-        sources.load("plain.cvs")
+    with pytest.raises(InputError, match=r"no file.*did you mean .*plain\.csv\?"):
+        sources.load(str(tmp_path / "plian.csv"))
     (tmp_path / "table.txt").write_text("a,b")
     with pytest.raises(InputError, match=r"table\.txt .*\.npz, \.mat, \.csv, \.tsv or \.parquet"):
         sources.load(tmp_path / "table.txt")
-    (tmp_path / "folder.npz").mkdir()
-    with pytest.raises(InputError, match=r"folder\.npz: there are no feature files"):
-        sources.load(tmp_path / "folder.npz")
-    with pytest.raises(InputError, match="no source"):
-        sources.load("n" * 5000)

@@ -67,18 +67,6 @@ def test_a_plugin_file_is_found_by_load_describe_and_names(plugin):
     assert [info.licence for info in sources.describe() if info.name == "clouds"] == ["CC0"]
 
 
-def test_names_alone_run_the_plugin_file(plugin):
-    assert sources.names()[-1] == "clouds"
-
-
-def test_a_registered_name_comes_before_a_folder_of_the_same_name(plugin, tmp_path, monkeypatch):
-    (tmp_path / "clouds").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert not sources.is_custom_source("clouds")
-    assert sources.is_custom_source("./clouds")
-    assert load_source("clouds").classes == ("left", "right")
-
-
 def test_the_command_lists_and_checks_it(plugin, majority):
     code, out, err = majority("list")
     assert code == 0, err
@@ -97,20 +85,7 @@ def test_a_run_on_it_is_trained_and_evaluated(plugin, majority, tmp_path):
     assert "instance accuracy" in out
 
 
-def test_the_command_lists_a_source_without_facts(majority):
-    register(NamedSource("stripes", load_stripes))
-    code, out, err = majority("list")
-    assert code == 0, err
-    assert "stripes" in out
-    assert "None" not in out
-
-
 def test_a_loader_that_returns_something_else_is_refused():
     register(NamedSource("wrong", lambda: np.zeros(3)))
     with pytest.raises(InputError, match=r"wrong.*ndarray.*LabelledSet"):
         load_source("wrong")
-
-
-def test_a_name_with_a_slash_is_refused():
-    with pytest.raises(InputError, match=r"source 'a/b'.*slashes"):
-        register(NamedSource("a/b", load_stripes))

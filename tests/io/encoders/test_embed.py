@@ -145,17 +145,6 @@ def test_resumes_after_kill(majority, processes, onnx_file, manifest, embedded, 
     assert majority(*words)[1].startswith(f"{out} is finished")
 
 
-def test_unlabelled_images(embedded, majority, manifest, tmp_path):
-    table = manifest.with_name("unlabelled.csv")
-    pd.read_csv(manifest)[["bag", "path"]].to_csv(table, index=False)
-    model = embedded / "small.onnx"
-    code, _, err = majority("embed", table, "--model", model, *OPTIONS, "--out", tmp_path / "features")
-    assert code == 0, err
-    assert not (tmp_path / "features" / "labels.csv").exists()
-    code, _, err = majority("predict", embedded / "run", tmp_path / "features", "--out", tmp_path / "classes.csv")
-    assert code == 0, err
-
-
 def test_wrong_input_is_one_message(majority, manifest, onnx_file, tmp_path):
     vectors = tmp_path / "vectors.csv"
     vectors.write_text("bag,bag_label,f\na,x,1\nb,y,2\n")
@@ -199,26 +188,6 @@ def test_an_image_that_cannot_be_decoded_is_named(majority, manifest, onnx_file,
     code, _, err = majority("embed", tmp_path / "t.csv", "--model", onnx_file, "--out", tmp_path / "out")
     assert code == 2
     assert "1-3.png" in err
-
-
-def test_the_page_names_the_model_without_its_path(embedded):
-    page = (embedded / "run" / "report.html").read_text()
-    assert "small.onnx" in page
-    assert str(embedded / "small.onnx") not in page
-
-
-def test_facts_of_instances_must_fit_the_features(embedded, majority, tmp_path, says):
-    folder = tmp_path / "features"
-    shutil.copytree(embedded / "features", folder)
-    lines = (folder / "instances.csv").read_text().splitlines(keepends=True)
-    (folder / "instances.csv").write_text("".join(lines[:-1]))
-    code, out, _ = majority("check", folder)
-    assert code == 1
-    assert says(out, "instances.csv", "bag 19 has 4 rows, its feature file 5")
-    (folder / "instances.csv").write_text("path\n" + "a.png\n" * 100)
-    code, out, _ = majority("check", folder)
-    assert code == 1
-    assert says(out, "instances.csv", "no column bag")
 
 
 def test_facts_are_in_the_folder_and_in_the_run(embedded):

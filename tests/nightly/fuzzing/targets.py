@@ -45,7 +45,7 @@ def write_seeds(folder: Path) -> list[Target]:
     import pandas as pd
     from PIL import Image
 
-    from majority import Bags, Classifier
+    from majority import Classifier
     from majority import train as train_run
 
     rng = np.random.default_rng(0)
@@ -75,13 +75,6 @@ def write_seeds(folder: Path) -> list[Target]:
         more = ["--set", "census.teacher_epochs=1"] if recipe == "census" else []
         return lambda work: command("train", source, "--recipe", recipe, *more, *train, work / "run")
 
-    (folder / "bags").mkdir()
-    Bags.from_table(
-        frame[["f0", "f1", "f2"]].to_numpy("float32"),
-        frame["bag"],
-        frame["bag_label"],
-        instance_labels=frame["instance_label"],
-    ).save(folder / "bags/bags")
     targets = [
         *(
             Target(f"{name} of a {kind} run: {word}", kind, f"run/{name}", call)
@@ -104,10 +97,6 @@ def write_seeds(folder: Path) -> list[Target]:
             Target(f"{name} of a stage: train", "staged", f"run/stages/{stage}/{name}", train_again("census"))
             for stage in sorted(path.parent.name for path in (folder / "staged").glob("run/stages/*/metrics.jsonl"))[:1]
             for name in ("outcome.json", "metrics.jsonl", "weights.safetensors")
-        ),
-        *(
-            Target(f"{name} of saved bags", "bags", f"bags/{name}", lambda work: Bags.load(work / "bags"))
-            for name in sorted(path.name for path in (folder / "bags/bags").iterdir())
         ),
         *(
             Target(f"{name}: check", "tables", name, lambda work, name=name: command("check", work / name))

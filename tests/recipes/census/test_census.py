@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from majority import Settings, build_model, load_source
 from majority.data.labels import BagLabels
 from majority.errors import InputError
-from majority.io.benchmarks.known_images import known_of
+from majority.io.benchmarks.catalogue import known_of
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census.images_on_gpu import GpuImageSettings
 from majority.recipes.census.settings import CensusSettings

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from majority import Settings, load_source
-from majority.io.benchmarks.known_images import known_of
+from majority.io.benchmarks.catalogue import known_of
 from majority.recipes import RECIPES, TaskInfo
 from majority.recipes.census.images_on_gpu import GpuImageSettings
 from majority.recipes.census.views import ADDITIONS, additions_for, views_of, with_views

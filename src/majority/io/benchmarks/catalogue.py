@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from ...errors import InputError
+from ...errors import InputError, unknown_name
 from ...registry import Registry
 from .labelled import LabelledSet
 
@@ -65,3 +65,24 @@ class NamedSource:
 
 
 SOURCES: Registry[NamedSource] = Registry("source", NamedSource)
+
+
+def known_sources() -> dict[str, tuple[str, ...]]:
+    """The augmentations that keep the classes of each source that names them."""
+    from ...training.augment import AUGMENTATIONS  # PyTorch takes long to import
+
+    known = {name: source.label_preserving for name, source in SOURCES.items() if source.label_preserving is not None}
+    for source, names in known.items():
+        for name in set(names) - AUGMENTATIONS.keys():
+            raise unknown_name("augmentation", name, AUGMENTATIONS, option=f"label_preserving of source {source}")
+    return known
+
+
+def known_of(source: str) -> dict[str, Any]:
+    """What a `TaskInfo` says of the images of this source; nothing if it is not registered, or says nothing.
+
+    >>> known_of("my scans")
+    {}
+    """
+    known = known_sources()
+    return {"label_preserving": known[source], "mixed_views": SOURCES[source].mixed_views} if source in known else {}

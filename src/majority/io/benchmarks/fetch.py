@@ -31,19 +31,10 @@ def find(name: str) -> Path | None:
 
 def fetch(name: str) -> Path:
     """The published file of this name, checked; it is downloaded into the user cache if it is missing."""
-    path = find(name)
+    published, path = PUBLISHED[name], find(name)
     if path is None:
-        from .download import download
-
-        path = download(name, cache_folder())
-    check_content(path, name)
-    return path
-
-
-def check_content(path: Path, name: str) -> None:
-    """Refuse a file that differs from the one published under this name."""
-    published = PUBLISHED[name]
-    algorithm, expected = published.checksum
+        return _download(name)
+    algorithm, expected = published.checksum.split(":")
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
@@ -54,3 +45,18 @@ def check_content(path: Path, name: str) -> None:
             f"{path} is damaged or is not the published file ({algorithm} {found}, published {expected}): "
             f"delete it and run again to download it from {published.url}"
         )
+    return path
+
+
+def _download(name: str) -> Path:
+    """From its authors' address; a file with another checksum is not kept."""
+    import pooch
+
+    published, folder = PUBLISHED[name], cache_folder()
+    try:
+        return Path(pooch.retrieve(published.url, published.checksum, name, folder))
+    except (OSError, ValueError) as error:  # no connection, no such page, another checksum, a full disk
+        raise InputError(
+            f"{name} could not be downloaded from {published.url} ({error}): try again later, or download it by hand "
+            f"and save it as {name} in {folder} or in the {DATA_VARIABLE} folder"
+        ) from None

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...data.bags import Bags
+from ...data.columns import as_integers, check_lengths, is_sized
+from ...data.instance_labels import encode_labels
 from ...data.scenarios import BACKGROUND_SHARES, make_bags, make_labels_wrong, winner_weights
-from ...data.validation import as_integers, check_lengths, check_store, encode_labels, is_sized
+from ...data.validation import check_store
 from ...errors import InputError
 from ..base import Parts
 from ..image_summary import ImageFileSummary
 
 N_FOLDS = 5
-
-
-def _are_names(classes: Iterable[object]) -> bool:
-    return is_sized(classes) and all(isinstance(name, str) for name in classes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,7 +43,8 @@ class LabelledSet:
     kind: str = ""  # the name under which it is registered; "": it is from a file or made by the caller
 
     def __post_init__(self) -> None:
-        if not isinstance(self.store, np.ndarray) or not _are_names(self.classes):
+        names = is_sized(self.classes) and all(isinstance(name, str) for name in self.classes)
+        if not isinstance(self.store, np.ndarray) or not names:
             raise InputError("LabelledSet: give the instances as an array, and the names of the classes as a list")
         check_store(self.store)
         check_lengths({"labels": self.labels, "groups": self.groups}, len(self.store), "instance")

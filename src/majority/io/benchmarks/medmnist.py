@@ -7,7 +7,7 @@ from functools import partial
 from .catalogue import COMMON, NamedSource
 from .fetch import fetch
 from .labelled import LabelledSet
-from .npz import load_npz
+from .labelled_files import load_npz
 
 COLON = (
     "adipose",

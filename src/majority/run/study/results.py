@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...errors import InputError, count_noun
 from ...files import read_lines, write_lines
-from ...io.benchmarks.known_images import known_of, known_sources
+from ...io.benchmarks.catalogue import known_of, known_sources
 from ...recipes import RECIPES, TaskInfo
 from ...recipes.plan import settings_by_name
 from ...training.run_files import METRICS
