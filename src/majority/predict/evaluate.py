@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,8 @@ from ..data.instance_labels import UNKNOWN
 from ..data.loader import Batch, one_pass
 from ..errors import InputError
 from ..losses import BagOutput
+from ..losses.base import in_float32
+from ..nn.heads.base import InstanceHead
 from ..nn.model import Model
 from .metrics import KnownInstances, Outcome
 
@@ -34,14 +36,44 @@ def outputs(model: Model, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Bag
     """Yield each batch with the output of the model in eval mode."""
     model.eval()
     for batch in batches:
-        yield batch, model.aggregate(batch_features(model, batch), batch.segments)
+        yield batch, _output(model, batch)
+
+
+def _output(model: Model, batch: Batch) -> BagOutput:
+    """Of a linear classifier of instances, the features of all instances are never in memory at the same time."""
+    head = model.head
+    if not isinstance(head, InstanceHead):
+        return model.aggregate(batch_features(model, batch), batch.segments)
+
+    def classify(instances: Tensor) -> Tensor:
+        features = model.features(instances)
+        with in_float32(features):
+            return head.classifier(features)
+
+    logits = _in_pieces(model, batch, classify)
+    with in_float32(logits):
+        return head.loss.predict(logits, batch.segments)
 
 
 def batch_features(model: Model, batch: Batch) -> Tensor:  # (n, d)
     """The features of all instances. Large batches go through the backbone in pieces."""
+    return _in_pieces(model, batch, model.features)
+
+
+def _in_pieces(model: Model, batch: Batch, rows_of: Callable[[Tensor], Tensor]) -> Tensor:
+    """The rows of all instances. They are put into one tensor at once: small ones between large ones that are freed
+    would leave holes, so that the memory of a large bag would grow with every piece."""
     most = instances_per_pass(model.spec.instance_shape, on_gpu=batch.target.labels.is_cuda)
-    pieces = [model.features(piece) for piece in batch.pieces(most)]
-    return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+    rows, start = torch.empty(0), 0
+    for piece in batch.pieces(most):
+        found = rows_of(piece)
+        if len(found) == batch.segments.n:
+            return found
+        if start == 0:
+            rows = found.new_empty(batch.segments.n, *found.shape[1:])
+        rows[start : start + len(found)] = found
+        start += len(found)
+    return rows
 
 
 def all_batches(bags: Bags, device: torch.device) -> Iterable[Batch]:

@@ -29,7 +29,7 @@ class Settings:
     schedule: Literal["constant", "cosine"] = "cosine"
     warmup_epochs: Annotated[float, Ge(0), Le(10**6)] = 3.0  # with a linear rise of the learning rate; cosine only
     patience: AtLeastOne | None = None  # stop after this many epochs without a lower validation loss
-    max_instances: AtLeastOne | None = None  # per bag and step: a new random part of larger bags in every epoch
+    max_instances: AtLeastOne | None = 65_536  # per bag and step: a new random part of larger bags in every epoch
     augment: tuple[AugmentStep, ...] = ()  # of images: names, or pairs (name, settings)
     precision: Literal["float32", "bf16"] = "float32"  # bf16: autocast on a GPU; counts and losses stay float32
     compile: bool | None = None  # torch.compile, on a GPU; None: if the run is long enough to save time

@@ -166,8 +166,9 @@ def _try_head(model: Model, bags: Bags) -> None:
         if not torch.allclose(values.logsumexp(dim=1), torch.zeros(1, device=device), atol=1e-3):
             raise InputError(f"method {method}: {name} are not log-probabilities: use log_softmax(scores, dim=1)")
     losses = head.losses(output, segments, target._replace(instance_labels=instances))
-    if losses.shape != (len(sizes),):
-        raise InputError(f"method {method}: losses of {len(sizes)} bags are {tuple(losses.shape)}: return one per bag")
+    if not isinstance(losses, torch.Tensor) or losses.shape != (len(sizes),):
+        found = tuple(losses.shape) if isinstance(losses, torch.Tensor) else type(losses).__name__
+        raise InputError(f"method {method}: losses of {len(sizes)} bags are {found}: return one per bag, no mean")
 
 
 def _first_classes(bags: int, classes: int, device: torch.device) -> Target:
