@@ -173,18 +173,6 @@ def test_bags_are_predicted_by_their_voters():
     assert fixed_classifier(background=False)[0].predict_bags(bags).majority.tolist() == ["b"]
 
 
-def test_files_keep_the_background(tmp_path):
-    bags = blobs(8, seed=0)
-    unmarked = bags._with(background=None)
-    assert unmarked.fingerprint() != bags.fingerprint()
-    classifier = Classifier(build_model(bags, "vote", "mlp", background_share=0.3), "cpu")
-    loaded = Classifier.load(classifier.save(tmp_path / "best.safetensors"), "cpu")
-    assert loaded.model.spec == classifier.model.spec
-    assert loaded.model.head.loss.background == Background(2, 0.3)
-    plain = Classifier(build_model(unmarked, "vote", "mlp"), "cpu").save(tmp_path / "plain.safetensors")
-    assert Classifier.load(plain, "cpu").model.head.loss.background is None
-
-
 # ---------------------------------------------------------------- bags
 
 
@@ -211,15 +199,6 @@ def test_drawn_bags_have_a_share_of_background_and_the_label_of_their_voters():
     assert set(constant.class_counts()[:, 2]) == {4}
     assert blobs(200, seed=1, ties="resample", size=32).tie_rate() == 0
     assert set(blobs(60, seed=1, winner_prior=[1, 0, 1], ties="resample", size=32).labels) == {0, 3}
-
-
-def test_training_finds_the_background_without_its_share():
-    train, val, test = (blobs(n, seed) for seed, n in enumerate((60, 20, 40)))
-    model = build_model(train, "log-mean", "mlp")
-    fit(model, train, val, Settings(epochs=20, batch_bags=10), device="cpu")
-    figures = evaluate(model, test, "cpu").summary()
-    assert min(figures["background_precision"], figures["background_recall"], figures["voter_accuracy"]) > 0.9
-    assert figures["bag_accuracy"] > 0.9
 
 
 # ---------------------------------------------------------------- errors

@@ -136,15 +136,6 @@ def test_errors_name_the_place_and_the_cure(changes, message):
     assert isinstance(caught.value, ValueError)
 
 
-def test_nan_is_found_in_every_chunk_but_only_in_instances_of_bags(monkeypatch):
-    monkeypatch.setattr("majority.data.stores.CHUNK", 4)
-    store = store_with(np.nan)
-    with pytest.raises(InputError, match=r"bag 2 \(three\), instance 1 holds NaN"):
-        make(store=store)
-    store[2] = 0
-    make(store=store)
-
-
 A, B = np.zeros((2, 3)), np.zeros((1, 3))
 
 

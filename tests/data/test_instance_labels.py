@@ -73,13 +73,6 @@ def test_an_instance_without_a_number_is_unknown(given):
     assert by_name.classes == by_name.true_classes == ("0", "1")
 
 
-def test_instance_labels_are_none_if_all_are_unknown():
-    assert bags_of([None] * sum(SIZES)).instance_labels is None
-    some = bags_of(partly_known(lambda i: i < 5))
-    assert some.subset([2, 4]).instance_labels is None
-    assert some.subset([1, 2]).instance_labels.tolist() == [1, 2, 0, 1, *[-1] * 9]
-
-
 def test_names_that_differ_from_all_bag_labels_are_errors():
     half = sum(SIZES) // 2
     for given in (["Cat"] * half + ["Dog"] * half, [0] * half + [1] * half):
@@ -87,12 +80,6 @@ def test_names_that_differ_from_all_bag_labels_are_errors():
             InputError, match=r"classes of bags \(cat, dog\) share no name: use the same names for both, or leave"
         ):
             bags_of(given)
-
-
-def test_numbers_outside_the_classes_are_errors():
-    given = [0] * (sum(SIZES) - 1) + [2]
-    with pytest.raises(InputError, match="bag 4, instance 5 has label 2, outside the 2 classes"):
-        bags_of(given, labels=[0] * 5, classes=["cat", "dog"])
 
 
 # ---------------------------------------------------------------- properties

@@ -80,23 +80,6 @@ def test_impossible_labels(labels, more, message):
         bags_of(labels, **more)
 
 
-def test_no_label_may_name_the_background():
-    for labels, seconds in ((["a", "b", "a|c"], None), (["a", "b", "a"], ["c", "", ""])):
-        with pytest.raises(InputError, match="has the label c, the background"):
-            bags_of(labels, second_labels=seconds, classes=["a", "b", "c"]).with_background("c")
-    bags = mixed().with_background("none")
-    assert bags.bag_labels.allowed.shape == (6, 4)
-    assert bags.bag_labels.without_class(3).texts("abc") == mixed().bag_labels.texts("abc")
-
-
-def test_a_table_has_the_label_on_every_row_or_on_none():
-    store, ids = np.ones((4, 2)), [1, 1, 2, 2]
-    bags = Bags.from_table(store, ids, ["a", "a", None, None], second_labels=["b", "b", "", ""])
-    assert bags.labels.tolist() == [0, -1]
-    with pytest.raises(InputError, match=r"bag 1 has two labels, a \(row 0\) and none \(row 1\)"):
-        Bags.from_table(store, ids, ["a", None, "b", "b"])
-
-
 def test_subsets_keep_what_labels_say():
     bags = mixed()
     some = bags.subset([5, 3, 0])

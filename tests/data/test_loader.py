@@ -94,12 +94,6 @@ def test_keep_follows_its_instances_and_marks_some_of_every_part(sizes, limit, s
         assert sorted(part) == sorted(epochs[1][bag]) or not keep[epochs[1][bag]].any()
 
 
-def test_every_instance_of_a_large_bag_is_drawn_equally_often():
-    bags, rng = resident([20]), np.random.default_rng(0)
-    drawn = np.bincount(np.concatenate([contents(bags.shuffled(1, rng, 5))[0] for _ in range(2000)]), minlength=20)
-    assert np.abs(drawn / 500 - 1).max() < 0.2  # 500 draws each, standard deviation about 19
-
-
 @settings(max_examples=40, deadline=None)
 @given(sizes=st.lists(st.integers(1, 90), min_size=1, max_size=10), batch_bags=st.integers(1, 9), seed=seeds)
 def test_filled_batches_keep_the_same_instances(sizes, batch_bags, seed):

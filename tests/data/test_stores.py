@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from majority import Bags, InputError, build_model
 from majority.data import stores as store_module
 from majority.data.feature_files import check_compatible, inspect_feature_file
-from majority.data.stores import FeatureFiles, RowsOnDisk, wrap_memmap
+from majority.data.stores import FeatureFiles, RowsOnDisk
 from majority.nn.model import standardisation
 
 SIZES = [40, 1, 70, 25, 9]
@@ -156,16 +156,6 @@ def test_a_file_that_changes_while_in_use_is_an_error(tmp_path, kind):
 
 
 # ---------------------------------------------------------------- mapped files, and bags on such stores
-
-
-def test_rows_of_a_mapped_file_outlive_the_file(tmp_path):
-    images = np.arange(24, dtype=np.uint8).reshape(6, 2, 2, 1)
-    np.save(tmp_path / "images.npy", images)
-    rows = wrap_memmap(np.load(tmp_path / "images.npy", mmap_mode="r"))
-    (tmp_path / "images.npy").unlink()
-    assert np.array_equal(rows[[5, 0, 3]], images[[5, 0, 3]])
-    np.save(tmp_path / "images.npy", images[::-1].copy())  # another file of that name
-    assert np.array_equal(rows[:], images)
 
 
 @pytest.mark.parametrize("kind", ["files", "mapped"])

@@ -1,7 +1,5 @@
 """Callbacks as a user of `fit` sees them: which are called, when, with what, and what happens if one fails."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -56,17 +54,6 @@ def test_the_order_and_content_of_calls():
     assert figures <= fitted.history[0].keys()
 
 
-def test_a_callback_gets_a_copy_of_the_record(tmp_path):
-    class Spoil(Callback):
-        def on_epoch_end(self, record):
-            record.clear()
-
-    recorder = Recorder()
-    _, fitted = train(Spoil(), recorder, folder=tmp_path)
-    lines = [json.loads(line) for line in (tmp_path / METRICS).read_text().splitlines()]
-    assert [record for _, record in recorder.calls[1:-1]] == fitted.history == lines
-
-
 def test_files_are_written_before_a_callback_is_called(tmp_path):
     lines = []
 
@@ -77,18 +64,6 @@ def test_files_are_written_before_a_callback_is_called(tmp_path):
 
     train(Count(), folder=tmp_path)
     assert lines == [1, 2, 3, 4]
-
-
-def test_the_model_has_its_best_weights_when_the_training_ends():
-    weights = {}
-
-    class Keep(Callback):
-        def on_fit_end(self, fitted):
-            weights.update({name: value.clone() for name, value in model.state_dict().items()})
-
-    model = build_model(TRAIN, "log-mean")
-    fit(model, TRAIN, VAL, Settings(epochs=8, learning_rate=0.3), device="cpu", callbacks=[Keep()])
-    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
@@ -109,9 +84,7 @@ def test_an_error_in_a_callback_ends_the_training_which_can_continue(tmp_path, e
     assert [record["epoch"] for _, record in recorder.calls[1:-1]] == [2, 3], "only the epochs of this call"
 
 
-@pytest.mark.parametrize(("wrong", "named"), [(Recorder, "the class Recorder"), (print, "builtin_function")])
-def test_other_objects_are_refused(wrong, named):
-    with pytest.raises(
-        InputError, match=rf"callbacks holds {named}.*: give objects of subclasses of majority\.Callback"
-    ):
+@pytest.mark.parametrize("wrong", [Recorder, print])
+def test_other_objects_are_refused(wrong):
+    with pytest.raises(InputError, match=r"callbacks holds <.*: give .*objects of subclasses of majority\.Callback"):
         train(wrong)

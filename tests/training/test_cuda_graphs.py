@@ -9,7 +9,7 @@ import torch
 from majority import Settings, build_model, fit, make_bags
 from majority.training import steps
 from majority.training.augment import AUGMENTATIONS
-from majority.training.cuda_graphs import Captured, compiled, cudnn_benchmark, uncompiled
+from majority.training.cuda_graphs import Captured, cudnn_benchmark
 from majority.training.loop import _Loop
 from majority.training.objectives import Averaged, BagLoss, Contrastive, Distill
 
@@ -136,29 +136,6 @@ def test_captured_stages_of_census_on_ragged_bags_are_plain_ones(objective, monk
     )
     for name, value in plain.state_dict().items():
         torch.testing.assert_close(fast.state_dict()[name], value)
-
-
-def test_a_method_that_filling_would_change_is_not_captured_on_ragged_bags(monkeypatch):
-    """It asks for the sizes of bags on the host, and instances attend to all others of their bag."""
-    monkeypatch.setattr(steps, "Captured", Replayed)
-    for train in (bags(), ragged_bags()):
-        model, hidden = build_model(train, "additive-transmil", "linear"), train.without_instance_labels()
-        loop = _Loop(model, hidden, None, Settings(epochs=1), torch.device("cpu"), BagLoss(), capture=True)
-        assert (loop.steps.captured_step is None) == (train.sizes.min() < train.sizes.max())
-        loop.run(None, None, [])
-
-
-def test_compiled_leaves_the_module_as_it_was():
-    module = torch.nn.Linear(2, 2)
-    names = list(module.state_dict())
-    with compiled(module):
-        assert module._compiled_call_impl is not None
-        compiled_call = module._compiled_call_impl
-        with uncompiled(torch.nn.Sequential(module)):
-            assert module._compiled_call_impl is None
-        assert module._compiled_call_impl is compiled_call
-    assert module._compiled_call_impl is None
-    assert list(module.state_dict()) == names
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

@@ -13,7 +13,6 @@ import pytest
 import torch
 import torch.distributed as dist
 
-import majority
 from majority import Bags, Callback, InputError, Settings, TrainingError, build_model, fit
 from majority.data.loader import BagLoader
 from majority.data.stores import FeatureFiles
@@ -192,18 +191,6 @@ def test_a_training_has_the_losses_the_choice_and_the_weights_of_one_process(gro
         assert_close(found, expected, 1e-6)
 
 
-def validated_on_one_bag():
-    bags = ragged()
-    history = fit(build_model(bags), bags, bags.subset([1]), SHORT, device="cpu", title=None).history
-    return [torch.tensor([record["val_loss"] for record in history])]
-
-
-def test_validation_bags_may_be_fewer_than_processes(group, alone):
-    expected = validated_on_one_bag()
-    for found in group(validated_on_one_bag):
-        assert_close(found, expected)
-
-
 def continued(folder, stop=None):
     """Weights and losses of a training in float32, which a checkpoint has."""
     bags, callbacks = ragged(), [] if stop is None else [StopAt(stop)]
@@ -275,19 +262,6 @@ def test_every_recipe_has_the_result_of_one_process(group, alone, tmp_path):
 def test_recipes_with_random_draws_end_with_the_same_model_in_every_process(group, tmp_path):
     for one, other in zip(*group(recipe_outcomes, WITH_DRAWS, str(tmp_path), double=False), strict=True):
         assert_close(one, other, 0)
-
-
-def trained_run():
-    """Folder, figures and predictions of `majority.train` in this process."""
-    parts = tuple(ragged(seed=seed) for seed in range(3))
-    run = majority.train(parts, method="vote", recipe="quick", settings=ONE_EPOCH, device="cpu", verbose=False)
-    return str(run.folder), run.metrics, run.classifier.predict(parts[2].instances()).tolist()
-
-
-def test_train_returns_the_same_run_in_every_process(group):
-    one, other = group(trained_run, double=False)
-    assert one == other
-    assert one[1]["bags"] == len(SIZES)
 
 
 # ---------------------------------------------------------------------- what each process reads, and what is refused

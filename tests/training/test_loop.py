@@ -100,37 +100,6 @@ def test_a_training_interrupted_in_the_middle_of_an_epoch_ends_with_the_same_wei
     assert same_weights(whole, trained(tmp_path / "stopped")[0])
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
-def test_convolutions_continue_as_they_were(tmp_path, stop_after, optimizer):
-    """Their weights have the layout channels-last; the moments of the optimizer must have it too."""
-    rng = np.random.default_rng(0)
-    store = rng.integers(0, 256, (96, 8, 8, 3)).astype(np.uint8)
-    bags = Bags(store, np.arange(96), np.arange(0, 97, 8), rng.integers(0, 3, 12), ["a", "b", "c"])
-    settings = Settings(epochs=4, batch_bags=4, optimizer=optimizer)
-
-    def run(folder, *callbacks):
-        model = build_model(bags, "log-mean", "cnn")
-        fit(model, bags, bags, settings, device="cpu", folder=folder, callbacks=callbacks)
-
-    run(tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "stopped", stop_after(2))
-    run(tmp_path / "stopped")
-    histories = [(tmp_path / name / METRICS).read_text().splitlines() for name in ("whole", "stopped")]
-    losses = [[json.loads(line)["train_loss"] for line in lines] for lines in histories]
-    assert losses[0] == losses[1]
-
-
-def test_metrics_after_the_checkpoint_and_half_a_line_are_dropped_on_resume(tmp_path):
-    trained(tmp_path, Settings(epochs=2, batch_bags=8, warmup_epochs=1))
-    with (tmp_path / METRICS).open("a") as file:
-        file.write('{"epoch": 2, "val_loss": 0.0}\n{"epoch": 3, "va')
-    _, fitted = trained(tmp_path)  # four epochs: only a run folder refuses other settings
-    assert [record["epoch"] for record in fitted.history] == [0, 1, 2, 3]
-    assert all(record["val_loss"] > 0 for record in fitted.history)
-    assert len((tmp_path / METRICS).read_text().splitlines()) == 4
-
-
 def test_a_damaged_checkpoint_is_named(tmp_path):
     (tmp_path / CHECKPOINT).write_bytes(b"not a checkpoint")
     with pytest.raises(InputError, match=r"checkpoint.safetensors is .*damaged.*remove it"):
@@ -277,16 +246,3 @@ def test_every_epoch_has_its_own_random_draws():
         fit(build_model(TRAIN), TRAIN, VAL, Settings(epochs=3, batch_bags=24), device="cpu", objective=Watched())
     assert len(set(drawn[:3])) == 3
     assert drawn[:3] == drawn[3:]
-
-
-def test_augmentation_changes_images_in_training_only():
-    rng = np.random.default_rng(0)
-    images = rng.integers(0, 255, (40, 16, 16, 1), dtype=np.uint8)
-    bags = Bags(images, np.arange(40), np.arange(0, 41, 5), [0, 1] * 4, ["a", "b"])
-    plain, moved = (Settings(epochs=2, augment=augment) for augment in ((), ("crop",)))
-    models = [build_model(bags, "log-mean", "mlp") for _ in range(3)]
-    runs = zip(models, (plain, moved, moved), strict=True)
-    histories = [fit(model, bags, bags, settings, device="cpu").history for model, settings in runs]
-    assert histories[0][0]["train_loss"] != histories[1][0]["train_loss"]
-    assert histories[1][0]["train_loss"] == histories[2][0]["train_loss"]
-    assert validation_loss(models[1], bags) == pytest.approx(min(r["val_loss"] for r in histories[1]), rel=1e-5)

@@ -230,14 +230,6 @@ def test_wrong_soft_labels_are_refused(soft_labels, make, message):
         fit(model, bags, bags, soft_labels=soft_labels, objective=make(model), device="cpu")
 
 
-def test_views_of_another_size_are_refused_for_a_backbone_of_one_size():
-    bags = images()
-    settings = Settings(epochs=1, augment=(("resized-crop", {"side": 4}),))
-    with pytest.raises(InputError, match=r"the backbone mlp only takes images of 8x8: leave `side` out"):
-        fit(build_model(bags, backbone="mlp"), bags, bags, settings, device="cpu")
-    fit(build_model(bags, backbone="cnn"), bags, bags, settings, device="cpu")
-
-
 def test_drop_last_skips_the_smaller_last_step():
     bags, seen, sums = images(10), [], []
 

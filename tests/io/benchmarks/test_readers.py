@@ -111,7 +111,7 @@ def test_files_that_are_not_npz(tmp_path):
         lone_array = buffer.getvalue()
     for content in (b"", b"PK", b"not a zip at all", b"\x80\x04}q\x00.", lone_array):
         path.write_bytes(content)
-        with pytest.raises(InputError, match=r"mine.npz cannot be read as an \.npz file .*damaged"):
+        with pytest.raises(InputError, match=r"mine.npz cannot be read as \.npz file .*damaged"):
             sources.load(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("train_images", "text")
