@@ -32,18 +32,18 @@ def log(line: str) -> None:
 
 def end_study(done: Sequence[FinishedCell], out: Path, shard: Shard | None = None) -> None:
     """Print the table of the cells that were trained, and a line per cell that failed; exit 1 if any failed."""
-    from ..run.study import aggregate
     from ..run.study.workers import failures_name
 
-    rows = aggregate([cell.result for cell in done if cell.result])
-    if rows:
-        print_rows(rows)
+    results = [cell.result for cell in done if cell.result]
+    if results:
+        print_rows(results)
     if shard is not None:
-        log(f"shard {shard}: {count_noun(sum(cell.result is not None for cell in done), 'cell')} done in {out}")
+        log(f"shard {shard}: {count_noun(len(results), 'cell')} done in {out}")
         log("After all shards, repeat the command without --shard: it writes the tables and trains what is missing")
-    elif rows:
-        log(f"{sum(row['seconds'] for row in rows):.0f} s of training; table: {out / 'table.md'}, {out / 'table.csv'}")
-        log(f"For plots, intervals and published values, run `majority report {out}` and open {out / 'report.html'}")
+    elif results:
+        seconds = sum(result["seconds"] for result in results)
+        log(f"{seconds:.0f} s of training; table: {out / 'table.md'}, {out / 'table.csv'}")
+        log(f"next: majority report {out}   # plots, intervals and what to choose: {out / 'report.html'}")
     failed = [cell for cell in done if cell.failure]
     for cell in failed:
         print(f"failed: {cell.folder}: {cell.failure}", file=sys.stderr)
@@ -58,9 +58,10 @@ def print_folds(results: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     from ..predict.metrics import coverage_note
-    from ..run.study import aggregate
+    from ..run.headline import in_order
 
-    names = [name for name in ("instance_accuracy", "bag_accuracy") if results[0]["test"].get(name) is not None]
+    shown = ("instance_accuracy", "macro_f1", "bag_accuracy")
+    names = [name for name in in_order(results[0]["test"]) if name in shown and results[0]["test"][name] is not None]
     columns = ("fold", *(name.replace("_", " ") for name in names))
     table = Table(*columns, title="folds, with 95 % intervals over their bags", title_justify="left")
     for result in results:
@@ -68,7 +69,7 @@ def print_folds(results: list[dict[str, Any]]) -> None:
         cells = (f"{result['test'][name]:.3f} ({intervals.get(name, 'no interval')})" for name in names)
         table.add_row(str(result["fold"]), *cells)
     console().print(table)
-    print_rows(aggregate(results))
+    print_rows(results)
     if note := coverage_note(*(result["test"] for result in results)):
         log(f"note: {note}")
 
@@ -129,16 +130,21 @@ def note_trained_on(run: Path, source: str | None) -> None:
         log("note: the run was trained on this source; its training bags are included here")
 
 
-def print_rows(rows: list[dict[str, Any]]) -> None:
+def print_rows(results: Sequence[dict[str, Any]]) -> None:
+    """The table of a study; columns in which all rows are the same are left out, so that it fits a terminal."""
     from rich.table import Table
 
-    from ..run.study.tables import FIGURES, format_figure
+    from ..run.study.figures import StudyFigures
+    from ..run.study.tables import printed_table
 
-    table = Table("source", "scenario", "method", "n", *FIGURES.values(), "changed")
-    for before, row in zip([None, *rows], rows, strict=False):
-        if before and before["scenario"] != row["scenario"]:
-            table.add_section()
-        figures = [format_figure(row, figure) for figure in FIGURES]
-        names = (row["source"], row["scenario"] or "-", row["method"], str(row["n"]))
-        table.add_row(*names, *figures, row["changed"] or "-")
+    found = printed_table(StudyFigures(results).table())
+    columns = [*zip(*found.rows, strict=True)]
+    shown = [
+        i
+        for i, name in enumerate(found.head)
+        if name not in ("scenario", "recipe", "changed") or set(columns[i]) != {"-"}
+    ]
+    table = Table(*(found.head[i] for i in shown))
+    for row in found.rows:
+        table.add_row(*(row[i] for i in shown))
     console().print(table)

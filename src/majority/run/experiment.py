@@ -36,7 +36,8 @@ from .plan import Planned, adapt, builder, check_config, log_start, plan_run, ti
 from .record import RunRecord, check_same_run
 from .refit import remove_refit, resolve_refit
 from .reopen import open_classifier
-from .report.page import REPORT, part_rows
+from .report.about import REPORT
+from .report.page import part_rows
 from .run_report import write_report
 
 MACHINE_FIELDS = ("source_path", "images", "embedding", "environment")  # they may differ between machines
