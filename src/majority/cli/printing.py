@@ -79,27 +79,45 @@ def _intervals(figures: dict[str, Any], digits: int = 4) -> dict[str, str]:
     return {name: f"{low:.{digits}f} to {high:.{digits}f}" for name, (low, high) in found.items()}
 
 
-def print_result(result: dict[str, Any]) -> None:
-    if result["test"]:
-        print_figures(result["test"], f"test bags of fold {result['fold']}")
-    else:
-        print_figures(result["val"], "validation bags")
-        log(
-            "note: there are no test bags; the epoch was chosen on these bags, so these metrics are slightly optimistic"
-        )
+def print_result(result: dict[str, Any], folder: Path) -> None:
+    """The figures of a run, and what they say."""
+    from ..run.report.verdict import verdict
+
+    figures, bags = (result["test"], "held-out bags") if result["test"] else (result["val"], "validation bags")
+    print_figures(figures, f"test bags of fold {result['fold']}" if result["test"] else bags)
+    if not result["test"]:
+        log("note: there are no test bags; the epoch was chosen on these bags, so the figures are slightly optimistic")
+    log(verdict(figures, folder, bags, baseline=result.get("baseline")).able)
+
+
+def print_next(folder: Path) -> None:
+    """The commands that one would want after a training."""
+    commands = {
+        f"majority predict {folder} SOURCE": "classify the instances of other bags",
+        f"majority audit {folder}": "label a few instances to know the accuracy",
+        f"majority report {folder}": "write the page with figures, plots and pictures",
+    }
+    width = max(map(len, commands))
+    log("next:")
+    for command, about in commands.items():
+        log(f"  {command:{width}}  # {about}")
 
 
 def print_figures(figures: dict[str, Any], title: str) -> None:
     from rich.table import Table
 
     from ..predict.metrics import coverage_note
+    from ..run.headline import in_order
 
     table, intervals = Table("metric", "value", "95 % interval", title=title, title_justify="left"), _intervals(figures)
-    for name, value in figures.items():
+    for name, value in in_order(figures).items():
         if not isinstance(value, list | dict):
             shown = "-" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
             table.add_row(name.replace("_", " "), shown, intervals.get(name, ""))
     console().print(table)
+    if recall := figures.get("class_recall"):
+        shares = {name: "-" if share is None else f"{share:.3f}" for name, share in recall.items()}
+        log("recall by class: " + ", ".join(f"{name} {share}" for name, share in shares.items()))
     if note := coverage_note(figures):
         log(f"note: {note}")
     for warning in figures.get("warnings", ()):
@@ -131,20 +149,17 @@ def note_trained_on(run: Path, source: str | None) -> None:
 
 
 def print_rows(results: Sequence[dict[str, Any]]) -> None:
-    """The table of a study; columns in which all rows are the same are left out, so that it fits a terminal."""
+    """The table of a study. What is the same in all rows is in its title, so that it fits a terminal."""
     from rich.table import Table
 
     from ..run.study.figures import StudyFigures
     from ..run.study.tables import printed_table
 
-    found = printed_table(StudyFigures(results).table())
-    columns = [*zip(*found.rows, strict=True)]
-    shown = [
-        i
-        for i, name in enumerate(found.head)
-        if name not in ("scenario", "recipe", "changed") or set(columns[i]) != {"-"}
-    ]
-    table = Table(*(found.head[i] for i in shown))
-    for row in found.rows:
-        table.add_row(*(row[i] for i in shown))
+    found = printed_table(StudyFigures(results).table(), ("instance_accuracy", "macro_f1", "bag_accuracy"))
+    columns = dict(zip(found.head, zip(*found.rows, strict=True), strict=True))
+    names = ("source", "scenario", "recipe", "changed")
+    same = {name: columns.pop(name)[0] for name in names if len(set(columns[name])) == 1}
+    table = Table(*columns, title=", ".join(value for value in same.values() if value != "-"), title_justify="left")
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
     console().print(table)

@@ -31,6 +31,7 @@ from .classified_bags import ClassifiedBags, classify_bags
 from .config import RunConfig
 from .data import Data, read_data, with_files
 from .folder import RESULT, has_started, open_run, read_config, read_result, run_lock
+from .headline import class_recall, is_skewed
 from .instance_labels import write_trained
 from .plan import Planned, adapt, builder, check_config, log_start, plan_run, title_of
 from .record import RunRecord, check_same_run
@@ -205,6 +206,8 @@ def evaluate(run: TrainedTwice, data: Data) -> Evaluated:
     reported = "val" if parts.test is None else "test"
     figures |= {part: of_part.outcome().summary() for part, of_part in classified.items() if part != reported}
     figures[reported] = summary_with_intervals(classified[reported].outcome())
+    if is_skewed(figures[reported]):
+        figures[reported]["class_recall"] = class_recall(classified[reported])
     return Evaluated(figures, classified[reported])
 
 

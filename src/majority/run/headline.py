@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isnan
 from typing import Any
+
+from ..predict.metrics import Margins, class_rates
+from .classified_bags import ClassifiedBags
 
 SKEWED = 0.6  # of the labels
 
@@ -11,6 +15,12 @@ SKEWED = 0.6  # of the labels
 def is_skewed(figures: Mapping[str, Any]) -> bool:
     """Whether most bags have the same label: the accuracy of always predicting it is then high."""
     return figures.get("most_frequent_label", 0.0) >= SKEWED
+
+
+def class_recall(classified: ClassifiedBags) -> dict[str, float | None]:
+    """The share of each class that is found: of its instances or, if none is labelled, of its bags."""
+    recall = class_rates(Margins.of(classified.confusion()))["recall"].tolist()
+    return {name: None if isnan(found) else found for name, found in zip(classified.true_classes, recall, strict=True)}
 
 
 def in_order(figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,9 @@ def audit_blocks(folder: Path) -> list[Block]:
     left_out = f"{audit['cannot_tell']} that could not be told, {audit['without_answer']} without an answer"
     agreed = ""
     if both := audit["agreement"]:
-        agreed = f"Annotators agree on {both['agreed']} of {both['instances']} instances; the others are left out, too. "
+        agreed = (
+            f"Annotators agree on {both['agreed']} of {both['instances']} instances; the others are left out, too. "
+        )
     about = (
         f"Estimates for all instances of the audited bags, with 95 % intervals, from {labels}. Left out: {left_out}. "
         f"{agreed}Mean confidence minus accuracy: {_estimate(audit['overconfidence'])}. Temperature that fits the "

@@ -66,12 +66,3 @@ def _able(figures: Mapping[str, Any], bags: str, baseline: Mapping[str, Any] | N
     if of_bags <= most_frequent:
         able += f", no more often than if it always predicted the most frequent label ({percent(most_frequent)})"
     return f"{able}."
-
-
-def next_commands(run: Path, source: str = "SOURCE") -> list[str]:
-    """What one would do after a training, each with what it is for."""
-    return [
-        f"majority predict {run} {source} --out predictions.csv   # classify the instances of other bags",
-        f"majority audit {run}   # label a few instances, and know the accuracy with its interval",
-        f"majority report {run}   # write {run / 'report.html'} again, or with a SOURCE about its bags",
-    ]

@@ -165,16 +165,16 @@ def write_tables(results: Sequence[Result], out: Path) -> None:
         write_text(out / "table.csv", table.to_csv(index=False, lineterminator="\n"))
 
 
-def printed_table(table: pd.DataFrame) -> Table:
-    """Of `StudyFigures.table`: what is printed after a study; without figures that no row has."""
-    figures = {figure: title for figure, title in FIGURES.items() if table[figure].notna().any()}
+def printed_table(table: pd.DataFrame, figures: Sequence[str] = (*FIGURES,)) -> Table:
+    """Of `StudyFigures.table`, with these figures; without those that no row has."""
+    shown = {figure: FIGURES[figure] for figure in figures if table[figure].notna().any()}
     rows = [
         [row["source"], row["scenario"] or "-", row["method"], str(row["n"])]
-        + [format_figure(row, figure) for figure in figures]
+        + [format_figure(row, figure) for figure in shown]
         + [row["recipe"], row["changed"] or "-"]
         for row in records(table)
     ]
-    return Table("", ["source", "scenario", "method", "n", *figures.values(), "recipe", "changed"], rows)
+    return Table("", ["source", "scenario", "method", "n", *shown.values(), "recipe", "changed"], rows)
 
 
 def markdown(tables: Iterable[Table], notes: Iterable[str]) -> str:
