@@ -33,7 +33,7 @@ from .data import Data, read_data, with_files
 from .folder import RESULT, has_started, open_run, read_config, read_result, run_lock
 from .headline import class_recall, is_skewed
 from .instance_labels import write_trained
-from .plan import Planned, adapt, builder, check_config, log_start, plan_run, title_of
+from .plan import Planned, adapt, builder, check_config, log_start, plan_run, task_of, title_of
 from .record import RunRecord, check_same_run
 from .refit import remove_refit, resolve_refit
 from .reopen import open_classifier
@@ -121,7 +121,7 @@ def finished_result(config: RunConfig, folder: Path) -> dict[str, Any] | None:
         return None
     before = read_config(folder)
     recipe = find_recipe(before.plan.recipe if config.recipe == DEFAULT else config.recipe)
-    plan = adapt(recipe.plan_for(before.task), config)
+    plan = adapt(recipe.plan_for(task_of(before)), config)
     changed = {"method": recipe.resolve_method(config.method), "refit": resolve_refit(config, before, recipe, None)}
     requested = before.as_json() | changed | {"run": with_files(config), "plan": plan.as_dict()}
     check_same_run(folder, before, RunRecord.model_validate(requested, strict=False))
