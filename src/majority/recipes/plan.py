@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from annotated_types import Ge, Le
 
 from ..data.bags import Bags
+from ..data.labels import WINNER
 from ..errors import InputError, closest
 from ..fields import check_fields, setting_names, with_setting
 from ..files import flatten
@@ -41,6 +42,7 @@ class TaskInfo(NamedTuple):
     label_preserving: tuple[str, ...] | None = None  # augmentations that keep the classes; None: not known
     mixed_views: bool = False  # whether pairs of images may be mixed in pretraining
     every_class_wins: bool = True  # every class but a background is the label of a bag, and one of two
+    plain_labels: bool = True  # every label names one class and no runner-up, and there is no background
     finds_share: bool = False  # there is a background class, and its share of the instances is not known
     losses: tuple[str, ...] = ()  # the methods whose losses are weighed; none if one method is named
 
@@ -65,6 +67,7 @@ class TaskInfo(NamedTuple):
             instances=len(train.index),
             labelled_bags=int(train.bag_labels.known.sum()),
             every_class_wins=bool(counts.min() > 0 and counts.sum() > len(counts)),
+            plain_labels=train.background is None and not train.bag_labels.kinds - {WINNER},
         )
 
     @property

@@ -1,0 +1,112 @@
+"""The members of census on vectors, and how the labels of the bags weigh them."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from majority.data.segments import Segments
+from majority.recipes.census.members import (
+    Known,
+    correct_scores,
+    find_correction,
+    fit_linear,
+    folds_of,
+    forest_member,
+    predict_linear,
+)
+from majority.recipes.census.pooling import LabelledRows, add_labels, find_pool, label_scores
+
+BAGS, SIZE, CLASSES = 80, 16, 3
+
+
+@pytest.fixture(scope="module")
+def blobs():
+    """Instances around one point per class, in bags in which about half of them have the class of the label."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(BAGS) % CLASSES
+    true = np.array([[*[label] * 8, *rng.integers(0, CLASSES, SIZE - 8)] for label in labels]).ravel()
+    centres = np.array([[2.0, 0.0], [-1.0, 2.0], [-1.0, -2.0]])
+    instances = torch.from_numpy((centres[true] + rng.normal(size=(len(true), 2))).astype(np.float32))
+    return Known(instances, Segments([SIZE] * BAGS), torch.from_numpy(labels), CLASSES), torch.from_numpy(true)
+
+
+def labelled(known):
+    return LabelledRows(torch.arange(len(known.instances)), known.segments, known.labels)
+
+
+def test_a_label_is_as_likely_as_it_is_by_all_votes_that_instances_may_cast():
+    probabilities = torch.tensor([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8], [0.9, 0.1], [0.8, 0.2]])
+    wins = sum(
+        float(probabilities[torch.arange(5), torch.tensor(votes)].prod())
+        for votes in itertools.product((0, 1), repeat=5)
+        if sum(votes) <= 2
+    )
+    found = label_scores(probabilities, Segments([5]), torch.tensor([0])).exp().item()
+    assert found == pytest.approx(wins, abs=0.05)
+
+
+def test_the_label_of_a_bag_moves_its_instances_as_bayes_rule_does():
+    probabilities = torch.tensor([[0.6, 0.4], [0.5, 0.5], [0.3, 0.7], [0.4, 0.6], [0.5, 0.5]])
+    joint = torch.zeros(5, 2)
+    for votes in itertools.product((0, 1), repeat=5):
+        if sum(votes) <= 2:
+            which = torch.tensor(votes)
+            joint[torch.arange(5), which] += probabilities[torch.arange(5), which].prod()
+    exact = joint[:, 0] / joint.sum(dim=1)
+    known = LabelledRows(torch.arange(5), Segments([5]), torch.tensor([0]))
+    found = add_labels(probabilities, known)[:, 0]
+    assert torch.allclose(found, exact, atol=0.06)
+    assert (found > probabilities[:, 0]).all()
+
+
+@pytest.mark.parametrize("loss", ["vote", "soft-count"])
+def test_a_linear_model_of_bag_labels_classifies_instances(blobs, loss):
+    known, true = blobs
+    for weights in fit_linear(known, loss):
+        assert (predict_linear(weights, known.instances).argmax(dim=1) == true).float().mean() > 0.9
+
+
+def test_weights_of_a_linear_model_stay_finite_on_separable_bags():
+    known = Known(torch.eye(2).repeat(40, 1) * 1e4, Segments([1] * 80), torch.tensor([0, 1] * 40), 2)
+    assert all(weights.isfinite().all() for weights in fit_linear(known, "vote", [0.0]))
+
+
+def test_scores_of_labels_become_those_of_classes_as_the_mixture_of_a_bag_says():
+    shares, signal = torch.tensor([0.6, 0.3, 0.1]), 0.4
+    classes = torch.full((3,), 1 / 3)
+    true = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]])
+    background = (classes - signal * shares) / (1 - signal)  # of the instances that do not follow the label
+    from_background = (true * background / classes).sum(dim=1, keepdim=True)
+    scores = shares * ((1 - signal) * from_background + signal * true / classes)
+    assert torch.allclose(correct_scores(scores, shares, 1.0, signal), true, atol=1e-5)
+
+
+def test_a_forest_of_bag_labels_is_corrected_where_winners_are_skewed(blobs):
+    known, true = blobs
+    kept = (known.labels == 0) | (torch.arange(BAGS) < 24)
+    rows = known.segments.spread(kept)
+    skewed = Known(known.instances[rows], Segments([SIZE] * int(kept.sum())), known.labels[kept], CLASSES)
+    scores = forest_member(skewed, seed=0)(known.instances)
+    correction = find_correction(scores, labelled(known), skewed.label_shares)
+    right = [
+        (part.argmax(dim=1) == true).float().mean() for part in (scores, correction.apply(scores, skewed.label_shares))
+    ]
+    assert right[1] > right[0]
+
+
+def test_a_pool_leaves_out_what_the_labels_speak_against(blobs):
+    known, true = blobs
+    good = 0.7 * torch.eye(CLASSES)[true] + 0.1
+    noise = torch.rand(len(true), CLASSES, generator=torch.Generator().manual_seed(0))
+    pool = find_pool([good, noise], labelled(known))
+    assert pool.weights[1] == 0
+    assert (pool.join([good, noise]).argmax(dim=1) == true).all()
+
+
+def test_folds_share_out_the_bags_of_every_label():
+    labels = np.repeat([0, 1], [9, 3])
+    folds = folds_of(labels)
+    assert np.bincount(folds[labels == 0]).tolist() == [3, 3, 3]
+    assert np.bincount(folds[labels == 1]).tolist() == [1, 1, 1]
