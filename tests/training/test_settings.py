@@ -23,7 +23,7 @@ def test_impossible_values_are_refused(name, value):
         ("drop_last", None, "give true or false"),
         ("compile", 1, "give true or false or null"),
         ("augment", None, "give a list"),
-        ("augment", (("crop",),), "give a list of names"),
+        ("augment", (("crop",),), "give a list"),
     ],
 )
 def test_names_switches_and_augmentations(name, value, cure):

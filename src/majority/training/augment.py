@@ -223,11 +223,7 @@ class Augment:
     """
 
     def __init__(self, plan: Sequence[AugmentStep] = ()):
-        try:
-            self.plan = tuple(_name_and_settings(step) for step in plan)
-        except (TypeError, ValueError, IndexError):
-            cure = "give a list of names, or of pairs [name, {setting: value}]"
-            raise InputError(f"augment is {plan!r}: {cure}") from None
+        self.plan = tuple((step, {}) if isinstance(step, str) else (step[0], dict(step[1])) for step in plan)
         for name, settings in self.plan:
             _check_settings(AUGMENTATIONS.find(name), settings)
 
@@ -243,13 +239,6 @@ class Augment:
 
     def __repr__(self) -> str:
         return f"Augment({self.plan})"
-
-
-def _name_and_settings(step: AugmentStep) -> tuple[str, dict[str, Any]]:
-    name, settings = (step, {}) if isinstance(step, str) else (step[0], dict(step[1]))
-    if not isinstance(name, str):
-        raise TypeError
-    return name, settings
 
 
 def _check_settings(augmentation: Augmentation, settings: dict[str, Any]) -> None:
