@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 
 from ..data.bags import Bags
 from ..data.device import instances_per_pass
-from ..data.instance_labels import UNKNOWN
 from ..errors import InputError, count_noun
 from ..files import file_names, hold_lock, write_atomically, write_error, write_text
 from ..log import Log, no_log
@@ -27,6 +26,8 @@ from .embedding import read_embedding, write_embedding
 from .encoders.network import Network, open_network
 
 SECONDS_BETWEEN_LINES = 20
+
+Group = TypeVar("Group", list[int], np.ndarray)
 
 
 def embed(
@@ -76,13 +77,10 @@ def embed(
 def embed_bags(bags: Bags, network: Network, log: Log = no_log) -> Bags:
     """The same bags with the features of their images, in memory."""
     used, index = np.unique(bags.index, return_inverse=True)
-    features = np.empty((len(used), network.embedding.features), np.float32)
     step = instances_per_pass(network.embedding.image_shape, network.on_gpu)
-    progress = _Progress("image", len(used), log)
-    for start in range(0, len(used), step):
-        features[start : start + step] = network(bags.store[used[start : start + step]])
-        progress.advance(len(features[start : start + step]))
-    return bags._with(store=features, index=index)
+    batches = np.split(used, range(step, len(used), step))
+    features = [network(bags.store[batch]) for batch in _with_progress(batches, "image", log)]
+    return bags._with(store=np.concatenate(features), index=index)
 
 
 def _fill_folder(out: Path, opened: CustomBags, names: list[str], network: Network, log: Log) -> None:
@@ -109,18 +107,14 @@ def _fill_folder(out: Path, opened: CustomBags, names: list[str], network: Netwo
         done = sum(file.exists() for file in files)
         log(f"{out} was interrupted: {done:,} of {count_noun(len(bags), 'bag')} are done")
     step = instances_per_pass(network.embedding.image_shape, network.on_gpu)
-    groups = list(_groups(bags, step))
-    groups = [group for group in groups if not all(files[number].exists() for number in group)]
-    sizes = bags.sizes
-    progress = _Progress("bag", sum(map(len, groups)), log)
-    for group in groups:
+    groups = [group for group in _groups(bags, step) if not all(files[number].exists() for number in group)]
+    for group in _with_progress(groups, "bag", log):
         rows_of_group = bags.index[bags.positions(np.array(group))]
-        batches = [rows_of_group[start : start + step] for start in range(0, len(rows_of_group), step)]
+        batches = np.split(rows_of_group, range(step, len(rows_of_group), step))
         features = np.concatenate([network(bags.store[batch]) for batch in batches])
-        for number, rows in zip(group, np.split(features, np.cumsum(sizes[group])[:-1]), strict=True):
+        for number, rows in zip(group, np.split(features, np.cumsum(bags.sizes[group])[:-1]), strict=True):
             if not files[number].exists():
                 _write_npy(files[number], rows)
-        progress.advance(len(group))
     _write_tables(out, opened, names)
     write_embedding(out, network.embedding, images, complete=True)
 
@@ -153,7 +147,7 @@ def _write_tables(out: Path, opened: CustomBags, names: list[str]) -> None:
     """labels.csv, if the bags have labels, and instances.csv."""
     bags = opened.bags
     if bags.labelled:
-        columns: dict[str, Iterable[object]] = {"bag": names, "label": bags.bag_labels.texts(bags.classes)}
+        columns: dict[str, Any] = {"bag": names, "label": bags.bag_labels.texts(bags.classes)}
         if bags.bag_labels.runner_up is not None:
             columns["second_label"] = bags.bag_labels.second_texts(bags.classes)
         columns |= {} if opened.split is None else {"split": opened.split}
@@ -162,21 +156,16 @@ def _write_tables(out: Path, opened: CustomBags, names: list[str]) -> None:
     assert opened.paths is not None
     columns = {"bag": np.repeat(names, bags.sizes), "path": opened.paths[bags.index]}
     if bags.instance_labels is not None:
-        known = ["" if label == UNKNOWN else bags.true_classes[label] for label in bags.instance_labels.tolist()]
-        columns["label"] = known
+        columns["label"] = np.array([*bags.true_classes, ""], object)[bags.instance_labels]  # the last: UNKNOWN
     if bags.coordinates is not None:
         columns["x"], columns["y"] = bags.coordinates.T
     if bags.weights is not None:
-        columns["weight"] = bags.weights.tolist()
+        columns["weight"] = bags.weights
     _write_csv(out / INSTANCES, columns)
 
 
-def _write_csv(path: Path, columns: dict[str, Iterable[object]]) -> None:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(columns)
-    table.writerows(zip(*columns.values(), strict=True))
-    write_text(path, text.getvalue())
+def _write_csv(path: Path, columns: dict[str, Any]) -> None:
+    write_text(path, pd.DataFrame(columns).to_csv(index=False, lineterminator="\n"))
 
 
 def _file_names(bags: Bags) -> list[str]:
@@ -201,18 +190,14 @@ def _hash_names(opened: CustomBags) -> str:
     return digest.hexdigest()
 
 
-class _Progress:
-    """Prints how far the work is, at most every few seconds."""
-
-    def __init__(self, unit: str, total: int, log: Log):
-        self.unit, self.total, self.log = unit, total, log
-        self.done, self.start = 0, time.monotonic()
-        self.printed = self.start
-
-    def advance(self, count: int) -> None:
-        self.done += count
-        now = time.monotonic()
-        if now - self.printed >= SECONDS_BETWEEN_LINES or (self.done == self.total and self.printed > self.start):
-            left = (now - self.start) / self.done * (self.total - self.done)
-            self.log(f"embedded {self.done:,} of {count_noun(self.total, self.unit)}, {left / 60:.0f} min left")
-            self.printed = now
+def _with_progress(groups: Sequence[Group], unit: str, log: Log) -> Iterator[Group]:
+    """The groups one after the other; how far the work on them is, at most every few seconds."""
+    total, done, start = sum(map(len, groups)), 0, time.monotonic()
+    printed = start
+    for group in groups:
+        yield group
+        done, now = done + len(group), time.monotonic()
+        if now - printed >= SECONDS_BETWEEN_LINES or (done == total and printed > start):
+            left = (now - start) / done * (total - done)
+            log(f"embedded {done:,} of {count_noun(total, unit)}, {left / 60:.0f} min left")
+            printed = now

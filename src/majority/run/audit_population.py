@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..data.bags import Bags
-from ..data.packing import offsets_of
+from ..data.columns import offsets_of
 from ..errors import InputError
 from ..io import Source
 from ..io.custom import ColumnNames
